@@ -1,0 +1,42 @@
+"""What the documents have in common: their Struct settings, header and hash functions."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+FORMAT: Final = 1
+"""Version of the document format. Raised only when an old reader would misread a new document."""
+
+
+def current_format() -> int:
+    """Default of every document's `version`: a factory, because a plain default would be left out on the wire."""
+    return FORMAT
+
+
+class DocumentStruct(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
+    """Base of everything in a document: camelCase on the wire, defaults left out, unknown members ignored."""
+
+
+class Header(msgspec.Struct, frozen=True):
+    """The two members that a reader looks at before it decides how to read the rest."""
+
+    kind: str
+    version: int
+
+
+def sha256(*chunks: bytes) -> str:
+    """Hex SHA-256 over length-prefixed chunks, so that moving a byte from one chunk to the next changes it."""
+    digest = hashlib.sha256()
+    for chunk in chunks:
+        digest.update(len(chunk).to_bytes(8, "big"))
+        digest.update(chunk)
+    return digest.hexdigest()
+
+
+def sha256_of_set(hashes: Iterable[str]) -> str:
+    """Hex SHA-256 over hashes in sorted order: equal for equal sets, whatever order a server listed them in."""
+    return hashlib.sha256("\n".join(sorted(hashes)).encode()).hexdigest()

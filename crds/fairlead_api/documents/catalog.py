@@ -1,0 +1,184 @@
+"""The catalog document: how to reach one MCP server, and its definitions exactly as it sent them.
+
+Written by the operator after a discovery that succeeded, one per McpServer; read by the gateway.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_api.documents.base import DocumentStruct, current_format, sha256, sha256_of_set
+from fairlead_api.meta import ServerKey
+
+CATALOG: Final = "catalog"
+
+
+class HttpEndpoint(DocumentStruct, kw_only=True, tag_field="transport", tag="streamable-http"):
+    """A server behind Streamable HTTP (MCP 2025-03-26 and later)."""
+
+    url: str
+    """Absolute `http` or `https` URL. A host name that stands for several pods resolves to one address per pod."""
+    host_header: str | None = None
+    """Sent as `Host` in place of the URL's own, for servers that check it."""
+    ca_bundle: str | None = None
+    """PEM certificates that an `https` server is verified against; absent = the system's."""
+
+
+class ChildEndpoint(DocumentStruct, kw_only=True, tag_field="transport", tag="stdio-child"):
+    """A server that runs as a child process and speaks over its standard input and output; off a cluster only."""
+
+    command: str
+    args: tuple[str, ...] = ()
+    cwd: str | None = None
+    """Absolute working directory; absent = that of the gateway."""
+
+
+Endpoint = HttpEndpoint | ChildEndpoint
+
+
+class CredentialRef(DocumentStruct, kw_only=True):
+    """Where the credentials of a server are kept. Their values are in no document."""
+
+    secret: str
+    """Name of a Secret in the release's namespace (off a cluster: of a file in the credentials directory)."""
+    key: str
+    """Key in that Secret; its value is a JSON `Credential`."""
+    hash: str
+    """Changes when the value does, so that a reader knows when to read it again; says nothing about the value."""
+
+
+class Credential(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True, kw_only=True):
+    """The content of one key of a credentials Secret: what goes with each request, or into the child's environment."""
+
+    headers: dict[str, str] = {}
+    env: dict[str, str] = {}
+
+    def __repr__(self) -> str:
+        return f"Credential(headers={sorted(self.headers)}, env={sorted(self.env)})"
+
+
+class DeclaredLatency(DocumentStruct, kw_only=True):
+    """What the author or the McpServer says of a tool's speed; times in milliseconds."""
+
+    estimated_duration_ms: int | None = None
+    max_duration_ms: int | None = None
+    idempotent: bool | None = None
+    cacheable_seconds: int | None = None
+
+
+class ToolEntry(DocumentStruct, kw_only=True):
+    """One tool: its raw definition, and what the McpServer adds to it."""
+
+    name: str
+    """As the server calls it, unprefixed."""
+    definition: Raw
+    """The JSON object from `tools/list`, byte for byte."""
+    hash: str
+    """Over the raw definition: decides what counts as a change."""
+    search_hash: str
+    """Over name, description, schemas, tags and categories: decides what a search index renews."""
+    enabled: bool = True
+    description: str | None = None
+    """Shown in place of the definition's own."""
+    tags: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    latency: DeclaredLatency | None = None
+    probe_arguments: Raw | None = None
+
+
+class Definition(DocumentStruct, kw_only=True):
+    """A resource, a resource template or a prompt: its name (or URI) and its raw definition."""
+
+    name: str
+    definition: Raw
+    hash: str
+
+
+class Limits(DocumentStruct, kw_only=True):
+    """Bounds that the McpServer sets on calls to it; absent = the gateway's defaults."""
+
+    concurrency: int | None = None
+    calls_per_second: float | None = None
+    timeout_ms: int | None = None
+    retries: int | None = None
+    max_result_bytes: int | None = None
+
+
+class Catalog(DocumentStruct, kw_only=True, tag_field="kind", tag=CATALOG):
+    """Everything that the gateway needs to list and call the tools of one server."""
+
+    version: int = msgspec.field(default_factory=current_format)
+    namespace: str
+    name: str
+    uid: str
+    generation: int
+    """`metadata.generation` of the McpServer that this was made from."""
+    prefix: str | None = None
+    """Exposed names are `{prefix}__{tool}`; None keeps the server off the merged endpoints (its prefix is taken)."""
+    endpoint: Endpoint
+    credential: CredentialRef | None = None
+    protocol_version: str
+    """Revision that was negotiated; `2026-07-28` and later are called without a handshake."""
+    server_info: Raw = Raw(b"{}")
+    capabilities: Raw = Raw(b"{}")
+    instructions: str | None = None
+    session: str = "Shared"
+    on_disconnect: str = "MarkOffline"
+    trust_annotations: bool = False
+    online: bool = True
+    """False: the last discovery failed and `on_disconnect` keeps the last definitions."""
+    limits: Limits = Limits()
+    tools: tuple[ToolEntry, ...] = ()
+    resources: tuple[Definition, ...] = ()
+    resource_templates: tuple[Definition, ...] = ()
+    prompts: tuple[Definition, ...] = ()
+    hash: str = ""
+    """Over the sorted hashes of all definitions: an unchanged server costs one comparison."""
+    updated_at: str = ""
+    """RFC 3339, when the content last changed. Not part of what counts as a change."""
+
+    @property
+    def key(self) -> ServerKey:
+        return ServerKey(self.namespace, self.name)
+
+
+class _SearchFields(msgspec.Struct):
+    description: Raw = Raw(b"")
+    inputSchema: Raw = Raw(b"")
+    outputSchema: Raw = Raw(b"")
+
+
+_search_fields = msgspec.json.Decoder(_SearchFields).decode
+
+
+def definition_hash(definition: bytes | Raw) -> str:
+    """Hash of one raw definition; any byte that differs, differs here."""
+    return sha256(bytes(definition))
+
+
+def search_hash(name: str, definition: bytes | Raw, *, tags: tuple[str, ...] = (), categories: tuple[str, ...] = ()) -> str:
+    """Hash of what a search index is built from: name, description, schemas, tags and categories.
+
+    Raises msgspec.DecodeError when the definition is not a JSON object.
+    """
+    fields = _search_fields(bytes(definition))
+    texts = [name.encode(), bytes(fields.description), bytes(fields.inputSchema), bytes(fields.outputSchema)]
+    return sha256(*texts, *(t.encode() for t in tags), b"", *(c.encode() for c in categories))
+
+
+def list_hash(catalog: Catalog) -> str:
+    """Hash over all definitions of a catalog, independent of the order in which the server listed them."""
+    return sha256_of_set(
+        [f"tool {t.name} {t.hash}" for t in catalog.tools]
+        + [f"resource {d.name} {d.hash}" for d in catalog.resources]
+        + [f"template {d.name} {d.hash}" for d in catalog.resource_templates]
+        + [f"prompt {d.name} {d.hash}" for d in catalog.prompts]
+    )
+
+
+def same_content(one: Catalog, other: Catalog) -> bool:
+    """Whether two catalogs say the same, the time of their making aside."""
+    return msgspec.structs.replace(one, updated_at="") == msgspec.structs.replace(other, updated_at="")

@@ -1,0 +1,56 @@
+"""Documents to bytes and back."""
+
+from __future__ import annotations
+
+import msgspec
+
+from fairlead_api.documents.base import FORMAT, Header
+from fairlead_api.documents.catalog import CATALOG, Catalog
+from fairlead_api.documents.rules import RULES, Rules
+from fairlead_api.documents.state import STATE, State
+from fairlead_api.meta import ServerKey, bounded_name
+
+Document = Catalog | State | Rules
+KINDS = (CATALOG, STATE, RULES)
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+_header = msgspec.json.Decoder(Header).decode
+_document = msgspec.json.Decoder(Document).decode
+
+
+class UnreadableDocument(ValueError):
+    """Bytes that are no document, or one of a kind or version that this release does not read."""
+
+
+def encode(document: Document) -> bytes:
+    """JSON bytes; equal documents give equal bytes."""
+    return _encode(document)
+
+
+def decode(data: bytes) -> Document:
+    """Read a document of any kind. Raises UnreadableDocument with a sentence that says what is wrong."""
+    try:
+        header = _header(data)
+    except msgspec.MsgspecError as error:
+        raise UnreadableDocument(f"not a Fairlead document: {error}") from error
+    if header.kind not in KINDS:
+        raise UnreadableDocument(f"kind {header.kind!r} is not one of {', '.join(KINDS)}")
+    if header.version > FORMAT:
+        raise UnreadableDocument(f"{header.kind} of format {header.version}; this release reads up to {FORMAT}: upgrade it")
+    try:
+        return _document(data)
+    except msgspec.MsgspecError as error:
+        raise UnreadableDocument(f"{header.kind}: {error}") from error
+
+
+def catalog_name(key: ServerKey) -> str:
+    """Name of the ConfigMap (or file) that holds the catalog of one server."""
+    return bounded_name("fairlead-catalog", key.namespace, key.name, limit=200)
+
+
+def state_name(shard: int) -> str:
+    """Name of the ConfigMap (or file) that holds one shard of the state."""
+    return f"fairlead-state-{shard}"
+
+
+RULES_NAME = "fairlead-rules"

@@ -1,0 +1,81 @@
+"""The rules document: LatencyTiers and ToolPolicies compiled into what the gateway decides by. One per installation."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_api.documents.base import DocumentStruct, current_format
+
+RULES: Final = "rules"
+
+
+class Tier(DocumentStruct, kw_only=True):
+    """One LatencyTier; times in milliseconds, defaults filled in."""
+
+    name: str
+    max_latency_ms: int | None = None
+    """None = no limit."""
+    quantile: str = "p95"
+    min_samples: int = 10
+    unmeasured: str = "Show"
+    default: bool = False
+    hysteresis: float | None = None
+    call_timeout_ms: int | None = None
+    selection: Raw | None = None
+    """The resource's `spec.selection`, as JSON."""
+
+
+class Rule(DocumentStruct, kw_only=True):
+    """One entry of a policy: the tools it names and what it says of them."""
+
+    action: str
+    tools: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    annotations: dict[str, bool] = {}
+    arguments: Raw | None = None
+    """JSON Schema over the arguments of a call."""
+
+
+class Subject(DocumentStruct, kw_only=True):
+    """Whom a policy speaks of."""
+
+    kind: str
+    name: str | None = None
+    namespace: str | None = None
+
+
+class PolicyLimits(DocumentStruct, kw_only=True):
+    """Bounds on one namespace's share of what an agent sees and does."""
+
+    max_tools: int | None = None
+    tool_tokens: int | None = None
+    calls_per_minute: int | None = None
+    concurrency: int | None = None
+
+
+class Policy(DocumentStruct, kw_only=True):
+    """One ToolPolicy with its selector resolved."""
+
+    namespace: str
+    name: str
+    servers: tuple[str, ...] = ()
+    """Names, in that namespace, of the servers that the selector matched when this was written."""
+    subjects: tuple[Subject, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    default_tier: str | None = None
+    max_tier: str | None = None
+    limits: PolicyLimits = PolicyLimits()
+    pinned: tuple[str, ...] = ()
+
+
+class Rules(DocumentStruct, kw_only=True, tag_field="kind", tag=RULES):
+    """Every tier and policy of the installation, each list sorted by name."""
+
+    version: int = msgspec.field(default_factory=current_format)
+    default_action: str = "Allow"
+    tiers: tuple[Tier, ...] = ()
+    policies: tuple[Policy, ...] = ()
