@@ -36,7 +36,7 @@ NAME_LIMIT: Final = 253
 
 
 class ServerKey(NamedTuple):
-    """Identifies one McpServer in an installation. Off a cluster the namespace is `default` unless the manifest names one."""
+    """Identifies one McpServer. Off a cluster the namespace is `default` unless the manifest names another."""
 
     namespace: str
     name: str

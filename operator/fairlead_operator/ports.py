@@ -1,6 +1,6 @@
 """What the reconciler needs of the world, as Protocols: a cluster and a laptop are two sets of adapters behind them.
 
-Pure declarations. `kube/` implements them on the Kubernetes API, `local/` on a directory of manifests and child processes.
+Pure declarations. `kube/` implements them on the Kubernetes API, `local/` on manifests on disk and child processes.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
+from fairlead_mcp.session import McpSession
+
 from fairlead_api.documents.catalog import Credential, CredentialRef, Endpoint
 from fairlead_api.documents.store import Blob
 from fairlead_api.meta import ServerKey
-from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
-from fairlead_mcp.session import McpSession
 
 Environment = Literal["cluster", "local"]
 

@@ -16,7 +16,7 @@ from fairlead_api.meta import ServerKey
 CATALOG: Final = "catalog"
 
 
-class HttpEndpoint(DocumentStruct, kw_only=True, tag_field="transport", tag="streamable-http"):
+class HttpEndpoint(DocumentStruct, kw_only=True, frozen=True, tag_field="transport", tag="streamable-http"):
     """A server behind Streamable HTTP (MCP 2025-03-26 and later)."""
 
     url: str
@@ -27,7 +27,7 @@ class HttpEndpoint(DocumentStruct, kw_only=True, tag_field="transport", tag="str
     """PEM certificates that an `https` server is verified against; absent = the system's."""
 
 
-class ChildEndpoint(DocumentStruct, kw_only=True, tag_field="transport", tag="stdio-child"):
+class ChildEndpoint(DocumentStruct, kw_only=True, frozen=True, tag_field="transport", tag="stdio-child"):
     """A server that runs as a child process and speaks over its standard input and output; off a cluster only."""
 
     command: str
@@ -39,7 +39,7 @@ class ChildEndpoint(DocumentStruct, kw_only=True, tag_field="transport", tag="st
 Endpoint = HttpEndpoint | ChildEndpoint
 
 
-class CredentialRef(DocumentStruct, kw_only=True):
+class CredentialRef(DocumentStruct, kw_only=True, frozen=True):
     """Where the credentials of a server are kept. Their values are in no document."""
 
     secret: str
@@ -53,14 +53,14 @@ class CredentialRef(DocumentStruct, kw_only=True):
 class Credential(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True, kw_only=True):
     """The content of one key of a credentials Secret: what goes with each request, or into the child's environment."""
 
-    headers: dict[str, str] = {}
-    env: dict[str, str] = {}
+    headers: dict[str, str] = msgspec.field(default_factory=dict)
+    env: dict[str, str] = msgspec.field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"Credential(headers={sorted(self.headers)}, env={sorted(self.env)})"
 
 
-class DeclaredLatency(DocumentStruct, kw_only=True):
+class DeclaredLatency(DocumentStruct, kw_only=True, frozen=True):
     """What the author or the McpServer says of a tool's speed; times in milliseconds."""
 
     estimated_duration_ms: int | None = None
@@ -69,7 +69,7 @@ class DeclaredLatency(DocumentStruct, kw_only=True):
     cacheable_seconds: int | None = None
 
 
-class ToolEntry(DocumentStruct, kw_only=True):
+class ToolEntry(DocumentStruct, kw_only=True, frozen=True):
     """One tool: its raw definition, and what the McpServer adds to it."""
 
     name: str
@@ -89,7 +89,7 @@ class ToolEntry(DocumentStruct, kw_only=True):
     probe_arguments: Raw | None = None
 
 
-class Definition(DocumentStruct, kw_only=True):
+class Definition(DocumentStruct, kw_only=True, frozen=True):
     """A resource, a resource template or a prompt: its name (or URI) and its raw definition."""
 
     name: str
@@ -97,7 +97,7 @@ class Definition(DocumentStruct, kw_only=True):
     hash: str
 
 
-class Limits(DocumentStruct, kw_only=True):
+class Limits(DocumentStruct, kw_only=True, frozen=True):
     """Bounds that the McpServer sets on calls to it; absent = the gateway's defaults."""
 
     concurrency: int | None = None
@@ -107,7 +107,7 @@ class Limits(DocumentStruct, kw_only=True):
     max_result_bytes: int | None = None
 
 
-class Catalog(DocumentStruct, kw_only=True, tag_field="kind", tag=CATALOG):
+class Catalog(DocumentStruct, kw_only=True, frozen=True, tag_field="kind", tag=CATALOG):
     """Everything that the gateway needs to list and call the tools of one server."""
 
     version: int = msgspec.field(default_factory=current_format)
@@ -145,10 +145,10 @@ class Catalog(DocumentStruct, kw_only=True, tag_field="kind", tag=CATALOG):
         return ServerKey(self.namespace, self.name)
 
 
-class _SearchFields(msgspec.Struct):
+class _SearchFields(msgspec.Struct, rename="camel"):
     description: Raw = Raw(b"")
-    inputSchema: Raw = Raw(b"")
-    outputSchema: Raw = Raw(b"")
+    input_schema: Raw = Raw(b"")
+    output_schema: Raw = Raw(b"")
 
 
 _search_fields = msgspec.json.Decoder(_SearchFields).decode
@@ -159,13 +159,15 @@ def definition_hash(definition: bytes | Raw) -> str:
     return sha256(bytes(definition))
 
 
-def search_hash(name: str, definition: bytes | Raw, *, tags: tuple[str, ...] = (), categories: tuple[str, ...] = ()) -> str:
+def search_hash(
+    name: str, definition: bytes | Raw, *, tags: tuple[str, ...] = (), categories: tuple[str, ...] = ()
+) -> str:
     """Hash of what a search index is built from: name, description, schemas, tags and categories.
 
     Raises msgspec.DecodeError when the definition is not a JSON object.
     """
     fields = _search_fields(bytes(definition))
-    texts = [name.encode(), bytes(fields.description), bytes(fields.inputSchema), bytes(fields.outputSchema)]
+    texts = [name.encode(), bytes(fields.description), bytes(fields.input_schema), bytes(fields.output_schema)]
     return sha256(*texts, *(t.encode() for t in tags), b"", *(c.encode() for c in categories))
 
 

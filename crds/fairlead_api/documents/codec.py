@@ -15,7 +15,7 @@ KINDS = (CATALOG, STATE, RULES)
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _header = msgspec.json.Decoder(Header).decode
-_document = msgspec.json.Decoder(Document).decode
+_document: msgspec.json.Decoder[Document] = msgspec.json.Decoder(Document)
 
 
 class UnreadableDocument(ValueError):
@@ -36,9 +36,11 @@ def decode(data: bytes) -> Document:
     if header.kind not in KINDS:
         raise UnreadableDocument(f"kind {header.kind!r} is not one of {', '.join(KINDS)}")
     if header.version > FORMAT:
-        raise UnreadableDocument(f"{header.kind} of format {header.version}; this release reads up to {FORMAT}: upgrade it")
+        raise UnreadableDocument(
+            f"{header.kind} of format {header.version}; this release reads up to {FORMAT}: upgrade it"
+        )
     try:
-        return _document(data)
+        return _document.decode(data)
     except msgspec.MsgspecError as error:
         raise UnreadableDocument(f"{header.kind}: {error}") from error
 

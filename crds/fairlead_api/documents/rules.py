@@ -12,7 +12,7 @@ from fairlead_api.documents.base import DocumentStruct, current_format
 RULES: Final = "rules"
 
 
-class Tier(DocumentStruct, kw_only=True):
+class Tier(DocumentStruct, kw_only=True, frozen=True):
     """One LatencyTier; times in milliseconds, defaults filled in."""
 
     name: str
@@ -28,19 +28,19 @@ class Tier(DocumentStruct, kw_only=True):
     """The resource's `spec.selection`, as JSON."""
 
 
-class Rule(DocumentStruct, kw_only=True):
+class Rule(DocumentStruct, kw_only=True, frozen=True):
     """One entry of a policy: the tools it names and what it says of them."""
 
     action: str
     tools: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
-    annotations: dict[str, bool] = {}
+    annotations: dict[str, bool] = msgspec.field(default_factory=dict)
     arguments: Raw | None = None
     """JSON Schema over the arguments of a call."""
 
 
-class Subject(DocumentStruct, kw_only=True):
+class Subject(DocumentStruct, kw_only=True, frozen=True):
     """Whom a policy speaks of."""
 
     kind: str
@@ -48,7 +48,7 @@ class Subject(DocumentStruct, kw_only=True):
     namespace: str | None = None
 
 
-class PolicyLimits(DocumentStruct, kw_only=True):
+class PolicyLimits(DocumentStruct, kw_only=True, frozen=True):
     """Bounds on one namespace's share of what an agent sees and does."""
 
     max_tools: int | None = None
@@ -57,7 +57,7 @@ class PolicyLimits(DocumentStruct, kw_only=True):
     concurrency: int | None = None
 
 
-class Policy(DocumentStruct, kw_only=True):
+class Policy(DocumentStruct, kw_only=True, frozen=True):
     """One ToolPolicy with its selector resolved."""
 
     namespace: str
@@ -72,7 +72,7 @@ class Policy(DocumentStruct, kw_only=True):
     pinned: tuple[str, ...] = ()
 
 
-class Rules(DocumentStruct, kw_only=True, tag_field="kind", tag=RULES):
+class Rules(DocumentStruct, kw_only=True, frozen=True, tag_field="kind", tag=RULES):
     """Every tier and policy of the installation, each list sorted by name."""
 
     version: int = msgspec.field(default_factory=current_format)

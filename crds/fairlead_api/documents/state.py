@@ -15,7 +15,7 @@ STATE: Final = "state"
 SERVERS_PER_STATE: Final = 100
 
 
-class Quantiles(DocumentStruct, kw_only=True):
+class Quantiles(DocumentStruct, kw_only=True, frozen=True):
     """Upstream durations of successful attempts in the window, in milliseconds."""
 
     p50_ms: float
@@ -25,7 +25,7 @@ class Quantiles(DocumentStruct, kw_only=True):
     samples: int
 
 
-class Health(DocumentStruct, kw_only=True):
+class Health(DocumentStruct, kw_only=True, frozen=True):
     """How far a tool can be relied upon."""
 
     score: float = 1.0
@@ -34,7 +34,7 @@ class Health(DocumentStruct, kw_only=True):
     reason: str | None = None
 
 
-class ToolState(DocumentStruct, kw_only=True):
+class ToolState(DocumentStruct, kw_only=True, frozen=True):
     """One tool in one environment."""
 
     name: str
@@ -44,11 +44,11 @@ class ToolState(DocumentStruct, kw_only=True):
     health: Health = Health()
     tiers: tuple[str, ...] | None = None
     """Names of the tiers that the tool fits; None while nothing has been decided, which counts as every tier."""
-    hidden: dict[str, str] = {}
+    hidden: dict[str, str] = msgspec.field(default_factory=dict)
     """Tier name to the reason why the tool is not in it."""
 
 
-class ServerState(DocumentStruct, kw_only=True):
+class ServerState(DocumentStruct, kw_only=True, frozen=True):
     """The tools of one server."""
 
     namespace: str
@@ -56,7 +56,7 @@ class ServerState(DocumentStruct, kw_only=True):
     tools: tuple[ToolState, ...] = ()
 
 
-class State(DocumentStruct, kw_only=True, tag_field="kind", tag=STATE):
+class State(DocumentStruct, kw_only=True, frozen=True, tag_field="kind", tag=STATE):
     """Measurements and decisions for up to `SERVERS_PER_STATE` servers."""
 
     version: int = msgspec.field(default_factory=current_format)

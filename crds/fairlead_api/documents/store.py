@@ -1,9 +1,9 @@
 """How documents lie in ConfigMaps: plain, compressed, or cut into parts that are swapped as one.
 
-`pack` is the writer's half, `Assembler` the reader's; both are pure. A document has one *head* of its own name. Small ones
-stand in the head as text, larger ones compressed, and what still does not fit is cut into *parts* whose names contain the
-hash of the whole. A writer stores the parts first, then the head, then deletes the parts of the version before: killed
-anywhere in between, it leaves a head whose parts are all there.
+`pack` is the writer's half, `Assembler` the reader's; both are pure. A document has one *head* of its own name. Small
+ones stand in the head as text, larger ones compressed, and what still does not fit is cut into *parts* whose names
+contain the hash of the whole. A writer stores the parts first, then the head, then deletes the parts of the version
+before: killed anywhere in between, it leaves a head whose parts are all there.
 """
 
 from __future__ import annotations
@@ -67,7 +67,11 @@ def pack(name: str, kind: str, document: bytes, labels: dict[str, str] | None = 
         return [Blob(name, marked, annotations, binary={GZIPPED: compressed})]
     digest = sha256(compressed)
     parts = [
-        Blob(f"{name}-{digest[:10]}-{number}", {**marked, LABEL_PART: "true"}, binary={PART: compressed[start : start + VALUES_LIMIT]})
+        Blob(
+            f"{name}-{digest[:10]}-{number}",
+            {**marked, LABEL_PART: "true"},
+            binary={PART: compressed[start : start + VALUES_LIMIT]},
+        )
         for number, start in enumerate(range(0, len(compressed), VALUES_LIMIT))
     ]
     index = msgspec.json.encode(Index(tuple(p.name for p in parts), digest)).decode()
@@ -104,8 +108,8 @@ class Change:
 class Assembler:
     """Puts documents together from blobs that arrive one by one, in any order.
 
-    A document changes only from one whole to the next: while a part is missing, or the content does not add up, the last
-    whole stands.
+    A document changes only from one whole to the next: while a part is missing, or the content does not add up, the
+    last whole stands.
     """
 
     def __init__(self) -> None:
@@ -174,7 +178,9 @@ class Assembler:
         else:
             raise BrokenDocument(f"ConfigMap {head.name} holds none of {PLAIN}, {GZIPPED}, {INDEX}")
         if head.annotations.get(ANNOTATION_SHA256) != sha256(document):
-            raise BrokenDocument(f"ConfigMap {head.name} was edited: its content does not match the annotation {ANNOTATION_SHA256}")
+            raise BrokenDocument(
+                f"ConfigMap {head.name} was edited: its content does not match the annotation {ANNOTATION_SHA256}"
+            )
         return document
 
     def _join(self, head: Blob) -> bytes:

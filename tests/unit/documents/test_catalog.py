@@ -25,7 +25,12 @@ from fairlead_api.documents.state import Quantiles, ServerState, State, ToolStat
 
 
 def entry(name: str, definition: bytes) -> ToolEntry:
-    return ToolEntry(name=name, definition=Raw(definition), hash=definition_hash(definition), search_hash=search_hash(name, definition))
+    return ToolEntry(
+        name=name,
+        definition=Raw(definition),
+        hash=definition_hash(definition),
+        search_hash=search_hash(name, definition),
+    )
 
 
 def catalog(*tools: ToolEntry, updated_at: str = "2026-01-01T00:00:00Z") -> Catalog:
@@ -60,7 +65,9 @@ def test_every_kind_of_document_survives_a_round_trip() -> None:
                 ServerState(
                     namespace="default",
                     name="time",
-                    tools=(ToolState(name="add", quantiles=Quantiles(p50_ms=1, p90_ms=2, p95_ms=3, p99_ms=4, samples=9)),),
+                    tools=(
+                        ToolState(name="add", quantiles=Quantiles(p50_ms=1, p90_ms=2, p95_ms=3, p99_ms=4, samples=9)),
+                    ),
                 ),
             )
         ),
