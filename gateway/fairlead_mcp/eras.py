@@ -1,0 +1,219 @@
+"""The two eras of MCP: versions, `_meta` keys, header names and statuses; and how a handshake is read.
+
+Pure module: no I/O. Used by the sessions here and by both sides of the gateway.
+
+*Legacy* is 2024-11-05 to 2025-11-25: `initialize`, then a session. *Modern* is 2026-07-28 on: every request carries
+its identity in `params._meta` and, over HTTP, in `MCP-Protocol-Version`, `Mcp-Method` and `Mcp-Name` (SEP-2243,
+SEP-2575).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from enum import Enum
+from types import MappingProxyType
+from typing import Final
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from fairlead_mcp import jsonrpc
+from fairlead_mcp.errors import NotMcp, UnsupportedVersion
+
+MODERN_VERSION: Final = "2026-07-28"
+LATEST_LEGACY_VERSION: Final = "2025-11-25"
+LEGACY_VERSIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+"""Oldest first."""
+
+PREFIX: Final = "io.modelcontextprotocol/"
+META_VERSION: Final = PREFIX + "protocolVersion"
+META_CAPABILITIES: Final = PREFIX + "clientCapabilities"
+META_CLIENT_INFO: Final = PREFIX + "clientInfo"
+META_SERVER_INFO: Final = PREFIX + "serverInfo"
+META_SUBSCRIPTION: Final = PREFIX + "subscriptionId"
+META_LOG_LEVEL: Final = PREFIX + "logLevel"
+
+H_VERSION: Final = b"MCP-Protocol-Version"
+H_SESSION: Final = b"Mcp-Session-Id"
+H_METHOD: Final = b"Mcp-Method"
+H_NAME: Final = b"Mcp-Name"
+H_PARAM: Final = b"Mcp-Param-"
+
+NAMED: Final[Mapping[str, str]] = MappingProxyType(
+    {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+)
+"""Method to the member of its params that `Mcp-Name` repeats."""
+
+LISTS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "tools/list": "tools",
+        "prompts/list": "prompts",
+        "resources/list": "resources",
+        "resources/templates/list": "resourceTemplates",
+    }
+)
+"""Paginated method to the member of its result that holds the items."""
+
+MODERN_ONLY_RESULT_MEMBERS: Final = frozenset({"resultType", "ttlMs", "cacheScope"})
+"""Members that a legacy client does not expect in a result."""
+
+STATUS_OF_CODE: Final[Mapping[int, int]] = MappingProxyType(
+    {
+        jsonrpc.PARSE_ERROR: 400,
+        jsonrpc.INVALID_REQUEST: 400,
+        jsonrpc.INVALID_PARAMS: 400,
+        jsonrpc.HEADER_MISMATCH: 400,
+        jsonrpc.MISSING_CLIENT_CAPABILITY: 400,
+        jsonrpc.UNSUPPORTED_PROTOCOL_VERSION: 400,
+        jsonrpc.METHOD_NOT_FOUND: 404,
+    }
+)
+
+
+class Era(Enum):
+    """Which of the two protocols an endpoint speaks."""
+
+    LEGACY = "legacy"
+    MODERN = "modern"
+
+
+def era_of(version: str) -> Era:
+    """The era of a protocol version; anything later than the last legacy revision is modern."""
+    return Era.LEGACY if version <= LATEST_LEGACY_VERSION else Era.MODERN
+
+
+def status_for(code: int) -> int:
+    """The HTTP status of a modern answer with this JSON-RPC error code (200 where none is prescribed)."""
+    return STATUS_OF_CODE.get(code, 200)
+
+
+def header_value(text: str) -> bytes:
+    """`text` as the value of an `Mcp-Name` or `Mcp-Param-*` header: as it is, or `=?base64?…?=` (SEP-2243).
+
+    Encoded are non-ASCII and control characters, outer white space, and what already looks encoded.
+    """
+    plain = text.isascii() and text.isprintable() and text == text.strip() and text != ""
+    if plain and not text.startswith("=?base64?"):
+        return text.encode()
+    return b"=?base64?%b?=" % base64.b64encode(text.encode("utf-8", "surrogatepass"))
+
+
+def text_of_header(value: bytes) -> str | None:
+    """The text behind a header value, or None when its encoding is broken. Inverse of `header_value`."""
+    value = value.strip(b" \t")
+    if not (value.startswith(b"=?base64?") and value.endswith(b"?=")):
+        return value.decode("latin-1")
+    try:
+        return base64.b64decode(value[9:-2], validate=True).decode()
+    except (binascii.Error, ValueError):
+        return None
+
+
+class Client(msgspec.Struct, frozen=True):
+    """Who we say we are: `clientInfo` of a handshake or an envelope."""
+
+    name: str = "fairlead"
+    version: str = "0"
+
+
+class Negotiated(msgspec.Struct, frozen=True):
+    """What a handshake came to. `server_info` and `capabilities` are raw JSON objects as the server sent them."""
+
+    era: Era
+    protocol_version: str
+    server_info: Raw
+    capabilities: Raw
+    instructions: str | None = None
+
+    def offers(self, feature: str) -> bool:
+        """Whether the server declared a capability: "tools", "resources", "prompts", …"""
+        return feature in jsonrpc.decode_object(self.capabilities)
+
+
+def meta_members(client: Client) -> dict[str, Raw]:
+    """The three members that a modern request carries in `params._meta`."""
+    return {
+        META_VERSION: Raw(jsonrpc.encode(MODERN_VERSION)),
+        META_CAPABILITIES: Raw(b"{}"),
+        META_CLIENT_INFO: Raw(jsonrpc.encode(client)),
+    }
+
+
+def modern_params(params: bytes | Raw | None, client: Client) -> bytes:
+    """`params` with the modern envelope merged into `_meta`; every other member stays byte for byte."""
+    members = jsonrpc.decode_object(params) if params is not None else {}
+    meta = jsonrpc.decode_object(members["_meta"]) if "_meta" in members else {}
+    meta.update(meta_members(client))
+    members["_meta"] = Raw(jsonrpc.encode(meta))
+    return jsonrpc.encode(members)
+
+
+def initialize_params(client: Client) -> bytes:
+    """`params` of a legacy `initialize`: the newest legacy revision, no capabilities."""
+    return b'{"protocolVersion":"%b","capabilities":{},"clientInfo":%b}' % (
+        LATEST_LEGACY_VERSION.encode(),
+        jsonrpc.encode(client),
+    )
+
+
+class _Discovered(msgspec.Struct, rename="camel"):
+    supported_versions: list[str]
+    capabilities: Raw = Raw(b"{}")
+    instructions: str | None = None
+    server_info: Raw | UnsetType = UNSET
+    meta: dict[str, Raw] | UnsetType = msgspec.field(name="_meta", default=UNSET)
+
+
+class _Initialized(msgspec.Struct, rename="camel"):
+    protocol_version: str
+    capabilities: Raw = Raw(b"{}")
+    server_info: Raw = Raw(b"{}")
+    instructions: str | None = None
+
+
+_decode_discovered = msgspec.json.Decoder(_Discovered).decode
+_decode_initialized = msgspec.json.Decoder(_Initialized).decode
+
+
+def read_discover(result: bytes | Raw) -> Negotiated | None:
+    """A `server/discover` result as a positive modern answer, or None: then `initialize` decides."""
+    try:
+        found = _decode_discovered(result)
+    except msgspec.DecodeError:
+        return None
+    if MODERN_VERSION not in found.supported_versions or not _is_object(found.capabilities):
+        return None
+    info = found.server_info
+    if info is UNSET and found.meta is not UNSET:
+        info = found.meta.get(META_SERVER_INFO, UNSET)
+    if info is UNSET or not _is_object(info):
+        info = Raw(b"{}")
+    return Negotiated(Era.MODERN, MODERN_VERSION, info.copy(), found.capabilities.copy(), found.instructions)
+
+
+def read_initialize(result: bytes | Raw) -> Negotiated:
+    """An `initialize` result. Raises NotMcp for another shape, UnsupportedVersion for a revision unknown here."""
+    try:
+        found = _decode_initialized(result)
+    except msgspec.DecodeError as error:
+        raise NotMcp(f"the answer to initialize has an unexpected shape: {error}") from error
+    if not (_is_object(found.capabilities) and _is_object(found.server_info)):
+        raise NotMcp("the answer to initialize has capabilities or serverInfo that are no objects")
+    if found.protocol_version not in LEGACY_VERSIONS:
+        raise UnsupportedVersion(
+            f"the server insists on protocol version {found.protocol_version!r}, which is not one of "
+            f"{', '.join(LEGACY_VERSIONS)}"
+        )
+    return Negotiated(
+        Era.LEGACY,
+        found.protocol_version,
+        found.server_info.copy(),
+        found.capabilities.copy(),
+        found.instructions,
+    )
+
+
+def _is_object(raw: Raw) -> bool:
+    return bytes(raw).lstrip()[:1] == b"{"

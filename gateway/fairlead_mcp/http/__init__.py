@@ -1,0 +1,1 @@
+"""HTTP/1.1 towards MCP servers: `connection` (one), `pool` (many), `target` (where and with which headers)."""

@@ -1,0 +1,398 @@
+"""One HTTP/1.1 connection to a server, carrying one exchange at a time.
+
+Made and owned by `fairlead_mcp.http.pool.Pool`; nobody else calls it. It decides nothing about other connections: it
+reports `released` (ready for the next call) or `gone` (closed) to its owner, exactly one of them per exchange.
+
+States: *idle* (no call), *busy* (a call), *draining* (the call has its answer out of an event stream whose end has
+not come yet). Bytes in the idle state, bytes after a complete answer, or anything that is no HTTP close it: whatever
+came would be taken for the answer to somebody else's request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, Protocol, cast
+
+import httptools
+import msgspec
+
+from fairlead_mcp import jsonrpc
+from fairlead_mcp.errors import BadHttp, ConnectionLost, TooLarge
+from fairlead_mcp.sse import EventParser
+
+MAX_HEADERS: Final = 128
+MAX_HEAD_BYTES: Final = 64 << 10
+"""Bytes of one answer without any body among them: bounds headers, interim answers, chunk extensions and trailers."""
+DRAIN_SECONDS: Final = 1.0
+MAX_DRAIN_BYTES: Final = 256 << 10
+MAX_KEEP_ALIVE: Final = 60.0
+
+_LENGTH: Final = b"content-length"
+_TYPE: Final = b"content-type"
+_CODING: Final = b"transfer-encoding"
+_CONTENT_CODING: Final = b"content-encoding"
+_KEEP_ALIVE: Final = b"keep-alive"
+WANTED: Final = frozenset(
+    {
+        _LENGTH, _TYPE, _CODING, _CONTENT_CODING, _KEEP_ALIVE,
+        b"mcp-session-id", b"www-authenticate", b"location", b"retry-after", b"mcp-protocol-version",
+    }
+)  # fmt: skip
+"""The header names that are kept, in lower case."""
+
+_SPELLINGS: Final = {name: name for name in WANTED} | {name.title(): name for name in WANTED}
+_LENGTHS: Final = frozenset(len(name) for name in WANTED)
+
+
+class Answer(msgspec.Struct, frozen=True, gc=False):
+    """An HTTP answer.
+
+    `headers` holds those of `WANTED` that came, by lower-case name. `body` is the whole body, or, for an event stream
+    (`streamed`), the data of the event that `on_event` called the answer (empty if the stream ended without one).
+    `sent_at` and `done_at` are the pool's clock, in seconds, at the first byte out and at the answer.
+    """
+
+    status: int
+    content_type: bytes
+    headers: dict[bytes, bytes]
+    body: bytes
+    streamed: bool
+    reused: bool
+    sent_at: float
+    done_at: float
+    connection: Connection
+
+
+class Call:
+    """One exchange from `Pool.submit` to its outcome: exactly one of `answered` and `failed` is called, once.
+
+    Subclass it for callbacks; neither method may raise. `on_event(data)` gets the data of each event of a stream and
+    returns True for the one that is the answer; `on_open(connection)` is called when a stream begins (use the
+    connection's `pause_reading` and `resume_reading` for back-pressure). `deadline` is in seconds of the pool's clock.
+    """
+
+    __slots__ = ("connection", "data", "deadline", "max_bytes", "on_event", "on_open")
+
+    def __init__(
+        self,
+        data: bytes,
+        deadline: float,
+        max_bytes: int,
+        on_event: Callable[[bytes], bool] | None = None,
+        on_open: Callable[[Connection], None] | None = None,
+    ) -> None:
+        self.data = data
+        self.deadline = deadline
+        self.max_bytes = max_bytes
+        self.on_event = on_event or is_answer
+        self.on_open = on_open
+        self.connection: Connection | None = None
+
+    def answered(self, answer: Answer) -> None:
+        raise NotImplementedError
+
+    def failed(self, error: Exception) -> None:
+        raise NotImplementedError
+
+
+def is_answer(data: bytes) -> bool:
+    """The default `on_event`: the first JSON-RPC response is the answer; notifications and requests are dropped.
+
+    What cannot be read counts as the answer too, so that its reader says what is wrong with it.
+    """
+    try:
+        message = jsonrpc.decode_message(data)
+    except msgspec.DecodeError:
+        return True
+    return message.is_response
+
+
+class Owner(Protocol):
+    """What a connection tells its pool."""
+
+    def clock(self) -> float:
+        """Seconds, monotonic."""
+        ...
+
+    def released(self, connection: Connection) -> None:
+        """The exchange is over and the connection can carry the next."""
+        ...
+
+    def gone(self, connection: Connection) -> None:
+        """The connection is closed (told once, before its call hears of it)."""
+        ...
+
+    def watch(self, deadline: float) -> None:
+        """Look at all connections at `deadline`."""
+        ...
+
+
+class Connection(asyncio.Protocol):
+    """See the module. `deadline` is when its state ends at the latest: of the call, the draining or the idleness."""
+
+    __slots__ = (
+        "_body", "_complete", "_drained", "_events", "_fields", "_head_done", "_header_count", "_owner", "_parser",
+        "_received", "_reusable", "_size", "_slack", "_status", "_transport", "_until_eof", "call", "closed",
+        "deadline", "draining", "idle", "keep_alive", "sent_at", "served",
+    )  # fmt: skip
+
+    _body: list[bytes]
+    _events: EventParser | None
+    _fields: dict[bytes, bytes]
+
+    def __init__(self, owner: Owner) -> None:
+        self._owner = owner
+        self._parser = httptools.HttpResponseParser(self)
+        self._transport: asyncio.Transport | None = None
+        self.call: Call | None = None
+        self.idle = False
+        self.draining = False
+        self.closed = False
+        self.served = 0
+        self.deadline = float("inf")
+        self.keep_alive: float | None = None
+        self.sent_at = 0.0
+        self._begin()
+        self._complete = False
+        self._reusable = False
+        self._received = False
+        self._slack = 0
+        self._drained = 0
+
+    def __repr__(self) -> str:
+        state = (
+            "closed"
+            if self.closed
+            else "busy"
+            if self.call is not None
+            else "draining"
+            if self.draining
+            else "idle"
+            if self.idle
+            else "new"
+        )
+        return f"<Connection {state}, {self.served} served>"
+
+    # Called by the pool
+
+    @property
+    def usable(self) -> bool:
+        return not self.closed and self._transport is not None and not self._transport.is_closing()
+
+    def start(self, call: Call, now: float) -> None:
+        """Write a request. The connection must be neither busy nor in the idle list."""
+        assert self.call is None
+        assert not self.draining
+        assert not self.idle
+        assert self._transport is not None
+        self.call = call
+        call.connection = self
+        self._complete = self._received = False
+        self._slack = 0
+        self.deadline = call.deadline
+        self.sent_at = now
+        self._transport.write(call.data)
+
+    def close(self, error: Exception | None = None) -> None:
+        """Close at once, failing the call with `error`; closing is also how a modern call is canceled."""
+        if self.closed:
+            return
+        self.closed = True
+        self.draining = False
+        call, self.call = self.call, None
+        if self._transport is not None:
+            self._transport.abort()
+        self._owner.gone(self)
+        if call is not None and error is not None:
+            call.failed(error)
+
+    def pause_reading(self) -> None:
+        """Stop reading, for a stream whose consumer cannot follow. No-op on a closed connection."""
+        if self._transport is not None and self.usable:
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        if self._transport is not None and self.usable:
+            self._transport.resume_reading()
+
+    # Called by the loop
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # uvloop's transports do not derive from asyncio.Transport
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        if self.call is None and not self.draining:
+            self.close()
+            return
+        self._received = True
+        self._slack += len(data)
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            self._refuse(error)
+            return
+        if self._complete:
+            self._finish()
+        elif self._slack > MAX_HEAD_BYTES:
+            self.close(TooLarge(f"the answer's headers exceed {MAX_HEAD_BYTES} bytes", reason="HeadersTooLarge"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self.closed:
+            return
+        self.closed = True
+        self._owner.gone(self)
+        call, self.call = self.call, None
+        if call is None:
+            return
+        if self._until_eof and exc is None:
+            call.answered(self._answer(self._joined_body()))
+            return
+        where = "in the middle of its answer" if self._received else "without an answer"
+        message = f"the server closed the connection {where}"
+        error = ConnectionLost(message, sent=True, reused=self.served > 0, received=self._received)
+        error.__cause__ = exc
+        call.failed(error)
+
+    # Called by the parser
+
+    def on_message_begin(self) -> None:
+        if self._complete:
+            raise BadHttp("the server sent more than one answer to one request")
+        self._begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._header_count += 1
+        if self._header_count > MAX_HEADERS:
+            raise TooLarge(f"the answer has more than {MAX_HEADERS} headers", reason="HeadersTooLarge")
+        if self._head_done:
+            return  # a trailer
+        wanted = _SPELLINGS.get(name)
+        if wanted is None and len(name) in _LENGTHS:
+            wanted = _SPELLINGS.get(name.lower())
+        if wanted is not None:
+            self._fields[wanted] = value
+
+    def on_headers_complete(self) -> None:
+        status = self._status = self._parser.get_status_code()
+        call = self.call
+        if status < 200 or call is None:
+            return
+        self._head_done = True
+        fields = self._fields
+        if _CONTENT_CODING in fields and fields[_CONTENT_CODING].lower() != b"identity":
+            raise BadHttp(f"the answer is compressed ({fields[_CONTENT_CODING].decode('latin-1')}), unasked")
+        if _LENGTH in fields:
+            if int(fields[_LENGTH]) > call.max_bytes:
+                raise TooLarge(f"the answer announces {int(fields[_LENGTH])} bytes, more than {call.max_bytes}")
+        else:
+            chunked = b"chunked" in fields.get(_CODING, b"").lower()
+            self._until_eof = not chunked and status not in (204, 304)
+        if fields.get(_TYPE, b"")[:17].lower() == b"text/event-stream" and status == 200:
+            self._events = EventParser(call.max_bytes)
+            if call.on_open is not None:
+                call.on_open(self)
+
+    def on_body(self, data: bytes) -> None:
+        self._slack = 0
+        if self._events is not None:
+            self._on_stream(self._events, data)
+            return
+        self._size += len(data)
+        if self.call is not None and self._size > self.call.max_bytes:
+            raise TooLarge(f"the answer exceeds {self.call.max_bytes} bytes")
+        self._body.append(data)
+
+    def on_message_complete(self) -> None:
+        if self._status < 200:
+            return  # 100 and 103 come before the answer
+        self._complete = True
+        self._reusable = self._parser.should_keep_alive()
+        if _KEEP_ALIVE in self._fields:
+            self.keep_alive = keep_alive_seconds(self._fields[_KEEP_ALIVE])
+
+    # Inside
+
+    def _begin(self) -> None:
+        self._status = 0
+        self._head_done = False
+        self._until_eof = False
+        self._header_count = 0
+        self._size = 0
+        self._fields = {}
+        self._body = []
+        self._events = None
+
+    def _on_stream(self, events: EventParser, data: bytes) -> None:
+        if self.draining:
+            self._drained += len(data)
+            if self._drained > MAX_DRAIN_BYTES:
+                raise TooLarge("the stream goes on after its answer")
+            return
+        for event in events.feed(data):
+            call = self.call
+            if call is not None and call.on_event(event.data):
+                self.call = None
+                self.draining = True
+                self._drained = 0
+                answer = self._answer(event.data)
+                self.deadline = answer.done_at + DRAIN_SECONDS
+                self._owner.watch(self.deadline)
+                call.answered(answer)
+                return
+
+    def _finish(self) -> None:
+        """The message is complete and nothing follows it: pass the answer on, then the connection."""
+        call, self.call = self.call, None
+        self.draining = False
+        answer = self._answer(self._joined_body()) if call is not None else None
+        self.served += 1
+        if self._reusable and self.usable:
+            self._owner.released(self)
+        else:
+            self.close()
+        if call is not None and answer is not None:
+            call.answered(answer)
+
+    def _refuse(self, error: Exception) -> None:
+        """The parser stopped. An answer that was complete before that is good, the connection is not."""
+        if self._complete:
+            self._reusable = False
+            self._finish()
+            return
+        cause = error.__context__ if isinstance(error, httptools.HttpParserCallbackError) else None
+        if not isinstance(cause, Exception):
+            cause = BadHttp(f"the answer is not HTTP/1.1 ({error})")
+            cause.__cause__ = error
+        self.close(cause)
+
+    def _joined_body(self) -> bytes:
+        if self._events is not None:
+            return b""
+        body = self._body
+        return body[0] if len(body) == 1 else b"".join(body)
+
+    def _answer(self, body: bytes) -> Answer:
+        fields = self._fields
+        return Answer(
+            self._status,
+            fields.get(_TYPE, b""),
+            fields,
+            body,
+            self._events is not None,
+            self.served > 0,
+            self.sent_at,
+            self._owner.clock(),
+            self,
+        )
+
+
+def keep_alive_seconds(value: bytes) -> float | None:
+    """How long to keep a connection whose answer had `Keep-Alive: timeout=N`: a second less than the server does."""
+    for part in value.lower().split(b","):
+        name, _, number = part.strip().partition(b"=")
+        if name == b"timeout" and number.strip().isdigit():
+            seconds = int(number)
+            return min(max(seconds - 1.0, seconds / 2), MAX_KEEP_ALIVE)
+    return None

@@ -1,0 +1,359 @@
+"""Connections to one address: the client of the hot path.
+
+Used by the gateway for every call and by `fairlead_mcp.http.channel` for discovery. One pool per address and outbound
+principal, in one event loop; it holds no credentials and looks into no body.
+
+    pool = Pool("10.0.0.7", 8080)
+    answer = await pool.exchange(head + body, deadline=time.monotonic() + 30)
+
+- A request goes to the connection used last, so that the others can grow old; at most `limit` connections, at most
+  `max_waiting` requests waiting for one. One request at a time on each.
+- Deadlines are kept by one timer per pool that looks over the connections, not by a timer per call: a call may
+  overrun its deadline by `SWEEP_SECONDS`.
+- Canceling the awaiting task closes the connection.
+- Redirects are answers like any other; nothing is ever repeated here. `ConnectionLost.keep_alive_race` tells the
+  caller when repeating an idempotent request makes sense.
+- **Use a request id only once per pool, and compare it with the answer's.** A server that answers twice may have its
+  second answer taken for the next one's; a caller that sees a foreign id must call `discard(answer)`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl as tls
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeAlias
+
+import msgspec
+
+from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, PoolFull, Timeout
+from fairlead_mcp.http.connection import Answer, Call, Connection
+
+DEFAULT_MAX_BYTES: Final = 64 << 20
+SWEEP_SECONDS: Final = 0.02
+KEEP_ALIVE_SECONDS: Final = 4.0
+"""uvicorn and Node close after 5 idle seconds: be earlier, or a request meets the closing connection."""
+
+Address: TypeAlias = tuple[str, int]
+Resolve: TypeAlias = Callable[[str, int], Awaitable[list[Address]]]
+NEVER: Final = float("inf")
+
+
+async def resolve_by_dns(host: str, port: int) -> list[Address]:
+    """Addresses of `host` by the system's resolver. Raises socket.gaierror."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [(str(address[0]), int(address[1])) for *_, address in found]
+
+
+class PoolStatistics(msgspec.Struct, frozen=True):
+    """A pool at one moment: connections by state, waiting requests, and counts since its start."""
+
+    busy: int
+    idle: int
+    dialing: int
+    waiting: int
+    dialed: int
+    exchanges: int
+
+
+class Pool:
+    """See the module. `server_hostname` is the name to verify by TLS where `host` is a bare address.
+
+    `resolve(host, port)` gives the addresses to try in order; tests map cluster names onto 127.0.0.1 with it.
+    `clock` gives seconds, monotonic, and deadlines are in its time.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        ssl: tls.SSLContext | None = None,
+        server_hostname: str | None = None,
+        limit: int = 64,
+        max_waiting: int = 1024,
+        keep_alive: float = KEEP_ALIVE_SECONDS,
+        connect_timeout: float = 5.0,
+        resolve: Resolve | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.host = host
+        self.port = port
+        self.limit = limit
+        self.max_waiting = max_waiting
+        self.keep_alive = keep_alive
+        self.connect_timeout = connect_timeout
+        self.clock = clock
+        self._ssl = ssl
+        self._server_hostname = (server_hostname or host) if ssl is not None else None
+        self._resolve = resolve or resolve_by_dns
+        self._connections: set[Connection] = set()
+        self._idle: list[Connection] = []
+        self._waiting: deque[Call] = deque()
+        self._dials: set[asyncio.Task[None]] = set()
+        self._sweep_at = NEVER
+        self._sweep_timer: asyncio.TimerHandle | None = None
+        self._closed = False
+        self._quiet: asyncio.Event | None = None
+        self._dialed = 0
+        self._exchanges = 0
+
+    def __repr__(self) -> str:
+        s = self.statistics()
+        closed = ", closed" if self._closed else ""
+        return (
+            f"<Pool {self.host}:{self.port}: {s.busy} busy, {s.idle} idle, {s.dialing} dialing, "
+            f"{s.waiting} waiting{closed}>"
+        )
+
+    def statistics(self) -> PoolStatistics:
+        idle = len(self._idle)
+        return PoolStatistics(
+            busy=len(self._connections) - idle,
+            idle=idle,
+            dialing=len(self._dials),
+            waiting=len(self._waiting),
+            dialed=self._dialed,
+            exchanges=self._exchanges,
+        )
+
+    async def exchange(
+        self,
+        data: bytes,
+        *,
+        deadline: float,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        on_event: Callable[[bytes], bool] | None = None,
+        on_open: Callable[[Connection], None] | None = None,
+    ) -> Answer:
+        """Send `data`, a whole request, and return the answer. See `Call` for `on_event` and `on_open`.
+
+        `deadline` is absolute, `max_bytes` bounds a body or one event of a stream.
+        Raises ConnectFailed, ConnectionLost, Timeout, TooLarge, PoolFull, BadHttp.
+        """
+        call = _Awaited(data, deadline, max_bytes, on_event, on_open)
+        self.submit(call)
+        try:
+            return await call.future
+        except asyncio.CancelledError:
+            call.forget()
+            self.cancel(call)
+            raise
+
+    def submit(self, call: Call) -> None:
+        """Start an exchange; its outcome comes by `call.answered` or `call.failed`, possibly before this returns."""
+        self._exchanges += 1
+        now = self.clock()
+        idle = self._idle
+        while idle:
+            connection = idle.pop()
+            connection.idle = False
+            if connection.deadline > now and connection.usable:
+                connection.start(call, now)
+                if call.deadline < self._sweep_at:
+                    self.watch(call.deadline)
+                return
+            connection.close()
+        self._queue(call)
+
+    def cancel(self, call: Call) -> None:
+        """Give up an exchange that has no outcome yet: neither of its methods will be called any more."""
+        connection = call.connection
+        if connection is not None:
+            if connection.call is call:
+                connection.close()
+        elif call in self._waiting:
+            self._waiting.remove(call)
+
+    def discard(self, answer: Answer) -> None:
+        """Close the connection that gave this answer, for it cannot be trusted; who is using it now loses it."""
+        connection = answer.connection
+        connection.close(ConnectionLost("the connection mixed up its answers", sent=True, reused=True, received=True))
+
+    async def aclose(self, grace: float = 0.0) -> None:
+        """Refuse what is waiting or comes, let running exchanges end for up to `grace` seconds, close everything."""
+        self._closed = True
+        self._fail_waiting(ConnectFailed(f"the pool for {self.host}:{self.port} is closed", reason="Closed"))
+        for task in self._dials:
+            task.cancel()
+        await asyncio.gather(*self._dials, return_exceptions=True)
+        for connection in self._idle.copy():
+            connection.close()
+        if self._connections and grace > 0:
+            self._quiet = asyncio.Event()
+            try:
+                async with asyncio.timeout(grace):
+                    await self._quiet.wait()
+            except TimeoutError:
+                pass
+        for connection in self._connections.copy():
+            connection.close(ConnectionLost("the pool was closed", sent=True, reused=connection.served > 0))
+        if self._sweep_timer is not None:
+            self._sweep_timer.cancel()
+
+    # Told by connections
+
+    def released(self, connection: Connection) -> None:
+        now = self.clock()
+        if self._closed or not connection.usable:
+            connection.close()
+        elif self._waiting:
+            connection.start(self._waiting.popleft(), now)
+        else:
+            assert not connection.idle
+            connection.idle = True
+            keep_alive = self.keep_alive if connection.keep_alive is None else connection.keep_alive
+            connection.deadline = now + keep_alive
+            self._idle.append(connection)
+            if connection.deadline < self._sweep_at:
+                self.watch(connection.deadline)
+
+    def gone(self, connection: Connection) -> None:
+        self._connections.discard(connection)
+        if connection.idle:
+            connection.idle = False
+            self._idle.remove(connection)
+        if not self._closed:
+            self._dial_for_waiting()
+        elif self._quiet is not None and not self._connections:
+            self._quiet.set()
+
+    def watch(self, deadline: float) -> None:
+        """Make sure that a sweep takes place at `deadline`, or SWEEP_SECONDS from now if that is later."""
+        if deadline >= self._sweep_at:
+            return
+        if self._sweep_timer is not None:
+            self._sweep_timer.cancel()
+        delay = max(deadline - self.clock(), SWEEP_SECONDS)
+        self._sweep_at = deadline
+        self._sweep_timer = asyncio.get_running_loop().call_later(delay, self._sweep)
+
+    # Inside
+
+    def _queue(self, call: Call) -> None:
+        if self._closed:
+            call.failed(ConnectFailed(f"the pool for {self.host}:{self.port} is closed", reason="Closed"))
+        elif len(self._waiting) >= self.max_waiting:
+            call.failed(PoolFull(f"{self.max_waiting} requests to {self.host}:{self.port} are waiting already"))
+        else:
+            self._waiting.append(call)
+            self.watch(call.deadline)
+            self._dial_for_waiting()
+
+    def _dial_for_waiting(self) -> None:
+        room = self.limit - len(self._connections) - len(self._dials)
+        for _ in range(min(room, len(self._waiting) - len(self._dials))):
+            task = asyncio.get_running_loop().create_task(self._dial(), name=f"dial {self.host}:{self.port}")
+            self._dials.add(task)
+
+    async def _dial(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        try:
+            connection = await self._connect()
+        except McpError as error:
+            self._dials.discard(task)
+            self._fail_waiting(error)
+            return
+        finally:
+            self._dials.discard(task)
+        self._dialed += 1
+        if connection.usable:
+            self._connections.add(connection)
+            self.released(connection)
+        elif self._waiting:
+            self._waiting.popleft().failed(
+                ConnectionLost("the server closed the connection as soon as it was open", sent=False)
+            )
+            self._dial_for_waiting()
+
+    async def _connect(self) -> Connection:
+        where = f"{self.host}:{self.port}"
+        try:
+            async with asyncio.timeout(self.connect_timeout):
+                addresses = await self._resolve(self.host, self.port)
+        except TimeoutError as error:
+            message = f"no address for {self.host} came within {self.connect_timeout:g} s"
+            raise ConnectFailed(message, reason="UnknownHost") from error
+        except OSError as error:
+            raise ConnectFailed(f"the host name {self.host} is unknown ({error})", reason="UnknownHost") from error
+        failure: Exception = OSError("no addresses")
+        for address in addresses:
+            try:
+                async with asyncio.timeout(self.connect_timeout / len(addresses)):
+                    return await self._open(address)
+            except (OSError, tls.CertificateError) as error:  # a TimeoutError is an OSError
+                failure = error
+        raise self._connect_failure(where, failure) from failure
+
+    async def _open(self, address: Address) -> Connection:
+        host, port = address
+        _, connection = await asyncio.get_running_loop().create_connection(
+            lambda: Connection(self), host, port, ssl=self._ssl, server_hostname=self._server_hostname
+        )
+        return connection
+
+    def _connect_failure(self, where: str, error: Exception) -> ConnectFailed:
+        if isinstance(error, ConnectionRefusedError):
+            return ConnectFailed(f"{where} refused the connection", reason="ConnectionRefused")
+        if isinstance(error, tls.SSLError) or (self._ssl is not None and isinstance(error, ConnectionError)):
+            return ConnectFailed(f"TLS with {where} failed ({error})", reason="TlsFailed")
+        if isinstance(error, TimeoutError):
+            return ConnectFailed(
+                f"{where} accepted no connection within {self.connect_timeout:g} s", reason="ConnectTimeout"
+            )
+        return ConnectFailed(f"{where} cannot be reached ({error})")
+
+    def _fail_waiting(self, error: McpError) -> None:
+        waiting, self._waiting = self._waiting, deque()
+        for call in waiting:
+            call.failed(error)
+
+    def _sweep(self) -> None:
+        self._sweep_at, self._sweep_timer = NEVER, None
+        now = self.clock()
+        first = NEVER
+        for connection in self._connections.copy():
+            if connection.deadline > now:
+                first = min(first, connection.deadline)
+            else:
+                connection.close(Timeout(f"{self.host}:{self.port} did not answer in time", sent=True))
+        for call in [call for call in self._waiting if call.deadline <= now]:
+            self._waiting.remove(call)
+            call.failed(Timeout(f"no connection to {self.host}:{self.port} came free in time", sent=False))
+        first = min([first, *(call.deadline for call in self._waiting)])
+        if first < NEVER:
+            self.watch(first)
+
+
+class _Awaited(Call):
+    """A call whose outcome is a future."""
+
+    __slots__ = ("future",)
+
+    def __init__(
+        self,
+        data: bytes,
+        deadline: float,
+        max_bytes: int,
+        on_event: Callable[[bytes], bool] | None,
+        on_open: Callable[[Connection], None] | None,
+    ) -> None:
+        super().__init__(data, deadline, max_bytes, on_event, on_open)
+        self.future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+
+    def answered(self, answer: Answer) -> None:
+        if not self.future.done():
+            self.future.set_result(answer)
+
+    def failed(self, error: Exception) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)
+
+    def forget(self) -> None:
+        """Nobody will look: keep asyncio from reporting an error that came together with the cancellation."""
+        if self.future.done() and not self.future.cancelled():
+            self.future.exception()

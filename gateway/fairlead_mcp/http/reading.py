@@ -1,0 +1,130 @@
+"""What an HTTP answer means: the JSON-RPC response in it, or the error that says what it is instead.
+
+Pure module: no I/O. Used by discovery and by the gateway for every answer that is not plainly fine. Any status may
+carry a JSON-RPC error, in any content type (servers differ: see the table of measured behavior in the tests).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from fairlead_mcp import jsonrpc
+from fairlead_mcp.errors import HttpRefused, McpError, NotMcp, RpcError
+from fairlead_mcp.http.connection import Answer
+
+_ALWAYS_REFUSALS: Final = frozenset({401, 403, 421})
+"""Statuses that speak for themselves, whatever JSON comes with them."""
+
+
+def read_answer(answer: Answer, ident: bytes) -> Raw:
+    """The raw result of the response to the request `ident` (raw JSON).
+
+    Raises HttpRefused, RpcError (with the HTTP status), NotMcp, BadJson.
+    """
+    status = answer.status
+    if status >= 300:
+        raise refusal(answer)
+    body = answer.body
+    if not body.strip():
+        what = "an event stream without an answer" if answer.streamed else "an empty answer"
+        raise _not_mcp(answer, f"the server sent {what} (status {status})", "EmptyAnswer")
+    if looks_like_html(answer):
+        raise _not_mcp(answer, f"the server sent HTML instead of MCP (status {status})", "HtmlInsteadOfMcp")
+    response = jsonrpc.read_response(body)
+    if response.error is not None:
+        if response.id is not UNSET and bytes(response.id) not in (ident, b"null"):
+            raise _wrong_id(answer, response.id)
+        raise rpc_error(response.error, status)
+    if response.id is UNSET or bytes(response.id) != ident:
+        raise _wrong_id(answer, response.id)
+    assert response.result is not UNSET
+    return response.result
+
+
+def refusal(answer: Answer) -> McpError:
+    """The error for a status of 300 and more: the server's own JSON-RPC error where it sent one."""
+    status = answer.status
+    if status not in _ALWAYS_REFUSALS and status >= 400:
+        found = error_in(answer.body)
+        if found is not None:
+            return rpc_error(found, status)
+    retry_after = answer.headers.get(b"retry-after")
+    return HttpRefused(
+        _refusal_sentence(answer),
+        status=status,
+        retry_after=retry_after.decode("latin-1") if retry_after is not None else None,
+    )
+
+
+def error_in(body: bytes) -> jsonrpc.ErrorObject | None:
+    """The JSON-RPC error in a body, if it is one."""
+    try:
+        return jsonrpc.decode_response(body).error
+    except msgspec.DecodeError:
+        return None
+
+
+def rpc_error(error: jsonrpc.ErrorObject, status: int = 0) -> RpcError:
+    """A server's error object as an exception."""
+    data = bytes(error.data) if error.data is not UNSET else None
+    return RpcError(error.code, error.message, data, status=status)
+
+
+def looks_like_html(answer: Answer) -> bool:
+    """Whether the body is a page: by its beginning, or by its content type unless it begins like JSON."""
+    start = answer.body[:256].lstrip().lower()
+    return start.startswith((b"<!doctype", b"<html")) or (
+        b"html" in answer.content_type.lower() and not start.startswith((b"{", b"["))
+    )
+
+
+def _refusal_sentence(answer: Answer) -> str:
+    status = answer.status
+    if status == 401:
+        challenge = answer.headers.get(b"www-authenticate", b"").decode("latin-1")
+        scheme = f" ({challenge.split(' ')[0]})" if challenge else ""
+        return f"the server wants credentials{scheme}, or refuses those it got (401)"
+    if status == 403:
+        return f"the server forbids the request (403){_quoted(answer)}"
+    if status == 404:
+        return f"nothing answers at this path (404){_quoted(answer)}"
+    if status == 421:
+        return "the server does not answer for this host name (421): set hostHeader to one that it allows"
+    if 300 <= status < 400:
+        location = answer.headers.get(b"location", b"").decode("latin-1")
+        return f"the server redirects to {_host_of(location)} ({status}); redirects are not followed"
+    return f"the server answered with status {status}{_quoted(answer)}"
+
+
+def _host_of(location: str) -> str:
+    try:
+        host = urlsplit(location).netloc.rpartition("@")[2]
+    except ValueError:
+        host = ""
+    return jsonrpc.excerpt(host.encode()) or "another path of the same host"
+
+
+def _quoted(answer: Answer) -> str:
+    if looks_like_html(answer):
+        return " with an HTML page"
+    text = jsonrpc.excerpt(answer.body)
+    return f": {text}" if text else ""
+
+
+def _not_mcp(answer: Answer, message: str, reason: str) -> NotMcp:
+    return NotMcp(
+        message,
+        status=answer.status,
+        content_type=answer.content_type.decode("latin-1"),
+        excerpt=jsonrpc.excerpt(answer.body),
+        reason=reason,
+    )
+
+
+def _wrong_id(answer: Answer, ident: Raw | msgspec.UnsetType) -> NotMcp:
+    shown = "no id" if ident is UNSET else f"the id {jsonrpc.excerpt(bytes(ident))}"
+    return _not_mcp(answer, f"the answer carries {shown}, not that of the request", "WrongAnswerId")

@@ -1,0 +1,100 @@
+"""Where an MCP server is and what its request heads look like.
+
+Pure module: no I/O. A head is prepared once per server (and principal) and completed per request; whatever goes into
+it is checked here, so that no URL or credential can inject a header.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import quote, urlsplit
+
+import msgspec
+
+from fairlead_mcp.errors import McpError
+
+_NAME: Final = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_VALUE: Final = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
+_RESERVED: Final = frozenset(
+    {
+        b"host", b"content-length", b"content-type", b"accept", b"accept-encoding", b"transfer-encoding",
+        b"connection", b"upgrade", b"te", b"trailer", b"expect",
+        b"mcp-session-id", b"mcp-protocol-version", b"mcp-method", b"mcp-name",
+    }
+)  # fmt: skip
+"""Headers that the transport sets itself."""
+
+
+class InvalidTarget(McpError):
+    """A URL or header that cannot be used. Reasons: InvalidUrl, InvalidHeader."""
+
+    reason = "InvalidUrl"
+
+
+class Target(msgspec.Struct, frozen=True):
+    """An http(s) URL taken apart. `path` is the request target with its query, `authority` the Host header."""
+
+    tls: bool
+    host: str
+    port: int
+    path: bytes
+    authority: bytes
+
+    @classmethod
+    def from_url(cls, url: str, host_header: str | None = None) -> Target:
+        """Raises InvalidTarget. `host_header` replaces what the URL implies (servers behind a Host allow-list)."""
+        try:
+            parts = urlsplit(url)
+            port = parts.port
+        except ValueError as error:
+            raise InvalidTarget(f"{url!r} is not a URL ({error})") from error
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise InvalidTarget(f"{url!r} is not an http or https URL")
+        if parts.username is not None or parts.password is not None:
+            raise InvalidTarget("a URL must not carry credentials: use auth instead")
+        secure = parts.scheme == "https"
+        default = 443 if secure else 80
+        host = parts.hostname
+        shown = f"[{host}]" if ":" in host else host
+        authority = host_header or (shown if port in (None, default) else f"{shown}:{port}")
+        path = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~-._")
+        if parts.query:
+            path += "?" + quote(parts.query, safe="/%:@!$&'()*+,;=~-._?")
+        return cls(secure, host, port or default, path.encode(), checked_value("Host", authority))
+
+    def head(self, method: bytes = b"POST", headers: Mapping[str, str] | None = None) -> bytes:
+        """A request head up to and including the given headers: lines that end in CRLF, no empty line.
+
+        A POST also gets the Content-Type and Accept that MCP asks for. Raises InvalidTarget for an unusable header.
+        """
+        lines = [b"%b %b HTTP/1.1\r\nHost: %b\r\n" % (method, self.path, self.authority)]
+        if method == b"POST":
+            lines.append(b"Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n")
+        for name, value in (headers or {}).items():
+            lines.append(b"%b: %b\r\n" % (checked_name(name), checked_value(name, value)))
+        return b"".join(lines)
+
+
+def with_body(head: bytes, body: bytes) -> bytes:
+    """A whole request: `head` as `Target.head` gives it (with more lines appended, if any), its length, the body."""
+    return b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body)
+
+
+def checked_name(name: str) -> bytes:
+    """Raises InvalidTarget unless `name` is a header name that a user may set (RFC 9110 section 5.1)."""
+    raw = name.encode("utf-8", "replace")
+    if not _NAME.fullmatch(raw):
+        raise InvalidTarget(f"{name!r} is not a header name", reason="InvalidHeader")
+    if raw.lower() in _RESERVED:
+        raise InvalidTarget(f"the header {name} is set by the transport", reason="InvalidHeader")
+    return raw
+
+
+def checked_value(name: str, value: str) -> bytes:
+    """Raises InvalidTarget for line breaks and control characters (RFC 9110 section 5.5). Never quotes the value."""
+    raw = value.strip(" \t").encode("utf-8", "replace")
+    if not _VALUE.fullmatch(raw):
+        raise InvalidTarget(f"the value of the header {name} has control characters", reason="InvalidHeader")
+    return raw

@@ -1,0 +1,164 @@
+"""JSON-RPC 2.0 as MCP uses it: envelopes whose members stay raw, and encoders that splice them back.
+
+Pure module: no I/O. Used by every transport and by the gateway's inbound side. What is not looked at stays byte for
+byte (`msgspec.Raw`); member order is never relied upon (the TypeScript SDK writes `result,jsonrpc,id`).
+A `Raw` is a view that keeps the whole message alive: `.copy()` it before storing it for long.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from fairlead_mcp.errors import BadJson, NotMcp
+
+PARSE_ERROR: Final = -32700
+INVALID_REQUEST: Final = -32600
+METHOD_NOT_FOUND: Final = -32601
+INVALID_PARAMS: Final = -32602
+INTERNAL_ERROR: Final = -32603
+REQUEST_CANCELLED: Final = -32800
+"""Sent by SDKs for a cancelled request; not in the specification."""
+RESOURCE_NOT_FOUND: Final = -32002
+"""Legacy revisions only; must not be emitted from 2026-07-28 on."""
+URL_ELICITATION_REQUIRED: Final = -32042
+"""2025-11-25 only; must not be emitted from 2026-07-28 on."""
+HEADER_MISMATCH: Final = -32020
+MISSING_CLIENT_CAPABILITY: Final = -32021
+UNSUPPORTED_PROTOCOL_VERSION: Final = -32022
+
+EXCERPT = 120
+"""Characters of a foreign body that an error message may quote."""
+
+
+class ErrorObject(msgspec.Struct, frozen=True):
+    """JSON-RPC 2.0 section 5.1. `data` stays raw."""
+
+    code: int
+    message: str = ""
+    data: Raw | UnsetType = UNSET
+
+
+class Request(msgspec.Struct, frozen=True, gc=False):
+    """A request, or a notification when `id` is UNSET. `params` stays raw."""
+
+    method: str
+    id: Raw | UnsetType = UNSET
+    params: Raw | UnsetType = UNSET
+
+
+class Response(msgspec.Struct, frozen=True):
+    """A response: exactly one of `result` (raw) and `error`. `id` is raw, UNSET where a server left it out."""
+
+    id: Raw | UnsetType = UNSET
+    result: Raw | UnsetType = UNSET
+    error: ErrorObject | None = None
+
+
+class Message(msgspec.Struct, frozen=True, gc=False):
+    """Any message, as it comes from a stream. With `method` a request or notification, otherwise a response."""
+
+    method: str | UnsetType = UNSET
+    id: Raw | UnsetType = UNSET
+    params: Raw | UnsetType = UNSET
+    result: Raw | UnsetType = UNSET
+    error: ErrorObject | UnsetType | None = UNSET
+
+    @property
+    def is_response(self) -> bool:
+        return self.method is UNSET and (self.result is not UNSET or isinstance(self.error, ErrorObject))
+
+    @property
+    def is_request(self) -> bool:
+        return self.method is not UNSET and self.id is not UNSET
+
+
+RawObject: TypeAlias = dict[str, Raw]
+"""A JSON object with its members left raw."""
+
+decode_request = msgspec.json.Decoder(Request).decode
+decode_message = msgspec.json.Decoder(Message).decode
+decode_response = msgspec.json.Decoder(Response).decode
+decode_object = msgspec.json.Decoder(RawObject).decode
+decode_text = msgspec.json.Decoder(str).decode
+encode = msgspec.json.Encoder().encode
+
+
+def read_response(data: bytes) -> Response:
+    """The response in `data`.
+
+    Raises BadJson for what is no JSON, NotMcp for JSON that is no response (a list, a request, neither member).
+    """
+    try:
+        response = decode_response(data)
+    except msgspec.ValidationError as error:
+        quote = excerpt(data)
+        raise NotMcp(f"the answer is JSON but not a JSON-RPC response: {quote}", excerpt=quote) from error
+    except msgspec.DecodeError as error:
+        raise bad_json(data, error) from error
+    if response.result is UNSET and response.error is None:
+        raise NotMcp(f"the answer is JSON without result or error: {excerpt(data)}", excerpt=excerpt(data))
+    return response
+
+
+def bad_json(data: bytes, error: Exception) -> BadJson:
+    """The BadJson that tells a document cut off from a malformed one."""
+    if "truncated" in str(error):
+        return BadJson(f"the answer's JSON ends too early, after {len(data)} bytes", reason="TruncatedJson")
+    return BadJson(f"the answer is not JSON ({error}): {excerpt(data)}")
+
+
+def excerpt(data: bytes) -> str:
+    """The beginning of a foreign body on one line, without control characters."""
+    text = data[: EXCERPT * 4].decode("utf-8", "replace")
+    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return line if len(line) <= EXCERPT else line[: EXCERPT - 1] + "…"
+
+
+def request(ident: bytes, method: str, params: bytes | Raw | None = None) -> bytes:
+    """An encoded request. `ident` (the id) and `params` are raw JSON and embedded as they are."""
+    if params is None:
+        return b'{"jsonrpc":"2.0","id":%b,"method":%b}' % (ident, encode(method))
+    return b'{"jsonrpc":"2.0","id":%b,"method":%b,"params":%b}' % (ident, encode(method), params)
+
+
+def notification(method: str, params: bytes | Raw | None = None) -> bytes:
+    """An encoded notification; `params` is raw JSON."""
+    if params is None:
+        return b'{"jsonrpc":"2.0","method":%b}' % encode(method)
+    return b'{"jsonrpc":"2.0","method":%b,"params":%b}' % (encode(method), params)
+
+
+def result(ident: bytes | Raw, value: bytes | Raw) -> bytes:
+    """An encoded success; both parts are raw JSON."""
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (ident, value)
+
+
+def error(ident: bytes | Raw, code: int, message: str, data: bytes | Raw | None = None) -> bytes:
+    """An encoded error; `ident` (b"null" when unknown) and `data` are raw JSON."""
+    more = b"" if data is None else b',"data":%b' % data
+    return b'{"jsonrpc":"2.0","id":%b,"error":{"code":%d,"message":%b%b}}' % (ident, code, encode(message), more)
+
+
+def with_member(params: bytes | Raw | None, name: str, value: bytes) -> bytes:
+    """`params` with one member set, the others byte for byte (duplicates collapse into the last)."""
+    members: RawObject = decode_object(params) if params is not None else {}
+    members[name] = Raw(value)
+    return encode(members)
+
+
+NO_CLIENT_FEATURES: Final = "This client offers no features to servers"
+
+
+def reply_to_server(request: Message) -> bytes:
+    """The answer to a request that a legacy server sends on a stream: `{}` for ping, an error for anything else.
+
+    No client capability is ever declared, so such a request breaks the protocol; but an unanswered one can hang the
+    server's handler for good.
+    """
+    assert request.id is not UNSET
+    if request.method == "ping":
+        return result(request.id, b"{}")
+    return error(request.id, METHOD_NOT_FOUND, NO_CLIENT_FEATURES)

@@ -1,0 +1,94 @@
+"""Server-sent events: bytes in, events out, bounded.
+
+Pure module: no I/O. Fed by the HTTP connection. Follows the WHATWG parsing rules (line ends CR, LF and CRLF, also
+split over chunks; comments; a BOM), except that an event whose data is empty is dropped: TypeScript servers send one
+as a priming event, and it is no message (MCP 2025-11-25, Transports, "Resumability").
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from fairlead_mcp.errors import TooLarge
+
+MAX_EVENT: Final = 16 << 20
+
+
+class Event(msgspec.Struct, frozen=True, gc=False):
+    """One event: its data with lines joined by LF, its name ("message" by default) and its id if it has one."""
+
+    data: bytes
+    name: bytes = b"message"
+    id: bytes | None = None
+
+
+class EventParser:
+    """`feed(chunk)` returns the events completed by the chunk. `max_event` bounds the bytes held for one event.
+
+    An event is over at an empty line: what is incomplete when the stream ends is dropped, as the rules demand.
+    """
+
+    __slots__ = ("_data", "_id", "_name", "_pieces", "_size", "_skip_lf", "_started", "max_event")
+
+    def __init__(self, max_event: int = MAX_EVENT) -> None:
+        self.max_event = max_event
+        self._pieces: list[bytes] = []  # of the line that is not complete yet
+        self._data: list[bytes] = []
+        self._name = b""
+        self._id: bytes | None = None
+        self._size = 0
+        self._skip_lf = False
+        self._started = False
+
+    def feed(self, chunk: bytes) -> list[Event]:
+        """Raises TooLarge when one event exceeds the bound."""
+        if not self._started and chunk:
+            self._started = True
+            chunk = chunk.removeprefix(b"\xef\xbb\xbf")
+        if self._skip_lf and chunk:
+            chunk = chunk.removeprefix(b"\n")
+            self._skip_lf = False
+        if b"\r" in chunk:
+            self._skip_lf = chunk.endswith(b"\r")
+            chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        events: list[Event] = []
+        *lines, rest = chunk.split(b"\n")
+        for line in lines:
+            if line:
+                self._grow(len(line))
+            if self._pieces:
+                self._pieces.append(line)
+                line = b"".join(self._pieces)
+                self._pieces.clear()
+            self._line(line, events)
+        if rest:
+            self._pieces.append(rest)
+            self._grow(len(rest))
+        return events
+
+    def _grow(self, size: int) -> None:
+        self._size += size
+        if self._size > self.max_event:
+            raise TooLarge(f"an event of the stream exceeds {self.max_event} bytes")
+
+    def _line(self, line: bytes, events: list[Event]) -> None:
+        if not line:
+            self._dispatch(events)
+            return
+        field, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if field == b"data":
+            self._data.append(value)
+        elif field == b"event":
+            self._name = value
+        elif field == b"id" and b"\0" not in value:
+            self._id = value
+
+    def _dispatch(self, events: list[Event]) -> None:
+        data = b"\n".join(self._data)
+        if data:
+            events.append(Event(data, self._name or b"message", self._id))
+        self._data.clear()
+        self._name, self._id, self._size = b"", None, 0
