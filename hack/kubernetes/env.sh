@@ -1,0 +1,39 @@
+# Where things are; every script here reads this file. Override by environment.
+KUBE_VERSION=v1.34.4
+KUBE_CACHE=${KUBE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/kubernetes} # kept between runs: the compiled programs
+KUBE_BIN=${KUBE_BIN:-$KUBE_CACHE/$KUBE_VERSION/bin}
+KUBE_RUN=${KUBE_RUN:-/var/tmp/fairlead/kubernetes}           # one cluster's state: certificates, etcd data, logs, pids
+export PATH=$KUBE_BIN:$PATH
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+
+say() { printf '%s\n' "$*" >&2; }
+
+# start NAME COMMAND…: run in the background in a process group of its own, log and pid under $KUBE_RUN.
+start() {
+  local name=$1; shift
+  mkdir -p "$KUBE_RUN/log" "$KUBE_RUN/pid"
+  setsid "$@" >>"$KUBE_RUN/log/$name.log" 2>&1 </dev/null &
+  echo $! >"$KUBE_RUN/pid/$name"
+}
+
+running() { local p="$KUBE_RUN/pid/$1"; [ -f "$p" ] && kill -0 "$(cat "$p")" 2>/dev/null; }
+
+# stop NAME: ask, wait up to 10 s, then kill. Only ever a pid that start() wrote.
+stop() {
+  local file="$KUBE_RUN/pid/$1" pid
+  [ -f "$file" ] || return 0
+  pid=$(cat "$file"); rm -f "$file"
+  kill "$pid" 2>/dev/null || return 0
+  for _ in $(seq 100); do kill -0 "$pid" 2>/dev/null || return 0; sleep 0.1; done
+  kill -9 "$pid" 2>/dev/null
+}
+
+# wait_for SECONDS WHAT COMMAND…: until COMMAND succeeds; else the message and failure.
+wait_for() {
+  local limit=$1 what=$2; shift 2
+  local end=$((SECONDS + limit))
+  until "$@" >/dev/null 2>&1; do
+    [ $SECONDS -lt $end ] || { say "$what did not come up within $limit s; see $KUBE_RUN/log"; return 1; }
+    sleep 0.2
+  done
+}
