@@ -1,0 +1,72 @@
+"""Fixtures that every kind of test may use; worlds of one kind of test are built in the test itself."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from controlplane import ControlPlane, NoControlPlane, PlaneFactory, find_assets
+
+
+def _missing(error: NoControlPlane) -> None:
+    """No API server: skip with the sentence that says how to get one, but never in CI."""
+    if os.environ.get("CI"):
+        pytest.fail(f"in CI a missing API server is a failure: {error}")
+    pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def _assets() -> Path:
+    try:
+        return find_assets()
+    except NoControlPlane as error:
+        _missing(error)
+        raise
+
+
+@pytest.fixture(scope="session")
+def control_plane(_assets: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """One API server for the whole run (per worker), with Fairlead's CRDs. Never kill it: others use it."""
+    folder = tmp_path_factory.mktemp("plane")
+    with ControlPlane(folder, _assets) as plane:
+        plane.install_crds()
+        yield plane
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def namespace(control_plane: ControlPlane) -> Iterator[str]:
+    """A namespace of this test alone on the shared plane, emptied and removed afterwards."""
+    name = control_plane.create_namespace(f"test-{uuid.uuid4().hex[:10]}")
+    yield name
+    control_plane.remove_namespace(name)
+
+
+@pytest.fixture
+def private_plane(_assets: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlaneFactory]:
+    """`private_plane(controllers=False, crds=True)`: a plane that this test may kill and start again.
+
+    Takes about 4 s to come up. With `controllers` a real kube-controller-manager collects garbage and
+    finishes the deletion of namespaces.
+    """
+    with ExitStack() as planes:
+
+        def make(*, controllers: bool = False, crds: bool = True) -> ControlPlane:
+            folder = tmp_path_factory.mktemp("private-plane")
+            planes.callback(shutil.rmtree, folder, ignore_errors=True)
+            try:
+                plane = planes.enter_context(ControlPlane(folder, _assets, controllers=controllers))
+            except NoControlPlane as error:
+                _missing(error)
+                raise
+            if crds:
+                plane.install_crds()
+            return plane
+
+        yield make

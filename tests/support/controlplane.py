@@ -1,0 +1,260 @@
+"""A real control plane for tests: etcd and kube-apiserver on loopback, as envtest gives Go projects.
+
+Nothing runs pods. With `controllers=True` a kube-controller-manager adds garbage collection, namespace
+deletion, EndpointSlices and the rest of the built-in controllers. Tests reach it through the fixtures of
+`conftest.py`; it belongs to one test process and is thrown away with it.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import ssl
+import subprocess
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from planepki import Pki
+from planeprocesses import Program, free_port
+from waiting import until
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+CRD_FOLDER = REPOSITORY / "crds"
+_GROUP = "/apis/fairlead.dev/v1alpha1"
+# What a test may leave in its namespace; removed with it, since no namespace controller does so here.
+_NAMESPACED = (
+    f"{_GROUP}/namespaces/{{}}/mcpservers",
+    f"{_GROUP}/namespaces/{{}}/toolpolicies",
+    "/apis/apps/v1/namespaces/{}/deployments",
+    "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies",
+    "/apis/discovery.k8s.io/v1/namespaces/{}/endpointslices",
+    "/apis/coordination.k8s.io/v1/namespaces/{}/leases",
+    "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/rolebindings",
+    "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/roles",
+    "/api/v1/namespaces/{}/services",
+    "/api/v1/namespaces/{}/pods",
+    "/api/v1/namespaces/{}/configmaps",
+    "/api/v1/namespaces/{}/secrets",
+    "/api/v1/namespaces/{}/serviceaccounts",
+)
+
+
+class NoControlPlane(Exception):
+    """The programs are not there; the message is one sentence that says how to get them."""
+
+
+def find_assets() -> Path:
+    """The folder of etcd, kube-apiserver and kubectl: `KUBEBUILDER_ASSETS`, else what `hack/test` cached.
+
+    Raises:
+        NoControlPlane: there is none. Nothing is compiled here: that takes minutes, a test has seconds.
+    """
+    script = REPOSITORY / "hack" / "kubernetes" / "assets"
+    done = subprocess.run([script, "--cached"], capture_output=True, text=True, timeout=30)
+    if done.returncode:
+        raise NoControlPlane(done.stderr.strip())
+    return Path(done.stdout.strip())
+
+
+class ControlPlane:
+    """etcd and an API server (and controllers on request) of one test process, in `folder`.
+
+    `start` returns when /readyz answers; `stop` ends everything. The API server may be killed and started
+    again in between: etcd keeps the objects and the port stays.
+    """
+
+    def __init__(self, folder: Path, assets: Path, *, controllers: bool = False) -> None:
+        self.folder, self.assets = folder, assets
+        self._pki = Pki(folder / "pki")
+        self._port, etcd_port, peer_port = free_port(), free_port(), free_port()
+        self.server = f"https://127.0.0.1:{self._port}"
+        self.kubeconfig = self.kubeconfig_for("admin", ["system:masters"])
+        crt, key = folder / "pki" / "user-admin.crt", folder / "pki" / "user-admin.key"
+        self._tls = ssl.create_default_context(cafile=str(self._pki.ca))
+        self._tls.load_cert_chain(crt, key)
+        self._etcd = self._program("etcd", _etcd_flags(folder / "etcd", etcd_port, peer_port))
+        self._apiserver = self._program("kube-apiserver", _apiserver_flags(self._pki, self._port, etcd_port))
+        self._controllers: Program | None = None
+        if controllers:
+            self._controllers = self._program("kube-controller-manager", self._controller_flags())
+
+    def _program(self, name: str, flags: Iterable[str]) -> Program:
+        if not (path := self.assets / name).exists():
+            raise NoControlPlane(
+                f"{path} is not there: `hack/kubernetes/build {name}` compiles it, with Go 1.25 or newer"
+            )
+        return Program(name, [str(path), *flags], self.folder / f"{name}.log")
+
+    def _controller_flags(self) -> list[str]:
+        config = self.kubeconfig_for("system:kube-controller-manager", ["system:masters"])
+        return [
+            f"--kubeconfig={config}",
+            f"--service-account-private-key-file={self._pki.service_account_key}",
+            f"--root-ca-file={self._pki.ca}",
+            "--leader-elect=false",
+            "--bind-address=127.0.0.1",
+            "--secure-port=0",
+            "--namespace-sync-period=1s",
+            "--concurrent-gc-syncs=2",
+        ]
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start all programs and wait until the API server is ready; AssertionError with its log otherwise."""
+        self._etcd.start()
+        self.start_apiserver()
+        if self._controllers is not None:
+            self._controllers.start()
+
+    def stop(self) -> None:
+        """End all programs, by SIGKILL: the data dies with them."""
+        for program in (self._controllers, self._apiserver, self._etcd):
+            if program is not None:
+                program.kill()
+
+    def start_apiserver(self, *, seconds: float = 40.0) -> None:
+        """Start the API server (again), on the port it always had, and wait until it is ready."""
+        self._apiserver.start()
+        try:
+            until("kube-apiserver ready", self._is_ready, seconds=seconds)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self._apiserver.tail()}\n{self._etcd.tail(5)}") from None
+
+    def kill_apiserver(self) -> None:
+        """End the API server at once: every watch and request in flight breaks."""
+        self._apiserver.kill()
+
+    def _is_ready(self) -> bool:
+        if not self._apiserver.running:
+            raise AssertionError("kube-apiserver ended")
+        try:
+            status, _ = self.request("GET", "/readyz")
+        except (OSError, http.client.HTTPException):
+            return False
+        return status == 200
+
+    def kubeconfig_for(self, user: str, groups: Sequence[str] = ()) -> Path:
+        """The path of a kubeconfig for `user` in `groups`, who may do what RBAC says: at first, nothing."""
+        path = self.folder / f"{user.replace(':', '_')}.kubeconfig"
+        path.write_text(self._pki.kubeconfig(user, groups, self.server))
+        path.chmod(0o600)
+        return path
+
+    def kubectl(
+        self, *args: str, kubeconfig: Path | None = None, stdin: str | None = None, check: bool = True
+    ) -> subprocess.CompletedProcess[str]:
+        """Run kubectl as admin, or by another kubeconfig; with `check`, a refusal is an AssertionError."""
+        command = [str(self.assets / "kubectl"), f"--kubeconfig={kubeconfig or self.kubeconfig}", *args]
+        environment = {**os.environ, "HOME": str(self.folder)}  # its discovery cache must not outlive the plane
+        done = subprocess.run(
+            command, input=stdin, env=environment, capture_output=True, text=True, timeout=45, check=False
+        )
+        if check and done.returncode:
+            raise AssertionError(f"kubectl {' '.join(args)}: exit {done.returncode}\n{done.stderr.strip()}")
+        return done
+
+    def apply(self, manifest: str, *, namespace: str = "default") -> None:
+        """Server-side apply of YAML or JSON text; AssertionError with the server's words when refused."""
+        self.kubectl("-n", namespace, "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=manifest)
+
+    def request(
+        self, method: str, path: str, body: object = None, *, content_type: str = "application/json"
+    ) -> tuple[int, Any]:
+        """One request to the API server as admin: (status, decoded JSON, or text where it is not JSON).
+
+        A few milliseconds where kubectl takes a hundred. Raises OSError or http.client.HTTPException while
+        the server is away.
+        """
+        connection = http.client.HTTPSConnection("127.0.0.1", self._port, timeout=20, context=self._tls)
+        try:
+            data = None if body is None else json.dumps(body).encode()
+            connection.request(method, path, data, {"Content-Type": content_type, "Accept": "application/json"})
+            response = connection.getresponse()
+            text = response.read().decode()
+        finally:
+            connection.close()
+        try:
+            return response.status, json.loads(text)
+        except ValueError:
+            return response.status, text
+
+    def install_crds(self, folder: Path = CRD_FOLDER) -> None:
+        """Apply the CRDs of `folder` (its own `*.yaml`, no subfolder) and wait until they are served."""
+        if not (files := sorted(folder.glob("*.yaml"))):
+            return
+        self.kubectl("apply", "--server-side", *(f"--filename={file}" for file in files))
+        self.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=20s")
+
+    def create_namespace(self, name: str, labels: dict[str, str] | None = None) -> str:
+        """Create a namespace; AssertionError when the API server refuses."""
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels or {}}}
+        status, answer = self.request("POST", "/api/v1/namespaces", body)
+        assert status == 201, answer
+        return name
+
+    def remove_namespace(self, name: str) -> None:
+        """Delete a namespace and what tests leave in it, at once and without the namespace controller."""
+        for path in _NAMESPACED:
+            self.request("DELETE", f"{path.format(name)}?gracePeriodSeconds=0&propagationPolicy=Background")
+        self.request("DELETE", f"/api/v1/namespaces/{name}")
+        status, namespace = self.request("GET", f"/api/v1/namespaces/{name}")
+        if status == 200:
+            namespace["spec"]["finalizers"] = []
+            self.request("PUT", f"/api/v1/namespaces/{name}/finalize", namespace)
+
+
+class PlaneFactory(Protocol):
+    """The type of the fixture `private_plane`."""
+
+    def __call__(self, *, controllers: bool = False, crds: bool = True) -> ControlPlane: ...
+
+
+def _etcd_flags(data: Path, port: int, peer_port: int) -> list[str]:
+    client, peer = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{peer_port}"
+    return [
+        "--name=test",
+        f"--data-dir={data}",
+        "--unsafe-no-fsync",
+        f"--listen-client-urls={client}",
+        f"--advertise-client-urls={client}",
+        f"--listen-peer-urls={peer}",
+        f"--initial-advertise-peer-urls={peer}",
+        f"--initial-cluster=test={peer}",
+        "--log-level=warn",
+    ]
+
+
+def _apiserver_flags(pki: Pki, port: int, etcd_port: int) -> list[str]:
+    return [
+        f"--etcd-servers=http://127.0.0.1:{etcd_port}",
+        "--bind-address=127.0.0.1",
+        f"--secure-port={port}",
+        f"--tls-cert-file={pki.server_crt}",
+        f"--tls-private-key-file={pki.server_key}",
+        f"--client-ca-file={pki.ca}",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        f"--service-account-key-file={pki.service_account_key}",
+        f"--service-account-signing-key-file={pki.service_account_key}",
+        "--service-cluster-ip-range=10.0.0.0/24",
+        "--authorization-mode=RBAC",
+        "--disable-admission-plugins=ServiceAccount",  # no controller makes the default account
+        "--allow-privileged",
+        "--profiling=false",
+        "--endpoint-reconciler-type=none",
+        "--shutdown-delay-duration=0s",
+    ]

@@ -1,0 +1,71 @@
+"""Starting and ending the programs of a control plane; used by `controlplane` alone.
+
+Every program gets a session of its own (a Ctrl-C in the terminal must not reach the API server before the
+tests have ended) and dies with the process that started it, where `setpriv` exists.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import socket
+import subprocess
+from pathlib import Path
+
+# Below the range that the kernel hands out for port 0: a port is kept while its program is down for a while.
+_PORTS = range(20000, 32000)
+
+
+def free_port() -> int:
+    """A port on 127.0.0.1 that nothing listens on now and that port 0 never yields."""
+    for port in random.sample(_PORTS, 200):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise RuntimeError("no free port between 20000 and 32000")
+
+
+class Program:
+    """One child process with its log; `kill` is SIGKILL, because nothing here has state worth a goodbye."""
+
+    def __init__(self, name: str, command: list[str], log: Path) -> None:
+        self.name, self._command, self._log = name, command, log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it; the log is appended to. Does nothing while it runs."""
+        if self.running:
+            return
+        setpriv = shutil.which("setpriv")
+        guard = [setpriv, "--pdeathsig", "KILL"] if setpriv else []
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*guard, *self._command], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+
+    @property
+    def running(self) -> bool:
+        """Whether the process is alive."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """The process id; only while it runs."""
+        assert self._process is not None, f"{self.name} was never started"
+        return self._process.pid
+
+    def kill(self) -> None:
+        """End it now and wait until it is gone (the API server's SIGTERM takes 60 s with watches open)."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(timeout=10)
+            self._process = None
+
+    def tail(self, lines: int = 15) -> str:
+        """The end of its log, for a failure's message."""
+        text = self._log.read_text(errors="replace") if self._log.exists() else ""
+        return "\n".join(text.splitlines()[-lines:])

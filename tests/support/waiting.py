@@ -1,0 +1,34 @@
+"""Bounded waiting for something that another process does; tests and the control plane use it.
+
+For work in this process wait on its event instead: this polls, and only what cannot notify deserves that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+STEP = 0.05
+
+
+def until(what: str, condition: Callable[[], T], *, seconds: float = 20.0) -> T:
+    """The first truthy value of `condition`; AssertionError naming `what` after `seconds`."""
+    end = time.monotonic() + seconds
+    while not (value := condition()):
+        if time.monotonic() > end:
+            raise AssertionError(f"{what}: not within {seconds:g} s (last: {value!r})")
+        time.sleep(STEP)
+    return value
+
+
+async def until_async(what: str, condition: Callable[[], Awaitable[T]], *, seconds: float = 20.0) -> T:
+    """As `until`, for a condition that awaits; the loop runs on between the attempts."""
+    end = time.monotonic() + seconds
+    while not (value := await condition()):
+        if time.monotonic() > end:
+            raise AssertionError(f"{what}: not within {seconds:g} s (last: {value!r})")
+        await asyncio.sleep(STEP)
+    return value
