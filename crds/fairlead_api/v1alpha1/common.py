@@ -1,0 +1,190 @@
+"""What every resource is made of: the base model, object metadata, conditions, durations, references.
+
+Used by the kinds beside it. Reading is tolerant (unknown members are dropped, so that an older reader survives a newer
+resource); `fairlead_api.load` forbids unknown members for manifests that people write. Pure: no I/O.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
+
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    PlainSerializer,
+    model_validator,
+)
+from pydantic.alias_generators import to_camel
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema
+
+from fairlead_api.meta import ServerKey
+from fairlead_api.v1alpha1.rules import VALIDATIONS, Rule, enforce
+
+DURATION_PATTERN: Final = r"^([0-9]{1,5}(h|m|s|ms)){1,4}$"
+_DURATION_PARTS: Final = re.compile(r"([0-9]+)(ms|h|m|s)")
+_MILLISECONDS: Final = {"h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
+
+
+class Duration(str):
+    """A length of time as written in manifests: `500ms`, `30s`, `10m`, `1h30m`; the form of Gateway API's GEP-2257.
+
+    Raises ValueError on any other text.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, text: str) -> Self:
+        if re.fullmatch(DURATION_PATTERN, text) is None:
+            raise ValueError(f"{text!r} is not a duration such as 500ms, 30s or 10m")
+        return super().__new__(cls, text)
+
+    @property
+    def milliseconds(self) -> int:
+        return sum(int(number) * _MILLISECONDS[unit] for number, unit in _DURATION_PARTS.findall(self))
+
+    @property
+    def seconds(self) -> float:
+        return self.milliseconds / 1000
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Any text: the field's rule refuses what is malformed, with the sentence that a cluster gives."""
+        return core_schema.no_info_after_validator_function(
+            lambda text: str.__new__(cls, text), core_schema.str_schema(max_length=24)
+        )
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"type": "string", "maxLength": 24}
+
+
+def duration_rule(least: str, example: str) -> Rule:
+    """The rule of a duration field: well-formed and not shorter than `least`."""
+    floor = Duration(least).milliseconds
+    wanted = f"a duration of at least {least}" if floor > 1 else "a duration longer than zero"
+
+    def holds(text: str) -> bool:
+        return re.fullmatch(DURATION_PATTERN, text) is not None and Duration(text).milliseconds >= floor
+
+    return Rule(
+        cel=f"self.matches('{DURATION_PATTERN}') && duration(self) >= duration('{least}')",
+        message=f"must be {wanted}, such as {example}",
+        holds=holds,
+    )
+
+
+class Model(BaseModel):
+    """Base of every object in a resource: camelCase on the wire, snake_case in Python, docstrings as descriptions."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        extra="ignore",
+        frozen=True,
+        populate_by_name=True,
+        use_attribute_docstrings=True,
+        validate_default=False,
+    )
+
+    rules: ClassVar[tuple[Rule, ...]] = ()
+    """What must hold between the fields of this object."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _absent_if_null(cls, value: Any) -> Any:
+        """An API server prunes nulls; so does a reader of manifests."""
+        if isinstance(value, Mapping):
+            return {key: member for key, member in value.items() if member is not None}
+        return value
+
+    @model_validator(mode="after")
+    def _obey_rules(self) -> Self:
+        enforce(type(self).rules, self)
+        return self
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        described = handler(schema)
+        if cls.rules:
+            handler.resolve_ref_schema(described)[VALIDATIONS] = [rule.as_validation() for rule in cls.rules]
+        return described
+
+    def to_wire(self) -> dict[str, Any]:
+        """As JSON-ready members with their wire names; absent and defaulted-to-absent members left out."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def _wire_time(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+Time = Annotated[AwareDatetime, PlainSerializer(_wire_time, return_type=str, when_used="json")]
+"""A moment with a time zone; on the wire RFC 3339 in UTC with whole seconds, as `metav1.Time`."""
+
+ShortText = Annotated[str, Field(min_length=1, max_length=253)]
+SecretName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
+SecretKey = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")]
+
+
+class ObjectMeta(Model):
+    """The standard object's metadata, as far as Fairlead reads it."""
+
+    name: str = Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
+    """Unique within the namespace."""
+    namespace: str = Field(default="", max_length=63)
+    """Empty for cluster-scoped kinds."""
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    uid: str = ""
+    """Empty off a cluster."""
+    resource_version: str = ""
+    generation: int = 0
+    """Counts changes of the spec; 0 off a cluster."""
+    creation_timestamp: Time | None = None
+    deletion_timestamp: Time | None = None
+    deletion_grace_period_seconds: int | None = None
+    finalizers: list[str] = []
+    generate_name: str = ""
+    owner_references: list[dict[str, Any]] = []
+    managed_fields: list[dict[str, Any]] = []
+    self_link: str = ""
+
+
+class Condition(Model):
+    """One observation about the resource, in the form of `metav1.Condition`."""
+
+    type: str = Field(min_length=1, max_length=64)
+    """What is observed: `Accepted`, `ResolvedRefs`, `Programmed`, `Verified`, `Calibrated` or `Ready`."""
+    status: Literal["True", "False", "Unknown"]
+    """Whether it holds."""
+    reason: str = Field(min_length=1, max_length=64)
+    """One CamelCase word for why; the words are listed with what to do in the documentation."""
+    message: str = Field(default="", max_length=4096)
+    """The same in a sentence."""
+    observed_generation: int = 0
+    """`metadata.generation` that this was observed for."""
+    last_transition_time: Time
+    """When `status` last changed."""
+
+
+class Resource(Model):
+    """Base of the kinds."""
+
+    kind_name: ClassVar[str]
+    plural: ClassVar[str]
+    short_name: ClassVar[str]
+    namespaced: ClassVar[bool] = True
+
+    metadata: ObjectMeta
+
+    @property
+    def key(self) -> ServerKey:
+        """Namespace and name."""
+        return ServerKey(self.metadata.namespace, self.metadata.name)

@@ -1,0 +1,77 @@
+"""The McpServer kind: one MCP server, where it runs and what Fairlead does with it.
+
+Parts: `spec` with `spec_rules`, `container`, `auth`, `operation`, `tools`; `status`. Import the names from here.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar, Final, Literal
+
+from fairlead_api.v1alpha1.common import Resource
+from fairlead_api.v1alpha1.mcpserver.auth import Auth, BearerAuth, CredentialSource, HeaderAuth
+from fairlead_api.v1alpha1.mcpserver.container import EnvFromSource, EnvVar, Package, ResourceRequirements
+from fairlead_api.v1alpha1.mcpserver.operation import Calibration, Discovery, Limits
+from fairlead_api.v1alpha1.mcpserver.spec import DEFAULT_PORT, McpServerSpec, SourceKind
+from fairlead_api.v1alpha1.mcpserver.status import (
+    CatalogReference,
+    LatencySummary,
+    McpServerStatus,
+    ServerInfo,
+    Transport,
+)
+from fairlead_api.v1alpha1.mcpserver.tools import Probe, ToolLatency, ToolOverride
+from fairlead_api.v1alpha1.rules import Rule
+
+__all__ = [
+    "DEFAULT_PORT",
+    "Auth",
+    "BearerAuth",
+    "Calibration",
+    "CatalogReference",
+    "CredentialSource",
+    "Discovery",
+    "EnvFromSource",
+    "EnvVar",
+    "HeaderAuth",
+    "LatencySummary",
+    "Limits",
+    "McpServer",
+    "McpServerSpec",
+    "McpServerStatus",
+    "Package",
+    "Probe",
+    "ResourceRequirements",
+    "ServerInfo",
+    "SourceKind",
+    "ToolLatency",
+    "ToolOverride",
+    "Transport",
+]
+
+_NAME: Final = r"^[a-z]([a-z0-9-]{0,48}[a-z0-9])?$"
+
+
+class McpServer(Resource):
+    """An MCP server: Fairlead runs it or connects to it, lists its tools, measures them and offers them to agents."""
+
+    kind_name: ClassVar[str] = "McpServer"
+    plural: ClassVar[str] = "mcpservers"
+    short_name: ClassVar[str] = "mcp"
+
+    api_version: Literal["fairlead.dev/v1alpha1"] = "fairlead.dev/v1alpha1"
+    kind: Literal["McpServer"] = "McpServer"
+    spec: McpServerSpec
+    """What is wanted."""
+    status: McpServerStatus = McpServerStatus()
+    """What is observed."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel=f"self.metadata.name.matches('{_NAME}')",
+            message="an McpServer's name begins with a lower-case letter, goes on with lower-case letters, digits "
+            "and -, and has at most 50 characters: its Service and its tools are named after it",
+            holds=lambda server: re.fullmatch(_NAME, server.metadata.name) is not None,
+            path="",
+        ),
+    )

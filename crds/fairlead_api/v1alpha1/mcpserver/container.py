@@ -1,0 +1,175 @@
+"""What a server is started from and with: a package, environment variables, resources.
+
+Used by the spec of an McpServer; mirrors core/v1 where Kubernetes has the same thing. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, ClassVar, Final, Literal
+
+from pydantic import Field
+
+from fairlead_api.v1alpha1.common import Model, SecretKey, SecretName, ShortText
+from fairlead_api.v1alpha1.rules import Rule
+
+Argument = Annotated[str, Field(max_length=4096)]
+EnvName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z][-._a-zA-Z0-9]*$")]
+
+_PACKAGE_NAME: Final = r"^(@[A-Za-z0-9][A-Za-z0-9._~-]*/)?[A-Za-z0-9][A-Za-z0-9._~-]*$"
+_PACKAGE_VERSION: Final = r"^[0-9][0-9A-Za-z.+!_-]*$"
+
+PACKAGE_NAME = Rule(
+    cel=f"self.matches(r'{_PACKAGE_NAME}')",
+    message="must be the name of one package, such as mcp-server-time or @scope/name; the version stands in version",
+    holds=lambda name: re.fullmatch(_PACKAGE_NAME, name) is not None,
+)
+PACKAGE_VERSION = Rule(
+    cel=f"self.matches(r'{_PACKAGE_VERSION}')",
+    message="must be one exact version, such as 1.2.3: a tag or a range would change the server without notice",
+    holds=lambda version: re.fullmatch(_PACKAGE_VERSION, version) is not None,
+)
+
+
+class Package(Model):
+    """A published package that holds an MCP server speaking stdio."""
+
+    registry: Literal["npm", "pypi"]
+    """Where it is published: `npm` (started by Node.js) or `pypi` (started by uv, in an environment of its own)."""
+    name: Annotated[str, Field(min_length=1, max_length=214), PACKAGE_NAME]
+    """Name of the package."""
+    version: Annotated[str, Field(min_length=1, max_length=64), PACKAGE_VERSION]
+    """The exact version. There is no default: what runs today runs tomorrow."""
+    executable: str | None = Field(default=None, min_length=1, max_length=253, pattern=r"^[A-Za-z0-9._-]+$")
+    """The program of the package to run. Absent: the one that is called like the package."""
+    args: list[Argument] = Field(default=[], max_length=128)
+    """Arguments for the program, one per item; no shell reads them."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="self.registry == 'npm' || !self.name.startsWith('@')",
+            message="a name with @scope exists on npm only: set registry: npm, or drop the scope",
+            holds=lambda package: package.registry == "npm" or not package.name.startswith("@"),
+            path=".name",
+        ),
+    )
+
+
+class SecretKeySelector(Model):
+    """One key of a Secret of the same namespace."""
+
+    name: SecretName
+    """Name of the Secret."""
+    key: SecretKey
+    """Key within its data."""
+    optional: bool | None = None
+    """Whether the server starts without it. Absent: it does not."""
+
+
+class ConfigMapKeySelector(Model):
+    """One key of a ConfigMap of the same namespace."""
+
+    name: SecretName
+    """Name of the ConfigMap."""
+    key: SecretKey
+    """Key within its data."""
+    optional: bool | None = None
+    """Whether the server starts without it. Absent: it does not."""
+
+
+class FieldSelector(Model):
+    """A field of the pod, such as `metadata.namespace`."""
+
+    field_path: ShortText
+    """Path of the field."""
+    api_version: ShortText | None = None
+    """Version that the path is written for. Absent: `v1`."""
+
+
+class ResourceFieldSelector(Model):
+    """A resource figure of the container, such as `limits.memory`."""
+
+    resource: ShortText
+    """Which figure."""
+    container_name: ShortText | None = None
+    """Container that it is taken from. Absent: the server's own."""
+    divisor: int | str | None = None
+    """Unit that it is divided by. Absent: 1."""
+
+
+class EnvVarSource(Model):
+    """Where the value of an environment variable comes from: one of its members."""
+
+    secret_key_ref: SecretKeySelector | None = None
+    """A key of a Secret."""
+    config_map_key_ref: ConfigMapKeySelector | None = None
+    """A key of a ConfigMap."""
+    field_ref: FieldSelector | None = None
+    """A field of the pod; on a cluster only."""
+    resource_field_ref: ResourceFieldSelector | None = None
+    """A resource figure of the container; on a cluster only."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="[has(self.secretKeyRef), has(self.configMapKeyRef), has(self.fieldRef), "
+            "has(self.resourceFieldRef)].filter(x, x).size() == 1",
+            message="valueFrom: set exactly one of secretKeyRef, configMapKeyRef, fieldRef, resourceFieldRef",
+            holds=lambda source: len(source.to_wire()) == 1,
+        ),
+    )
+
+
+class EnvVar(Model):
+    """One environment variable."""
+
+    name: EnvName
+    """Name of the variable."""
+    value: str | None = Field(default=None, max_length=32768)
+    """Its value. Absent, and without `valueFrom`: the empty text."""
+    value_from: EnvVarSource | None = None
+    """Where the value comes from, instead of `value`."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="!has(self.value) || !has(self.valueFrom)",
+            message="env: set value or valueFrom, not both",
+            holds=lambda variable: variable.value is None or variable.value_from is None,
+        ),
+    )
+
+
+class EnvFromReference(Model):
+    """A Secret or ConfigMap of the same namespace, as a whole."""
+
+    name: SecretName
+    """Its name."""
+    optional: bool | None = None
+    """Whether the server starts without it. Absent: it does not."""
+
+
+class EnvFromSource(Model):
+    """All keys of a Secret or of a ConfigMap as environment variables."""
+
+    prefix: str | None = Field(default=None, max_length=64)
+    """Put before each name. Absent: nothing."""
+    secret_ref: EnvFromReference | None = None
+    """The Secret."""
+    config_map_ref: EnvFromReference | None = None
+    """The ConfigMap."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="has(self.secretRef) != has(self.configMapRef)",
+            message="envFrom: set exactly one of secretRef, configMapRef",
+            holds=lambda source: (source.secret_ref is None) != (source.config_map_ref is None),
+        ),
+    )
+
+
+class ResourceRequirements(Model):
+    """What the server's container may use, as in core/v1."""
+
+    requests: dict[str, int | str] | None = Field(default=None, max_length=16)
+    """What is reserved, such as `cpu: 50m`, `memory: 64Mi`. Absent: what the namespace gives by default."""
+    limits: dict[str, int | str] | None = Field(default=None, max_length=16)
+    """What is never exceeded. Absent: what the namespace gives by default."""

@@ -1,0 +1,55 @@
+"""How Fairlead works with a running server: discovery, calibration, limits.
+
+Used by the spec of an McpServer. Pure.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from fairlead_api.v1alpha1.common import Duration, Model, duration_rule
+from fairlead_api.v1alpha1.rules import Rule
+
+POSITIVE_RATE = Rule(
+    cel="self > 0.0",
+    message="must be more than 0; leave it out for no limit",
+    holds=lambda rate: rate > 0,
+)
+
+
+class Discovery(Model):
+    """When the server's tools are listed, and what becomes of them when it is gone."""
+
+    interval: Annotated[Duration, duration_rule("30s", "10m")] = Duration("10m")
+    """Time between two listings of a server that does not announce changes by itself; at least `30s`."""
+    on_disconnect: Literal["MarkOffline", "Remove"] = "MarkOffline"
+    """`MarkOffline`: its tools stay listed and a call is refused at once.
+    `Remove`: they leave every list at the first loss."""
+
+
+class Calibration(Model):
+    """Measuring tools by calling them: only those trusted as read-only, or with `probe.arguments`."""
+
+    enabled: bool = True
+    """Whether tools are probed at all. Real calls are measured in any case."""
+    samples: int = Field(default=5, ge=1, le=50)
+    """Calls per tool and round."""
+    interval: Annotated[Duration, duration_rule("1m", "1h")] = Duration("1h")
+    """Time between two rounds; at least `1m`."""
+
+
+class Limits(Model):
+    """Bounds on the calls to this server, per gateway replica."""
+
+    concurrency: int | None = Field(default=None, ge=1, le=100000)
+    """Calls in flight. Absent: no limit of its own."""
+    calls_per_second: Annotated[float, POSITIVE_RATE] | None = None
+    """Calls started per second; fractions are fine. Absent: no limit."""
+    timeout: Annotated[Duration, duration_rule("1ms", "60s")] = Duration("60s")
+    """The longest that one call may take; a tool's `maxDurationMs` and a tier's `callTimeout` may shorten it."""
+    retries: int = Field(default=1, ge=0, le=5)
+    """Further attempts after one that failed; only for tools that are idempotent."""
+    max_result_bytes: int = Field(default=10485760, ge=1024, le=268435456)
+    """The largest answer that is passed on, in bytes; a larger one is an error. 10 MiB by default."""

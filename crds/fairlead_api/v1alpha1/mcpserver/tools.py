@@ -1,0 +1,73 @@
+"""What a manifest says about single tools of a server: shown or not, described how, how fast, how to probe.
+
+Used by the spec of an McpServer. Pure.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field
+
+from fairlead_api.v1alpha1.common import Model
+from fairlead_api.v1alpha1.lists import Distinct
+from fairlead_api.v1alpha1.rules import Rule
+
+Tag = Annotated[str, Field(min_length=1, max_length=63)]
+ToolName = Annotated[str, Field(min_length=1, max_length=256)]
+
+
+class ToolLatency(Model):
+    """What is declared about a tool's speed; measured figures take its place once there are enough."""
+
+    estimated_duration_ms: int | None = Field(default=None, ge=0, le=3600000)
+    """Declared median, in milliseconds. Absent: what the tool's own definition declares, if anything."""
+    max_duration_ms: int | None = Field(default=None, ge=1, le=3600000)
+    """Declared upper bound, in milliseconds; a call is cut off here.
+    Absent: what the definition declares, if anything."""
+    idempotent: bool | None = None
+    """Whether a call may be repeated without harm. Absent: what the server says, where its annotations are trusted."""
+    cacheable_seconds: int | None = Field(default=None, ge=0, le=31536000)
+    """How long a result may be served again for the same arguments; 0: never.
+    Absent: what the definition declares, else never."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="!has(self.estimatedDurationMs) || !has(self.maxDurationMs) || "
+            "self.estimatedDurationMs <= self.maxDurationMs",
+            message="latency: estimatedDurationMs must not be above maxDurationMs",
+            holds=lambda latency: (
+                latency.estimated_duration_ms is None
+                or latency.max_duration_ms is None
+                or latency.estimated_duration_ms <= latency.max_duration_ms
+            ),
+        ),
+    )
+
+
+class Probe(Model):
+    """How the tool is called to measure it."""
+
+    arguments: dict[str, Any] = Field(default={})
+    """Arguments that are safe to call it with at any time.
+    Giving them allows probing a tool that is not known as read-only."""
+
+
+class ToolOverride(Model):
+    """Says something about one tool of the server, found by its name."""
+
+    name: ToolName
+    """The tool's name as the server lists it, without prefix."""
+    enabled: bool = True
+    """Whether it is offered at all."""
+    description: str | None = Field(default=None, max_length=16384)
+    """Shown to models instead of the server's own. Absent: the server's own."""
+    tags: Annotated[list[Tag], Distinct()] = Field(default=[], max_length=32)
+    """Free words for search, policies and filters."""
+    categories: Annotated[list[Tag], Distinct()] = Field(default=[], max_length=16)
+    """Kinds of tools that it belongs to, such as `web-search`."""
+    latency: ToolLatency | None = None
+    """What is declared about its speed."""
+    probe: Probe | None = None
+    """How to call it in order to measure it.
+    Absent: with generated arguments, and only if it is trusted as read-only."""

@@ -1,0 +1,190 @@
+"""What every reason means and what to do about it: the table behind the documentation and the conditions' messages.
+
+One entry per member of `Reason`; the tests hold the two together. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from fairlead_api.v1alpha1.conditions import ConditionType, Explanation, Reason
+from fairlead_api.v1alpha1.reasons_verified import VERIFIED
+
+_ACCEPTED: Final = {
+    Reason.ACCEPTED: Explanation("True", "The resource is valid and in force here."),
+    Reason.INVALID: Explanation(
+        "False",
+        "The spec breaks a rule that the message names; it is older than the rule, or was written past it.",
+        "Correct the field and apply again.",
+    ),
+    Reason.PREFIX_TAKEN: Explanation(
+        "False",
+        "An older server has the same prefix. This one is served at its own endpoint only.",
+        "Set spec.prefix to one that is free.",
+    ),
+    Reason.NOT_SUPPORTED_HERE: Explanation(
+        "False",
+        "This installation cannot run such a server: an image off a cluster, a local command on one, or a "
+        "transport that this version does not have.",
+        "Use one of the sources or transports that the message names.",
+    ),
+    Reason.DEFAULT_TAKEN: Explanation(
+        "False",
+        "Another LatencyTier is the default already; this one works under its own name.",
+        "Leave default: true on one tier only.",
+    ),
+    Reason.NOTHING_SELECTED: Explanation(
+        "Unknown",
+        "The policy's selector matches no McpServer of its namespace.",
+        "Correct spec.servers, or label a server; a policy written ahead of its servers is fine.",
+    ),
+    Reason.RULES_MATCH_NOTHING: Explanation(
+        "Unknown",
+        "Some rules match no tool; status.unmatchedRules has their places.",
+        "Correct the patterns, or wait for the servers that have these tools.",
+    ),
+    Reason.CONFLICTED: Explanation(
+        "Unknown",
+        "Another policy says otherwise about the same tools; status.conflicts says which. Deny wins.",
+        "Change one of the two, if that is not what is meant.",
+    ),
+}
+
+_RESOLVED_REFS: Final = {
+    Reason.RESOLVED_REFS: Explanation(
+        "True", "Everything that the spec refers to exists and may be used, or it refers to nothing."
+    ),
+    Reason.SECRET_NOT_FOUND: Explanation(
+        "False", "There is no Secret of that name in the namespace.", "Create it, or correct the name in the reference."
+    ),
+    Reason.SECRET_NOT_LABELLED: Explanation(
+        "False",
+        "The Secret exists but is not marked as a credential for Fairlead, so it is not read.",
+        "If it is meant to be sent to this server: kubectl label secret NAME fairlead.dev/credential=true",
+    ),
+    Reason.SECRET_KEY_MISSING: Explanation(
+        "False", "The Secret has no such key, or its value is empty.", "Add the key, or name another in secretRef.key."
+    ),
+    Reason.SECRET_VALUE_INVALID: Explanation(
+        "False",
+        "The value cannot be sent in an HTTP header: it holds control characters.",
+        "Store the bare token, without a line break inside.",
+    ),
+    Reason.HOST_NOT_ALLOWED: Explanation(
+        "False",
+        "The Secret's annotation fairlead.dev/hosts does not name this server's host, so nothing is sent to it.",
+        "Add the host to the annotation, if the credential is meant for it.",
+    ),
+    Reason.REFS_UNREADABLE: Explanation(
+        "Unknown",
+        "The Secrets could not be read now; the values known last stay in use.",
+        "Usually nothing: it is tried again. If it stays, check the operator's permissions on Secrets.",
+    ),
+}
+
+_PROGRAMMED: Final = {
+    Reason.PROGRAMMED: Explanation("True", "It runs as the spec wants it, or there is nothing to run."),
+    Reason.DEPLOYING: Explanation(
+        "Unknown", "It has been started and is not up yet.", "Wait; without progress this becomes DeploymentFailed."
+    ),
+    Reason.INSTALLING: Explanation(
+        "Unknown", "The package is being fetched and installed.", "Wait; the first start takes longest."
+    ),
+    Reason.STOPPED: Explanation(
+        "False", "The spec asks for 0 replicas.", "Set spec.replicas to 1 or more to start it."
+    ),
+    Reason.DEPLOYMENT_FAILED: Explanation(
+        "False",
+        "Its pods do not come up; the message says what is known.",
+        "Look at the events and the pods of the server's Deployment.",
+    ),
+    Reason.UNSCHEDULABLE: Explanation(
+        "False", "No node takes its pod.", "Lower spec.resources or make room; the message has the scheduler's words."
+    ),
+    Reason.IMAGE_PULL_FAILED: Explanation(
+        "False",
+        "The image cannot be fetched.",
+        "Check name, tag and registry; for a private one set imagePullSecrets in spec.podTemplate.spec.",
+    ),
+    Reason.CRASH_LOOPING: Explanation(
+        "False",
+        "The server ends soon after each start; the message has its last words where they are known.",
+        "Read its log: kubectl logs, or the lines that fairlead up shows.",
+    ),
+    Reason.RUN_AS_ROOT_REFUSED: Explanation(
+        "False",
+        "The image insists on the root user, which the restricted security context does not allow.",
+        "Set runAsUser, or relax securityContext, in spec.podTemplate.spec.",
+    ),
+    Reason.INSTALL_FAILED: Explanation(
+        "False",
+        "The package could not be installed.",
+        "Check name and version, and that its registry can be reached; the message has the installer's words.",
+    ),
+    Reason.APPLY_REFUSED: Explanation(
+        "False",
+        "The API server refused an object of this server.",
+        "The message has its words: often an admission policy, a quota, or a bad spec.podTemplate.",
+    ),
+    Reason.APPLY_FAILED: Explanation(
+        "Unknown", "The objects of this server could not be written now.", "Usually nothing: it is tried again."
+    ),
+}
+
+_PROGRAMMED_OR_VERIFIED: Final = {
+    Reason.START_FAILED: Explanation(
+        "False", "The process could not be started.", "The message has the system's words."
+    ),
+    Reason.COMMAND_NOT_FOUND: Explanation(
+        "False", "The program to start does not exist or may not be run.", "Install it, or correct spec.command."
+    ),
+    Reason.BACKING_OFF: Explanation(
+        "False", "The process ended several times; the next start waits.", "Read its last lines in the message."
+    ),
+}
+
+_CALIBRATED: Final = {
+    Reason.CALIBRATED: Explanation("True", "Every tool that may be probed has been measured."),
+    Reason.NOT_CALIBRATED: Explanation(
+        "Unknown", "Nothing has been measured yet.", "Wait; call its tools, or give spec.tools[].probe.arguments."
+    ),
+    Reason.CALIBRATION_DISABLED: Explanation(
+        "Unknown",
+        "The spec turns probes off; real calls are measured all the same.",
+        "Set spec.calibration.enabled to true to have it probed.",
+    ),
+    Reason.NOTHING_TO_PROBE: Explanation(
+        "Unknown",
+        "No tool may be probed safely.",
+        "Give probe.arguments for a tool in spec.tools, or set spec.trustAnnotations.",
+    ),
+    Reason.PROBES_FAILED: Explanation(
+        "False",
+        "Probes got errors instead of results.",
+        "Give working probe.arguments for the tools that the message names.",
+    ),
+}
+
+EXPLANATIONS: Final[Mapping[Reason, Explanation]] = MappingProxyType(
+    {**_ACCEPTED, **_RESOLVED_REFS, **_PROGRAMMED, **_PROGRAMMED_OR_VERIFIED, **VERIFIED, **_CALIBRATED}
+)
+"""Every reason."""
+
+BELONGS_TO: Final[Mapping[ConditionType, tuple[Reason, ...]]] = MappingProxyType(
+    {
+        ConditionType.ACCEPTED: (*_ACCEPTED,),
+        ConditionType.RESOLVED_REFS: (*_RESOLVED_REFS,),
+        ConditionType.PROGRAMMED: (
+            *_PROGRAMMED,
+            *_PROGRAMMED_OR_VERIFIED,
+        ),
+        ConditionType.VERIFIED: (
+            *_PROGRAMMED_OR_VERIFIED,
+            *VERIFIED,
+        ),
+        ConditionType.CALIBRATED: (*_CALIBRATED,),
+    }
+)
+"""Which reasons a condition may have. `Ready` has those of the condition that it follows."""

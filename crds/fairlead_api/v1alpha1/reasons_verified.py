@@ -1,0 +1,170 @@
+"""What the reasons of `Verified` mean and what to do about them: a conversation with a server, and how it failed.
+
+A part of the table in `reasons`, which is the one to import. Pure.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fairlead_api.v1alpha1.conditions import Explanation, Reason
+
+VERIFIED: Final = {
+    Reason.VERIFIED: Explanation("True", "The server answered tools/list; its answer is the catalog."),
+    Reason.PENDING: Explanation(
+        "Unknown", "It has not been asked yet: what comes before is not done.", "Look at the other conditions."
+    ),
+    Reason.NOT_DISCOVERED: Explanation("Unknown", "It is being asked for the first time.", "Wait."),
+    Reason.UNREACHABLE: Explanation(
+        "False", "There is no way to its address.", "Check the address, the network and its policies."
+    ),
+    Reason.CONNECTION_REFUSED: Explanation(
+        "False",
+        "Nothing listens at its address and port.",
+        "Check spec.port or spec.url, and that the server listens on all interfaces, not on localhost only.",
+    ),
+    Reason.UNKNOWN_HOST: Explanation(
+        "False", "Its host name does not resolve.", "Check spec.url; on a cluster, the name as seen from inside."
+    ),
+    Reason.CONNECT_TIMEOUT: Explanation(
+        "False", "No connection came about in time.", "Check firewalls and network policies on the way."
+    ),
+    Reason.TLS_FAILED: Explanation(
+        "False",
+        "Its certificate could not be verified, or TLS failed otherwise.",
+        "Set spec.caBundle for an authority of your own; check the host name and the dates of the certificate.",
+    ),
+    Reason.CONNECTION_LOST: Explanation(
+        "False", "The connection went away before an answer came.", "Read the server's log: it may have ended."
+    ),
+    Reason.CLOSED_MID_ANSWER: Explanation(
+        "False",
+        "The connection went away in the middle of an answer.",
+        "Read the server's log: it may have ended, or a proxy on the way may cut answers off.",
+    ),
+    Reason.CLOSED: Explanation("False", "The connection was closed by Fairlead itself, while stopping.", "Nothing."),
+    Reason.TIMEOUT: Explanation(
+        "False",
+        "It took the request and did not answer in time.",
+        "Read the server's log: it may hang in its start or in a call of its own.",
+    ),
+    Reason.QUEUE_TIMEOUT: Explanation(
+        "False", "No connection to it came free in time.", "It is busy: raise its replicas or spec.limits.concurrency."
+    ),
+    Reason.POOL_FULL: Explanation(
+        "False",
+        "Too many requests wait for a connection to it already.",
+        "It is busy or hangs: raise its replicas, or read its log.",
+    ),
+    Reason.TRANSPORT_ERROR: Explanation(
+        "False",
+        "The network failed in a way without a name of its own; the message has it.",
+        "Check the way to the server.",
+    ),
+    Reason.ANSWER_TOO_LARGE: Explanation(
+        "False",
+        "Its answer was larger than the bound and was not read to its end.",
+        "Offer fewer or smaller definitions.",
+    ),
+    Reason.HEADERS_TOO_LARGE: Explanation(
+        "False", "Its answer's headers were larger than the bound.", "Check what stands at that address."
+    ),
+    Reason.BAD_HTTP: Explanation(
+        "False",
+        "What answered does not speak HTTP/1.1.",
+        "Check port and transport; a server on stdio needs transport: stdio.",
+    ),
+    Reason.NOT_MCP: Explanation(
+        "False",
+        "What answered is not an MCP server; the message has the start of its answer.",
+        "Check spec.path or the path in spec.url, and spec.transport.",
+    ),
+    Reason.HTML_INSTEAD_OF_MCP: Explanation(
+        "False",
+        "A web page came instead of an MCP answer.",
+        "Check spec.path or the path in spec.url: often /mcp. A login page means that a proxy stands before it.",
+    ),
+    Reason.EMPTY_ANSWER: Explanation("False", "The answer was empty.", "Check spec.path and spec.transport."),
+    Reason.WRONG_ANSWER_ID: Explanation(
+        "False", "The answer belongs to another request.", "The server is at fault: update it."
+    ),
+    Reason.BAD_JSON: Explanation(
+        "False",
+        "The answer is not valid JSON.",
+        "The server is at fault: update it, or read its log. On stdio, nothing but MCP may go to standard output.",
+    ),
+    Reason.TRUNCATED_JSON: Explanation(
+        "False",
+        "The answer's JSON ends too early.",
+        "Read the server's log: it or a proxy on the way cuts answers off.",
+    ),
+    Reason.PROTOCOL_ERROR: Explanation(
+        "False", "It answers, but not by the protocol; the message says what was seen.", "Update the server."
+    ),
+    Reason.UNSUPPORTED_VERSION: Explanation(
+        "False", "It speaks no protocol revision that Fairlead speaks.", "Update the server."
+    ),
+    Reason.BAD_LISTING: Explanation("False", "Its listing does not follow the protocol.", "Update the server."),
+    Reason.PAGE_LOOP: Explanation(
+        "False", "Its pages of tools/list come back to one that was there before.", "The server is at fault: update it."
+    ),
+    Reason.TOO_MANY_PAGES: Explanation(
+        "False", "Its listing has more pages than the bound.", "Offer fewer tools, or larger pages."
+    ),
+    Reason.TOO_MANY_ITEMS: Explanation(
+        "False", "It lists more definitions than the bound.", "Offer fewer tools, or split the server."
+    ),
+    Reason.LISTING_TOO_LARGE: Explanation(
+        "False", "Its definitions are larger than the bound, together.", "Offer fewer or smaller definitions."
+    ),
+    Reason.UNAUTHORIZED: Explanation(
+        "False",
+        "It wants a credential, or refuses the one it got (HTTP 401).",
+        "Set spec.auth, or renew the value in its Secret.",
+    ),
+    Reason.FORBIDDEN: Explanation(
+        "False",
+        "It knows the credential and refuses it (HTTP 403).",
+        "Give the credential the rights it needs; or set spec.hostHeader, if the server refuses the Host or Origin.",
+    ),
+    Reason.NOT_FOUND: Explanation(
+        "False", "Nothing is at that path (HTTP 404).", "Check spec.path or the path in spec.url: often /mcp."
+    ),
+    Reason.METHOD_NOT_ALLOWED: Explanation(
+        "False",
+        "The path takes no POST (HTTP 405).",
+        "Check spec.path and spec.transport: a server of the older kind needs transport: sse.",
+    ),
+    Reason.NOT_ACCEPTABLE: Explanation(
+        "False", "It refuses the content types that MCP requires (HTTP 406).", "Check spec.path and spec.transport."
+    ),
+    Reason.REQUEST_TOO_LARGE: Explanation(
+        "False", "It refuses the request as too large (HTTP 413).", "Check the limits of a proxy on the way."
+    ),
+    Reason.UNSUPPORTED_MEDIA_TYPE: Explanation(
+        "False", "It refuses JSON (HTTP 415).", "Check spec.path and spec.transport."
+    ),
+    Reason.MISDIRECTED_REQUEST: Explanation(
+        "False",
+        "It does not answer to this host name (HTTP 421).",
+        "Set spec.hostHeader to a name that it answers to, such as localhost.",
+    ),
+    Reason.TOO_MANY_REQUESTS: Explanation(
+        "False", "It asks for fewer requests (HTTP 429).", "Raise its limits, or set spec.limits.callsPerSecond."
+    ),
+    Reason.REDIRECTED: Explanation(
+        "False",
+        "It points to another address (HTTP 3xx); Fairlead does not follow, as a credential might go astray.",
+        "Put the final address into spec.url.",
+    ),
+    Reason.SERVER_ERROR: Explanation("False", "It failed (HTTP 5xx).", "Read the server's log."),
+    Reason.HTTP_REFUSED: Explanation(
+        "False", "It refused with an HTTP status that the message names.", "Read the server's log."
+    ),
+    Reason.RPC_ERROR: Explanation(
+        "False", "It answered tools/list with a JSON-RPC error.", "Read the message, and the server's log."
+    ),
+    Reason.MCP_ERROR: Explanation(
+        "False", "Talking to it failed in a way without a name of its own.", "Read the message, and the operator's log."
+    ),
+}
