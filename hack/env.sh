@@ -1,0 +1,19 @@
+# Read by every verb: the repository is the working directory, its .venv comes first when there is one.
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+if [ -x .venv/bin/python ]; then PATH=$PWD/.venv/bin:$PATH; fi
+export PATH
+
+say() { printf '%s\n' "$*" >&2; }
+
+# help_if_asked "$@": print the comment at the top of the calling script and leave, when -h or --help is the first word.
+help_if_asked() {
+  case ${1:-} in -h | --help) awk 'NR > 1 { if (!/^#/) exit; sub(/^# ?/, ""); print }' "$0"; exit 0 ;; esac
+}
+
+# need PROGRAM…: leave with one sentence when the environment lacks one.
+need() {
+  local name
+  for name in "$@"; do
+    command -v "$name" >/dev/null || { say "$name is not installed: python3 -m venv .venv && .venv/bin/pip install -e '.[dev]'"; exit 1; }
+  done
+}
