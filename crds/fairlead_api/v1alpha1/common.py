@@ -93,7 +93,7 @@ class Model(BaseModel):
         validate_default=False,
     )
 
-    rules: ClassVar[tuple[Rule, ...]] = ()
+    guards: ClassVar[tuple[Rule, ...]] = ()
     """What must hold between the fields of this object."""
 
     @model_validator(mode="before")
@@ -105,15 +105,15 @@ class Model(BaseModel):
         return value
 
     @model_validator(mode="after")
-    def _obey_rules(self) -> Self:
-        enforce(type(self).rules, self)
+    def _obey_guards(self) -> Self:
+        enforce(type(self).guards, self)
         return self
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         described = handler(schema)
-        if cls.rules:
-            handler.resolve_ref_schema(described)[VALIDATIONS] = [rule.as_validation() for rule in cls.rules]
+        if cls.guards:
+            handler.resolve_ref_schema(described)[VALIDATIONS] = [rule.as_validation() for rule in cls.guards]
         return described
 
     def to_wire(self) -> dict[str, Any]:

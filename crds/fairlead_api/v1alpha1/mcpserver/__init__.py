@@ -66,7 +66,7 @@ class McpServer(Resource):
     status: McpServerStatus = McpServerStatus()
     """What is observed."""
 
-    rules: ClassVar[tuple[Rule, ...]] = (
+    guards: ClassVar[tuple[Rule, ...]] = (
         Rule(
             cel=f"self.metadata.name.matches('{_NAME}')",
             message="an McpServer's name begins with a lower-case letter, goes on with lower-case letters, digits "

@@ -63,7 +63,7 @@ class Auth(Model):
     header: HeaderAuth | None = None
     """A value in a header of a given name."""
 
-    rules: ClassVar[tuple[Rule, ...]] = (
+    guards: ClassVar[tuple[Rule, ...]] = (
         Rule(
             cel="[has(self.bearer), has(self.header)].filter(x, x).size() == 1",
             message="auth: set exactly one of bearer, header",

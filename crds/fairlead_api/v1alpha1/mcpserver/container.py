@@ -45,7 +45,7 @@ class Package(Model):
     args: list[Argument] = Field(default=[], max_length=128)
     """Arguments for the program, one per item; no shell reads them."""
 
-    rules: ClassVar[tuple[Rule, ...]] = (
+    guards: ClassVar[tuple[Rule, ...]] = (
         Rule(
             cel="self.registry == 'npm' || !self.name.startsWith('@')",
             message="a name with @scope exists on npm only: set registry: npm, or drop the scope",
@@ -109,7 +109,7 @@ class EnvVarSource(Model):
     resource_field_ref: ResourceFieldSelector | None = None
     """A resource figure of the container; on a cluster only."""
 
-    rules: ClassVar[tuple[Rule, ...]] = (
+    guards: ClassVar[tuple[Rule, ...]] = (
         Rule(
             cel="[has(self.secretKeyRef), has(self.configMapKeyRef), has(self.fieldRef), "
             "has(self.resourceFieldRef)].filter(x, x).size() == 1",
@@ -129,7 +129,7 @@ class EnvVar(Model):
     value_from: EnvVarSource | None = None
     """Where the value comes from, instead of `value`."""
 
-    rules: ClassVar[tuple[Rule, ...]] = (
+    guards: ClassVar[tuple[Rule, ...]] = (
         Rule(
             cel="!has(self.value) || !has(self.valueFrom)",
             message="env: set value or valueFrom, not both",
@@ -157,7 +157,7 @@ class EnvFromSource(Model):
     config_map_ref: EnvFromReference | None = None
     """The ConfigMap."""
 
-    rules: ClassVar[tuple[Rule, ...]] = (
+    guards: ClassVar[tuple[Rule, ...]] = (
         Rule(
             cel="has(self.secretRef) != has(self.configMapRef)",
             message="envFrom: set exactly one of secretRef, configMapRef",

@@ -93,7 +93,7 @@ class McpServerSpec(Model):
     tools: Annotated[list[ToolOverride], Distinct(key="name")] = Field(default=[], max_length=1000)
     """What is said about single tools; a tool that is not named here is offered as the server lists it."""
 
-    rules: ClassVar[tuple[Rule, ...]] = SPEC
+    guards: ClassVar[tuple[Rule, ...]] = SPEC
 
     @property
     def source_kind(self) -> SourceKind:

@@ -31,7 +31,7 @@ class ToolLatency(Model):
     """How long a result may be served again for the same arguments; 0: never.
     Absent: what the definition declares, else never."""
 
-    rules: ClassVar[tuple[Rule, ...]] = (
+    guards: ClassVar[tuple[Rule, ...]] = (
         Rule(
             cel="!has(self.estimatedDurationMs) || !has(self.maxDurationMs) || "
             "self.estimatedDurationMs <= self.maxDurationMs",

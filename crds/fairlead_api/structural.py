@@ -1,0 +1,105 @@
+"""From a pydantic model's JSON Schema to a structural schema, the only kind that an API server takes.
+
+Used by `crd`. What cannot be expressed raises `NotStructural` instead of being left out. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pydantic import BaseModel
+
+_KEPT: Final = (
+    "type", "format", "description", "enum", "default", "minimum", "maximum", "minLength", "maxLength", "pattern",
+    "minItems", "maxItems", "minProperties", "maxProperties", "required",
+)  # fmt: skip
+_DROPPED: Final = ("title", "$defs", "additionalProperties", "properties", "items", "const", "$ref", "anyOf")
+_VENDOR: Final = "x-kubernetes-"
+
+
+class NotStructural(Exception):
+    """The schema says something that a CustomResourceDefinition cannot."""
+
+
+def structural_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """The schema of `model` with every reference inlined and its docstrings as descriptions.
+
+    Raises:
+        NotStructural: naming the field and what is not possible there.
+    """
+    schema = model.model_json_schema(by_alias=True)
+    return _convert(schema, schema.get("$defs", {}), ())
+
+
+def without_defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The same with no defaults at any depth: for a status, which an API server must not fill in."""
+    result = {key: value for key, value in schema.items() if key != "default"}
+    if "properties" in schema:
+        result["properties"] = {name: without_defaults(member) for name, member in schema["properties"].items()}
+    if "items" in schema:
+        result["items"] = without_defaults(schema["items"])
+    return result
+
+
+def _convert(schema: Mapping[str, Any], defs: Mapping[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+    schema = _resolve(schema, defs, path)
+    unknown = [key for key in schema if key not in _KEPT + _DROPPED and not key.startswith(_VENDOR)]
+    if unknown:
+        raise NotStructural(f"{'.'.join(path)}: {', '.join(unknown)} cannot stand in a CRD")
+    result = {key: schema[key] for key in _KEPT if key in schema}
+    if "description" in result:
+        result["description"] = " ".join(result["description"].split())
+    if "const" in schema:
+        result["enum"] = [schema["const"]]
+    if "properties" in schema:
+        result["properties"] = {
+            name: _convert(member, defs, (*path, name)) for name, member in schema["properties"].items()
+        }
+    if "items" in schema:
+        result["items"] = _convert(schema["items"], defs, (*path, "[]"))
+    result |= _map_values(schema, defs, path)
+    result |= {key: value for key, value in schema.items() if key.startswith(_VENDOR)}
+    return _with_plain_default(result)
+
+
+def _map_values(schema: Mapping[str, Any], defs: Mapping[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+    """A free-form object keeps unknown members; a map has one schema for all values."""
+    values = schema.get("additionalProperties")
+    if values is True:
+        return {f"{_VENDOR}preserve-unknown-fields": True}
+    if isinstance(values, Mapping):
+        return {"additionalProperties": _convert(values, defs, (*path, "*"))}
+    return {}
+
+
+def _with_plain_default(schema: dict[str, Any]) -> dict[str, Any]:
+    """Leave out defaults that say nothing; an object's default is `{}`, so that its members' own defaults apply."""
+    default = schema.get("default")
+    if default is None or default == [] or default == "" or (default == {} and "properties" not in schema):
+        schema.pop("default", None)
+    elif isinstance(default, Mapping) and "properties" in schema:
+        schema["default"] = {}
+    return schema
+
+
+def _resolve(schema: Mapping[str, Any], defs: Mapping[str, Any], path: tuple[str, ...]) -> Mapping[str, Any]:
+    """Inline a reference and reduce a union; what stands beside either wins over what stands inside."""
+    if len(path) > 24:
+        raise NotStructural(f"{'.'.join(path)}: recursion cannot be expressed in a CRD")
+    if "$ref" in schema:
+        target = defs[schema["$ref"].rpartition("/")[2]]
+        return _resolve({**target, **{key: value for key, value in schema.items() if key != "$ref"}}, defs, path)
+    if "anyOf" in schema:
+        arm = _one_arm(schema["anyOf"], path)
+        return _resolve({**arm, **{key: value for key, value in schema.items() if key != "anyOf"}}, defs, path)
+    return schema
+
+
+def _one_arm(arms: Sequence[Mapping[str, Any]], path: tuple[str, ...]) -> Mapping[str, Any]:
+    present = [arm for arm in arms if arm.get("type") != "null"]
+    if len(present) == 1:
+        return present[0]
+    if {arm.get("type") for arm in present} == {"integer", "string"}:
+        return {f"{_VENDOR}int-or-string": True}
+    raise NotStructural(f"{'.'.join(path)}: only a type that may be absent, and int | str, can be a union")

@@ -1,0 +1,114 @@
+"""The LatencyTier kind: how long a tool may take to be offered, and when a conversation gets this tier.
+
+Cluster-scoped, as PriorityClass. The operator compiles all of them into the `rules` document. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, ClassVar, Final, Literal
+
+from pydantic import Field
+
+from fairlead_api.v1alpha1.common import Condition, Duration, Model, Resource, duration_rule
+from fairlead_api.v1alpha1.lists import Distinct
+from fairlead_api.v1alpha1.rules import Rule
+
+Quantile = Literal["p50", "p90", "p95", "p99"]
+ConversationState = Literal["FirstTurn", "RapidExchange"]
+Phrase = Annotated[str, Field(min_length=1, max_length=128)]
+
+HYSTERESIS: Final = Rule(
+    cel="self >= 0.0 && self <= 1.0",
+    message="must be a ratio from 0 to 1, such as 0.1 for a tenth",
+    holds=lambda ratio: 0 <= ratio <= 1,
+)
+
+
+class TierSelection(Model):
+    """What in a conversation asks for this tier. Absent members ask for nothing."""
+
+    keywords: Annotated[list[Phrase], Distinct()] = Field(default=[], max_length=256)
+    """Words and phrases in what a user says, compared without case."""
+    commands: Annotated[list[Phrase], Distinct()] = Field(default=[], max_length=64)
+    """Phrases that ask for this tier outright, such as `take your time`; stronger than anything else."""
+    conversation_states: Annotated[list[ConversationState], Distinct()] = Field(default=[], max_length=8)
+    """`FirstTurn`: the conversation begins. `RapidExchange`: short turns follow each other quickly."""
+    queue_depth: int | None = Field(default=None, ge=1, le=10000)
+    """From this many waiting requests on, this tier is preferred. Absent: whatever waits has no say."""
+    cooldown: Annotated[Duration, duration_rule("1ms", "30s")] | None = None
+    """For this long after an answer in this tier its keywords do not ask for it again. Absent: they always do."""
+
+
+class LatencyTierSpec(Model):
+    """Which tools fit this tier, and when it is chosen."""
+
+    max_latency: Annotated[Duration, duration_rule("1ms", "500ms")] | None = None
+    """The longest that a tool of this tier takes. Absent: no limit, every tool fits."""
+    quantile: Quantile = "p95"
+    """Which part of a tool's calls must keep `maxLatency`: with `p95` 95 of 100, with `p50` every other."""
+    min_samples: int = Field(default=10, ge=1, le=100)
+    """From this many measured calls on, what was measured decides; before, what is declared."""
+    unmeasured: Literal["Show", "Hide"] = "Show"
+    """Whether a tool that is neither measured nor declared belongs to this tier."""
+    default: bool = False
+    """Whether agents that name no tier get this one. On one tier only; of several the oldest has it."""
+    hysteresis: Annotated[float, HYSTERESIS] = 0.0
+    """A call counts as late above `maxLatency` times (1 + this ratio)."""
+    call_timeout: Annotated[Duration, duration_rule("1ms", "2s")] | None = None
+    """The longest that a call made in this tier may take. Absent: what the server and the tool allow."""
+    selection: TierSelection | None = None
+    """What in a conversation asks for this tier. Absent: it is chosen by name, or as the default."""
+
+    guards: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="!has(self.callTimeout) || !has(self.maxLatency) || "
+            "duration(self.callTimeout) >= duration(self.maxLatency)",
+            message="callTimeout must not be shorter than maxLatency: it would cut off calls that are in time",
+            holds=lambda tier: (
+                tier.call_timeout is None
+                or tier.max_latency is None
+                or tier.call_timeout.milliseconds >= tier.max_latency.milliseconds
+            ),
+            path=".callTimeout",
+        ),
+    )
+
+
+class LatencyTierStatus(Model):
+    """Observations."""
+
+    conditions: Annotated[list[Condition], Distinct(key="type")] = Field(default=[], max_length=16)
+    """`Accepted`: False with `DefaultTaken` on a second default."""
+    observed_generation: int = 0
+    """`metadata.generation` that this status describes."""
+    tools: int | None = Field(default=None, ge=0)
+    """Tools of the installation that fit now. Absent: not known yet."""
+
+
+_NAME: Final = r"^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$"
+
+
+class LatencyTier(Resource):
+    """A budget of time: an agent in this tier is offered the tools that keep it, and no others."""
+
+    kind_name: ClassVar[str] = "LatencyTier"
+    plural: ClassVar[str] = "latencytiers"
+    short_name: ClassVar[str] = "lt"
+    namespaced: ClassVar[bool] = False
+
+    api_version: Literal["fairlead.dev/v1alpha1"] = "fairlead.dev/v1alpha1"
+    kind: Literal["LatencyTier"] = "LatencyTier"
+    spec: LatencyTierSpec
+    """What is wanted."""
+    status: LatencyTierStatus = LatencyTierStatus()
+    """What is observed."""
+
+    guards: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel=f"self.metadata.name.matches('{_NAME}')",
+            message="a LatencyTier's name consists of lower-case letters, digits and -, and has at most 40 characters: "
+            "agents ask for it as /mcp/NAME",
+            holds=lambda tier: re.fullmatch(_NAME, tier.metadata.name) is not None,
+        ),
+    )

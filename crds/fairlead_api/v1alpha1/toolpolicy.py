@@ -1,0 +1,205 @@
+"""The ToolPolicy kind: who may see and call which tools of a namespace, within which limits.
+
+The operator compiles all of them into the `rules` document; several policies merge as deny over allow, the smaller
+limit, the union of pins. Pure.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from fairlead_api.v1alpha1.common import Condition, Model, Resource
+from fairlead_api.v1alpha1.lists import Distinct
+from fairlead_api.v1alpha1.rules import Rule
+
+Word = Annotated[str, Field(min_length=1, max_length=63)]
+Glob = Annotated[str, Field(min_length=1, max_length=320)]
+TierName = Annotated[str, Field(min_length=1, max_length=40, pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")]
+LabelKey = Annotated[str, Field(min_length=1, max_length=317)]
+LabelValue = Annotated[str, Field(max_length=63)]
+
+
+class LabelRequirement(Model):
+    """One requirement on a label."""
+
+    key: LabelKey
+    """Key of the label."""
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
+    """How the label is compared with `values`."""
+    values: list[LabelValue] = Field(default=[], max_length=64)
+    """For `In` and `NotIn`: at least one value. For the others: none."""
+
+    guards: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="(self.operator in ['In', 'NotIn']) == (has(self.values) && size(self.values) > 0)",
+            message="In and NotIn need values; Exists and DoesNotExist take none",
+            holds=lambda requirement: (requirement.operator in ("In", "NotIn")) == bool(requirement.values),
+            path=".operator",
+        ),
+    )
+
+
+class ServerSelector(Model):
+    """McpServers by their labels; all requirements must hold. Empty: every server of the namespace."""
+
+    match_labels: dict[str, LabelValue] = Field(default={}, max_length=32)
+    """Labels with exactly these values."""
+    match_expressions: list[LabelRequirement] = Field(default=[], max_length=32)
+    """Further requirements."""
+
+
+class Subject(Model):
+    """Whom the policy is about."""
+
+    kind: Literal["Agent", "Group", "ServiceAccount", "Any"]
+    """`Agent`: an identity by its name. `Group`: all with that group. `ServiceAccount`: one of Kubernetes.
+    `Any`: everybody, anonymous callers too."""
+    name: str | None = Field(default=None, min_length=1, max_length=253)
+    """Name of the agent, group or ServiceAccount; absent for `Any`."""
+    namespace: str | None = Field(default=None, min_length=1, max_length=63)
+    """Namespace of the ServiceAccount. Absent: that of the policy."""
+
+    guards: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="(self.kind == 'Any') != has(self.name)",
+            message="subjects: give a name to an Agent, Group or ServiceAccount, and none to Any",
+            holds=lambda subject: (subject.kind == "Any") != (subject.name is not None),
+            path=".name",
+        ),
+        Rule(
+            cel="!has(self.namespace) || self.kind == 'ServiceAccount'",
+            message="subjects: namespace goes with kind ServiceAccount only",
+            holds=lambda subject: subject.namespace is None or subject.kind == "ServiceAccount",
+            path=".namespace",
+        ),
+    )
+
+
+class ToolAnnotations(Model):
+    """What a tool says about itself (MCP tool annotations). Only the members given here are compared."""
+
+    read_only_hint: bool | None = None
+    """It changes nothing."""
+    destructive_hint: bool | None = None
+    """It may destroy something."""
+    idempotent_hint: bool | None = None
+    """Repeating a call changes nothing further."""
+    open_world_hint: bool | None = None
+    """It reaches out to things that nobody controls, such as the web."""
+
+
+class PolicyRule(Model):
+    """Allows or denies tools. All members given must match; within a list one match is enough."""
+
+    action: Literal["Allow", "Deny"]
+    """What happens to the tools that match. Deny wins over Allow, wherever it stands."""
+    tools: Annotated[list[Glob], Distinct()] = Field(default=[], max_length=256)
+    """Names without prefix; `*` stands for any characters, `?` for one."""
+    tags: Annotated[list[Word], Distinct()] = Field(default=[], max_length=64)
+    """Tags, as given in the McpServer."""
+    categories: Annotated[list[Word], Distinct()] = Field(default=[], max_length=64)
+    """Categories, as given in the McpServer."""
+    annotations: ToolAnnotations | None = None
+    """What the tool says about itself; a server that is not trusted with annotations matches nothing here."""
+    arguments: dict[str, Any] | None = None
+    """JSON Schema that a call's arguments must meet as well for the rule to allow it; with `Allow` only."""
+
+    guards: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="(has(self.tools) && size(self.tools) > 0) || (has(self.tags) && size(self.tags) > 0) || "
+            "(has(self.categories) && size(self.categories) > 0) || has(self.annotations)",
+            message="rules: say which tools are meant, by tools, tags, categories or annotations; "
+            'tools: ["*"] means all',
+            holds=lambda rule: bool(rule.tools or rule.tags or rule.categories or rule.annotations is not None),
+        ),
+        Rule(
+            cel="!has(self.arguments) || self.action == 'Allow'",
+            message="rules: arguments go with action Allow only: a tool is listed before its arguments are known",
+            holds=lambda rule: rule.arguments is None or rule.action == "Allow",
+            path=".arguments",
+        ),
+    )
+
+
+class PolicyTiers(Model):
+    """Latency tiers of the subjects."""
+
+    default: TierName | None = None
+    """Tier of a subject that names none. Absent: the installation's default."""
+    max: TierName | None = None
+    """The slowest tier that may be asked for. Absent: any."""
+
+
+class PolicyLimits(Model):
+    """Bounds per subject on what this namespace's servers take up. Absent members bound nothing."""
+
+    max_tools: int | None = Field(default=None, ge=0, le=100000)
+    """Tools in a list."""
+    tool_tokens: int | None = Field(default=None, ge=0, le=10000000)
+    """Tokens that the definitions in a list take up in a model's context."""
+    calls_per_minute: int | None = Field(default=None, ge=0, le=1000000)
+    """Calls started per minute."""
+    concurrency: int | None = Field(default=None, ge=1, le=100000)
+    """Calls in flight."""
+
+
+class ToolPolicySpec(Model):
+    """Once a policy selects a server, only what a rule allows is seen and callable there."""
+
+    servers: ServerSelector | None = None
+    """McpServers of this namespace that it is about. Absent: all of them."""
+    subjects: list[Subject] | None = Field(default=None, min_length=1, max_length=256)
+    """Whom it is about. Absent: everybody."""
+    rules: list[PolicyRule] = Field(min_length=1, max_length=256)
+    """What is allowed and what is denied; their order does not matter."""
+    tiers: PolicyTiers | None = None
+    """Latency tiers of the subjects. Absent: any, the installation's default first."""
+    limits: PolicyLimits | None = None
+    """Bounds on lists and calls. Absent: none from this policy."""
+    pinned: Annotated[list[Glob], Distinct()] = Field(default=[], max_length=256)
+    """Tools that no budget cuts from a list, as names without prefix or with `*` and `?`."""
+    denied: Literal["Hide", "Explain"] = "Hide"
+    """How a denied call is answered. `Hide`: as if the tool did not exist. `Explain`: with the reason."""
+    control_characters: Literal["Keep", "Escape"] = "Keep"
+    """What happens to control characters in the text of results. `Keep`: they pass unchanged."""
+
+
+class PolicyConflict(Model):
+    """Two policies that say different things about the same tools."""
+
+    policy: str = Field(max_length=253)
+    """The other policy."""
+    message: str = Field(max_length=1024)
+    """What they differ in, and what is in force."""
+
+
+class ToolPolicyStatus(Model):
+    """Observations."""
+
+    conditions: Annotated[list[Condition], Distinct(key="type")] = Field(default=[], max_length=16)
+    """`Accepted`."""
+    observed_generation: int = 0
+    """`metadata.generation` that this status describes."""
+    servers: int | None = Field(default=None, ge=0)
+    """McpServers that it selects. Absent: not known yet."""
+    conflicts: Annotated[list[PolicyConflict], Distinct(key="policy")] = Field(default=[], max_length=64)
+    """Policies that say otherwise."""
+    unmatched_rules: list[int] = Field(default=[], max_length=256)
+    """Places in `spec.rules`, from 0, of rules that match no tool."""
+
+
+class ToolPolicy(Resource):
+    """Who may see and call which tools of this namespace, in which latency tiers and within which limits."""
+
+    kind_name: ClassVar[str] = "ToolPolicy"
+    plural: ClassVar[str] = "toolpolicies"
+    short_name: ClassVar[str] = "tp"
+
+    api_version: Literal["fairlead.dev/v1alpha1"] = "fairlead.dev/v1alpha1"
+    kind: Literal["ToolPolicy"] = "ToolPolicy"
+    spec: ToolPolicySpec
+    """What is wanted."""
+    status: ToolPolicyStatus = ToolPolicyStatus()
+    """What is observed."""
