@@ -1,0 +1,188 @@
+"""The commands with their options and help. Each imports what it needs when it runs, so that `--help` is quick.
+
+Called by `__main__`. No work is done here.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fairlead_cli.output import Output
+
+DEFAULT_URL = "http://127.0.0.1:8080/mcp"
+
+app = typer.Typer(
+    name="fairlead",
+    help="Serve the tools of many MCP servers through one gateway, on a laptop or on Kubernetes.",
+    epilog="Try it: `fairlead up` starts a few servers and says how to connect a client.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+OutputOption = Annotated[Output, typer.Option("--output", "-o", help="table for people, json for programs.")]
+UrlOption = Annotated[
+    str, typer.Option("--url", envvar="FAIRLEAD_URL", help="MCP endpoint of a running gateway, or of any MCP server.")
+]
+HeaderOption = Annotated[
+    list[str] | None,
+    typer.Option("--header", "-H", metavar="NAME:VALUE", help="Sent with each request. May be given several times."),
+]
+ServerOption = Annotated[
+    str | None,
+    typer.Option("--server", metavar="NAMESPACE/NAME", help="Only this server, its tools under their own names."),
+]
+TimeoutOption = Annotated[float, typer.Option(min=0.1, help="Seconds to wait for the answer.")]
+
+
+@app.command()
+def up(
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="DIR|FILE",
+            help="Manifests, or MCP client configurations such as mcp.json. Without any: the quick start.",
+            show_default=False,
+        ),
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port for MCP clients; 0 takes a free one.")] = 8080,
+    metrics_port: Annotated[int, typer.Option(min=0, max=65535, help="Port of /metrics; 0 takes a free one.")] = 9464,
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
+    state_dir: Annotated[
+        Path | None,
+        typer.Option(help="Keep documents and credentials here. Without it they go when the command ends."),
+    ] = None,
+    plain: Annotated[bool, typer.Option("--plain", help="Print lines instead of a live table.")] = False,
+    output: OutputOption = Output.table,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print the log, and what servers print.")] = False,
+) -> None:
+    """Run MCP servers on this machine and serve their tools through one gateway.
+
+    Servers are started as child processes, or reached by URL; packages from PyPI and npm are installed on first use.
+    Files are read again when they change. Ctrl-C ends it.
+
+    Examples:
+
+        fairlead up                       (a quick start)
+
+        fairlead up ~/.cursor/mcp.json    (the servers of an MCP client)
+
+        fairlead up servers/              (a folder of manifests)
+    """
+    from fairlead_cli.failure import needs
+
+    with needs("up"):
+        from fairlead_cli.up.command import UpOptions, run_up
+
+    run_up(
+        UpOptions(
+            paths=tuple(paths or ()),
+            host=host,
+            port=port,
+            metrics_port=metrics_port,
+            state_dir=state_dir,
+            plain=plain,
+            json=output is Output.json,
+            verbose=verbose,
+        )
+    )
+
+
+@app.command()
+def tools(
+    url: UrlOption = DEFAULT_URL,
+    header: HeaderOption = None,
+    server: ServerOption = None,
+    timeout: TimeoutOption = 30.0,
+    output: OutputOption = Output.table,
+) -> None:
+    """List the tools that a gateway offers.
+
+    Examples:
+
+        fairlead tools
+
+        fairlead tools --server default/time --output json
+
+        fairlead tools --url https://tools.example.com/mcp -H "Authorization: Bearer $TOKEN"
+    """
+    from fairlead_cli.connecting import Destination
+    from fairlead_cli.tools import run_tools
+
+    run_tools(Destination.parse(url, header or [], server, timeout), output)
+
+
+@app.command()
+def call(
+    tool: Annotated[str, typer.Argument(metavar="TOOL", help="Name of the tool as `fairlead tools` lists it.")],
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="KEY=VALUE",
+            help="Arguments, read as the types that the tool asks for; KEY:=JSON takes a value as it stands.",
+            show_default=False,
+        ),
+    ] = None,
+    arguments: Annotated[
+        str | None, typer.Option("--arguments", "-a", metavar="JSON", help="All arguments as one JSON object.")
+    ] = None,
+    url: UrlOption = DEFAULT_URL,
+    header: HeaderOption = None,
+    server: ServerOption = None,
+    timeout: TimeoutOption = 60.0,
+    output: OutputOption = Output.table,
+) -> None:
+    """Call a tool and print its result. Exit code 1 when the tool reports an error.
+
+    Examples:
+
+        fairlead call demo__get_stock item=rope
+
+        fairlead call demo__forecast_demand item=rope weeks=8 --output json
+
+        fairlead call time__get_current_time --arguments '{"timezone": "UTC"}'
+    """
+    from fairlead_cli.call import run_call
+    from fairlead_cli.connecting import Destination
+
+    run_call(Destination.parse(url, header or [], server, timeout), tool, words or [], arguments, output)
+
+
+@app.command()
+def crds(
+    install: Annotated[
+        bool,
+        typer.Option("--install", help="Apply them to the kubeconfig's cluster, wait until it serves them."),
+    ] = False,
+    context: Annotated[str | None, typer.Option(help="Context of the kubeconfig; its current one by default.")] = None,
+    timeout: Annotated[float, typer.Option(min=1, help="Seconds to wait for the cluster.")] = 60.0,
+) -> None:
+    """Print the custom resource definitions (McpServer, LatencyTier, ToolPolicy), or install them.
+
+    Examples:
+
+        fairlead crds | kubectl apply --server-side -f -
+
+        fairlead crds --install
+    """
+    from fairlead_cli.crds import install_crds, print_crds
+
+    if install:
+        install_crds(context, timeout)
+    else:
+        print_crds()
+
+
+@app.command()
+def version(output: OutputOption = Output.table) -> None:
+    """Print the version.
+
+    Example: fairlead version --output json
+    """
+    from fairlead_cli.about import run_version
+
+    run_version(output)

@@ -1,0 +1,94 @@
+"""`fairlead call`: one call, its arguments typed by the tool's own schema."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from fairlead_cli.arguments import BadArgument, parse_arguments
+from fairlead_cli.connecting import Destination
+from fairlead_cli.failure import FAILED, USED_WRONGLY, Failure
+from fairlead_cli.output import Output, printable
+from fairlead_cli.tools import listed
+from fairlead_mcp.session import McpSession
+
+
+def run_call(destination: Destination, tool: str, words: Sequence[str], arguments: str | None, output: Output) -> None:
+    """Call `tool` and print its result. Ends the process with 1 when the result is an error."""
+    if arguments is not None and words:
+        raise Failure("give either KEY=VALUE words or --arguments, not both", code=USED_WRONGLY)
+    given = None if arguments is None else _object(arguments)
+
+    async def work(session: McpSession) -> bytes:
+        prepared = given if given is not None else await _typed(session, tool, words, destination.timeout)
+        return bytes(await session.call_tool(tool, prepared, timeout=destination.timeout))
+
+    result = destination.run(work)
+    if output is Output.json:
+        sys.stdout.write(result.decode() + "\n")
+    decoded = msgspec.json.decode(result)
+    failed = isinstance(decoded, dict) and decoded.get("isError") is True
+    if output is Output.table:
+        text = shown(decoded)
+        print(text, file=sys.stderr if failed else sys.stdout)
+    if failed:
+        sys.stdout.flush()
+        sys.exit(FAILED)
+
+
+def shown(result: Any) -> str:
+    """A result of `tools/call` for people: its texts, and a word for what is no text."""
+    if not isinstance(result, dict):
+        return json.dumps(result, ensure_ascii=False)
+    content = result.get("content")
+    parts = [_part(item) for item in content] if isinstance(content, list) else []
+    if not parts and "structuredContent" in result:
+        parts = [json.dumps(result["structuredContent"], indent=2, ensure_ascii=False)]
+    if not parts:
+        return "(the result is empty)"
+    return "\n".join("\n".join(printable(line) for line in part.split("\n")) for part in parts)
+
+
+def _part(item: Any) -> str:
+    if not isinstance(item, dict):
+        return json.dumps(item, ensure_ascii=False)
+    kind = item.get("type")
+    if kind == "text" and isinstance(item.get("text"), str):
+        return str(item["text"])
+    if kind in ("image", "audio"):
+        return f"({kind}, {item.get('mimeType', 'unknown type')}, {len(str(item.get('data', ''))) * 3 // 4} bytes)"
+    if kind == "resource_link":
+        return f"({item.get('name', 'resource')}: {item.get('uri', '')})"
+    resource = item.get("resource")
+    if kind == "resource" and isinstance(resource, dict):
+        text = resource.get("text")
+        return text if isinstance(text, str) else f"({resource.get('uri', 'resource')})"
+    return json.dumps(item, ensure_ascii=False)
+
+
+async def _typed(session: McpSession, tool: str, words: Sequence[str], timeout: float) -> dict[str, Any]:
+    if not words:
+        return {}
+    definitions = await listed(session, timeout)
+    found = next((definition for definition in definitions if definition.get("name") == tool), None)
+    if found is None:
+        raise Failure(f"there is no tool called {tool}: `fairlead tools` lists what there is")
+    schema = found.get("inputSchema")
+    try:
+        return parse_arguments(words, schema if isinstance(schema, dict) else {})
+    except BadArgument as error:
+        raise Failure(str(error), code=USED_WRONGLY) from error
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise Failure(f"--arguments is not JSON: {error}", code=USED_WRONGLY) from error
+    if not isinstance(value, dict):
+        raise Failure('--arguments must be a JSON object, such as \'{"item": "rope"}\'', code=USED_WRONGLY)
+    return value

@@ -1,0 +1,74 @@
+"""Where `fairlead tools` and `fairlead call` connect to, and how a failed connection is put to a person."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+from urllib.parse import urlsplit, urlunsplit
+
+from fairlead_api.meta import ServerKey
+from fairlead_cli.failure import USED_WRONGLY, Failure
+from fairlead_mcp.errors import ConnectFailed, HttpRefused, McpError, NotMcp, RpcError, Timeout
+from fairlead_mcp.http.target import Target
+from fairlead_mcp.session import McpSession
+
+Result = TypeVar("Result")
+
+_SERVER_PATH = "/servers/{0.namespace}/{0.name}/mcp"
+
+
+@dataclass(frozen=True)
+class Destination:
+    """An MCP endpoint, with what is sent to it."""
+
+    url: str
+    headers: dict[str, str]
+    timeout: float
+    """Seconds for each request."""
+
+    @classmethod
+    def parse(cls, url: str, headers: Sequence[str], server: str | None, timeout: float) -> Destination:
+        """From the options of a command. Raises Failure for options that make no sense."""
+        if server is not None:
+            try:
+                key = ServerKey.parse(server)
+            except ValueError as error:
+                raise Failure(f"--server: {error}", code=USED_WRONGLY) from error
+            parts = urlsplit(url)
+            url = urlunsplit((parts.scheme, parts.netloc, _SERVER_PATH.format(key), "", ""))
+        return cls(url, dict(_header(text) for text in headers), timeout)
+
+    def run(self, work: Callable[[McpSession], Awaitable[Result]]) -> Result:
+        """Connect, do `work`, disconnect. Raises Failure with a sentence for whatever goes wrong on the way."""
+        try:
+            return asyncio.run(self._run(work))
+        except McpError as error:
+            raise Failure(self._explain(error)) from error
+
+    async def _run(self, work: Callable[[McpSession], Awaitable[Result]]) -> Result:
+        async with McpSession.over_http(Target.from_url(self.url), headers=self.headers) as session:
+            return await work(session)
+
+    def _explain(self, error: McpError) -> str:
+        if isinstance(error, ConnectFailed):
+            return f"{error}. Is a gateway running at {self.url}? Start one with `fairlead up`, or name it with --url."
+        if isinstance(error, Timeout):
+            return f"{self.url} did not answer within {self.timeout:g} s; --timeout gives it more time."
+        if isinstance(error, HttpRefused) and error.status in (401, 403):
+            return f"{error}. Give a credential with --header 'Authorization: Bearer TOKEN'."
+        if isinstance(error, HttpRefused) and error.status == 404:
+            return f"{self.url} does not exist (404): check the path of --url, and the name in --server."
+        if isinstance(error, NotMcp):
+            return f"{error}. Does {self.url} end in the path of an MCP endpoint, such as /mcp?"
+        if isinstance(error, RpcError):
+            return error.message
+        return str(error)
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, colon, value = text.partition(":")
+    if not colon or not name.strip():
+        raise Failure(f"--header: {text!r} is not of the form NAME:VALUE", code=USED_WRONGLY)
+    return name.strip(), value.strip()

@@ -1,0 +1,90 @@
+"""A small MCP server to try Fairlead on: `python -m fairlead_cli.demo`, over standard input and output.
+
+Started by the quick start of `fairlead up` as a child process like any other. Its four tools take 5 ms, 300 ms, 1 s and
+3 s, so that each latency tier shows another set of them. It answers the same to the same arguments and keeps nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from typing import Annotated, Final
+
+from mcp.server import MCPServer
+from mcp_types import ToolAnnotations
+from pydantic import BaseModel, Field
+
+HARMLESS: Final = ToolAnnotations(
+    read_only_hint=True, idempotent_hint=True, destructive_hint=False, open_world_hint=False
+)
+
+Item = Annotated[str, Field(description="Name of an item in the store room, for example: rope", min_length=1)]
+
+
+class Stock(BaseModel):
+    """How much of an item is there."""
+
+    item: str
+    pieces: int
+
+
+class Orders(BaseModel):
+    """Open orders, largest first."""
+
+    customer: str
+    pieces: list[int]
+
+
+class Offer(BaseModel):
+    """What a supplier asks."""
+
+    item: str
+    cents: int
+    days: int
+
+
+class Forecast(BaseModel):
+    """Expected demand, one number per week."""
+
+    item: str
+    pieces: list[int]
+
+
+server: Final = MCPServer("fairlead-demo", instructions="A ship chandler's store room, to try latency tiers on.")
+
+
+@server.tool(annotations=HARMLESS, title="Stock")
+async def get_stock(item: Item) -> Stock:
+    """Say how many pieces of an item are in the store room. Takes about 5 ms."""
+    await asyncio.sleep(0.005)
+    return Stock(item=item, pieces=_number(item) % 500)
+
+
+@server.tool(annotations=HARMLESS, title="Open orders")
+async def search_orders(customer: Annotated[str, Field(description="Name of a customer")], limit: int = 3) -> Orders:
+    """List the open orders of a customer. Takes about 300 ms."""
+    await asyncio.sleep(0.3)
+    found = [_number(customer, str(number)) % 90 + 1 for number in range(max(0, min(limit, 20)))]
+    return Orders(customer=customer, pieces=sorted(found, reverse=True))
+
+
+@server.tool(annotations=HARMLESS, title="Supplier's offer")
+async def ask_supplier(item: Item, pieces: int = 1) -> Offer:
+    """Ask the supplier for the price of an item and the days until it arrives. Takes about 1 s."""
+    await asyncio.sleep(1)
+    return Offer(item=item, cents=(_number(item) % 9000 + 100) * pieces, days=_number(item, "days") % 14 + 1)
+
+
+@server.tool(annotations=HARMLESS, title="Demand forecast")
+async def forecast_demand(item: Item, weeks: int = 4) -> Forecast:
+    """Forecast the demand for an item, week by week. Takes about 3 s."""
+    await asyncio.sleep(3)
+    return Forecast(item=item, pieces=[_number(item, str(week)) % 120 for week in range(max(0, min(weeks, 52)))])
+
+
+def _number(*texts: str) -> int:
+    return zlib.crc32("\0".join(texts).encode())
+
+
+if __name__ == "__main__":
+    server.run()

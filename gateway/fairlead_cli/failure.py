@@ -1,0 +1,34 @@
+"""What ends a command other than success: one sentence on standard error, and an exit code. No traceback.
+
+Raised by the commands, printed by `__main__`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+FAILED: Final = 1
+USED_WRONGLY: Final = 2
+
+
+class Failure(Exception):
+    """Expected trouble; the message says what is wrong and what to do about it."""
+
+    def __init__(self, message: str, *, code: int = FAILED) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@contextmanager
+def needs(extra: str) -> Iterator[None]:
+    """Around the imports of a command that needs more than the base install: a missing one names the extra to add."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("fairlead"):
+            raise
+        raise Failure(
+            f"this command needs the Python package {error.name}, which is missing: pip install 'fairlead[{extra}]'"
+        ) from error

@@ -1,0 +1,48 @@
+"""Tables where people read, JSON where programs do. Used by every command that prints a result."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import Any
+
+
+class Output(StrEnum):
+    """Value of `--output`."""
+
+    table = "table"
+    json = "json"
+
+
+def print_json(value: Any) -> None:
+    """One JSON value, readable, on standard output."""
+    json.dump(value, sys.stdout, indent=2, ensure_ascii=False)
+    sys.stdout.write("\n")
+
+
+def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Columns without lines around them. In a pipe nothing is cut and nothing colored."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold", expand=False)
+    for heading in headings:
+        table.add_column(heading, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(printable(cell)) for cell in row))
+    console = Console() if sys.stdout.isatty() else Console(width=10_000)
+    console.print(table)
+
+
+def printable(text: str) -> str:
+    """`text` of a foreign server without what could drive a terminal."""
+    return "".join(char if char.isprintable() or char == "\t" else " " for char in text)
+
+
+def first_line(text: str, limit: int = 100) -> str:
+    """The first line of a description, shortened."""
+    line = text.strip().partition("\n")[0].strip()
+    return line if len(line) <= limit else f"{line[: limit - 1].rstrip()}…"

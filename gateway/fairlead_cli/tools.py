@@ -1,0 +1,53 @@
+"""`fairlead tools`: the tools that an endpoint lists."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from fairlead_cli.connecting import Destination
+from fairlead_cli.failure import Failure
+from fairlead_cli.output import Output, first_line, print_json, print_table
+from fairlead_mcp.session import McpSession
+
+_HINTS: Final = (
+    ("readOnlyHint", True, "read-only"),
+    ("destructiveHint", True, "destructive"),
+    ("idempotentHint", True, "idempotent"),
+)
+
+
+def run_tools(destination: Destination, output: Output) -> None:
+    """List them, all pages, as a table or as the definitions that came over the wire."""
+    definitions = destination.run(lambda session: listed(session, destination.timeout))
+    if output is Output.json:
+        print_json(definitions)
+    elif not definitions:
+        print(f"{destination.url} offers no tools yet.")
+    else:
+        rows = [(str(tool.get("name", "")), hints(tool), description(tool)) for tool in definitions]
+        print_table(("TOOL", "HINTS", "DESCRIPTION"), rows)
+
+
+async def listed(session: McpSession, timeout: float) -> list[dict[str, Any]]:
+    """The definitions of all tools. Raises McpError, and Failure where one is no JSON object."""
+    try:
+        raws = await session.list_all("tools/list", timeout=timeout)
+        return [msgspec.json.decode(raw, type=dict[str, Any]) for raw in raws]
+    except msgspec.DecodeError as error:
+        raise Failure(f"the server lists a tool whose definition is no JSON object: {error}") from error
+
+
+def hints(tool: dict[str, Any]) -> str:
+    """What a server says of a tool's effects; it need not be true."""
+    annotations = tool.get("annotations")
+    if not isinstance(annotations, dict):
+        return ""
+    return ", ".join(word for name, value, word in _HINTS if annotations.get(name) is value)
+
+
+def description(tool: dict[str, Any]) -> str:
+    """The first line of the description, else the title."""
+    text = tool.get("description") or tool.get("title") or ""
+    return first_line(text) if isinstance(text, str) else ""

@@ -1,0 +1,181 @@
+"""The server lists of MCP clients to McpServers: one entry in, one resource and its credential out. Pure.
+
+Three forms are read: `{"mcpServers": {NAME: …}}` (most clients), `{"servers": {NAME: …}}` (VS Code), and the list
+`mcpServers: [{id: NAME, …}]`. Values of `env`, of `headers` and of `apiKey` go into the credential and never into the
+resource. Members that only concern a client (`disabled` excepted) are ignored, as the clients do among each other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fairlead_api.documents.catalog import Credential
+from fairlead_api.meta import API_VERSION, short_hash
+from fairlead_operator.local.interpolation import UnsetVariable, interpolate
+
+NAMESPACE: Final = "default"
+_NAME_LIMIT: Final = 50
+_TRANSPORTS: Final = {
+    "stdio": "stdio",
+    "sse": "sse",
+    "http": "streamable-http",
+    "streamable-http": "streamable-http",
+    "streamablehttp": "streamable-http",
+    "streamable_http": "streamable-http",
+}
+
+
+class EntryProblem(ValueError):
+    """An entry that cannot be served."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+        """Path within the entry, such as `env.TOKEN`; empty for the entry as a whole."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One server as a configuration names it."""
+
+    name: str
+    content: Any
+    path: tuple[str | int, ...]
+    """Where it stands in the file."""
+
+
+@dataclass(frozen=True)
+class Translated:
+    """What an entry comes to."""
+
+    manifest: dict[str, Any]
+    """An McpServer, not validated yet."""
+    credential: Credential
+    cwd: str | None = None
+    """Working directory that the entry asks for, as written."""
+
+
+def is_client_configuration(content: object) -> bool:
+    """Whether a parsed file is a server list of one of the three forms."""
+    if not isinstance(content, Mapping) or "kind" in content:
+        return False
+    return isinstance(content.get("mcpServers"), Mapping | list) or isinstance(content.get("servers"), Mapping)
+
+
+def entries(content: Mapping[str, Any]) -> Iterator[Entry]:
+    """The entries of a server list, in its order; disabled ones are left out."""
+    member = "mcpServers" if "mcpServers" in content else "servers"
+    listed = content[member]
+    named: Iterator[tuple[str, str | int, Any]]
+    if isinstance(listed, Mapping):
+        named = ((str(name), str(name), entry) for name, entry in listed.items())
+    else:
+        named = ((_identifier(entry), index, entry) for index, entry in enumerate(listed))
+    for name, step, entry in named:
+        if not (isinstance(entry, Mapping) and (entry.get("disabled") is True or entry.get("enabled") is False)):
+            yield Entry(name, entry, (member, step))
+
+
+def resource_name(name: str) -> str:
+    """`name` as the name of an McpServer; equal names give equal ones, and what had to be cut ends in a hash."""
+    label = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    if not label or not label[0].isalpha():
+        label = f"server-{label}".rstrip("-")
+    if len(label) > _NAME_LIMIT:
+        label = f"{label[: _NAME_LIMIT - 11].rstrip('-')}-{short_hash(name)}"
+    return label
+
+
+def translate(entry: Entry, environ: Mapping[str, str]) -> Translated:
+    """Read one entry with `${NAME}` filled in from `environ`. Raises EntryProblem for what cannot be served."""
+    content = entry.content
+    if not isinstance(content, Mapping):
+        raise EntryProblem("", "must be an object with command, or with url")
+    if not entry.name:
+        raise EntryProblem("id", "is missing: it names the server")
+    read = _Reader(content, environ)
+    command, url = read.text("command"), read.text("url") or read.text("serverUrl")
+    if (command is None) == (url is None):
+        raise EntryProblem("", "needs command, for a local server, or url, for a remote one, and not both")
+    transport = _transport(read.text("transport") or read.text("type"), remote=url is not None)
+    if url is not None:
+        spec: dict[str, Any] = {"url": url, "transport": transport}
+        credential = Credential(headers=_headers(read))
+    else:
+        spec = {"command": [command], "args": read.texts("args"), "transport": transport}
+        credential = Credential(env=read.mapping("env"))
+    metadata = {"name": resource_name(entry.name), "namespace": NAMESPACE}
+    manifest = {"apiVersion": API_VERSION, "kind": "McpServer", "metadata": metadata, "spec": spec}
+    return Translated(manifest, credential, read.text("cwd"))
+
+
+def _identifier(entry: object) -> str:
+    if not isinstance(entry, Mapping):
+        return ""
+    found = entry.get("id") or entry.get("name")
+    return found if isinstance(found, str) else ""
+
+
+def _transport(named: str | None, *, remote: bool) -> str:
+    if named is None:
+        return "streamable-http" if remote else "stdio"
+    known = _TRANSPORTS.get(named.lower())
+    if known is None:
+        raise EntryProblem("transport", f"{named!r} is none of stdio, sse, streamable-http")
+    if (known != "stdio") != remote:
+        wants = "command" if known == "stdio" else "url"
+        raise EntryProblem("transport", f"{named!r} goes with {wants}")
+    return known
+
+
+def _headers(read: _Reader) -> dict[str, str]:
+    headers = read.mapping("headers")
+    key = read.text("apiKey")
+    if key is None:
+        return headers
+    if any(name.lower() == "authorization" for name in headers):
+        raise EntryProblem("apiKey", "is sent as Authorization, which headers sets too: keep one of them")
+    return {**headers, "Authorization": f"Bearer {key}"}
+
+
+class _Reader:
+    """Typed access to the members of an entry, references filled in."""
+
+    def __init__(self, content: Mapping[str, Any], environ: Mapping[str, str]) -> None:
+        self._content = content
+        self._environ = environ
+
+    def text(self, field: str) -> str | None:
+        value = self._content.get(field)
+        return None if value is None else self._fill(field, value)
+
+    def texts(self, field: str) -> list[str]:
+        value = self._content.get(field)
+        if value is None:
+            return []
+        if not isinstance(value, list):
+            raise EntryProblem(field, "must be a list of texts")
+        return [self._fill(f"{field}[{index}]", item) for index, item in enumerate(value)]
+
+    def mapping(self, field: str) -> dict[str, str]:
+        value = self._content.get(field)
+        if value is None:
+            return {}
+        if not isinstance(value, Mapping):
+            raise EntryProblem(field, "must be an object of names and texts")
+        return {str(name): self._fill(f"{field}.{name}", item) for name, item in value.items()}
+
+    def _fill(self, field: str, value: object) -> str:
+        if isinstance(value, bool):
+            value = "true" if value else "false"
+        if isinstance(value, int | float):
+            value = str(value)
+        if not isinstance(value, str):
+            raise EntryProblem(field, "must be a text")
+        try:
+            return interpolate(value, self._environ)
+        except UnsetVariable as error:
+            raise EntryProblem(field, str(error)) from error

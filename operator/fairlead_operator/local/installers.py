@@ -1,0 +1,227 @@
+"""How a package of PyPI or npm is installed and started, and what its failures mean. Does nothing but read a tree.
+
+`packages` runs the steps that are planned here. No address of a registry stands here or anywhere: which one is asked is
+the affair of the configuration of `uv` and `npm`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Sequence
+from configparser import ConfigParser
+from configparser import Error as ConfigParserError
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+Registry = Literal["npm", "pypi"]
+TITLES: Final[dict[Registry, str]] = {"npm": "npm", "pypi": "PyPI"}
+
+
+class Package(NamedTuple):
+    """One version of one package."""
+
+    registry: Registry
+    name: str
+    version: str
+    executable: str | None = None
+    """The program of the package to run; None = the one that is called like the package, or the only one."""
+
+    def __str__(self) -> str:
+        return f"{self.name}{'==' if self.registry == 'pypi' else '@'}{self.version}"
+
+    @property
+    def folder(self) -> str:
+        """A file name, another for each name and version."""
+        return re.sub(r"[^A-Za-z0-9._@-]", "+", f"{self.name}@{self.version}")
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How an installed package is started: one process, nothing that stays in front of it."""
+
+    command: str
+    args: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Tools:
+    """The programs that install; None where this machine has none."""
+
+    uv: str | None = None
+    npm: str | None = None
+    node: str | None = None
+    python: str = sys.executable
+    """The interpreter that environments of PyPI packages are made with."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One command of an installation, with what it adds to the environment."""
+
+    argv: tuple[str, ...]
+    env: dict[str, str]
+
+
+class InstallFailed(Exception):
+    """A package could not be installed; the message is one sentence for a person."""
+
+    def __init__(self, message: str, *, network: bool = False) -> None:
+        super().__init__(message)
+        self.network = network
+        """It failed for want of a connection, and is worth trying again soon."""
+
+
+def steps(package: Package, target: Path, tools: Tools, cache: Path) -> list[Step]:
+    """The commands that install `package` into the empty folder `target`.
+
+    Raises InstallFailed when a program is missing.
+    """
+    if package.registry == "pypi":
+        if tools.uv is None:
+            raise InstallFailed("the program uv is missing: pip install 'fairlead[up]'")
+        env = {
+            "UV_CACHE_DIR": str(cache / "uv"),
+            "UV_PYTHON_DOWNLOADS": "never",
+            "UV_NO_PROGRESS": "1",
+            "NO_COLOR": "1",
+        }
+        make = (tools.uv, "venv", "--quiet", "--no-project", "--python", tools.python, str(target))
+        install = (tools.uv, "pip", "install", "--python", str(_python(target)), str(package))
+        return [Step(make, env), Step(install, env)]
+    if tools.npm is None or tools.node is None:
+        raise InstallFailed("npm is not installed on this machine: install Node.js, which brings it")
+    env = {"npm_config_update_notifier": "false", "npm_config_color": "false", "npm_config_progress": "false"}
+    quiet = ("--no-audit", "--no-fund", "--loglevel=http")
+    return [Step((tools.npm, "install", *quiet, "--prefix", str(target), str(package)), env)]
+
+
+def usable(package: Package, target: Path) -> bool:
+    """Whether what was installed in `target` can still be started; an interpreter may have been removed since."""
+    if package.registry == "npm":
+        return (target / "node_modules" / package.name / "package.json").exists()
+    return _python(target).exists()
+
+
+def launch(package: Package, target: Path, tools: Tools) -> Launch:
+    """How the package that is installed in `target` is started. Raises InstallFailed when it brings no program."""
+    return _npm_launch(package, target, tools) if package.registry == "npm" else _pypi_launch(package, target)
+
+
+_NEWS: Final = ("Resolved", "Downloading", "Downloaded", "Prepared", "Building")
+
+
+def progress(registry: Registry, line: str, seen: int) -> str | None:
+    """What a line of an installer's output says to somebody who waits; `seen` counts the lines of its output before."""
+    text = line.strip()
+    if registry == "npm":
+        return f"fetched {seen} files" if seen % 10 == 9 and text.startswith("npm http fetch") else None
+    return text[:1].lower() + text[1:] if text.startswith(_NEWS) else None
+
+
+_NETWORK: Final = re.compile(
+    r"error sending request|network (?:was|connectivity is) disabled|dns error|operation timed out|ENOTFOUND|EAI_AGAIN"
+    r"|ENOTCACHED|ENETUNREACH|EHOSTUNREACH|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ERR_SOCKET_TIMEOUT|only-if-cached",
+    re.IGNORECASE,
+)
+_ABSENT: Final = re.compile(r"there is no version of|was not found in the package registry|\bE404\b|\bETARGET\b")
+_NOISE: Final = re.compile(
+    r"npm (?:warn|http)|A complete log of this run|npm error code |hint:|warning:", re.IGNORECASE
+)
+
+
+def explain(package: Package, lines: Sequence[str]) -> InstallFailed:
+    """Turn the output of an installer that failed into one sentence; the cause stands in the last useful line."""
+    output = "\n".join(lines)
+    title = TITLES[package.registry]
+    if _NETWORK.search(output):
+        return InstallFailed(f"{package} could not be fetched from {title}: no network connection to it", network=True)
+    if _ABSENT.search(output):
+        return InstallFailed(f"{title} has no {package}: check the name and the version")
+    useful = [text for line in lines if (text := line.strip()) and not _NOISE.match(text)]
+    last = useful[-1] if useful else "it printed nothing"
+    last = re.sub(r"^(?:npm error|error:|cause:|╰─▶|×)\s*", "", last)
+    return InstallFailed(f"{package} could not be installed: {last[:300]}")
+
+
+def _python(environment: Path) -> Path:
+    return environment / "bin" / "python"
+
+
+def _pypi_launch(package: Package, target: Path) -> Launch:
+    name = re.sub(r"\[.*", "", package.name)
+    scripts = _console_scripts(target, name)
+    chosen = _choose(package, scripts, name)
+    if chosen is not None:
+        return Launch(str(target / "bin" / chosen))
+    module = re.sub(r"[-.]+", "_", name)
+    if any(target.glob(f"lib/python*/site-packages/{module}/__main__.py")):
+        return Launch(str(_python(target)), ("-m", module))
+    raise _no_program(package, scripts)
+
+
+def _console_scripts(target: Path, name: str) -> list[str]:
+    """Names of the programs that the distribution itself declares (entry points specification, console_scripts)."""
+    wanted = _canonical(name)
+    for metadata in target.glob("lib/python*/site-packages/*.dist-info"):
+        if _canonical(metadata.name.split("-", 1)[0]) != wanted:
+            continue
+        parser = ConfigParser(delimiters=("=",), interpolation=None)
+        parser.optionxform = str  # type: ignore[assignment, method-assign]  # names are case-sensitive
+        try:
+            parser.read(metadata / "entry_points.txt", encoding="utf-8")
+        except (OSError, ConfigParserError):
+            return []
+        return sorted(parser["console_scripts"]) if parser.has_section("console_scripts") else []
+    return []
+
+
+def _canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _choose(package: Package, names: Sequence[str], default: str) -> str | None:
+    if package.executable is not None:
+        return package.executable if package.executable in names else None
+    if len(names) == 1:
+        return names[0]
+    return next((name for name in names if _canonical(name) == _canonical(default)), None)
+
+
+def _no_program(package: Package, names: Sequence[str]) -> InstallFailed:
+    if not names:
+        return InstallFailed(f"{package} is a library: it brings no program to run")
+    brought = f"{package} brings {', '.join(names)}"
+    if package.executable is not None:
+        return InstallFailed(f"{brought}, but no program called {package.executable}")
+    return InstallFailed(f"{brought}: say which one to run in executable")
+
+
+def _npm_launch(package: Package, target: Path, tools: Tools) -> Launch:
+    folder = target / "node_modules" / package.name
+    try:
+        manifest = json.loads((folder / "package.json").read_bytes())
+        declared = manifest.get("bin") or {}
+    except (OSError, ValueError, AttributeError) as error:
+        raise InstallFailed(f"{package} was installed without a readable package.json") from error
+    unscoped = package.name.rsplit("/", 1)[-1]
+    programs: dict[str, str] = {unscoped: declared} if isinstance(declared, str) else dict(declared)
+    chosen = _choose(package, sorted(programs), unscoped)
+    if chosen is None:
+        raise _no_program(package, sorted(programs))
+    program = (folder / programs[chosen]).resolve()
+    if _is_javascript(program) and tools.node is not None:
+        return Launch(tools.node, (str(program),))
+    return Launch(str(program))
+
+
+def _is_javascript(program: Path) -> bool:
+    if program.suffix in {".js", ".mjs", ".cjs"}:
+        return True
+    try:
+        with program.open("rb") as file:
+            return b"node" in file.readline(200)
+    except OSError:
+        return False

@@ -1,0 +1,259 @@
+"""Installs the packages that servers come in, once per name and version, and says at any time how far each is.
+
+Used by `platform`. Never waits for a network: `require` answers at once, an installation runs in a task of its own, and
+`on_change` tells when there is news. A version that is installed is started without asking a registry again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import logging
+import os
+import random
+import shutil
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Final
+
+from fairlead_mcp import processes
+from fairlead_operator.local.installers import (
+    TITLES,
+    InstallFailed,
+    Launch,
+    Package,
+    Step,
+    Tools,
+    explain,
+    launch,
+    progress,
+    steps,
+    usable,
+)
+
+log = logging.getLogger(__name__)
+
+AT_ONCE: Final = 2
+"""Installations that run side by side; the others wait, servers that are installed already do not."""
+STEP_SECONDS: Final = 600.0
+FIRST_RETRY: Final = 5.0
+"""Seconds after a first failure for want of a connection; doubles from there."""
+FIRST_RETRY_OTHERWISE: Final = 60.0
+"""The same for a failure that time alone will hardly mend."""
+LAST_RETRY: Final = 300.0
+_MARKER: Final = ".fairlead-installed"
+"""Stands in the folder of a package once all of it is there."""
+_KEPT_LINES: Final = 60
+
+
+@dataclass(frozen=True)
+class Installing:
+    """Not there yet."""
+
+    progress: str
+
+
+@dataclass(frozen=True)
+class Installed:
+    """Ready to be started."""
+
+    launch: Launch
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The last attempt failed; the next one follows by itself."""
+
+    message: str
+    retry_seconds: float
+
+
+State = Installing | Installed | Failed
+Run = Callable[[Step, Callable[[str], None]], Awaitable[int]]
+"""Carries out one step, hands over each line that it prints, returns its exit code."""
+
+
+@dataclass
+class _Entry:
+    state: State
+    task: asyncio.Task[None] | None = None
+    lines: list[str] = field(default_factory=list)
+
+
+class PackageStore:
+    """Packages under one folder. `close` it from the loop that it was used in."""
+
+    def __init__(
+        self,
+        root: Path,
+        tools: Tools,
+        run: Run,
+        *,
+        on_change: Callable[[Package], None],
+        at_once: int = AT_ONCE,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self._root = root
+        self._tools = tools
+        self._run = run
+        self._on_change = on_change
+        self._slots = asyncio.Semaphore(at_once)
+        self._jitter = jitter
+        self._entries: dict[Package, _Entry] = {}
+
+    def require(self, package: Package) -> State:
+        """How far `package` is; the first time, this starts its installation."""
+        entry = self._entries.get(package)
+        if entry is None:
+            entry = self._entries[package] = _Entry(Installing("waiting for its turn"))
+            try:
+                if self._is_installed(package):
+                    entry.state = Installed(launch(package, self._target(package), self._tools))
+                    return entry.state
+            except InstallFailed as error:
+                entry.state = Failed(str(error), FIRST_RETRY_OTHERWISE)
+            loop = asyncio.get_running_loop()
+            entry.task = loop.create_task(self._install(package, entry), name=f"install {package}")
+        return entry.state
+
+    def retain(self, packages: Collection[Package]) -> None:
+        """Forget all packages but these, and stop installing them."""
+        for package in [package for package in self._entries if package not in packages]:
+            entry = self._entries.pop(package)
+            if entry.task is not None:
+                entry.task.cancel()
+
+    async def close(self) -> None:
+        """Stop whatever is being installed."""
+        tasks = [entry.task for entry in self._entries.values() if entry.task is not None]
+        self._entries.clear()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _target(self, package: Package) -> Path:
+        return self._root / package.registry / package.folder
+
+    def _is_installed(self, package: Package) -> bool:
+        target = self._target(package)
+        return (target / _MARKER).exists() and usable(package, target)
+
+    async def _install(self, package: Package, entry: _Entry) -> None:
+        failures = 0
+        while True:
+            try:
+                async with self._slots:
+                    started = await self._attempt(package, entry)
+            except (InstallFailed, OSError) as error:
+                first = FIRST_RETRY if isinstance(error, InstallFailed) and error.network else FIRST_RETRY_OTHERWISE
+                pause = min(first * 2**failures, LAST_RETRY) * (0.75 + self._jitter() / 2)
+                failures += 1
+                self._move(package, entry, Failed(str(error), pause))
+                await asyncio.sleep(pause)
+            else:
+                self._move(package, entry, Installed(started))
+                return
+
+    def _move(self, package: Package, entry: _Entry, state: State) -> None:
+        entry.state = state
+        if self._entries.get(package) is entry:
+            self._on_change(package)
+
+    async def _attempt(self, package: Package, entry: _Entry) -> Launch:
+        target = self._target(package)
+        title = TITLES[package.registry]
+        plan = steps(package, target, self._tools, self._root)
+        if not isinstance(entry.state, Failed):
+            self._move(package, entry, Installing(f"installing {package} from {title}"))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with (target.parent / f"{target.name}.lock").open("w") as lock:
+            await _locked(lock)
+            if self._is_installed(package):
+                return launch(package, target, self._tools)
+            await asyncio.to_thread(shutil.rmtree, target, ignore_errors=True)
+            target.mkdir()
+            for step in plan:
+                await self._step(package, entry, step)
+            started = launch(package, target, self._tools)
+            (target / _MARKER).touch()
+        return started
+
+    async def _step(self, package: Package, entry: _Entry, step: Step) -> None:
+        entry.lines = []
+        seen = 0
+
+        def take(line: str) -> None:
+            nonlocal seen
+            entry.lines = [*entry.lines[1 - _KEPT_LINES :], line]
+            said = progress(package.registry, line, seen)
+            seen += 1
+            if said is not None and isinstance(entry.state, Installing):
+                self._move(package, entry, Installing(f"installing {package}: {said}"))
+
+        try:
+            async with asyncio.timeout(STEP_SECONDS):
+                code = await self._run(step, take)
+        except TimeoutError as error:
+            raise InstallFailed(f"{package} was not installed within {STEP_SECONDS:.0f} s") from error
+        if code != 0:
+            log.debug("installing %s failed with %d:\n%s", package, code, "\n".join(entry.lines))
+            raise explain(package, entry.lines)
+
+
+async def _locked(lock: IO[str]) -> None:
+    """Wait until no other process installs the same package; the lock goes with the file."""
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            await asyncio.sleep(0.2)
+        else:
+            return
+
+
+class StepRunner:
+    """Runs installers with standard input closed. None of their processes outlives this one, however it ends."""
+
+    def __init__(self) -> None:
+        self._guard = processes.GroupGuard()
+
+    async def __call__(self, step: Step, take: Callable[[str], None]) -> int:
+        """Implements `Run`. The whole process group goes when the wait for it is given up."""
+        await self._guard.start()
+        process = await asyncio.create_subprocess_exec(
+            *step.argv,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            env={**os.environ, **step.env},
+            start_new_session=True,
+            preexec_fn=processes.dying_with_parent(),
+        )
+        self._guard.add(process.pid)
+        try:
+            async for line in _output(process):
+                take(line)
+            return await process.wait()
+        finally:
+            processes.signal_group(process.pid, signal.SIGKILL)
+            await process.wait()
+            self._guard.discard(process.pid)
+
+    async def aclose(self) -> None:
+        """End the process that watches over the installers."""
+        await self._guard.aclose()
+
+
+async def _output(process: asyncio.subprocess.Process) -> AsyncIterator[str]:
+    """Its lines; a line too long for the buffer of a stream is dropped."""
+    assert process.stdout is not None
+    while True:
+        try:
+            line = await process.stdout.readline()
+        except ValueError:
+            continue
+        if not line:
+            return
+        yield line.decode(errors="replace").rstrip()
