@@ -128,6 +128,19 @@ def _wire_time(moment: datetime) -> str:
 Time = Annotated[AwareDatetime, PlainSerializer(_wire_time, return_type=str, when_used="json")]
 """A moment with a time zone; on the wire RFC 3339 in UTC with whole seconds, as `metav1.Time`."""
 
+
+class _OneRefusal:
+    """Tells what is wanted instead of why each member of a union refused."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.custom_error_schema(
+            handler(source), "quantity", custom_error_message="must be a whole number, or text such as 100m or 64Mi"
+        )
+
+
+Quantity = Annotated[int | str, _OneRefusal()]
+"""A Kubernetes quantity, such as `2`, `100m` or `64Mi`."""
+
 ShortText = Annotated[str, Field(min_length=1, max_length=253)]
 SecretName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 SecretKey = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")]

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from fairlead_api.v1alpha1.common import Condition, Duration, Model, Resource, duration_rule
+from fairlead_api.v1alpha1.common import DURATION_PATTERN, Condition, Duration, Model, Resource, duration_rule
 from fairlead_api.v1alpha1.lists import Distinct
 from fairlead_api.v1alpha1.rules import Rule
 
@@ -63,6 +63,7 @@ class LatencyTierSpec(Model):
     guards: ClassVar[tuple[Rule, ...]] = (
         Rule(
             cel="!has(self.callTimeout) || !has(self.maxLatency) || "
+            f"!self.callTimeout.matches('{DURATION_PATTERN}') || !self.maxLatency.matches('{DURATION_PATTERN}') || "
             "duration(self.callTimeout) >= duration(self.maxLatency)",
             message="callTimeout must not be shorter than maxLatency: it would cut off calls that are in time",
             holds=lambda tier: (

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from fairlead_api.v1alpha1.common import Model, SecretKey, SecretName, ShortText
+from fairlead_api.v1alpha1.common import Model, Quantity, SecretKey, SecretName, ShortText
 from fairlead_api.v1alpha1.rules import Rule
 
 Argument = Annotated[str, Field(max_length=4096)]
@@ -93,7 +93,7 @@ class ResourceFieldSelector(Model):
     """Which figure."""
     container_name: ShortText | None = None
     """Container that it is taken from. Absent: the server's own."""
-    divisor: int | str | None = None
+    divisor: Quantity | None = None
     """Unit that it is divided by. Absent: 1."""
 
 
@@ -169,7 +169,7 @@ class EnvFromSource(Model):
 class ResourceRequirements(Model):
     """What the server's container may use, as in core/v1."""
 
-    requests: dict[str, int | str] | None = Field(default=None, max_length=16)
+    requests: dict[str, Quantity] | None = Field(default=None, max_length=16)
     """What is reserved, such as `cpu: 50m`, `memory: 64Mi`. Absent: what the namespace gives by default."""
-    limits: dict[str, int | str] | None = Field(default=None, max_length=16)
+    limits: dict[str, Quantity] | None = Field(default=None, max_length=16)
     """What is never exceeded. Absent: what the namespace gives by default."""

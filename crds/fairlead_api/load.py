@@ -1,0 +1,181 @@
+"""Manifests from disk: typed resources, and for whatever is wrong a sentence with file, line and field.
+
+Used by `fairlead up`. Tolerant: what can be read is served, the rest is a `Problem`; nothing raises for bad content.
+What an API server would refuse is refused here with the same message. Reads files, changes nothing.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from pydantic import ValidationError
+
+from fairlead_api.crd import KINDS
+from fairlead_api.meta import API_VERSION, GROUP
+from fairlead_api.problems import Complaint, complaints
+from fairlead_api.v1alpha1.common import Resource
+from fairlead_api.yamldocuments import BadDocument, Document, documents
+
+DEFAULT_NAMESPACE: Final = "default"
+SUFFIXES: Final = (".yaml", ".yml", ".json")
+MAX_FILE_BYTES: Final = 8 * 1024 * 1024
+
+_SET_BY_A_SERVER: Final = frozenset(
+    ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "finalizers", "generateName")
+    + ("generation", "managedFields", "ownerReferences", "resourceVersion", "selfLink", "uid")
+)
+"""Members of metadata that `kubectl get -o yaml` shows and a manifest on disk has no use for."""
+
+ResourceT = TypeVar("ResourceT", bound=Resource)
+_KINDS: Final = {kind.kind_name: kind for kind in KINDS}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that could not be used; `str()` is the sentence for a person."""
+
+    file: str
+    line: int
+    """From 1; 0 where no line is to blame."""
+    field: str
+    """Path within the object, such as `spec.tools[0].name`; empty for the document as a whole."""
+    message: str
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}" if self.line else self.file
+        return ": ".join(part for part in (place, self.field, self.message) if part)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where something stands."""
+
+    file: str
+    line: int
+
+
+@dataclass
+class Loaded:
+    """What a reading found."""
+
+    resources: list[Resource] = field(default_factory=list)
+    """McpServers, LatencyTiers and ToolPolicies, each valid, no two with the same kind, namespace and name."""
+    origins: dict[tuple[str, str, str], Origin] = field(default_factory=dict)
+    """Where each of them stands, by kind, namespace and name."""
+    others: list[tuple[Origin, dict[str, Any]]] = field(default_factory=list)
+    """Documents that are not ours, as they are: other kinds (a Secret, say), and `mcpServers` configurations."""
+    problems: list[Problem] = field(default_factory=list)
+
+    def of_kind(self, kind: type[ResourceT]) -> list[ResourceT]:
+        """The resources of one kind."""
+        return [resource for resource in self.resources if isinstance(resource, kind)]
+
+
+def load_paths(paths: Iterable[Path]) -> Loaded:
+    """Read files, and the YAML and JSON files directly in folders, in the order of their names."""
+    loaded = Loaded()
+    for path in paths:
+        for file in _files(path):
+            try:
+                if file.stat().st_size > MAX_FILE_BYTES:
+                    raise ValueError(f"larger than {MAX_FILE_BYTES // 1024 // 1024} MiB")
+                text = file.read_text("utf-8")
+            except (OSError, ValueError) as error:  # a UnicodeDecodeError is a ValueError
+                loaded.problems.append(Problem(str(file), 0, "", f"cannot be read: {_plain(error)}"))
+            else:
+                _load(text, str(file), loaded)
+    return loaded
+
+
+def load_text(text: str, file: str = "-") -> Loaded:
+    """Read the documents of one text; `file` is its name in problems."""
+    loaded = Loaded()
+    _load(text, file, loaded)
+    return loaded
+
+
+def _files(path: Path) -> Iterator[Path]:
+    if not path.is_dir():
+        yield path
+        return
+    for file in sorted(path.iterdir()):
+        if file.suffix in SUFFIXES and not file.name.startswith(".") and not file.is_dir():
+            yield file
+
+
+def _plain(error: OSError | ValueError) -> str:
+    return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+
+
+def _load(text: str, file: str, loaded: Loaded) -> None:
+    for document in documents(text):
+        if isinstance(document, BadDocument):
+            loaded.problems.append(Problem(file, document.line, "", document.message))
+            continue
+        for complaint in _read(document, file, loaded):
+            line = document.line_of(complaint.place)
+            loaded.problems.append(Problem(file, line, complaint.field, complaint.message))
+
+
+def _read(document: Document, file: str, loaded: Loaded) -> list[Complaint]:
+    """Add one document to `loaded`, or say why not."""
+    content, origin = document.content, Origin(file, document.line)
+    if not isinstance(content, dict):
+        return [Complaint((), "not a Kubernetes object: a mapping with apiVersion, kind, metadata and spec is needed")]
+    kind = _kind_of(content)
+    if kind is None:
+        loaded.others.append((origin, content))
+        return []
+    if isinstance(kind, Complaint):
+        return [kind]
+    resource = _validate(content, kind)
+    if isinstance(resource, list):
+        return resource
+    identity = (kind.kind_name, resource.metadata.namespace, resource.metadata.name)
+    if identity in loaded.origins:
+        first = loaded.origins[identity]
+        place = f"{first.file}:{first.line}"
+        return [Complaint(("metadata", "name"), f"{kind.kind_name} {resource.key.name} stands in {place} already")]
+    loaded.origins[identity] = origin
+    loaded.resources.append(resource)
+    return []
+
+
+def _kind_of(content: dict[str, Any]) -> type[Resource] | Complaint | None:
+    """The kind of a document; None for one that is not ours, a Complaint for one that nearly is."""
+    version, name = content.get("apiVersion"), content.get("kind")
+    if "mcpServers" in content and name is None:
+        return None
+    if not isinstance(version, str) or not isinstance(name, str):
+        missing = "apiVersion" if not isinstance(version, str) else "kind"
+        hint = f"; for a {name} it is {API_VERSION}" if name in _KINDS and missing == "apiVersion" else ""
+        return Complaint((missing,), f"Required value{hint}")
+    if version.partition("/")[0] != GROUP:
+        return None
+    if name not in _KINDS:
+        near = difflib.get_close_matches(name, _KINDS, n=1, cutoff=0.5)
+        return Complaint(("kind",), f"there is no kind {name}" + (f"; did you mean {near[0]}?" if near else ""))
+    if version != API_VERSION:
+        return Complaint(("apiVersion",), f"there is no {version}; use {API_VERSION}")
+    return _KINDS[name]
+
+
+def _validate(content: dict[str, Any], kind: type[Resource]) -> Resource | list[Complaint]:
+    wanted = {**content, "status": None}
+    if isinstance(metadata := content.get("metadata"), dict):
+        wanted["metadata"] = {name: value for name, value in metadata.items() if name not in _SET_BY_A_SERVER}
+        if kind.namespaced and not metadata.get("namespace"):
+            wanted["metadata"]["namespace"] = DEFAULT_NAMESPACE
+    try:
+        # As JSON and strictly, as an API server takes it: "5" is no number, and members have their wire names only.
+        text = json.dumps(wanted, allow_nan=False)
+        return kind.model_validate_json(text, strict=True, extra="forbid", by_alias=True, by_name=False)
+    except ValidationError as error:
+        return complaints(error, kind)
+    except (TypeError, ValueError, RecursionError) as error:
+        return [Complaint((), f"cannot be expressed in JSON: {error}")]

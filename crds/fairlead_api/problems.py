@@ -1,0 +1,129 @@
+"""What is wrong with a manifest, as sentences: from pydantic's errors to field and message.
+
+Used by `load`, and by the operator for a resource that its API server let through. Pure.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from fairlead_api.structural import structural_schema
+from fairlead_api.v1alpha1.rules import RULE_ERROR
+
+Place = tuple[str | int, ...]
+
+
+class Complaint(NamedTuple):
+    """One thing that is wrong."""
+
+    place: Place
+    """Members and indices from the top of the object."""
+    message: str
+    """One sentence without the field's name."""
+
+    @property
+    def field(self) -> str:
+        """The place as a path: `spec.tools[0].name`."""
+        return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.place).lstrip(".")
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}" if self.place else self.message
+
+
+_TYPES: Final = {
+    "string_type": "text",
+    "string_sub_type": "text",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+}
+_BOUNDS: Final = {
+    "greater_than_equal": "should be greater than or equal to {ge}",
+    "less_than_equal": "should be less than or equal to {le}",
+    "string_too_short": "should be at least {min_length} characters long",
+    "string_too_long": "should be at most {max_length} characters long",
+    "string_pattern_mismatch": "should match '{pattern}'",
+}
+
+
+def complaints(error: ValidationError, model: type[BaseModel]) -> list[Complaint]:
+    """Everything that `error` found wrong with an object of `model`, in the order of its fields."""
+    return [complaint for details in error.errors(include_url=False) for complaint in _complaints(details, model)]
+
+
+def _complaints(details: ErrorDetails, model: type[BaseModel]) -> Iterator[Complaint]:
+    place, context = details["loc"], details.get("ctx", {})
+    if details["type"] == RULE_ERROR:
+        for path, message in context["violations"]:
+            yield Complaint((*place, *_steps(path)), message)
+    elif details["type"] == "extra_forbidden":
+        yield Complaint(place, _unknown(place, model))
+    else:
+        yield Complaint(place, _sentence(details, context))
+
+
+def _steps(path: str) -> Place:
+    """`.command` and `[1]`, as rules give them."""
+    if path.startswith("["):
+        return (int(path[1:-1]),)
+    return tuple(step for step in path.split(".") if step)
+
+
+def _sentence(details: ErrorDetails, context: Mapping[str, Any]) -> str:
+    kind, value = details["type"], details["input"]
+    if kind == "missing":
+        return "Required value"
+    if kind in _TYPES:
+        return f"must be {_TYPES[kind]}, not {_shown(value)}"
+    if kind in _BOUNDS:
+        return f"{_BOUNDS[kind].format(**context)}, which {_shown(value)} is not"
+    if kind in ("too_short", "too_long"):
+        bound = f"at least {context['min_length']}" if kind == "too_short" else f"at most {context['max_length']}"
+        return f"should have {bound} items, and has {context['actual_length']}"
+    if kind == "literal_error":
+        return f"Unsupported value: {_shown(value)}: supported values: {_quoted(context['expected'])}"
+    return details["msg"]
+
+
+def _quoted(expected: str) -> str:
+    """`'a', 'b' or 'c'`, as pydantic says it, in the words of an API server."""
+    return expected.replace(" or ", ", ").replace("'", '"')
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 80 else text[:77] + "…"
+
+
+def _unknown(place: Place, model: type[BaseModel]) -> str:
+    """Of a member that does not exist, with the one that was probably meant."""
+    known = _members(_schema(model), place[:-1])
+    near = difflib.get_close_matches(str(place[-1]), known, n=1, cutoff=0.6)
+    return f"unknown field; did you mean {near[0]}?" if near else "unknown field"
+
+
+@cache
+def _schema(model: type[BaseModel]) -> Mapping[str, Any]:
+    return structural_schema(model)
+
+
+def _members(schema: Mapping[str, Any], place: Sequence[str | int]) -> list[str]:
+    for step in place:
+        schema = schema.get("items", {}) if isinstance(step, int) else schema.get("properties", {}).get(step, {})
+    return list(schema.get("properties", ()))

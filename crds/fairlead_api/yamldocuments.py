@@ -1,0 +1,118 @@
+"""YAML as Kubernetes reads it, with the line of every member; one broken document costs no other.
+
+Used by `load`. Timestamps stay text, a key given twice is an error, documents of a file are parsed apart. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import yaml
+
+_SEPARATOR: Final = re.compile(r"^---(?=\s|$)", re.MULTILINE)
+
+
+class _Loader(yaml.SafeLoader):
+    """SafeLoader without timestamps: JSON has none."""
+
+    yaml_implicit_resolvers: ClassVar = {
+        first: [entry for entry in resolvers if entry[0] != "tag:yaml.org,2002:timestamp"]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
+@dataclass(frozen=True)
+class BadDocument:
+    """Text that is not YAML."""
+
+    line: int
+    message: str
+
+
+@dataclass(frozen=True)
+class Document:
+    """One document: its plain content, and where everything stands."""
+
+    content: Any
+    line: int
+    """Of its first member, from 1."""
+    _node: yaml.Node
+    _offset: int
+
+    def line_of(self, place: Sequence[str | int]) -> int:
+        """Line of the member at `place`, or of the nearest thing around it that exists."""
+        node, line = self._node, self.line
+        for step in place:
+            found = _member(node, step)
+            if found is None:
+                break
+            mark, node = found
+            line = mark + self._offset
+        return line
+
+
+def documents(text: str) -> Iterator[Document | BadDocument]:
+    """The documents of a file, empty ones left out."""
+    starts = [0, *(match.end() for match in _SEPARATOR.finditer(text))]
+    ends = [*(match.start() for match in _SEPARATOR.finditer(text)), len(text)]
+    for start, end in zip(starts, ends, strict=True):
+        part = _parse(text[start:end], offset=text.count("\n", 0, start) + 1)
+        if part is not None:
+            yield part
+
+
+def _parse(text: str, offset: int) -> Document | BadDocument | None:
+    loader = _Loader(text)
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        twice = _duplicate(node)
+        if twice is not None:
+            return BadDocument(twice.start_mark.line + offset, f"the key {twice.value} stands here a second time")
+        content = loader.construct_document(node)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        return BadDocument((mark.line if mark else 0) + offset, f"not valid YAML: {error.problem or error.context}")
+    except yaml.YAMLError as error:
+        return BadDocument(offset, f"not valid YAML: {error}".splitlines()[0])
+    except (RecursionError, ValueError) as error:
+        return BadDocument(offset, f"cannot be read: {error}")
+    finally:
+        loader.dispose()
+    return Document(content, node.start_mark.line + offset, node, offset)
+
+
+def _member(node: yaml.Node, step: str | int) -> tuple[int, yaml.Node] | None:
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value == step:
+                return key.start_mark.line, value
+    elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+        item = node.value[step]
+        return item.start_mark.line, item
+    return None
+
+
+def _duplicate(root: yaml.Node) -> yaml.ScalarNode | None:
+    """A key that its mapping has already."""
+    pending, visited = [root], set[int]()
+    while pending:
+        node = pending.pop()
+        if id(node) in visited:
+            continue
+        visited.add(id(node))
+        if isinstance(node, yaml.SequenceNode):
+            pending.extend(node.value)
+        elif isinstance(node, yaml.MappingNode):
+            keys = set[str]()
+            for key, value in node.value:
+                if isinstance(key, yaml.ScalarNode) and key.value != "<<":
+                    if key.value in keys:
+                        return key
+                    keys.add(key.value)
+                pending.append(value)
+    return None
