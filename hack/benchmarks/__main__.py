@@ -1,0 +1,87 @@
+"""The command behind `hack/bench`: finds a benchmark by name, runs it, prints Markdown and writes JSON."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from harness import Report, Settings, Unmeasurable
+
+FOLDER = Path(__file__).resolve().parent
+
+
+def benchmarks() -> dict[str, str]:
+    """Name to description, from the files `bench_NAME.py` and the first lines of their docstrings."""
+    found = {}
+    for file in sorted(FOLDER.glob("bench_*.py")):
+        first = file.read_text().split('"""', 2)[1].strip().splitlines()[0]
+        found[file.stem.removeprefix("bench_")] = first
+    return found
+
+
+def machine() -> dict[str, Any]:
+    """What figures depend on: cores, processor, kernel, Python."""
+    model = "unknown processor"
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            model = line.split(":", 1)[1].strip()
+            break
+    return {
+        "cores": len(os.sched_getaffinity(0)),
+        "processor": model,
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+    }
+
+
+def commit() -> str:
+    """The commit that was measured, `+changes` when the tree had more; `unknown` outside a repository."""
+    described = ["git", "-C", str(FOLDER), "describe", "--always", "--dirty=+changes", "--abbrev=12", "--exclude=*"]
+    done = subprocess.run(described, capture_output=True, text=True, check=False, timeout=20)
+    return done.stdout.strip() or "unknown"
+
+
+def parse(words: list[str]) -> argparse.Namespace:
+    """The command line; exits 2 with the usage when it is wrong."""
+    names = benchmarks()
+    listing = "\n".join(f"  {name:12} {text}" for name, text in names.items())
+    parser = argparse.ArgumentParser(
+        prog="hack/bench", epilog=f"benchmarks:\n{listing}", formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("name", choices=names, metavar="NAME")
+    parser.add_argument("--quick", action="store_true", help="seconds instead of minutes; not for quoting")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the report as JSON")
+    parser.add_argument("--rounds", type=int, default=0, metavar="N", help="default 5, with --quick 1")
+    parser.add_argument("--realtime", action="store_true", help="real-time priority for every part (needs root)")
+    if not words:
+        parser.print_help()
+        parser.exit(2)
+    return parser.parse_args(words)
+
+
+def main(words: list[str]) -> int:
+    """Exit code 0 when measured, 1 when not; goals are reported, not enforced."""
+    arguments = parse(words)
+    rounds = arguments.rounds or (1 if arguments.quick else 5)
+    settings = Settings(rounds=rounds, quick=arguments.quick, realtime=arguments.realtime)
+    try:
+        report: Report = importlib.import_module(f"bench_{arguments.name}").run(settings)
+    except Unmeasurable as error:
+        print(f"hack/bench {arguments.name}: {error}", file=sys.stderr)
+        return 1
+    where, what = machine(), commit()
+    print(report.to_markdown(where, what))
+    if arguments.json:
+        arguments.json.write_text(json.dumps(report.to_json(where, what), indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,133 @@
+"""The load generator and the fast upstream, in C: built when needed, run, and their answers read.
+
+`load/mcpload.c` checks every answer (status, result, the number of its own call); `load/mcpup.c` echoes. Python
+would be the bottleneck on both sides of what is measured.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness import Unmeasurable
+from processes import CpuTime, Stage, cpu_time, machine_time
+
+SOURCES = Path(__file__).resolve().parent / "load"
+ERAS = {"2025-11-25": "hs", "2026-07-28": "modern"}
+"""Protocol version of the client to what mcpload calls it."""
+
+
+def built(name: str) -> Path:
+    """The program `name`, compiled into the cache under the hash of its source; Unmeasurable without a C compiler."""
+    source = SOURCES / f"{name}.c"
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fairlead" / "bench"
+    program = cache / f"{name}-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}"
+    if program.exists():
+        return program
+    if (compiler := shutil.which("gcc") or shutil.which("cc")) is None:
+        raise Unmeasurable("a C compiler is needed for the load generator: install gcc")
+    cache.mkdir(parents=True, exist_ok=True)
+    unfinished = program.with_suffix(f".{os.getpid()}")
+    done = subprocess.run(
+        [compiler, "-O2", "-w", "-o", unfinished, source], capture_output=True, text=True, timeout=120, check=False
+    )
+    if done.returncode:
+        raise Unmeasurable(f"{source.name} did not compile: {done.stderr[-800:]}")
+    unfinished.rename(program)
+    return program
+
+
+@dataclass(frozen=True)
+class Load:
+    """One measurement: closed loop of `connections` for `seconds` after `warmup`, calling `tool`."""
+
+    port: int
+    path: str
+    tool: str
+    era: str
+    connections: int
+    seconds: float
+    warmup: float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one load saw. Times in microseconds; `cpu` is per call, of the measured process tree."""
+
+    calls_per_second: float
+    p50: float
+    p99: float
+    cpu_user: float
+    cpu_system: float
+    utilization: float
+    """Cores that the measured tree used."""
+    foreign: float
+    """Cores that other work on the machine used meanwhile."""
+
+    @property
+    def cpu(self) -> float:
+        return self.cpu_user + self.cpu_system
+
+
+@dataclass(frozen=True)
+class _Reading:
+    at: float
+    measured: CpuTime
+    others: float
+    machine: float
+
+
+def run_load(stage: Stage, load: Load, measured: int, helpers: list[int], *, core: int) -> Outcome:
+    """Load one target and read the processor time of process tree `measured` over the same window.
+
+    `helpers` are the other processes of the benchmark, which are not foreign work. Raises Unmeasurable when any
+    answer was wrong: a client that does not check measures error pages.
+    """
+    command: list[str | Path] = [built("mcpload"), "-P", str(load.port), "-u", load.path, "-N", load.tool]
+    command += ["-c", str(load.connections), "-T", str(load.seconds), "-w", str(load.warmup), "-e", ERAS[load.era]]
+    process = stage.start("load", command, core=core, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+
+    def reading() -> _Reading:
+        others = sum(cpu_time(pid).total for pid in [process.pid, *helpers])
+        return _Reading(time.monotonic(), cpu_time(measured), others, machine_time())
+
+    begin = end = None
+    answer = b""
+    for line in process.stdout:
+        if line.startswith(b"START"):
+            begin = reading()
+        elif line.startswith(b"{"):
+            end, answer = reading(), line
+            break
+    process.wait(timeout=10)
+    process.stdout.close()
+    if begin is None or end is None:
+        log = (stage.folder / "load.log").read_text(errors="replace")[-600:]
+        raise Unmeasurable(f"the load generator gave up ({process.returncode}): {log.strip()}")
+    return _outcome(json.loads(answer), begin, end)
+
+
+def _outcome(answer: dict[str, float | str], begin: _Reading, end: _Reading) -> Outcome:
+    errors = {key: answer[key] for key in ("err_http", "err_rpc", "err_text") if answer[key]}
+    if errors or not answer["calls"]:
+        raise Unmeasurable(f"{answer['calls']} calls, wrong answers: {errors}; one of them: {answer['sample']!r}")
+    seconds = end.at - begin.at
+    calls = float(answer["calls"]) * seconds / float(answer["secs"])  # over the window of the CPU readings
+    spent = end.measured - begin.measured
+    foreign = (end.machine - begin.machine) - spent.total - (end.others - begin.others)
+    return Outcome(
+        calls_per_second=float(answer["rps"]),
+        p50=float(answer["p50_us"]),
+        p99=float(answer["p99_us"]),
+        cpu_user=spent.user / calls * 1e6,
+        cpu_system=spent.system / calls * 1e6,
+        utilization=spent.total / seconds,
+        foreign=max(0.0, foreign) / seconds,
+    )
