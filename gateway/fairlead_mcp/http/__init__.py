@@ -1,1 +1,1 @@
-"""HTTP/1.1 towards MCP servers: `connection` (one), `pool` (many), `target` (where and with which headers)."""
+"""HTTP/1.1 towards MCP servers: `target` (where), `exchange` (one), `pool` (many), `reading` (what an answer means)."""

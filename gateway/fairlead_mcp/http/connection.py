@@ -11,14 +11,12 @@ came would be taken for the answer to somebody else's request.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Final, Protocol, cast
 
 import httptools
-import msgspec
 
-from fairlead_mcp import jsonrpc
 from fairlead_mcp.errors import BadHttp, ConnectionLost, TooLarge
+from fairlead_mcp.http.exchange import Answer, Call
 from fairlead_mcp.sse import EventParser
 
 MAX_HEADERS: Final = 128
@@ -43,69 +41,6 @@ WANTED: Final = frozenset(
 
 _SPELLINGS: Final = {name: name for name in WANTED} | {name.title(): name for name in WANTED}
 _LENGTHS: Final = frozenset(len(name) for name in WANTED)
-
-
-class Answer(msgspec.Struct, frozen=True, gc=False):
-    """An HTTP answer.
-
-    `headers` holds those of `WANTED` that came, by lower-case name. `body` is the whole body, or, for an event stream
-    (`streamed`), the data of the event that `on_event` called the answer (empty if the stream ended without one).
-    `sent_at` and `done_at` are the pool's clock, in seconds, at the first byte out and at the answer.
-    """
-
-    status: int
-    content_type: bytes
-    headers: dict[bytes, bytes]
-    body: bytes
-    streamed: bool
-    reused: bool
-    sent_at: float
-    done_at: float
-    connection: Connection
-
-
-class Call:
-    """One exchange from `Pool.submit` to its outcome: exactly one of `answered` and `failed` is called, once.
-
-    Subclass it for callbacks; neither method may raise. `on_event(data)` gets the data of each event of a stream and
-    returns True for the one that is the answer; `on_open(connection)` is called when a stream begins (use the
-    connection's `pause_reading` and `resume_reading` for back-pressure). `deadline` is in seconds of the pool's clock.
-    """
-
-    __slots__ = ("connection", "data", "deadline", "max_bytes", "on_event", "on_open")
-
-    def __init__(
-        self,
-        data: bytes,
-        deadline: float,
-        max_bytes: int,
-        on_event: Callable[[bytes], bool] | None = None,
-        on_open: Callable[[Connection], None] | None = None,
-    ) -> None:
-        self.data = data
-        self.deadline = deadline
-        self.max_bytes = max_bytes
-        self.on_event = on_event or is_answer
-        self.on_open = on_open
-        self.connection: Connection | None = None
-
-    def answered(self, answer: Answer) -> None:
-        raise NotImplementedError
-
-    def failed(self, error: Exception) -> None:
-        raise NotImplementedError
-
-
-def is_answer(data: bytes) -> bool:
-    """The default `on_event`: the first JSON-RPC response is the answer; notifications and requests are dropped.
-
-    What cannot be read counts as the answer too, so that its reader says what is wrong with it.
-    """
-    try:
-        message = jsonrpc.decode_message(data)
-    except msgspec.DecodeError:
-        return True
-    return message.is_response
 
 
 class Owner(Protocol):
@@ -161,17 +96,8 @@ class Connection(asyncio.Protocol):
         self._drained = 0
 
     def __repr__(self) -> str:
-        state = (
-            "closed"
-            if self.closed
-            else "busy"
-            if self.call is not None
-            else "draining"
-            if self.draining
-            else "idle"
-            if self.idle
-            else "new"
-        )
+        states = {"closed": self.closed, "busy": self.call is not None, "draining": self.draining, "idle": self.idle}
+        state = next((name for name, holds in states.items() if holds), "new")
         return f"<Connection {state}, {self.served} served>"
 
     # Called by the pool

@@ -20,32 +20,25 @@ principal, in one event loop; it holds no credentials and looks into no body.
 from __future__ import annotations
 
 import asyncio
-import socket
 import ssl as tls
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
-from typing import Final, TypeAlias
+from collections.abc import Callable
+from typing import Final
 
 import msgspec
 
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, PoolFull, Timeout
-from fairlead_mcp.http.connection import Answer, Call, Connection
+from fairlead_mcp.http.connection import Connection
+from fairlead_mcp.http.dial import Dialer, Resolve, resolve_by_dns
+from fairlead_mcp.http.exchange import Answer, Call, Carrier
 
 DEFAULT_MAX_BYTES: Final = 64 << 20
 SWEEP_SECONDS: Final = 0.02
 KEEP_ALIVE_SECONDS: Final = 4.0
 """uvicorn and Node close after 5 idle seconds: be earlier, or a request meets the closing connection."""
 
-Address: TypeAlias = tuple[str, int]
-Resolve: TypeAlias = Callable[[str, int], Awaitable[list[Address]]]
 NEVER: Final = float("inf")
-
-
-async def resolve_by_dns(host: str, port: int) -> list[Address]:
-    """Addresses of `host` by the system's resolver. Raises socket.gaierror."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [(str(address[0]), int(address[1])) for *_, address in found]
 
 
 class PoolStatistics(msgspec.Struct, frozen=True):
@@ -85,11 +78,8 @@ class Pool:
         self.limit = limit
         self.max_waiting = max_waiting
         self.keep_alive = keep_alive
-        self.connect_timeout = connect_timeout
         self.clock = clock
-        self._ssl = ssl
-        self._server_hostname = (server_hostname or host) if ssl is not None else None
-        self._resolve = resolve or resolve_by_dns
+        self._dialer = Dialer(host, port, ssl, server_hostname, resolve or resolve_by_dns, connect_timeout)
         self._connections: set[Connection] = set()
         self._idle: list[Connection] = []
         self._waiting: deque[Call] = deque()
@@ -127,7 +117,7 @@ class Pool:
         deadline: float,
         max_bytes: int = DEFAULT_MAX_BYTES,
         on_event: Callable[[bytes], bool] | None = None,
-        on_open: Callable[[Connection], None] | None = None,
+        on_open: Callable[[Carrier], None] | None = None,
     ) -> Answer:
         """Send `data`, a whole request, and return the answer. See `Call` for `on_event` and `on_open`.
 
@@ -163,7 +153,7 @@ class Pool:
         """Give up an exchange that has no outcome yet: neither of its methods will be called any more."""
         connection = call.connection
         if connection is not None:
-            if connection.call is call:
+            if isinstance(connection, Connection) and connection.call is call:
                 connection.close()
         elif call in self._waiting:
             self._waiting.remove(call)
@@ -253,7 +243,7 @@ class Pool:
         task = asyncio.current_task()
         assert task is not None
         try:
-            connection = await self._connect()
+            connection = await self._dialer.connect(lambda: Connection(self))
         except McpError as error:
             self._dials.discard(task)
             self._fail_waiting(error)
@@ -269,43 +259,6 @@ class Pool:
                 ConnectionLost("the server closed the connection as soon as it was open", sent=False)
             )
             self._dial_for_waiting()
-
-    async def _connect(self) -> Connection:
-        where = f"{self.host}:{self.port}"
-        try:
-            async with asyncio.timeout(self.connect_timeout):
-                addresses = await self._resolve(self.host, self.port)
-        except TimeoutError as error:
-            message = f"no address for {self.host} came within {self.connect_timeout:g} s"
-            raise ConnectFailed(message, reason="UnknownHost") from error
-        except OSError as error:
-            raise ConnectFailed(f"the host name {self.host} is unknown ({error})", reason="UnknownHost") from error
-        failure: Exception = OSError("no addresses")
-        for address in addresses:
-            try:
-                async with asyncio.timeout(self.connect_timeout / len(addresses)):
-                    return await self._open(address)
-            except (OSError, tls.CertificateError) as error:  # a TimeoutError is an OSError
-                failure = error
-        raise self._connect_failure(where, failure) from failure
-
-    async def _open(self, address: Address) -> Connection:
-        host, port = address
-        _, connection = await asyncio.get_running_loop().create_connection(
-            lambda: Connection(self), host, port, ssl=self._ssl, server_hostname=self._server_hostname
-        )
-        return connection
-
-    def _connect_failure(self, where: str, error: Exception) -> ConnectFailed:
-        if isinstance(error, ConnectionRefusedError):
-            return ConnectFailed(f"{where} refused the connection", reason="ConnectionRefused")
-        if isinstance(error, tls.SSLError) or (self._ssl is not None and isinstance(error, ConnectionError)):
-            return ConnectFailed(f"TLS with {where} failed ({error})", reason="TlsFailed")
-        if isinstance(error, TimeoutError):
-            return ConnectFailed(
-                f"{where} accepted no connection within {self.connect_timeout:g} s", reason="ConnectTimeout"
-            )
-        return ConnectFailed(f"{where} cannot be reached ({error})")
 
     def _fail_waiting(self, error: McpError) -> None:
         waiting, self._waiting = self._waiting, deque()
@@ -340,7 +293,7 @@ class _Awaited(Call):
         deadline: float,
         max_bytes: int,
         on_event: Callable[[bytes], bool] | None,
-        on_open: Callable[[Connection], None] | None,
+        on_open: Callable[[Carrier], None] | None,
     ) -> None:
         super().__init__(data, deadline, max_bytes, on_event, on_open)
         self.future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()

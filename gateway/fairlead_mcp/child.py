@@ -1,0 +1,326 @@
+"""An MCP server as a child process of ours: started, negotiated with, shared, restarted.
+
+Made by `fairlead_mcp.host.ChildHost`; used by the operator (through `McpSession.over_child`) and by the gateway, at
+the same time. The process is started at once and kept running: when it ends, whatever was in flight fails with
+ConnectionLost, and it is started again after a delay (see `fairlead_mcp.backoff`). Each start negotiates anew.
+
+`request` passes params as they are: in the modern era the caller adds the envelope (`eras.modern_params`).
+Deadlines are absolute, in `Child.clock`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random as randomness
+import time
+from collections.abc import Callable
+from enum import Enum
+from typing import Final
+
+from msgspec import Raw
+
+from fairlead_mcp.backoff import Backoff
+from fairlead_mcp.eras import Client, Era, Negotiated, modern_params
+from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, Timeout, TransportError
+from fairlead_mcp.handshake import read_line, shake_hands
+from fairlead_mcp.multiplex import Multiplexer
+from fairlead_mcp.stdio import ChildSpec, Launcher, Process, StderrTail
+
+logger = logging.getLogger(__name__)
+
+START_SECONDS: Final = 120.0
+"""From start to handshake; a first `uv tool run` or `npx` downloads the server."""
+STOP_SECONDS: Final = 2.0
+FAILED_AFTER: Final = 3
+"""Failed starts in a row from which the state is FAILED; it is still tried again."""
+
+
+class ChildState(Enum):
+    """Where a child process is in its life."""
+
+    STARTING = "starting"
+    """Started, or about to be, and not negotiated with yet."""
+    RUNNING = "running"
+    """Takes requests."""
+    BACKOFF = "backoff"
+    """Ended; the next start is due in a moment."""
+    FAILED = "failed"
+    """Several starts in a row failed; tried again, but seldom."""
+    CLOSED = "closed"
+    """Given up by us."""
+
+
+class Child:
+    """See the module. `on_state()` and `on_notification(method, line)` are called in the loop and may not raise.
+
+    `after` is awaited before the first start: the end of what ran before in its place.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        spec: ChildSpec,
+        launcher: Launcher,
+        *,
+        client: Client | None = None,
+        random: Callable[[], float] = randomness.random,
+        clock: Callable[[], float] = time.monotonic,
+        start_seconds: float = START_SECONDS,
+        probe_seconds: float = 10.0,
+        on_state: Callable[[], None] | None = None,
+        on_notification: Callable[[str, bytes], None] | None = None,
+        after: asyncio.Task[None] | None = None,
+    ) -> None:
+        self.name = name
+        self.spec = spec
+        self.clock = clock
+        self.state = ChildState.STARTING
+        self.negotiated: Negotiated | None = None
+        """Set while RUNNING."""
+        self.failure: McpError | None = None
+        """Why it is not running, or why it last ended."""
+        self.starts = 0
+        self._launcher = launcher
+        self.client = client or Client()
+        self._backoff = Backoff(random)
+        self._start_seconds = start_seconds
+        self._probe_seconds = probe_seconds
+        self._on_state = on_state
+        self._on_notification = on_notification
+        self._after = after
+        self._probe = True
+        self._stderr = StderrTail()
+        self._life: _Life | None = None
+        self._stopping: asyncio.Task[None] | None = None
+        self._changed = asyncio.Event()
+        self._task = asyncio.get_running_loop().create_task(self._run(), name=f"child {name}")
+
+    def __repr__(self) -> str:
+        return f"<Child {self.name} {self.state.value}, {self.starts} starts>"
+
+    @property
+    def pid(self) -> int | None:
+        """Of the running process."""
+        process = self._life.process if self._life is not None else None
+        return process.pid if process is not None else None
+
+    @property
+    def stderr(self) -> tuple[str, ...]:
+        """The last lines that it logged, over all its lives."""
+        return self._stderr.lines()
+
+    async def ready(self, deadline: float) -> Negotiated:
+        """Wait until it takes requests. Raises at once while it is down: ConnectFailed with the reason of the cause,
+        and Timeout when the deadline comes before a verdict.
+        """
+        while True:
+            if self.negotiated is not None:
+                return self.negotiated
+            if self.state is not ChildState.STARTING:
+                raise self._down()
+            try:
+                async with asyncio.timeout(deadline - self.clock()):
+                    await self._changed.wait()
+            except TimeoutError as error:
+                raise Timeout(f"{self.name} is still starting", sent=False) from error
+
+    async def request(
+        self,
+        method: str,
+        params: bytes | Raw | None,
+        *,
+        deadline: float,
+        on_progress: Callable[[bytes], None] | None = None,
+    ) -> bytes:
+        """The raw response, with an id of ours: putting the caller's back is the caller's affair.
+
+        Waits for a first start, but not for a restart. `on_progress` gets progress notifications with the caller's
+        token. Raises ConnectFailed (nothing was sent), ConnectionLost, Timeout, PoolFull.
+        """
+        if self.negotiated is None:
+            await self.ready(deadline)
+        life = self._life
+        if life is None:
+            raise self._down()
+        return await life.stream.request(method, params, deadline=deadline, on_progress=on_progress)
+
+    async def aclose(self) -> None:
+        """Stop the process and the restarts. Bounded; idempotent."""
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        if self.state is not ChildState.CLOSED:
+            await self._bury(ConnectionLost(f"{self.name} was stopped", sent=True))
+            self._enter(ChildState.CLOSED)
+
+    # Life after life
+
+    async def _run(self) -> None:
+        try:
+            await self._supervise()
+        except Exception as error:  # the edge of the task: whoever waits for the child must not wait for ever
+            logger.exception("%s is given up", self.name)
+            self.failure = ConnectFailed(f"{self.name} cannot be run ({error})", reason="StartFailed")
+            self._enter(ChildState.FAILED)
+
+    async def _supervise(self) -> None:
+        if self._after is not None:
+            await asyncio.wait([self._after])
+        while True:
+            self._enter(ChildState.STARTING)
+            born, failure = self.clock(), await self._live()
+            lived = self.clock() - born if self.state is ChildState.RUNNING else 0.0
+            self.failure = failure
+            delay = self._backoff.after(lived)
+            logger.warning("%s; next start in %.1f s", _sentence(self.name, failure), delay)
+            failed = self._backoff.failures >= FAILED_AFTER
+            self._enter(ChildState.FAILED if failed else ChildState.BACKOFF)  # before what may take its time
+            await self._bury(failure)
+            await asyncio.sleep(delay)
+
+    async def _live(self) -> McpError:
+        """One process from start to end; the result is why it ended."""
+        life = self._life = _Life(self)
+        self.starts += 1
+        try:
+            life.process = await self._launcher.launch(self.spec, life)
+            negotiated = await shake_hands(
+                life.stream,
+                self.client,
+                deadline=self.clock() + self._start_seconds,
+                probe=self._probe,
+                probe_seconds=self._probe_seconds,
+            )
+        except McpError as error:
+            if isinstance(error, ConnectionLost):
+                self._probe = not self._probe  # some servers end when they do not know the first message
+            return self._start_failure(error)
+        self.negotiated = negotiated
+        self._enter(ChildState.RUNNING)
+        return await life.end
+
+    async def _bury(self, failure: McpError) -> None:
+        life, self._life = self._life, None
+        if life is None:
+            if self._stopping is not None:
+                await self._stopping
+            return
+        lost = failure if isinstance(failure, TransportError) else ConnectionLost(str(failure), sent=True)
+        life.stream.fail_all(lost)
+        if life.process is not None:
+            # a cancellation on the way must not leave the process half stopped
+            self._stopping = asyncio.get_running_loop().create_task(
+                life.process.stop(STOP_SECONDS), name=f"stop {self.name}"
+            )
+            await asyncio.shield(self._stopping)
+
+    def _start_failure(self, error: McpError) -> McpError:
+        if isinstance(error, Timeout):
+            reason, what = "StartTimeout", f"did not answer the handshake within {self._start_seconds:g} s"
+        elif isinstance(error, ConnectionLost):
+            reason, what = "StartFailed", str(error)
+        else:
+            return error
+        failure = ConnectFailed(_sentence(self.name, what, " "), reason=reason)
+        failure.__cause__ = error
+        return failure
+
+    def _down(self) -> ConnectFailed:
+        if self.state is ChildState.CLOSED:
+            return ConnectFailed(f"{self.name} was stopped", reason="Closed")
+        cause = self.failure
+        reason = cause.reason if cause is not None else "BackingOff"
+        down = ConnectFailed(str(cause) if cause is not None else f"{self.name} is down", reason=reason)
+        down.__cause__ = cause
+        return down
+
+    def _enter(self, state: ChildState) -> None:
+        self.state = state
+        if state is not ChildState.RUNNING:
+            self.negotiated = None
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+        if self._on_state is not None:
+            self._on_state()
+
+    # Told by the process of a life
+
+    def logged(self, line: str) -> None:
+        self._stderr.add(line)
+        logger.debug("%s: %s", self.name, line)
+
+    def notified(self, method: str, line: bytes) -> None:
+        if self._on_notification is not None:
+            self._on_notification(method, line)
+
+
+def _sentence(name: str, what: object, joint: str = ": ") -> str:
+    """`what`, with the name of the child in front unless it is there already."""
+    text = str(what)
+    return text if text.startswith(name) else f"{name}{joint}{text}"
+
+
+class _Life:
+    """One process of a child: its message stream and how it ended."""
+
+    def __init__(self, child: Child) -> None:
+        self.process: Process | None = None
+        self.stream = Multiplexer(self._write, on_notification=child.notified, clock=child.clock)
+        self.end: asyncio.Future[McpError] = asyncio.get_running_loop().create_future()
+        self._child = child
+        self._skipped = 0
+        self._last_words = ""
+
+    def _write(self, line: bytes) -> None:
+        if self.end.done():
+            raise self.end.result()
+        assert self.process is not None
+        self.process.write(line)
+
+    def on_line(self, line: bytes) -> None:
+        if not self.stream.feed(line):
+            self._skipped += 1
+            if self._skipped <= 10:
+                logger.warning("%s wrote to its output what is no MCP: %.80r", self._child.name, line)
+
+    def on_stderr(self, line: str) -> None:
+        if line.strip():
+            self._last_words = line
+        self._child.logged(line)
+
+    def on_fault(self, error: McpError) -> None:
+        self._over(error)
+
+    def on_exit(self, how: str) -> None:
+        words = f": {self._last_words}" if self._last_words else ""
+        self._over(ConnectionLost(f"{self._child.name} {how}{words}", sent=True, reason="ProcessExited"))
+
+    def _over(self, error: McpError) -> None:
+        if not self.end.done():
+            self.end.set_result(error)
+            self.stream.fail_all(error)
+
+
+class ChildChannel:
+    """A child as the transport of an `McpSession`. Closing it leaves the process alone."""
+
+    def __init__(self, child: Child) -> None:
+        self._child = child
+
+    @property
+    def negotiated(self) -> Negotiated | None:
+        return self._child.negotiated
+
+    async def connect(self, deadline: float) -> Negotiated:
+        """Wait for the handshake of the running process. Raises McpError."""
+        return await self._child.ready(deadline)
+
+    async def request(self, method: str, params: bytes | Raw | None, *, deadline: float) -> Raw:
+        """The raw result; the envelope of the era is added here. Raises McpError."""
+        agreed = await self._child.ready(deadline)
+        if agreed.era is Era.MODERN:
+            params = modern_params(params, self._child.client)
+        return read_line(await self._child.request(method, params, deadline=deadline))
+
+    async def aclose(self) -> None:
+        """Nothing to end: the process is not ours."""

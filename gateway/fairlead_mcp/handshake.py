@@ -1,0 +1,73 @@
+"""The handshake over a message stream, in whichever era the server speaks.
+
+Used by `fairlead_mcp.child`. On a stream a legacy server may ignore a request that comes before `initialize`, so that
+silence is no failure here (MCP 2026-07-28, stdio): `initialize` is sent after `probe_seconds`, and what is answered
+first decides. A server answers in order, so one that was only slow to start is still recognized as modern.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from msgspec import Raw
+
+from fairlead_mcp import jsonrpc
+from fairlead_mcp.eras import Client, Negotiated, initialize_params, modern_params, read_discover, read_initialize
+from fairlead_mcp.errors import McpError, TransportError
+from fairlead_mcp.http.reading import rpc_error
+from fairlead_mcp.multiplex import Multiplexer
+
+logger = logging.getLogger(__name__)
+
+
+def read_line(line: bytes) -> Raw:
+    """The raw result in a response line. Raises RpcError, NotMcp, BadJson."""
+    response = jsonrpc.read_response(line)
+    if response.error is not None:
+        raise rpc_error(response.error)
+    assert isinstance(response.result, Raw)
+    return response.result
+
+
+async def shake_hands(
+    stream: Multiplexer, client: Client, *, deadline: float, probe: bool = True, probe_seconds: float = 10.0
+) -> Negotiated:
+    """Negotiate. `probe=False` goes straight to `initialize`, for servers that end on the unknown. Raises McpError."""
+    if not probe:
+        return await _initialize(stream, client, deadline)
+    discovery = asyncio.get_running_loop().create_task(_discover(stream, client, deadline), name="server/discover")
+    pending = {discovery}
+    try:
+        await asyncio.wait(pending, timeout=probe_seconds)
+        if discovery.done():
+            return discovery.result() or await _initialize(stream, client, deadline)
+        initialization = asyncio.get_running_loop().create_task(
+            _initialize(stream, client, deadline), name="initialize"
+        )
+        pending.add(initialization)
+        await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+        agreed = discovery.result() if discovery.done() else None
+        return agreed or await initialization
+    finally:
+        for task in pending:
+            task.cancel()
+        await asyncio.gather(*pending, return_exceptions=True)
+
+
+async def _discover(stream: Multiplexer, client: Client, deadline: float) -> Negotiated | None:
+    try:
+        line = await stream.request("server/discover", modern_params(None, client), deadline=deadline)
+        return read_discover(read_line(line))
+    except TransportError:
+        raise
+    except McpError as error:
+        logger.debug("not modern: %s", error)
+        return None
+
+
+async def _initialize(stream: Multiplexer, client: Client, deadline: float) -> Negotiated:
+    line = await stream.request("initialize", initialize_params(client), deadline=deadline)
+    agreed = read_initialize(read_line(line))
+    stream.notify("notifications/initialized")
+    return agreed

@@ -1,0 +1,131 @@
+"""All child processes of this process, one per server.
+
+Made once by the composition root. In `fairlead up` the operator and the gateway share it, so that a server that both
+talk to runs once. The root should call `processes.become_subreaper()` before, and `aclose()` at the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random as randomness
+import time
+from collections.abc import Callable, Hashable
+from typing import Protocol
+
+from fairlead_mcp.child import Child
+from fairlead_mcp.eras import Client
+from fairlead_mcp.stdio import ChildSpec, Launcher, SubprocessLauncher
+
+
+class ChildListener(Protocol):
+    """Whoever wants to know what happens to the children. Called in the loop; may not raise."""
+
+    def child_changed(self, key: Hashable, child: Child) -> None:
+        """`child.state` changed."""
+        ...
+
+    def child_notified(self, key: Hashable, child: Child, method: str, line: bytes) -> None:
+        """A notification came, for instance `notifications/tools/list_changed`; `line` is the raw message."""
+        ...
+
+
+class ChildHost:
+    """`get(key, spec)` starts or finds; a child lives until `retire`, another spec, or `aclose`."""
+
+    def __init__(
+        self,
+        *,
+        launcher: Launcher | None = None,
+        client: Client | None = None,
+        random: Callable[[], float] = randomness.random,
+        clock: Callable[[], float] = time.monotonic,
+        start_seconds: float = 120.0,
+    ) -> None:
+        self._launcher = launcher or SubprocessLauncher()
+        self._client = client or Client()
+        self._random = random
+        self._clock = clock
+        self._start_seconds = start_seconds
+        self._children: dict[Hashable, Child] = {}
+        self._listeners: list[ChildListener] = []
+        self._closing: dict[Hashable, asyncio.Task[None]] = {}
+        self._closed = False
+
+    def __repr__(self) -> str:
+        return f"<ChildHost: {len(self._children)} children>"
+
+    def get(self, key: Hashable, spec: ChildSpec) -> Child:
+        """The child of `key`, started when there is none. With another spec than before, the old one is stopped
+        first and the new one starts when it is gone. Call it in the loop, on the main thread.
+        """
+        if self._closed:
+            raise RuntimeError("the child host is closed")
+        child = self._children.get(key)
+        if child is not None and child.spec == spec:
+            return child
+        if child is not None:
+            self.retire(key)
+        self._children[key] = child = self._start(key, spec)
+        return child
+
+    def find(self, key: Hashable) -> Child | None:
+        """The child of `key`, if it has one. Starts nothing."""
+        return self._children.get(key)
+
+    def children(self) -> dict[Hashable, Child]:
+        """All of them, by key; a copy."""
+        return dict(self._children)
+
+    def retire(self, key: Hashable) -> None:
+        """Stop the child of `key`, in the background. No-op without one."""
+        child = self._children.pop(key, None)
+        if child is None:
+            return
+        before = self._closing.get(key)
+        task = asyncio.get_running_loop().create_task(_close(child, before), name=f"close {child.name}")
+        self._closing[key] = task
+        task.add_done_callback(lambda done: self._closing.pop(key) if self._closing.get(key) is done else None)
+
+    def listen(self, listener: ChildListener) -> Callable[[], None]:
+        """Tell `listener` of all children, present and future; the result ends that."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    async def aclose(self) -> None:
+        """Stop all children, side by side; bounded (about three times `child.STOP_SECONDS`)."""
+        self._closed = True
+        for key in list(self._children):
+            self.retire(key)
+        await asyncio.gather(*self._closing.values(), return_exceptions=True)
+        await self._launcher.aclose()
+
+    def _start(self, key: Hashable, spec: ChildSpec) -> Child:
+        child: Child
+
+        def changed() -> None:
+            for listener in self._listeners.copy():
+                listener.child_changed(key, child)
+
+        def notified(method: str, line: bytes) -> None:
+            for listener in self._listeners.copy():
+                listener.child_notified(key, child, method, line)
+
+        child = Child(
+            str(key),
+            spec,
+            self._launcher,
+            client=self._client,
+            random=self._random,
+            clock=self._clock,
+            start_seconds=self._start_seconds,
+            on_state=changed,
+            on_notification=notified,
+            after=self._closing.get(key),
+        )
+        return child
+
+
+async def _close(child: Child, before: asyncio.Task[None] | None) -> None:
+    if before is not None:
+        await asyncio.gather(before, return_exceptions=True)
+    await child.aclose()

@@ -1,0 +1,251 @@
+"""MCP over streamable HTTP: era negotiation, legacy sessions, streamed answers.
+
+Used by `fairlead_mcp.session` (discovery, `fairlead call`) and by the gateway to open legacy sessions. It builds each
+request anew and is therefore no hot path: that prepares its heads and uses the pool itself.
+
+Era rule: only a positive answer to `server/discover` makes an endpoint modern, any other *answer* leads to
+`initialize`, and a transport error is no verdict at all. A request that the server did not execute because it no
+longer knows the session (404, or 400 naming the session) or the era is repeated once after a new negotiation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_mcp import jsonrpc
+from fairlead_mcp.eras import (
+    H_METHOD,
+    H_NAME,
+    H_SESSION,
+    H_VERSION,
+    MODERN_VERSION,
+    NAMED,
+    Client,
+    Era,
+    Negotiated,
+    header_value,
+    initialize_params,
+    modern_params,
+    read_discover,
+    read_initialize,
+)
+from fairlead_mcp.errors import HttpRefused, McpError, RpcError, Timeout, TransportError
+from fairlead_mcp.http.exchange import Answer
+from fairlead_mcp.http.pool import Pool
+from fairlead_mcp.http.reading import read_answer, refusal
+from fairlead_mcp.http.target import Target, with_body
+
+logger = logging.getLogger(__name__)
+
+MAX_ANSWER: Final = 16 << 20
+ASIDE_SECONDS: Final = 2.0
+"""Bound of what is sent beside a request: cancellations, answers to the server, the end of a session."""
+_NOT_THIS_ERA: Final = frozenset({jsonrpc.UNSUPPORTED_PROTOCOL_VERSION, jsonrpc.INVALID_REQUEST, -32000})
+
+
+class HttpChannel:
+    """One server over one pool. `headers` are sent with every request (credentials); the pool stays the caller's.
+
+    `negotiated` and `session_id` (legacy servers that use sessions) are known once `connect` has returned. Deadlines
+    are absolute, in the pool's clock.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        pool: Pool,
+        *,
+        headers: Mapping[str, str] | None = None,
+        client: Client | None = None,
+        max_bytes: int = MAX_ANSWER,
+        on_notification: Callable[[jsonrpc.Message], None] | None = None,
+    ) -> None:
+        self.negotiated: Negotiated | None = None
+        self.session_id: bytes | None = None
+        self._target = target
+        self._pool = pool
+        self._client = client or Client()
+        self._max_bytes = max_bytes
+        self._head = target.head(headers=headers)
+        self._delete_head = target.head(b"DELETE", headers)
+        self._on_notification = on_notification
+        self._ids = itertools.count(1)
+        self._negotiating = asyncio.Lock()
+        self._aside: set[asyncio.Task[None]] = set()
+
+    def __repr__(self) -> str:
+        era = self.negotiated.protocol_version if self.negotiated else "not negotiated"
+        return f"<HttpChannel {self._target.authority.decode()} {era}>"
+
+    async def connect(self, deadline: float) -> Negotiated:
+        """Negotiate, unless that has been done. Raises McpError."""
+        return await self._negotiate(None, deadline)
+
+    async def request(self, method: str, params: bytes | Raw | None, *, deadline: float) -> Raw:
+        """The raw result of a request; the envelope of the era is added here. Raises McpError."""
+        agreed = self.negotiated or await self.connect(deadline)
+        try:
+            return await self._request(method, params, deadline, agreed)
+        except (RpcError, HttpRefused) as error:
+            if not self._forgotten(error, agreed):
+                raise
+            logger.info("%s: negotiating again (%s)", self._target.host, error)
+        agreed = await self._negotiate(agreed, deadline)
+        return await self._request(method, params, deadline, agreed)
+
+    async def notify(self, method: str, params: bytes | None, *, deadline: float) -> None:
+        """Send a notification (legacy servers only take them). Raises McpError."""
+        await self._post_aside(jsonrpc.notification(method, params), method, deadline)
+
+    async def aclose(self) -> None:
+        """End a legacy session and whatever is still being sent; bounded, raises nothing."""
+        for task in self._aside:
+            task.cancel()
+        await asyncio.gather(*self._aside, return_exceptions=True)
+        if self.session_id is not None:
+            head = self._delete_head + self._era_lines("", None)
+            self.session_id = None
+            try:
+                await self._pool.exchange(head + b"\r\n", deadline=self._pool.clock() + ASIDE_SECONDS)
+            except McpError as error:
+                logger.debug("%s: the session was not ended (%s)", self._target.host, error)
+        self.negotiated = None
+
+    # Negotiation
+
+    async def _negotiate(self, stale: Negotiated | None, deadline: float) -> Negotiated:
+        """Negotiate unless somebody else has since `stale` was agreed."""
+        async with self._negotiating:
+            if self.negotiated is not None and self.negotiated is not stale:
+                return self.negotiated
+            self.session_id, self.negotiated = None, None
+            agreed = await self._discover(deadline) or await self._initialize(deadline)
+            self.negotiated = agreed
+            return agreed
+
+    async def _discover(self, deadline: float) -> Negotiated | None:
+        ident = self._next_id()
+        body = jsonrpc.request(ident, "server/discover", modern_params(None, self._client))
+        try:
+            answer = await self._post(self._modern_lines("server/discover", None), body, ident, deadline)
+            return read_discover(read_answer(answer, ident))
+        except TransportError:
+            raise
+        except McpError as error:
+            logger.debug("%s: not modern (%s)", self._target.host, error)
+            return None
+
+    async def _initialize(self, deadline: float) -> Negotiated:
+        ident = self._next_id()
+        body = jsonrpc.request(ident, "initialize", initialize_params(self._client))
+        answer = await self._post(b"", body, ident, deadline)
+        agreed = read_initialize(read_answer(answer, ident))
+        self.session_id = answer.headers.get(b"mcp-session-id")
+        lines = self._legacy_lines(agreed.protocol_version)
+        note = jsonrpc.notification("notifications/initialized")
+        noted = await self._post(lines, note, b"null", deadline)
+        if noted.status >= 300:
+            raise refusal(noted)
+        return agreed
+
+    def _forgotten(self, error: RpcError | HttpRefused, agreed: Negotiated) -> bool:
+        """Whether the server refused because session or era are not what was agreed, so that nothing was executed."""
+        if isinstance(error, RpcError) and error.code == jsonrpc.UNSUPPORTED_PROTOCOL_VERSION:
+            return True
+        if agreed.era is Era.MODERN:
+            if isinstance(error, RpcError):
+                return error.status >= 400 and error.code in _NOT_THIS_ERA
+            return error.status in (400, 404, 405, 406)
+        if self.session_id is None:
+            return False
+        unknown_method = isinstance(error, RpcError) and error.code == jsonrpc.METHOD_NOT_FOUND
+        return (error.status == 404 and not unknown_method) or (error.status == 400 and "session" in str(error).lower())
+
+    # Requests
+
+    async def _request(self, method: str, params: bytes | Raw | None, deadline: float, agreed: Negotiated) -> Raw:
+        ident = self._next_id()
+        modern = agreed.era is Era.MODERN
+        if modern:
+            params = modern_params(params, self._client)
+        body = jsonrpc.request(ident, method, params)
+        lines = self._modern_lines(method, params) if modern else self._legacy_lines(agreed.protocol_version)
+        try:
+            answer = await self._post(lines, body, ident, deadline)
+        except (asyncio.CancelledError, Timeout):
+            if not modern:  # a modern server takes the closed connection for the cancellation
+                note = jsonrpc.notification("notifications/cancelled", b'{"requestId":%b}' % ident)
+                self._spawn(self._send_aside(note, "notifications/cancelled"))
+            raise
+        return read_answer(answer, ident)
+
+    async def _post(self, lines: bytes, body: bytes, ident: bytes, deadline: float) -> Answer:
+        def on_event(data: bytes) -> bool:
+            return self._on_event(data, ident)
+
+        data = with_body(self._head + lines, body)
+        return await self._pool.exchange(data, deadline=deadline, max_bytes=self._max_bytes, on_event=on_event)
+
+    def _on_event(self, data: bytes, ident: bytes) -> bool:
+        try:
+            message = jsonrpc.decode_message(data)
+        except msgspec.DecodeError:
+            return True  # its reader says what is wrong with it
+        if message.is_request:
+            self._spawn(self._send_aside(jsonrpc.reply_to_server(message), ""))
+        elif not message.is_response:
+            if self._on_notification is not None:
+                self._on_notification(message)
+        else:
+            return isinstance(message.id, Raw) and bytes(message.id) in (ident, b"null")
+        return False
+
+    def _era_lines(self, method: str, params: bytes | Raw | None) -> bytes:
+        if self.negotiated is None:
+            return b""
+        if self.negotiated.era is Era.MODERN:
+            return self._modern_lines(method, params)
+        return self._legacy_lines(self.negotiated.protocol_version)
+
+    def _legacy_lines(self, version: str) -> bytes:
+        lines = b"%b: %b\r\n" % (H_VERSION, version.encode())
+        if self.session_id is not None:
+            lines += b"%b: %b\r\n" % (H_SESSION, self.session_id)
+        return lines
+
+    def _modern_lines(self, method: str, params: bytes | Raw | None) -> bytes:
+        version = MODERN_VERSION.encode()
+        lines = b"%b: %b\r\n%b: %b\r\n" % (H_VERSION, version, H_METHOD, header_value(method))
+        if method in NAMED and params is not None:
+            name = jsonrpc.decode_object(params).get(NAMED[method])
+            if name is not None:
+                lines += b"%b: %b\r\n" % (H_NAME, header_value(jsonrpc.decode_text(name)))
+        return lines
+
+    def _next_id(self) -> bytes:
+        return b"%d" % next(self._ids)
+
+    # Beside requests
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work, name=f"aside to {self._target.host}")
+        self._aside.add(task)
+        task.add_done_callback(self._aside.discard)
+
+    async def _send_aside(self, body: bytes, method: str) -> None:
+        try:
+            await self._post_aside(body, method, self._pool.clock() + ASIDE_SECONDS)
+        except McpError as error:
+            logger.debug("%s: %s was not taken (%s)", self._target.host, method or "an answer", error)
+
+    async def _post_aside(self, body: bytes, method: str, deadline: float) -> None:
+        answer = await self._post(self._era_lines(method, None), body, b"null", deadline)
+        if answer.status >= 300:
+            raise refusal(answer)

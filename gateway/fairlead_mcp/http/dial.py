@@ -1,0 +1,81 @@
+"""Opening connections: resolving, trying addresses in order, and saying why none answered.
+
+Used by `fairlead_mcp.http.pool` alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl as tls
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias, TypeVar
+
+from fairlead_mcp.errors import ConnectFailed
+
+Address: TypeAlias = tuple[str, int]
+Resolve: TypeAlias = Callable[[str, int], Awaitable[list[Address]]]
+
+_P = TypeVar("_P", bound=asyncio.Protocol)
+
+
+async def resolve_by_dns(host: str, port: int) -> list[Address]:
+    """Addresses of `host` by the system's resolver. Raises socket.gaierror."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [(str(address[0]), int(address[1])) for *_, address in found]
+
+
+class Dialer:
+    """Connects to one host and port. `timeout` (seconds) bounds the resolving and, again, all attempts together."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        ssl: tls.SSLContext | None,
+        server_hostname: str | None,
+        resolve: Resolve,
+        timeout: float,
+    ) -> None:
+        self._host = host
+        self._port = port
+        self._where = f"{host}:{port}"
+        self._ssl = ssl
+        self._server_hostname = (server_hostname or host) if ssl is not None else None
+        self._resolve = resolve
+        self._timeout = timeout
+
+    async def connect(self, protocol: Callable[[], _P]) -> _P:
+        """A connected protocol. Raises ConnectFailed."""
+        failure: Exception = OSError("it has no address")
+        addresses = await self._addresses()
+        for host, port in addresses:
+            try:
+                async with asyncio.timeout(self._timeout / len(addresses)):
+                    _, connected = await asyncio.get_running_loop().create_connection(
+                        protocol, host, port, ssl=self._ssl, server_hostname=self._server_hostname
+                    )
+                    return connected
+            except (OSError, tls.CertificateError) as error:  # a TimeoutError is an OSError
+                failure = error
+        raise self._explained(failure) from failure
+
+    async def _addresses(self) -> list[Address]:
+        try:
+            async with asyncio.timeout(self._timeout):
+                return await self._resolve(self._host, self._port)
+        except TimeoutError as error:
+            message = f"no address for {self._host} came within {self._timeout:g} s"
+            raise ConnectFailed(message, reason="UnknownHost") from error
+        except (OSError, UnicodeError) as error:
+            raise ConnectFailed(f"the host name {self._host} is unknown ({error})", reason="UnknownHost") from error
+
+    def _explained(self, error: Exception) -> ConnectFailed:
+        if isinstance(error, ConnectionRefusedError):
+            return ConnectFailed(f"{self._where} refused the connection", reason="ConnectionRefused")
+        if isinstance(error, tls.SSLError) or (self._ssl is not None and isinstance(error, ConnectionError)):
+            return ConnectFailed(f"TLS with {self._where} failed ({error})", reason="TlsFailed")
+        if isinstance(error, TimeoutError):
+            message = f"{self._where} accepted no connection within {self._timeout:g} s"
+            return ConnectFailed(message, reason="ConnectTimeout")
+        return ConnectFailed(f"{self._where} cannot be reached ({error})")

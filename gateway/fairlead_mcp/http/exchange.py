@@ -1,0 +1,90 @@
+"""One HTTP exchange: the request on its way and the answer to it.
+
+Pure module: no I/O. Shared by the pool and its connections; `Call` is the callback interface of the hot path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+
+from fairlead_mcp import jsonrpc
+
+
+class Carrier(Protocol):
+    """What a call and an answer may know of the connection that carries them."""
+
+    def pause_reading(self) -> None:
+        """Stop reading, for a stream whose consumer cannot follow. No-op on a closed connection."""
+        ...
+
+    def resume_reading(self) -> None: ...
+
+    def close(self, error: Exception | None = None) -> None:
+        """Close at once, failing the call that it carries with `error`."""
+        ...
+
+
+class Answer(msgspec.Struct, frozen=True, gc=False):
+    """An HTTP answer.
+
+    `headers` holds those of `WANTED` that came, by lower-case name. `body` is the whole body, or, for an event stream
+    (`streamed`), the data of the event that `on_event` called the answer (empty if the stream ended without one).
+    `sent_at` and `done_at` are the pool's clock, in seconds, at the first byte out and at the answer.
+    """
+
+    status: int
+    content_type: bytes
+    headers: dict[bytes, bytes]
+    body: bytes
+    streamed: bool
+    reused: bool
+    sent_at: float
+    done_at: float
+    connection: Carrier
+
+
+class Call:
+    """One exchange from `Pool.submit` to its outcome: exactly one of `answered` and `failed` is called, once.
+
+    Subclass it for callbacks; neither method may raise. `on_event(data)` gets the data of each event of a stream and
+    returns True for the one that is the answer; `on_open(connection)` is called when a stream begins (use the
+    connection's `pause_reading` and `resume_reading` for back-pressure). `deadline` is in seconds of the pool's clock.
+    """
+
+    __slots__ = ("connection", "data", "deadline", "max_bytes", "on_event", "on_open")
+
+    def __init__(
+        self,
+        data: bytes,
+        deadline: float,
+        max_bytes: int,
+        on_event: Callable[[bytes], bool] | None = None,
+        on_open: Callable[[Carrier], None] | None = None,
+    ) -> None:
+        self.data = data
+        self.deadline = deadline
+        self.max_bytes = max_bytes
+        self.on_event = on_event or is_answer
+        self.on_open = on_open
+        self.connection: Carrier | None = None
+
+    def answered(self, answer: Answer) -> None:
+        raise NotImplementedError
+
+    def failed(self, error: Exception) -> None:
+        raise NotImplementedError
+
+
+def is_answer(data: bytes) -> bool:
+    """The default `on_event`: the first JSON-RPC response is the answer; notifications and requests are dropped.
+
+    What cannot be read counts as the answer too, so that its reader says what is wrong with it.
+    """
+    try:
+        message = jsonrpc.decode_message(data)
+    except msgspec.DecodeError:
+        return True
+    return message.is_response

@@ -1,0 +1,168 @@
+"""Many callers over one stream of JSON-RPC messages: ids and progress tokens of our own, mapped back.
+
+Used by `fairlead_mcp.child`; holds no process and no socket, only a `write` function and the lines it is fed.
+One sender must use each id and each progress token once at a time (MCP, "Progress"), and callers do not know of each
+other: so both are replaced by a counter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import time
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_mcp import jsonrpc
+from fairlead_mcp.errors import McpError, PoolFull, Timeout
+
+logger = logging.getLogger(__name__)
+
+MAX_IN_FLIGHT: Final = 1024
+_PROGRESS: Final = "progressToken"
+
+
+class _Pending:
+    __slots__ = ("future", "method", "on_progress", "timer", "token")
+
+    def __init__(self, method: str, future: asyncio.Future[bytes]) -> None:
+        self.method = method
+        self.future = future
+        self.timer: asyncio.TimerHandle | None = None
+        self.token: Raw | None = None
+        self.on_progress: Callable[[bytes], None] | None = None
+
+
+class Multiplexer:
+    """See the module. `write(line)` sends one message; `on_notification(method, line)` gets all but progress."""
+
+    def __init__(
+        self,
+        write: Callable[[bytes], None],
+        *,
+        on_notification: Callable[[str, bytes], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        max_in_flight: int = MAX_IN_FLIGHT,
+    ) -> None:
+        self._write = write
+        self._on_notification = on_notification
+        self._clock = clock
+        self._max_in_flight = max_in_flight
+        self._ids = itertools.count(1)
+        self._pending: dict[bytes, _Pending] = {}
+
+    def __repr__(self) -> str:
+        return f"<Multiplexer: {len(self._pending)} in flight>"
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._pending)
+
+    async def request(
+        self,
+        method: str,
+        params: bytes | Raw | None,
+        *,
+        deadline: float,
+        on_progress: Callable[[bytes], None] | None = None,
+    ) -> bytes:
+        """The raw response, with our id in it. `on_progress` gets progress notifications with the caller's token.
+
+        Canceling the awaiting task, and the deadline, send `notifications/cancelled`.
+        Raises Timeout, PoolFull, and whatever `fail_all` is called with.
+        """
+        if len(self._pending) >= self._max_in_flight:
+            raise PoolFull(f"{self._max_in_flight} requests are in flight already")
+        loop = asyncio.get_running_loop()
+        ident = b"%d" % next(self._ids)
+        pending = _Pending(method, loop.create_future())
+        pending.on_progress = on_progress
+        if params is not None and _PROGRESS.encode() in bytes(params):
+            params, pending.token = _with_token(params, ident)
+        self._write(jsonrpc.request(ident, method, params))
+        self._pending[ident] = pending
+        if deadline < float("inf"):
+            pending.timer = loop.call_later(max(0.0, deadline - self._clock()), self._expire, ident)
+        try:
+            return await pending.future
+        except asyncio.CancelledError:
+            self._cancel(ident, "the caller gave up")
+            raise
+        finally:
+            self._pending.pop(ident, None)
+            if pending.timer is not None:
+                pending.timer.cancel()
+
+    def notify(self, method: str, params: bytes | Raw | None = None) -> None:
+        """Send a notification. Raises PoolFull."""
+        self._write(jsonrpc.notification(method, params))
+
+    def feed(self, line: bytes) -> bool:
+        """Take a message in. False when it is not JSON-RPC."""
+        try:
+            message = jsonrpc.decode_message(line)
+        except msgspec.DecodeError:
+            return False
+        if isinstance(message.method, str):
+            if message.is_request:
+                self._write(jsonrpc.reply_to_server(message))
+            elif message.method == "notifications/progress":
+                self._progress(message)
+            elif self._on_notification is not None:
+                self._on_notification(message.method, line)
+            return True
+        if not message.is_response:
+            return False
+        pending = self._pending.get(bytes(message.id)) if isinstance(message.id, Raw) else None
+        if pending is not None and not pending.future.done():
+            pending.future.set_result(line)
+        return True  # an answer to what was given up is no fault
+
+    def fail_all(self, error: McpError) -> None:
+        """Fail whatever is in flight."""
+        for pending in self._pending.values():
+            if not pending.future.done():
+                pending.future.set_exception(error)
+
+    def _expire(self, ident: bytes) -> None:
+        pending = self._pending.get(ident)
+        if pending is not None and not pending.future.done():
+            pending.future.set_exception(Timeout(f"{pending.method} was not answered in time", sent=True))
+            self._cancel(ident, "it took too long")
+
+    def _cancel(self, ident: bytes, why: str) -> None:
+        if self._pending[ident].method == "initialize":
+            return  # MUST NOT be canceled
+        try:
+            self.notify("notifications/cancelled", b'{"requestId":%b,"reason":%b}' % (ident, jsonrpc.encode(why)))
+        except PoolFull:
+            logger.debug("a cancellation was not sent: the server does not read")
+
+    def _progress(self, message: jsonrpc.Message) -> None:
+        if not isinstance(message.params, Raw):
+            return
+        try:
+            params = jsonrpc.decode_object(message.params)
+            pending = self._pending.get(bytes(params[_PROGRESS]))
+        except (msgspec.DecodeError, KeyError):
+            return
+        if pending is not None and pending.token is not None and pending.on_progress is not None:
+            params[_PROGRESS] = pending.token
+            pending.on_progress(jsonrpc.notification("notifications/progress", jsonrpc.encode(params)))
+
+
+def _with_token(params: bytes | Raw, token: bytes) -> tuple[bytes | Raw, Raw | None]:
+    """`params` with `_meta.progressToken` replaced, and the one it had (None: there was none after all)."""
+    try:
+        members = jsonrpc.decode_object(params)
+        meta = jsonrpc.decode_object(members["_meta"])
+        original = meta[_PROGRESS].copy()
+    except (msgspec.DecodeError, KeyError):
+        return params, None
+    meta[_PROGRESS] = Raw(token)
+    members["_meta"] = Raw(jsonrpc.encode(meta))
+    return jsonrpc.encode(members), original

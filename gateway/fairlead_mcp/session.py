@@ -1,0 +1,224 @@
+"""A conversation with one MCP server, whatever its era and transport: listings with all their pages, single calls.
+
+Used by the operator (discovery) and the command line; the gateway opens legacy sessions with it. Everything that a
+server defines comes back raw, byte for byte.
+
+    async with McpSession.over_http(Target.from_url("http://tools:8080/mcp")) as session:
+        if session.offers("tools"):
+            tools = await session.list_all("tools/list")
+
+Timeouts are seconds for the whole operation. Every method raises McpError and nothing else of its own.
+"""
+
+from __future__ import annotations
+
+import ssl as tls
+import time
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Final, Protocol, Self
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_mcp import jsonrpc
+from fairlead_mcp.child import Child, ChildChannel
+from fairlead_mcp.eras import LISTS, Client, Era, Negotiated
+from fairlead_mcp.errors import BadListing, NotMcp
+from fairlead_mcp.http.channel import HttpChannel
+from fairlead_mcp.http.dial import Resolve
+from fairlead_mcp.http.pool import Pool
+from fairlead_mcp.http.target import Target
+
+CONNECT_SECONDS: Final = 10.0
+LIST_SECONDS: Final = 30.0
+CALL_SECONDS: Final = 60.0
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    """What a listing may amount to. `size` is in bytes of all pages together."""
+
+    pages: int = 1000
+    items: int = 20_000
+    size: int = 64 << 20
+
+
+class Channel(Protocol):
+    """What a transport offers to a session. Deadlines are absolute, in the session's clock."""
+
+    @property
+    def negotiated(self) -> Negotiated | None: ...
+
+    async def connect(self, deadline: float) -> Negotiated: ...
+
+    async def request(self, method: str, params: bytes | Raw | None, *, deadline: float) -> Raw: ...
+
+    async def aclose(self) -> None: ...
+
+
+class McpSession:
+    """See the module. Made by `over_http` or `over_child`; `pool` is closed with the session."""
+
+    def __init__(
+        self, channel: Channel, *, pool: Pool | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.channel = channel
+        self._pool = pool
+        self._clock = clock
+
+    @classmethod
+    def over_http(
+        cls,
+        target: Target,
+        *,
+        headers: Mapping[str, str] | None = None,
+        ssl: tls.SSLContext | None = None,
+        resolve: Resolve | None = None,
+        client: Client | None = None,
+        on_notification: Callable[[jsonrpc.Message], None] | None = None,
+    ) -> McpSession:
+        """A session with connections of its own. `ssl` defaults to the system's trust for https URLs.
+
+        Raises InvalidTarget for headers that cannot be sent.
+        """
+        if target.tls and ssl is None:
+            ssl = tls.create_default_context()
+        pool = Pool(target.host, target.port, ssl=ssl if target.tls else None, limit=4, resolve=resolve)
+        channel = HttpChannel(target, pool, headers=headers, client=client, on_notification=on_notification)
+        return cls(channel, pool=pool)
+
+    @classmethod
+    def over_child(cls, child: Child) -> McpSession:
+        """A session with a running child process, which goes on when the session is closed."""
+        return cls(ChildChannel(child), clock=child.clock)
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.connect()
+        except BaseException:
+            await self.aclose()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def connect(self, timeout: float = CONNECT_SECONDS) -> Negotiated:
+        """Negotiate the era, once. All other methods do it when it has not been done."""
+        return await self.channel.connect(self._clock() + timeout)
+
+    async def aclose(self) -> None:
+        """End a legacy session (DELETE) and the connections; bounded, raises nothing."""
+        await self.channel.aclose()
+        if self._pool is not None:
+            await self._pool.aclose()
+
+    @property
+    def negotiated(self) -> Negotiated:
+        """Raises RuntimeError before `connect`."""
+        agreed = self.channel.negotiated
+        if agreed is None:
+            raise RuntimeError("the session is not connected")
+        return agreed
+
+    @property
+    def era(self) -> Era:
+        return self.negotiated.era
+
+    @property
+    def protocol_version(self) -> str:
+        return self.negotiated.protocol_version
+
+    @property
+    def server_info(self) -> Raw:
+        """`{}` where a server names itself nowhere."""
+        return self.negotiated.server_info
+
+    @property
+    def capabilities(self) -> Raw:
+        return self.negotiated.capabilities
+
+    @property
+    def instructions(self) -> str | None:
+        return self.negotiated.instructions
+
+    def offers(self, feature: str) -> bool:
+        """Whether the server declared a capability: "tools", "resources", "prompts", …"""
+        return self.negotiated.offers(feature)
+
+    async def request(self, method: str, params: bytes | Raw | None = None, *, timeout: float = CALL_SECONDS) -> Raw:
+        """The raw result of one request; `params` is raw JSON without the era's envelope."""
+        return await self.channel.request(method, params, deadline=self._clock() + timeout)
+
+    async def call_tool(
+        self, name: str, arguments: Mapping[str, object] | bytes | Raw | None = None, timeout: float = CALL_SECONDS
+    ) -> Raw:
+        """The raw result of `tools/call`, which may say `isError`. `arguments` may be raw JSON."""
+        raw = arguments if isinstance(arguments, bytes | Raw) else jsonrpc.encode(arguments or {})
+        params = b'{"name":%b,"arguments":%b}' % (jsonrpc.encode(name), raw)
+        return await self.request("tools/call", params, timeout=timeout)
+
+    async def list_all(self, method: str, *, timeout: float = LIST_SECONDS, bounds: Bounds | None = None) -> list[Raw]:
+        """The items of all pages of "tools/list", "prompts/list", "resources/list" or "resources/templates/list".
+
+        Each item is a view of its page: copy what is kept for long. Raises BadListing beyond the bounds.
+        """
+        deadline = self._clock() + timeout
+        listing = Listing(method, bounds or Bounds())
+        params: bytes | None = None
+        while True:
+            page = await self.channel.request(method, params, deadline=deadline)
+            cursor = listing.add(page)
+            if cursor is None:
+                return listing.items
+            params = b'{"cursor":%b}' % jsonrpc.encode(cursor)
+
+
+class Listing:
+    """Pages put together, within bounds. Pure: `add(page)` returns the cursor of the next page or None."""
+
+    def __init__(self, method: str, bounds: Bounds) -> None:
+        self.items: list[Raw] = []
+        self._method = method
+        self._member = LISTS[method]
+        self._bounds = bounds
+        self._cursors: set[str] = set()
+        self._pages = 0
+        self._size = 0
+
+    def add(self, page: Raw) -> str | None:
+        """Raises NotMcp for a page of another shape, BadListing beyond the bounds or when a cursor comes again."""
+        bounds, method = self._bounds, self._method
+        self._pages += 1
+        self._size += memoryview(page).nbytes
+        items, cursor = self._read(page)
+        self.items += items
+        if self._size > bounds.size:
+            raise BadListing(f"{method} amounts to more than {bounds.size} bytes", reason="ListingTooLarge")
+        if len(self.items) > bounds.items:
+            raise BadListing(f"{method} has more than {bounds.items} items", reason="TooManyItems")
+        if cursor is None:
+            return None
+        if cursor in self._cursors:
+            raise BadListing(f"{method} leads back to a page that was read already", reason="PageLoop")
+        if self._pages >= bounds.pages:
+            raise BadListing(f"{method} has more than {bounds.pages} pages", reason="TooManyPages")
+        self._cursors.add(cursor)
+        return cursor
+
+    def _read(self, page: Raw) -> tuple[list[Raw], str | None]:
+        try:
+            members = jsonrpc.decode_object(page)
+            items = _decode_items(members[self._member])
+            cursor = _decode_cursor(members["nextCursor"]) if "nextCursor" in members else None
+        except KeyError as error:
+            raise NotMcp(f"the answer to {self._method} has no {self._member}") from error
+        except msgspec.DecodeError as error:
+            raise NotMcp(f"the answer to {self._method} has an unexpected shape: {error}") from error
+        return items, cursor
+
+
+_decode_items = msgspec.json.Decoder(list[Raw]).decode
+_decode_cursor = msgspec.json.Decoder(str | None).decode

@@ -1,0 +1,290 @@
+"""Child processes that speak MCP over their standard streams: framing, launching, stopping.
+
+Used by `fairlead_mcp.child` alone. Knows lines and processes, nothing of JSON-RPC. MCP's stdio transport is one
+message per line of UTF-8 on stdin and stdout; stderr is the server's log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+from collections import deque
+from collections.abc import Mapping
+from typing import Final, Protocol, cast
+
+import msgspec
+
+from fairlead_mcp import processes
+from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, PoolFull, TooLarge
+
+MAX_LINE: Final = 16 << 20
+MAX_BACKLOG: Final = 8 << 20
+"""Bytes that a child may leave unread before further requests are refused."""
+STDERR_LINES: Final = 50
+STDERR_WIDTH: Final = 1000
+LAST_WORDS_SECONDS: Final = 0.25
+"""How long to read on after a process ended: its last answer may still be in the pipe."""
+MUTE_SECONDS: Final = 1.0
+"""How long a process may live on after it closed its output."""
+INHERITED: Final = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
+"""The variables that every child gets; anything else of ours may be a secret and must be named in its spec."""
+
+
+_ESCAPES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+"""Terminal escape sequences: colors, cursor movements, titles."""
+
+
+class ChildSpec(msgspec.Struct, frozen=True):
+    """What to run. `env` is added to the `INHERITED` variables. Two equal specs need only one process."""
+
+    command: str
+    args: tuple[str, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+    cwd: str | None = None
+
+    @classmethod
+    def of(
+        cls, command: str, args: tuple[str, ...] | list[str] = (), env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+    ) -> ChildSpec:  # fmt: skip
+        return cls(command, tuple(args), tuple(sorted((env or {}).items())), cwd)
+
+    def environment(self, ours: Mapping[str, str]) -> dict[str, str]:
+        """The whole environment of the process, given ours."""
+        return {name: ours[name] for name in INHERITED if name in ours} | dict(self.env)
+
+
+class Events(Protocol):
+    """What a process tells its owner. `on_exit` comes once, last, with a description of the end."""
+
+    def on_line(self, line: bytes) -> None: ...
+
+    def on_stderr(self, line: str) -> None: ...
+
+    def on_fault(self, error: McpError) -> None:
+        """The process does what it may not; its owner should stop it."""
+        ...
+
+    def on_exit(self, how: str) -> None: ...
+
+
+class Process(Protocol):
+    """A started process."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def write(self, line: bytes) -> None:
+        """Raises PoolFull when the process does not read its input. After its end the line is dropped."""
+        ...
+
+    async def stop(self, grace: float) -> None:
+        """End it: stdin closed, `grace` seconds, SIGTERM, `grace` seconds, SIGKILL to all that is left. Idempotent."""
+        ...
+
+
+class Launcher(Protocol):
+    """Starts processes; tests have one that starts none."""
+
+    async def launch(self, spec: ChildSpec, events: Events) -> Process:
+        """Raises ConnectFailed (CommandNotFound, StartFailed)."""
+        ...
+
+    async def aclose(self) -> None: ...
+
+
+class LineBuffer:
+    """Chunks in, lines out. Blank lines are dropped. Raises TooLarge for a line longer than `limit` bytes."""
+
+    __slots__ = ("_pieces", "_size", "limit")
+
+    def __init__(self, limit: int = MAX_LINE) -> None:
+        self.limit = limit
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        *complete, rest = chunk.split(b"\n")
+        lines: list[bytes] = []
+        for piece in complete:
+            line = b"".join([*self._pieces, piece]).strip()
+            self._pieces.clear()
+            self._size = 0
+            self._bound(len(line))
+            if line:
+                lines.append(line)
+        if rest:
+            self._size += len(rest)
+            self._bound(self._size)
+            self._pieces.append(rest)
+        return lines
+
+    def _bound(self, size: int) -> None:
+        if size > self.limit:
+            self._pieces.clear()
+            raise TooLarge(f"the server's process wrote a line of more than {self.limit} bytes")
+
+
+class SubprocessLauncher:
+    """Starts real processes, each in a session of its own and tied to our life (see `fairlead_mcp.processes`)."""
+
+    def __init__(self) -> None:
+        self._guard = processes.GroupGuard()
+
+    async def launch(self, spec: ChildSpec, events: Events) -> Process:
+        await self._guard.start()
+        loop = asyncio.get_running_loop()
+        try:
+            transport, protocol = await loop.subprocess_exec(
+                lambda: _Streams(events),
+                spec.command,
+                *spec.args,
+                env=spec.environment(os.environ),
+                cwd=spec.cwd,
+                start_new_session=True,
+                preexec_fn=processes.dying_with_parent(),
+            )
+        except FileNotFoundError as error:
+            raise ConnectFailed(f"{error.filename or spec.command} does not exist", reason="CommandNotFound") from error
+        except (OSError, ValueError) as error:
+            raise ConnectFailed(f"{spec.command} cannot be started ({error})", reason="StartFailed") from error
+        self._guard.add(transport.get_pid())
+        return _Subprocess(transport, protocol, self._guard)
+
+    async def aclose(self) -> None:
+        await self._guard.aclose()
+
+
+class _Streams(asyncio.SubprocessProtocol):
+    """The streams of one process. Tells its end when both it and its output have ended, or soon after the former."""
+
+    def __init__(self, events: Events) -> None:
+        self._events = events
+        self._lines = LineBuffer()
+        self._log = LineBuffer(limit=64 << 10)
+        self._output_open = True
+        self._told = False
+        self.transport: asyncio.SubprocessTransport | None = None
+        self.exited = asyncio.Event()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # uvloop's transports do not derive from asyncio's
+        self.transport = cast("asyncio.SubprocessTransport", transport)
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        try:
+            if fd == 1:
+                for line in self._lines.feed(data):
+                    self._events.on_line(line)
+            else:
+                for line in self._log.feed(data):
+                    self._events.on_stderr(printable(line))
+        except TooLarge as error:
+            if fd == 1:
+                self._events.on_fault(error)
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        if fd == 1:
+            self._output_open = False
+            if self.exited.is_set():
+                self._tell()
+            else:
+                asyncio.get_running_loop().call_later(MUTE_SECONDS, self._mute)
+
+    def process_exited(self) -> None:
+        self.exited.set()
+        if self._output_open:  # its last words are on the way, or a grandchild holds the pipe
+            asyncio.get_running_loop().call_later(LAST_WORDS_SECONDS, self._tell)
+        else:
+            self._tell()
+
+    def _mute(self) -> None:
+        if not self.exited.is_set():
+            self._events.on_fault(ConnectionLost("the server's process closed its output but lives on", sent=True))
+
+    def _tell(self) -> None:
+        if not self._told:
+            self._told = True
+            code = self.transport.get_returncode() if self.transport is not None else None
+            self._events.on_exit(describe_exit(code))
+
+
+class _Subprocess:
+    def __init__(self, transport: asyncio.SubprocessTransport, streams: _Streams, guard: processes.GroupGuard) -> None:
+        self.pid = transport.get_pid()
+        self._transport = transport
+        self._streams = streams
+        self._guard = guard
+        self._input = cast("asyncio.WriteTransport | None", transport.get_pipe_transport(0))
+        self._stopped = False
+
+    def write(self, line: bytes) -> None:
+        pipe = self._input
+        if pipe is None or pipe.is_closing():
+            return
+        if pipe.get_write_buffer_size() > MAX_BACKLOG:
+            raise PoolFull("the server's process does not read its input")
+        pipe.write(line + b"\n")
+
+    async def stop(self, grace: float) -> None:
+        if self._stopped:
+            return
+        self._stopped = True
+        strays = processes.descendants(self.pid)
+        if self._input is not None:
+            self._input.close()
+        if not await self._ended(grace):
+            strays = processes.descendants(self.pid)
+            processes.signal_group(self.pid, signal.SIGTERM)
+            if not await self._ended(grace):
+                processes.signal_group(self.pid, signal.SIGKILL)
+                await self._ended(grace)
+        processes.signal_group(self.pid, signal.SIGKILL)
+        processes.kill_all(strays)
+        self._guard.discard(self.pid)
+        self._transport.close()
+        for _ in range(10):
+            if processes.reap(self.pid, strays):
+                break
+            await asyncio.sleep(0.02)
+
+    async def _ended(self, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._streams.exited.wait()
+        except TimeoutError:
+            return False
+        return True
+
+
+class StderrTail:
+    """The last lines that a process logged."""
+
+    def __init__(self, lines: int = STDERR_LINES) -> None:
+        self._lines: deque[str] = deque(maxlen=lines)
+
+    def add(self, line: str) -> None:
+        self._lines.append(line)
+
+    def lines(self) -> tuple[str, ...]:
+        return tuple(self._lines)
+
+
+def printable(line: bytes) -> str:
+    """A logged line without control characters and cut to a width: it ends up on terminals and in conditions."""
+    text = _ESCAPES.sub("", line[: STDERR_WIDTH * 4].decode("utf-8", "replace"))
+    return "".join(c if c.isprintable() else " " for c in text)[:STDERR_WIDTH]
+
+
+def describe_exit(code: int | None) -> str:
+    """`exited with code 1`, `was killed by SIGKILL`."""
+    if code is None:
+        return "ended"
+    if code < 0:
+        try:
+            return f"was killed by {signal.Signals(-code).name}"
+        except ValueError:
+            return f"was killed by signal {-code}"
+    return f"exited with code {code}"
