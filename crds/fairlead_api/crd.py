@@ -122,7 +122,7 @@ def _object_schema(kind: type[Resource]) -> dict[str, Any]:
     members = schema["properties"]
     members["apiVersion"] = {"type": "string"}
     members["kind"] = {"type": "string"}
-    members["metadata"] = {"type": "object"}
+    members["metadata"] = {"type": "object", "properties": {"name": {"type": "string"}}}  # rules may name it
     members["status"] = without_defaults(members["status"])
     schema["properties"] = {name: members[name] for name in ("apiVersion", "kind", "metadata", "spec", "status")}
     schema["required"] = ["spec"]

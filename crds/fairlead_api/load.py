@@ -26,8 +26,19 @@ SUFFIXES: Final = (".yaml", ".yml", ".json")
 MAX_FILE_BYTES: Final = 8 * 1024 * 1024
 
 _SET_BY_A_SERVER: Final = frozenset(
-    ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "finalizers", "generateName")
-    + ("generation", "managedFields", "ownerReferences", "resourceVersion", "selfLink", "uid")
+    {
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "finalizers",
+        "generateName",
+        "generation",
+        "managedFields",
+        "ownerReferences",
+        "resourceVersion",
+        "selfLink",
+        "uid",
+    }
 )
 """Members of metadata that `kubectl get -o yaml` shows and a manifest on disk has no use for."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import yaml
 
@@ -18,7 +18,7 @@ _SEPARATOR: Final = re.compile(r"^---(?=\s|$)", re.MULTILINE)
 class _Loader(yaml.SafeLoader):
     """SafeLoader without timestamps: JSON has none."""
 
-    yaml_implicit_resolvers: ClassVar = {
+    yaml_implicit_resolvers = {  # noqa: RUF012 - declared so by the base class
         first: [entry for entry in resolvers if entry[0] != "tag:yaml.org,2002:timestamp"]
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }

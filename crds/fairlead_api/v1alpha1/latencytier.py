@@ -111,5 +111,6 @@ class LatencyTier(Resource):
             message="a LatencyTier's name consists of lower-case letters, digits and -, and has at most 40 characters: "
             "agents ask for it as /mcp/NAME",
             holds=lambda tier: re.fullmatch(_NAME, tier.metadata.name) is not None,
+            path=".metadata.name",
         ),
     )

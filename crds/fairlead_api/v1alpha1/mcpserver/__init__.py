@@ -72,6 +72,6 @@ class McpServer(Resource):
             message="an McpServer's name begins with a lower-case letter, goes on with lower-case letters, digits "
             "and -, and has at most 50 characters: its Service and its tools are named after it",
             holds=lambda server: re.fullmatch(_NAME, server.metadata.name) is not None,
-            path="",
+            path=".metadata.name",
         ),
     )

@@ -1,0 +1,171 @@
+"""A real API server takes the CRDs and the samples, and refuses what each rule forbids with the rule's own sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controlplane import ControlPlane
+from crdrules import BAD, SAMPLES, BadObject, load_yaml
+
+PLURALS = {"McpServer": "mcpservers", "LatencyTier": "latencytiers", "ToolPolicy": "toolpolicies"}
+
+
+def create(plane: ControlPlane, namespace: str, manifest: dict[str, Any], *, dry_run: bool = True) -> tuple[int, Any]:
+    """Post an object with strict field validation: HTTP status and answer."""
+    manifest["metadata"].pop("namespace", None)
+    plural = PLURALS[manifest["kind"]]
+    scope = "" if plural == "latencytiers" else f"namespaces/{namespace}/"
+    query = "fieldValidation=Strict" + ("&dryRun=All" if dry_run else "")
+    return plane.request("POST", f"/apis/fairlead.dev/v1alpha1/{scope}{plural}?{query}", manifest)
+
+
+def mcpserver(**spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "fairlead.dev/v1alpha1",
+        "kind": "McpServer",
+        "metadata": {"name": "docs"},
+        "spec": {"url": "https://tools.example.com/mcp", **spec},
+    }
+
+
+@pytest.mark.parametrize("path", [path for path in SAMPLES if "command" not in path.name], ids=lambda path: path.stem)
+def test_a_sample_is_accepted_as_it_stands(control_plane: ControlPlane, namespace: str, path: Path) -> None:
+    manifest = load_yaml(path.read_text("utf-8"))
+    wanted = load_yaml(path.read_text("utf-8"))
+
+    status, answer = create(control_plane, namespace, manifest)
+
+    assert status == 201, answer
+    kept = {name: value for name, value in answer["spec"].items() if name in wanted["spec"]}
+    for name, value in wanted["spec"].items():
+        if isinstance(value, dict) and name != "podTemplate":  # defaults may have been added inside
+            assert {inner: kept[name].get(inner) for inner in value} == value
+        elif name != "tools":
+            assert kept[name] == value
+
+
+@pytest.mark.parametrize("path", BAD, ids=lambda path: path.stem)
+def test_an_object_that_breaks_a_rule_is_refused_with_its_sentence_alone(
+    control_plane: ControlPlane, namespace: str, path: Path
+) -> None:
+    bad = BadObject.from_file(path)
+
+    status, answer = create(control_plane, namespace, load_yaml(bad.text))
+
+    assert status == 422, answer
+    causes = [(cause["field"], cause["message"]) for cause in answer["details"]["causes"]]
+    assert [field for field, _ in causes] == [bad.field]
+    assert causes[0][1].endswith(f": {bad.message}")
+
+
+def test_a_local_command_is_refused_on_a_cluster_with_the_way_out(control_plane: ControlPlane, namespace: str) -> None:
+    path = next(path for path in SAMPLES if "command" in path.name)
+
+    refused = control_plane.kubectl("-n", namespace, "apply", "-f", str(path), check=False)
+
+    assert refused.returncode == 1
+    assert "spec.command: Forbidden: command alone runs a local child process" in refused.stderr
+
+
+def test_an_unknown_field_is_refused_when_validation_is_strict(control_plane: ControlPlane, namespace: str) -> None:
+    status, answer = create(control_plane, namespace, mcpserver(prefx="a"))
+
+    assert status == 400
+    assert 'unknown field "spec.prefx"' in answer["message"]
+
+
+def test_defaults_are_filled_in_by_the_api_server(control_plane: ControlPlane, namespace: str) -> None:
+    status, answer = create(control_plane, namespace, mcpserver(limits={"concurrency": 4}))
+
+    assert status == 201, answer
+    assert answer["spec"] == {
+        "url": "https://tools.example.com/mcp",
+        "pin": False,
+        "session": "Shared",
+        "discovery": {"interval": "10m", "onDisconnect": "MarkOffline"},
+        "calibration": {"enabled": True, "samples": 5, "interval": "1h"},
+        "limits": {"concurrency": 4, "timeout": "60s", "retries": 1, "maxResultBytes": 10485760},
+    }
+    assert "status" not in answer
+
+
+@pytest.mark.parametrize(
+    ("spec", "field", "part"),
+    [
+        ({"transport": "http"}, "spec.transport", '"streamable-http", "sse", "stdio"'),
+        ({"limits": {"retries": 9}}, "spec.limits.retries", "less than or equal to 5"),
+        ({"tools": [{"name": "a"}, {"name": "a"}]}, "spec.tools[1]", 'Duplicate value: {"name":"a"}'),
+        ({"tools": [{"name": "a", "tags": ["x", "x"]}]}, "spec.tools[0].tags[1]", 'Duplicate value: "x"'),
+        ({"auth": {"bearer": {}}}, "spec.auth.bearer.secretRef", "Required value"),
+        ({"env": "A=b"}, "spec.env", "must be of type array"),
+    ],
+)
+def test_the_schema_refuses_what_has_the_wrong_form(
+    control_plane: ControlPlane, namespace: str, spec: dict[str, Any], field: str, part: str
+) -> None:
+    status, answer = create(control_plane, namespace, mcpserver(**spec))
+
+    assert status == 422, answer
+    assert any(cause["field"] == field and part in cause["message"] for cause in answer["details"]["causes"]), answer
+
+
+def test_kubectl_shows_transport_tools_ready_reason_and_age(control_plane: ControlPlane, namespace: str) -> None:
+    status, server = create(control_plane, namespace, mcpserver(), dry_run=False)
+    assert status == 201, server
+    server["status"] = {
+        "transport": "streamable-http",
+        "tools": 7,
+        "endpoint": "https://tools.example.com/mcp",
+        "latency": {"slowestTool": "search", "p50Ms": 12, "p95Ms": 40},
+        "conditions": [
+            {
+                "type": "Ready",
+                "status": "False",
+                "reason": "Unauthorized",
+                "message": "401",
+                "observedGeneration": 1,
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }
+        ],
+    }
+    path = f"/apis/fairlead.dev/v1alpha1/namespaces/{namespace}/mcpservers/docs/status"
+    status, answer = control_plane.request("PUT", path, server)
+    assert status == 200, answer
+
+    header, row = control_plane.kubectl("-n", namespace, "get", "mcp").stdout.splitlines()
+    assert header.split() == ["NAME", "TRANSPORT", "TOOLS", "READY", "REASON", "AGE"]
+    assert row.split()[:-1] == ["docs", "streamable-http", "7", "False", "Unauthorized"]
+
+    header, row = control_plane.kubectl("-n", namespace, "get", "mcp", "-o", "wide").stdout.splitlines()
+    assert header.split()[5:-1] == ["P50", "P95", "SLOWEST", "ENDPOINT"]
+    assert row.split()[5:-1] == ["12", "40", "search", "https://tools.example.com/mcp"]
+
+
+def test_kubectl_shows_the_columns_of_tiers_and_policies(control_plane: ControlPlane, namespace: str) -> None:
+    samples = {path.stem: path for path in SAMPLES}
+    control_plane.kubectl("-n", namespace, "apply", "-f", str(samples["toolpolicy-minimal"]))
+    control_plane.kubectl("apply", "-f", str(samples["latencytier-full"]))
+    try:
+        tiers = control_plane.kubectl("get", "lt", "standard").stdout.splitlines()
+        policies = control_plane.kubectl("-n", namespace, "get", "tp").stdout.splitlines()
+    finally:
+        control_plane.kubectl("delete", "lt", "standard")
+
+    assert tiers[0].split() == ["NAME", "MAX", "QUANTILE", "DEFAULT", "TOOLS", "AGE"]
+    assert tiers[1].split()[:4] == ["standard", "1500ms", "p95", "false"]
+    assert policies[0].split() == ["NAME", "SERVERS", "ACCEPTED", "REASON", "AGE"]
+
+
+def test_all_kinds_answer_to_the_category(control_plane: ControlPlane) -> None:
+    listed = control_plane.kubectl("api-resources", "--categories=fairlead", "--no-headers", "-o", "name").stdout
+
+    assert sorted(listed.split()) == sorted(f"{plural}.fairlead.dev" for plural in PLURALS.values())
+
+
+def test_every_field_of_an_mcpserver_is_explained(control_plane: ControlPlane) -> None:
+    explained = control_plane.kubectl("explain", "mcp.spec.tools.latency.maxDurationMs").stdout
+
+    assert "a call is cut off here" in explained

@@ -1,0 +1,47 @@
+"""What tests about the custom resources share: the rules in the CRDs, the samples, and one bad object per rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+CRDS = REPOSITORY / "crds"
+SAMPLES = sorted((CRDS / "samples").glob("*.yaml"))
+BAD = sorted((REPOSITORY / "tests" / "component" / "crds" / "bad").glob("*.yaml"))
+
+
+class BadObject(NamedTuple):
+    """An object that breaks one rule; its file's first line says which field and message must come back."""
+
+    field: str
+    message: str
+    cluster_only: bool
+    text: str
+
+    @classmethod
+    def from_file(cls, path: Path) -> BadObject:
+        text = path.read_text("utf-8")
+        first, second = text.splitlines()[:2]
+        field, _, message = first.removeprefix("# ").partition(": ")
+        return cls(field, message, second == "# on a cluster only", text)
+
+
+def rules_of(schema: Mapping[str, Any], kind: str) -> Iterator[tuple[str, str]]:
+    """Kind and message of every CEL rule in a schema, at any depth."""
+    for rule in schema.get("x-kubernetes-validations", ()):
+        yield kind, rule["message"]
+    for member in schema.get("properties", {}).values():
+        yield from rules_of(member, kind)
+    if "items" in schema:
+        yield from rules_of(schema["items"], kind)
+
+
+def load_yaml(text: str) -> dict[str, Any]:
+    """One document as a mapping."""
+    content = yaml.safe_load(text)
+    assert isinstance(content, dict)
+    return content
