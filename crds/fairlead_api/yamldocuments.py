@@ -65,8 +65,8 @@ def documents(text: str) -> Iterator[Document | BadDocument]:
 
 
 def _parse(text: str, offset: int) -> Document | BadDocument | None:
-    loader = _Loader(text)
     try:
+        loader = _Loader(text)
         node = loader.get_single_node()
         if node is None:
             return None
@@ -77,12 +77,11 @@ def _parse(text: str, offset: int) -> Document | BadDocument | None:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         return BadDocument((mark.line if mark else 0) + offset, f"not valid YAML: {error.problem or error.context}")
-    except yaml.YAMLError as error:
-        return BadDocument(offset, f"not valid YAML: {error}".splitlines()[0])
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + offset
+        return BadDocument(line, f"not valid YAML: the character U+{error.character:04X} may not stand in it")
     except (RecursionError, ValueError) as error:
         return BadDocument(offset, f"cannot be read: {error}")
-    finally:
-        loader.dispose()
     return Document(content, node.start_mark.line + offset, node, offset)
 
 

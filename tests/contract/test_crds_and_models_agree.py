@@ -1,0 +1,145 @@
+"""The committed YAML is what the models give, every rule has its bad object, every sample is valid."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crdrules import BAD, CRDS, SAMPLES, BadObject, load_yaml, rules_of
+from fairlead_api import crd
+from fairlead_api.load import load_paths, load_text
+from fairlead_api.v1alpha1.mcpserver import McpServer
+
+
+def schemas() -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for manifest in crd.crd_manifests():
+        yield manifest["spec"]["names"]["kind"], manifest["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+
+
+def test_the_committed_crds_are_what_the_models_give() -> None:
+    assert crd.outdated(CRDS) == [], "run hack/gen"
+
+
+def test_no_crd_is_left_over_from_a_kind_that_is_gone() -> None:
+    assert {path.name for path in CRDS.glob("*.yaml")} == set(crd.crd_files())
+
+
+def test_there_is_one_bad_object_for_each_rule() -> None:
+    rules = sorted(rule for kind, schema in schemas() for rule in rules_of(schema, kind))
+
+    assert sorted((load_yaml(path.read_text())["kind"], BadObject.from_file(path).message) for path in BAD) == rules
+
+
+@pytest.mark.parametrize("path", BAD, ids=lambda path: path.stem)
+def test_a_manifest_on_disk_is_refused_with_the_sentence_of_the_api_server(path: Path) -> None:
+    bad = BadObject.from_file(path)
+
+    loaded = load_paths([path])
+
+    if bad.cluster_only:
+        assert loaded.problems == []
+        return
+    assert loaded.resources == []
+    assert [(problem.field, problem.message) for problem in loaded.problems] == [(bad.field, bad.message)]
+    assert loaded.problems[0].line > 0
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
+def test_a_sample_reads_without_a_problem(path: Path) -> None:
+    loaded = load_paths([path])
+
+    assert [str(problem) for problem in loaded.problems] == []
+    assert len(loaded.resources) == 1
+
+
+def members(schema: Mapping[str, Any], place: str = "") -> Iterator[str]:
+    for name, member in schema.get("properties", {}).items():
+        yield f"{place}.{name}"
+        yield from members(member, f"{place}.{name}")
+        yield from members(member.get("items", {}), f"{place}.{name}")
+
+
+def given(value: Any, place: str = "") -> Iterator[str]:
+    if isinstance(value, dict):
+        for name, member in value.items():
+            yield f"{place}.{name}"
+            yield from given(member, f"{place}.{name}")
+    elif isinstance(value, list):
+        for item in value:
+            yield from given(item, place)
+
+
+@pytest.mark.parametrize("kind", ["McpServer", "LatencyTier", "ToolPolicy"])
+def test_the_samples_of_a_kind_show_every_field(kind: str) -> None:
+    """Except pod fields that mirror core/v1, and what cannot stand beside the other fields in one useful object."""
+    left_out = {
+        ".spec.package.executable", ".spec.package.args", ".spec.caBundle",
+        ".spec.env.valueFrom.configMapKeyRef", ".spec.env.valueFrom.fieldRef",
+        ".spec.env.valueFrom.resourceFieldRef", ".spec.envFrom.prefix", ".spec.envFrom.secretRef",
+    }  # fmt: skip
+    schema = dict(schemas())[kind]
+    shown: set[str] = set()
+    for path in SAMPLES:
+        manifest = load_yaml(path.read_text())
+        if manifest["kind"] == kind:
+            shown |= set(given({"spec": manifest["spec"]}))
+
+    missing = {place for place in members({"properties": {"spec": schema["properties"]["spec"]}}) if place not in shown}
+
+    assert {place for place in missing if not any(place.startswith(out) for out in left_out)} == set()
+
+
+def test_every_field_has_a_description() -> None:
+    def undescribed(schema: Mapping[str, Any], place: str) -> Iterator[str]:
+        for name, member in schema.get("properties", {}).items():
+            if "description" not in member:
+                yield f"{place}.{name}"
+            yield from undescribed(member, f"{place}.{name}")
+            yield from undescribed(member.get("items", {}), f"{place}.{name}")
+
+    for kind, schema in schemas():
+        parts = {name: schema["properties"][name] for name in ("spec", "status")}
+        assert list(undescribed({"properties": parts}, kind)) == []
+
+
+def test_every_text_and_list_of_a_spec_is_bounded() -> None:
+    """The API server weighs rules by these bounds."""
+
+    def unbounded(schema: Mapping[str, Any], place: str) -> Iterator[str]:
+        if schema.get("type") == "string" and not ({"maxLength", "enum", "format"} & schema.keys()):
+            yield place
+        if schema.get("type") == "array" and "maxItems" not in schema:
+            yield place
+        for name, member in schema.get("properties", {}).items():
+            yield from unbounded(member, f"{place}.{name}")
+        yield from unbounded(schema["items"], f"{place}[]") if "items" in schema else ()
+
+    for kind, schema in schemas():
+        assert list(unbounded(schema["properties"]["spec"], kind)) == []
+
+
+def test_what_kubectl_get_prints_can_be_read_back() -> None:
+    """Server-set metadata and status are passed over."""
+    text = """\
+apiVersion: fairlead.dev/v1alpha1
+kind: McpServer
+metadata:
+  name: docs
+  namespace: tools
+  uid: 0b1c
+  resourceVersion: "12"
+  generation: 2
+  creationTimestamp: "2026-01-01T00:00:00Z"
+  managedFields: [{manager: kubectl}]
+spec:
+  url: https://tools.example.com/mcp
+status:
+  tools: 3
+"""
+    loaded = load_text(text)
+
+    assert loaded.problems == []
+    assert loaded.of_kind(McpServer)[0].key == ("tools", "docs")

@@ -1,0 +1,35 @@
+"""Guards on where files may stand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("folder", ["operator", "gateway", "crds"])
+def test_a_top_level_folder_is_no_package(folder: str) -> None:
+    """A package called `operator` would take the place of the standard library's module."""
+    assert not (REPOSITORY / folder / "__init__.py").exists()
+
+
+def test_no_folder_of_tests_is_a_package() -> None:
+    """`tests/operator/__init__.py` would replace the standard library's `operator` for a whole run."""
+    assert list((REPOSITORY / "tests").rglob("__init__.py")) == []
+
+
+def test_every_import_package_says_that_it_is_typed() -> None:
+    packages = [
+        path.parent for top in ("crds", "operator", "gateway") for path in (REPOSITORY / top).glob("*/__init__.py")
+    ]
+
+    assert len(packages) == 5
+    assert [package.name for package in packages if not (package / "py.typed").exists()] == []
+
+
+def test_no_source_file_is_longer_than_400_lines() -> None:
+    sources = [path for top in ("crds", "operator", "gateway") for path in (REPOSITORY / top).rglob("*.py")]
+
+    assert [str(path) for path in sources if len(path.read_text("utf-8").splitlines()) > 400] == []

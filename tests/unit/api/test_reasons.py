@@ -1,0 +1,57 @@
+"""Every reason is explained, and the wire's reasons are among them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from fairlead_api.v1alpha1.conditions import READY_DEPENDS_ON, ConditionType, Reason
+from fairlead_api.v1alpha1.reasons import BELONGS_TO, EXPLANATIONS
+from fairlead_mcp import errors
+
+
+def test_every_reason_is_explained() -> None:
+    assert set(EXPLANATIONS) == set(Reason)
+
+
+def test_every_reason_belongs_to_a_condition() -> None:
+    assert {reason for reasons in BELONGS_TO.values() for reason in reasons} == set(Reason)
+
+
+@pytest.mark.parametrize("reason", list(Reason))
+def test_a_reason_that_is_not_good_says_what_to_do(reason: Reason) -> None:
+    explanation = EXPLANATIONS[reason]
+
+    assert explanation.meaning.endswith(".")
+    assert bool(explanation.remedy) is (explanation.status != "True")
+
+
+@pytest.mark.parametrize("reason", list(Reason))
+def test_a_reason_has_the_form_that_kubernetes_demands(reason: Reason) -> None:
+    assert re.fullmatch(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?", reason)
+
+
+def test_each_condition_that_ready_rests_on_has_a_reason_to_be_true() -> None:
+    for condition in READY_DEPENDS_ON:
+        assert [reason for reason in BELONGS_TO[condition] if EXPLANATIONS[reason].status == "True"] == [
+            Reason(condition.value)
+        ]
+    assert ConditionType.READY not in BELONGS_TO
+
+
+def test_every_reason_of_the_wire_may_stand_in_verified() -> None:
+    def tree(kind: type[errors.McpError]) -> Iterator[type[errors.McpError]]:
+        yield kind
+        for child in kind.__subclasses__():
+            yield from tree(child)
+
+    listed = set[str]()
+    for kind in tree(errors.McpError):
+        words = re.search(r"Reasons: (.*?)\.(\s|$)", " ".join((kind.__doc__ or "").split()))
+        listed |= set(re.findall(r"\b[A-Z][A-Za-z]+", re.sub(r"\([^)]*\)", "", words[1]))) if words else set()
+        listed.add(kind.reason)
+    listed |= set(errors.REFUSALS.values()) | {"Redirected", "ServerError"}
+
+    assert listed - set(BELONGS_TO[ConditionType.VERIFIED]) == set()
