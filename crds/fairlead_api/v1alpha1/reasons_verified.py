@@ -18,6 +18,12 @@ VERIFIED: Final = {
     Reason.UNREACHABLE: Explanation(
         "False", "There is no way to its address.", "Check the address, the network and its policies."
     ),
+    Reason.INVALID_URL: Explanation("False", "Its address is not one that can be dialled.", "Correct spec.url."),
+    Reason.INVALID_HEADER: Explanation(
+        "False",
+        "A header for it holds characters that HTTP does not allow, so nothing was sent.",
+        "Correct spec.hostHeader, or the credential in the Secret behind spec.auth.",
+    ),
     Reason.CONNECTION_REFUSED: Explanation(
         "False",
         "Nothing listens at its address and port.",
@@ -41,6 +47,9 @@ VERIFIED: Final = {
         "False",
         "The connection went away in the middle of an answer.",
         "Read the server's log: it may have ended, or a proxy on the way may cut answers off.",
+    ),
+    Reason.PROCESS_EXITED: Explanation(
+        "False", "Its process ended before an answer came.", "Read its last lines in the message, and its log."
     ),
     Reason.CLOSED: Explanation("False", "The connection was closed by Fairlead itself, while stopping.", "Nothing."),
     Reason.TIMEOUT: Explanation(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -47,7 +48,8 @@ def test_every_reason_of_the_wire_may_stand_in_verified() -> None:
         for child in kind.__subclasses__():
             yield from tree(child)
 
-    listed = set[str]()
+    sources = Path(errors.__file__).parent.rglob("*.py")
+    listed = {word for path in sources for word in re.findall(r'\breason ?= ?"([A-Z]\w+)"', path.read_text("utf-8"))}
     for kind in tree(errors.McpError):
         words = re.search(r"Reasons: (.*?)\.(\s|$)", " ".join((kind.__doc__ or "").split()))
         listed |= set(re.findall(r"\b[A-Z][A-Za-z]+", re.sub(r"\([^)]*\)", "", words[1]))) if words else set()
