@@ -1,0 +1,141 @@
+"""The composition root: every part of a gateway made, wired, started and stopped.
+
+`fairlead up` calls `build` and runs the result in its own loop; `__main__` does the same for a gateway alone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from fairlead_gateway.about import NAME, VERSION
+from fairlead_gateway.calls.dispatch import CALL, Dispatcher
+from fairlead_gateway.catalog.cache import SnapshotCache
+from fairlead_gateway.catalog.model import Server, Snapshot, Tool
+from fairlead_gateway.catalog.source import Keeper, Source
+from fairlead_gateway.endpoint.front import Bounds, Front
+from fairlead_gateway.endpoint.hosts import AllowList
+from fairlead_gateway.endpoint.listener import Listener
+from fairlead_gateway.endpoint.local import LocalMethods
+from fairlead_gateway.exposition import GatewayCollector, MetricsServer, registry_of
+from fairlead_gateway.rest.application import Readiness, application
+from fairlead_gateway.selection.view import Route, Selection, bind_all, server_info
+from fairlead_gateway.settings import Settings
+from fairlead_gateway.telemetry import Book
+from fairlead_gateway.upstream.registry import Credentials, Registry
+from fairlead_mcp.eras import Client
+from fairlead_mcp.host import ChildHost
+from fairlead_mcp.http.dial import Resolve, resolve_by_dns
+
+
+class Gateway:
+    """A running gateway. `start` it once, `stop` it once; `port` and `metrics_port` are known after the start."""
+
+    def __init__(self, settings: Settings, keeper: Keeper, registry: Registry, front: Front, book: Book) -> None:
+        self.settings = settings
+        self.keeper = keeper
+        self.registry = registry
+        self.front = front
+        self.book = book
+        self._draining = False
+        self._listener = Listener(front, application(self.readiness), settings.host, settings.port)
+        collector = GatewayCollector(book, keeper, registry.gauges, lambda: self._listener.open_connections)
+        self._metrics = MetricsServer(registry_of(collector), settings.host, settings.metrics_port)
+
+    @property
+    def port(self) -> int:
+        return self._listener.port
+
+    @property
+    def metrics_port(self) -> int:
+        return self._metrics.port
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """What is served now."""
+        return self.front.selection.snapshot
+
+    def readiness(self) -> Readiness:
+        if self._draining:
+            return Readiness(False, "stopping")
+        if not self.keeper.first_snapshot.is_set():
+            return Readiness(False, "no catalog yet")
+        return Readiness(True, "serving", stale=self.keeper.stale)
+
+    async def start(self) -> None:
+        """Listen, then look for the catalog. Raises endpoint.listener.PortTaken, and leaves nothing behind then."""
+        await self._listener.start()
+        try:
+            await self._metrics.start()
+        except OSError:
+            await self._listener.stop(0)
+            raise
+        await self.keeper.start()
+
+    async def stop(self, grace: float | None = None) -> None:
+        """Stop accepting, let calls in flight end for up to `grace` seconds, cancel the rest, close everything."""
+        self._draining = True
+        await self._listener.stop(self.settings.grace if grace is None else grace)
+        await self.keeper.stop()
+        await self.registry.aclose(0)
+        await self._metrics.stop()
+
+
+def build(
+    settings: Settings,
+    *,
+    source: Source,
+    credentials: Credentials,
+    children: ChildHost | None = None,
+    shared_children: bool = True,
+    resolve: Resolve = resolve_by_dns,
+    clock: Callable[[], float] = time.monotonic,
+) -> Gateway:
+    """Wire a gateway; nothing runs before its `start`.
+
+    With `children`, servers may be child processes: those that somebody else runs in it, or, with `shared_children`
+    False, started by the gateway itself. `clock` is what calls are timed by, in seconds.
+    """
+    client = Client(name=NAME, version=VERSION)
+    own_info = msgspec.json.encode(client)
+    book = Book()
+    registry = Registry(
+        credentials, children=children, shared_children=shared_children, client=client,
+        connections=settings.upstream_connections, resolve=resolve,
+    )  # fmt: skip
+    front = Front(
+        AllowList.for_bind(settings.host, settings.allowed_hosts, settings.allowed_origins),
+        Dispatcher(book, client, own_info, clock),
+        LocalMethods(own_info),
+        book,
+        Bounds(body=settings.max_request_bytes),
+        clock,
+    )
+
+    def bind(server: Server, tool: Tool) -> Route:
+        key, limits = server.key, server.catalog.limits
+        return Route(
+            server,
+            tool,
+            registry.upstream(key),
+            book.recorder(CALL, tool.name, str(key)),
+            timeout=shortest(settings.call_timeout, limits.timeout_ms, tool.max_duration_ms),
+            max_bytes=min(limits.max_result_bytes or settings.max_result_bytes, settings.max_result_bytes),
+            server_info=server_info(server) or own_info,
+        )
+
+    async def swap(snapshot: Snapshot) -> bool:
+        await registry.sync(snapshot.servers)
+        routes = bind_all(snapshot, bind, front.selection)
+        front.selection = Selection(snapshot, routes)
+        return not registry.incomplete
+
+    cache = SnapshotCache(settings.cache_dir) if settings.cache_dir is not None else None
+    return Gateway(settings, Keeper(source, swap, cache=cache), registry, front, book)
+
+
+def shortest(default: float, *milliseconds: int | None) -> float:
+    """Seconds: the smallest of what is set."""
+    return min([default, *(value / 1000 for value in milliseconds if value is not None)])

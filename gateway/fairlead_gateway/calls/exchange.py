@@ -1,0 +1,29 @@
+"""The client's side of one request, as the path of a call sees it.
+
+Pure declarations, implemented by `endpoint.server`.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from msgspec import Raw
+
+
+class Exchange(Protocol):
+    """One request that waits for its answer. Everything is a no-op once the client is gone."""
+
+    @property
+    def gone(self) -> bool:
+        """Whether the client closed the connection."""
+        ...
+
+    def notify(self, message: bytes) -> None:
+        """Send a notification ahead of the answer, which then follows it as an event. Dropped while the client does
+        not read.
+        """
+        ...
+
+    def answer(self, status: int, *body: bytes | Raw) -> None:
+        """The JSON-RPC answer, in parts. Once per exchange."""
+        ...

@@ -1,0 +1,88 @@
+"""What keeps a known tool from answering, as the codes of the gateway's contract.
+
+Pure module. Whatever goes wrong behind a known tool reaches the model as a result that says so (`isError`), with
+the code in `_meta["fairlead.dev/error"]`; only an unknown tool is a JSON-RPC error (-32602). Codes are added, never
+renamed.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from fairlead_mcp import errors, jsonrpc
+
+META_ERROR: Final = "fairlead.dev/error"
+
+INVALID_ARGUMENTS: Final = "INVALID_ARGUMENTS"
+"""The arguments do not fit the tool."""
+CONNECTION_LOST: Final = "CONNECTION_LOST"
+"""The server cannot be reached, or went away while it worked on the call."""
+TIMEOUT: Final = "TIMEOUT"
+"""The call took longer than allowed and was cancelled."""
+RESULT_TOO_LARGE: Final = "RESULT_TOO_LARGE"
+"""The result exceeds the bound of this server."""
+RATE_LIMITED: Final = "RATE_LIMITED"
+"""More calls at once, or in this time, than allowed."""
+UPSTREAM_ERROR: Final = "UPSTREAM_ERROR"
+"""The server refused the call, failed, or answered with something that is not MCP."""
+CANCELLED: Final = "CANCELLED"
+"""The client gave the call up."""
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """A code, a sentence for the model, and when it makes sense to try again, where that is known."""
+
+    code: str
+    message: str
+    retry_after_ms: int | None = None
+
+
+_OF_ERROR: Final[tuple[tuple[type[errors.McpError], str], ...]] = (
+    (errors.ConnectFailed, CONNECTION_LOST),
+    (errors.ConnectionLost, CONNECTION_LOST),
+    (errors.Timeout, TIMEOUT),
+    (errors.TooLarge, RESULT_TOO_LARGE),
+    (errors.PoolFull, RATE_LIMITED),
+)
+
+
+def refusal_for(error: errors.McpError) -> Refusal:
+    """The refusal that an error of the wire comes to."""
+    if isinstance(error, errors.RpcError):
+        return _of_rpc_error(error)
+    if isinstance(error, errors.HttpRefused):
+        code = RATE_LIMITED if error.status == 429 else UPSTREAM_ERROR
+        return Refusal(code, str(error), _milliseconds(error.retry_after))
+    for kind, code in _OF_ERROR:
+        if isinstance(error, kind):
+            return Refusal(code, str(error))
+    return Refusal(UPSTREAM_ERROR, str(error))
+
+
+def _of_rpc_error(error: errors.RpcError) -> Refusal:
+    if error.code == jsonrpc.INVALID_PARAMS:
+        return Refusal(INVALID_ARGUMENTS, str(error))
+    if error.code == jsonrpc.MISSING_CLIENT_CAPABILITY:
+        return Refusal(UPSTREAM_ERROR, f"the tool needs something of the client that it did not offer: {error.message}")
+    return Refusal(UPSTREAM_ERROR, str(error))
+
+
+def _milliseconds(retry_after: str | None) -> int | None:
+    """`Retry-After` in seconds (RFC 9110 section 10.2.3); its date form is not looked at."""
+    if retry_after is None or not retry_after.isdigit() or len(retry_after) > 7:
+        return None
+    return int(retry_after) * 1000
+
+
+def result(refusal: Refusal) -> bytes:
+    """The refusal as a raw `tools/call` result in the legacy era; `translate.result` makes it a modern one."""
+    detail: dict[str, str | int] = {"code": refusal.code, "message": refusal.message}
+    if refusal.retry_after_ms is not None:
+        detail["retryAfterMs"] = refusal.retry_after_ms
+    return b'{"content":[{"type":"text","text":%b}],"isError":true,"_meta":{"%b":%b}}' % (
+        jsonrpc.encode(refusal.message),
+        META_ERROR.encode(),
+        jsonrpc.encode(detail),
+    )

@@ -1,0 +1,147 @@
+"""A `tools/call` from one era of MCP to the other, in both directions.
+
+Pure module. What belongs to an era is put in or taken out; everything else, unknown members included, stays byte
+for byte (MCP 2026-07-28, Basic, "Requests" and "Results"; the four cases are client era x server era).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from fairlead_mcp import eras, jsonrpc
+from fairlead_mcp.errors import NotMcp
+from fairlead_mcp.jsonrpc import RawObject
+
+COMPLETE: Final = b'"complete"'
+_TOKEN: Final = "progressToken"  # noqa: S105 - the name of a member
+
+
+class _Result(msgspec.Struct):
+    """What is looked at in a result. Types are checked, so that no client meets `isError: "yes"`."""
+
+    is_error: bool = msgspec.field(name="isError", default=False)
+    result_type: str | UnsetType = msgspec.field(name="resultType", default=UNSET)
+    meta: Raw | UnsetType = msgspec.field(name="_meta", default=UNSET)
+
+
+_decode_result = msgspec.json.Decoder(_Result).decode
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """A result for the client's era, raw, and whether it says that the tool failed."""
+
+    result: bytes | Raw
+    is_error: bool
+
+
+def progress_token(params: RawObject) -> bytes | None:
+    """The client's progress token, raw JSON, if it asks for progress. Raises msgspec.DecodeError for another
+    `_meta`.
+    """
+    meta = params.get("_meta")
+    if meta is None or b'"progressToken"' not in bytes(meta):
+        return None
+    token = jsonrpc.decode_object(meta).get(_TOKEN)
+    return bytes(token) if token is not None else None
+
+
+def params(
+    members: RawObject, name: Raw, *, from_modern: bool, to_modern: bool, token: bytes | None, client: eras.Client
+) -> bytes:
+    """The params of a call as the server shall get them; `members` is used up.
+
+    `name` is the tool's own name, raw. `token` replaces the client's progress token: it must be unique on a connection
+    that several clients share. Raises msgspec.DecodeError when `_meta` is no object.
+    """
+    members["name"] = name
+    if from_modern == to_modern and token is None:
+        return jsonrpc.encode(members)
+    meta = jsonrpc.decode_object(members["_meta"]) if "_meta" in members else {}
+    if from_modern != to_modern:
+        meta = {key: value for key, value in meta.items() if not key.startswith(eras.PREFIX)}
+        if to_modern:
+            meta.update(eras.meta_members(client))
+    if token is not None:
+        meta[_TOKEN] = Raw(token)
+    if meta:
+        members["_meta"] = Raw(jsonrpc.encode(meta))
+    else:
+        members.pop("_meta", None)
+    return jsonrpc.encode(members)
+
+
+def result(raw: bytes | Raw, *, from_modern: bool, to_modern: bool, server_info: bytes) -> Outcome:
+    """A result as the client shall get it. Raises NotMcp for what is no result of a tool call."""
+    try:
+        seen = _decode_result(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise NotMcp(f"the server sent something else than a tool's result ({error})") from error
+    if to_modern:
+        if from_modern and seen.result_type is not UNSET:
+            return Outcome(raw, seen.is_error)
+        if seen.result_type is UNSET and seen.meta is UNSET:
+            return Outcome(_with_envelope(bytes(raw), server_info), seen.is_error)
+        return Outcome(_made_modern(raw, server_info), seen.is_error)
+    if not from_modern:
+        return Outcome(raw, seen.is_error)
+    if seen.result_type not in (UNSET, "complete"):
+        raise NotMcp(f"the tool asks for more input ({seen.result_type}), which this client's protocol revision lacks")
+    return Outcome(_made_legacy(raw), seen.is_error)
+
+
+def _with_envelope(raw: bytes, server_info: bytes) -> bytes:
+    """The common case: a result with neither member, so that nothing has to be decoded."""
+    body = raw.rstrip()[:-1]
+    comma = b"" if body.strip() == b"{" else b","
+    name = eras.META_SERVER_INFO.encode()
+    return b'%b%b"resultType":"complete","_meta":{"%b":%b}}' % (body, comma, name, server_info)
+
+
+def _made_modern(raw: bytes | Raw, server_info: bytes) -> bytes:
+    members = jsonrpc.decode_object(raw)
+    members["resultType"] = Raw(COMPLETE)
+    meta = _meta(members)
+    meta.setdefault(eras.META_SERVER_INFO, Raw(server_info))
+    members["_meta"] = Raw(jsonrpc.encode(meta))
+    return jsonrpc.encode(members)
+
+
+def _made_legacy(raw: bytes | Raw) -> bytes:
+    members = jsonrpc.decode_object(raw)
+    for name in eras.MODERN_ONLY_RESULT_MEMBERS:
+        members.pop(name, None)
+    if "_meta" in members:
+        meta = {key: value for key, value in _meta(members).items() if not key.startswith(eras.PREFIX)}
+        if meta:
+            members["_meta"] = Raw(jsonrpc.encode(meta))
+        else:
+            del members["_meta"]
+    return jsonrpc.encode(members)
+
+
+def _meta(members: RawObject) -> RawObject:
+    try:
+        return jsonrpc.decode_object(members["_meta"]) if "_meta" in members else {}
+    except msgspec.DecodeError as error:
+        raise NotMcp("the _meta of the tool's result is no object") from error
+
+
+class _Progress(msgspec.Struct):
+    token: Raw = msgspec.field(name=_TOKEN)
+
+
+_decode_progress = msgspec.json.Decoder(_Progress).decode
+
+
+def progress(message_params: Raw, *, ours: bytes, clients: bytes) -> bytes | None:
+    """`notifications/progress` for the client, with its own token; None where the progress is not of this call."""
+    try:
+        if bytes(_decode_progress(message_params).token) != ours:
+            return None
+        renamed = jsonrpc.with_member(message_params, _TOKEN, clients)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return jsonrpc.notification("notifications/progress", renamed)

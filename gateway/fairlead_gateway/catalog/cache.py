@@ -1,0 +1,64 @@
+"""The last documents on disk, so that a gateway that starts while its source is away serves what it served before.
+
+Called by `catalog.source` in a thread. A cache that cannot be written or read is a log line, never a failure; it holds
+catalogs and rules and no credentials.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+log = logging.getLogger(__name__)
+
+FILE: Final = "documents.msgpack"
+_FORMAT: Final = 1
+
+
+class Cached(msgspec.Struct, frozen=True):
+    """Documents by name, and when their source was last in touch (seconds of the wall clock)."""
+
+    saved_at: float
+    documents: dict[str, bytes]
+    format: int = _FORMAT
+
+
+class SnapshotCache:
+    """One file in a directory that is made if needed."""
+
+    def __init__(self, directory: Path) -> None:
+        self._file = directory / FILE
+
+    def read(self) -> Cached | None:
+        """What was last written; None where there is nothing that can be read."""
+        try:
+            cached = msgspec.msgpack.decode(self._file.read_bytes(), type=Cached)
+        except FileNotFoundError:
+            return None
+        except (OSError, msgspec.MsgspecError) as error:
+            log.warning("The cached catalog %s is not used: %s", self._file, error)
+            return None
+        if cached.format != _FORMAT:
+            log.warning("The cached catalog %s is of format %d and not used", self._file, cached.format)
+            return None
+        age = time.time() - cached.saved_at
+        log.info("Serving %d cached documents, %.0f s old, until the source is in touch", len(cached.documents), age)
+        return cached
+
+    def write(self, documents: dict[str, bytes], seen_at: float) -> None:
+        """Replace the file in one step: whoever reads it sees a whole one."""
+        temporary = self._file.with_suffix(".tmp")
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            with temporary.open("wb") as file:
+                file.write(msgspec.msgpack.encode(Cached(seen_at, documents)))
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(self._file)
+        except OSError as error:
+            log.warning("The catalog is not cached in %s: %s", self._file, error)

@@ -1,0 +1,56 @@
+"""A tool's definition as it is shown: the server's own bytes, but for the name and description that we decide.
+
+Pure module, called when a snapshot is built. Nothing else of a definition is looked at or written anew: schemas,
+annotations, icons and members that nobody knows stay byte for byte, or clients would validate against something else.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Raw
+
+_members = msgspec.json.Decoder(dict[str, Raw]).decode
+_encode = msgspec.json.Encoder().encode
+
+
+class UnusableDefinition(ValueError):
+    """Bytes that are no JSON object in UTF-8 and so cannot stand in a list."""
+
+
+def shown(definition: bytes, *, name: str, description: str | None = None) -> bytes:
+    """The definition with its name, and its description where one is given, replaced.
+
+    The values of all other members are kept byte for byte, in their order; white space between members is not.
+    Raises UnusableDefinition.
+    """
+    members = _read(definition)
+    members["name"] = Raw(_encode(name))
+    if description is not None:
+        members["description"] = Raw(_encode(description))
+    return _encode(members)
+
+
+def verbatim(definition: bytes, *, name: str) -> bytes:
+    """The definition as the server sent it, once it is certain that it is an object of that name.
+
+    Raises UnusableDefinition.
+    """
+    members = _read(definition)
+    if "name" not in members or _name(members["name"]) != name:
+        return shown(definition, name=name)
+    return definition
+
+
+def _read(definition: bytes) -> dict[str, Raw]:
+    try:
+        definition.decode()
+        return _members(definition)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UnusableDefinition(f"not a JSON object: {error}") from error
+
+
+def _name(raw: Raw) -> str | None:
+    try:
+        return msgspec.json.decode(raw, type=str)
+    except msgspec.DecodeError:
+        return None

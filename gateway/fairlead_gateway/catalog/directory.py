@@ -1,0 +1,89 @@
+"""Documents and credentials from directories: how a gateway is fed off a cluster.
+
+Implements `catalog.source.Source` and `upstream.registry.Credentials`. Writers replace files by renaming, so a file is
+either the old whole or the new one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from fairlead_api.documents.catalog import Credential, CredentialRef
+from fairlead_api.documents.store import Change
+from fairlead_gateway.catalog.source import Inbox
+from fairlead_gateway.upstream.registry import CredentialUnreadable
+
+POLL_SECONDS: Final = 0.25
+SUFFIX: Final = ".json"
+
+Stamp = tuple[int, int, int]
+"""What of a file changes when it is replaced: inode, size, time of change in nanoseconds."""
+
+
+class DirectorySource:
+    """Every `NAME.json` of a directory. It is looked at `poll` seconds apart, and at once when `nudge` is set."""
+
+    def __init__(self, path: Path, *, nudge: asyncio.Event | None = None, poll: float = POLL_SECONDS) -> None:
+        self._path = path
+        self._nudge = nudge or asyncio.Event()
+        self._poll = poll
+        self._stamps: dict[str, Stamp] = {}
+
+    async def run(self, inbox: Inbox) -> None:
+        while True:
+            self._nudge.clear()
+            try:
+                changes, names = await asyncio.to_thread(self._look)
+            except OSError as error:
+                inbox.away(f"{self._path}: {error.strerror}")
+            else:
+                inbox.changed(changes)
+                inbox.synced(names)
+            try:
+                async with asyncio.timeout(self._poll):
+                    await self._nudge.wait()
+            except TimeoutError:
+                pass
+
+    def _look(self) -> tuple[list[Change], set[str]]:
+        """Changes since the last look, and all names. Raises OSError when the directory cannot be read."""
+        changes = []
+        seen: dict[str, Stamp] = {}
+        for file in self._path.iterdir():
+            if file.suffix != SUFFIX or file.name.startswith("."):
+                continue
+            try:
+                found = file.stat()
+                stamp = (found.st_ino, found.st_size, found.st_mtime_ns)
+                if self._stamps.get(file.stem) != stamp:
+                    changes.append(Change(file.stem, file.read_bytes()))
+                seen[file.stem] = stamp
+            except FileNotFoundError:
+                continue  # it went while we looked
+            except OSError as error:
+                changes.append(Change(file.stem, None, f"{file}: {error.strerror}"))
+                seen[file.stem] = (0, 0, 0)
+        self._stamps = seen
+        return changes, set(seen)
+
+
+class DirectoryCredentials:
+    """One file per server, `SECRET.json`, holding a `Credential`."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    async def read(self, ref: CredentialRef) -> Credential:
+        file = self._path / f"{ref.secret}{SUFFIX}"
+        if file.parent != self._path:
+            raise CredentialUnreadable(f"{ref.secret!r} is not a file name")
+        try:
+            return msgspec.json.decode(await asyncio.to_thread(file.read_bytes), type=Credential)
+        except OSError as error:
+            raise CredentialUnreadable(f"{file}: {error.strerror}") from error
+        except msgspec.MsgspecError as error:
+            raise CredentialUnreadable(f"{file} does not hold a credential") from error

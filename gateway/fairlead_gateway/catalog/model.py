@@ -1,0 +1,132 @@
+"""The snapshot: every server and tool that the documents speak of, compiled for reading.
+
+Pure module: `build` is called by `catalog.source` whenever documents changed, in a thread; the result is immutable,
+so a call in flight keeps the snapshot that it began with. What did not change is taken over from the snapshot
+before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from fairlead_api.documents.catalog import Catalog, ToolEntry
+from fairlead_api.documents.codec import Document
+from fairlead_api.documents.rules import Rules
+from fairlead_api.meta import ServerKey
+from fairlead_gateway.catalog.definitions import UnusableDefinition, shown, verbatim
+from fairlead_gateway.catalog.names import exposed_name
+
+REMOVE: Final = "Remove"
+"""`discovery.onDisconnect` of a server whose tools leave every list at the first loss."""
+
+
+class Tool(msgspec.Struct, frozen=True):
+    """One tool of one server, enabled and listable."""
+
+    name: str
+    """As the server calls it."""
+    definition: bytes
+    """For the server's own endpoint."""
+    exposed: str | None
+    """Name on merged endpoints; None where the server is kept off them."""
+    merged: bytes
+    """The definition under the exposed name; empty where there is none."""
+    max_duration_ms: int | None = None
+
+
+class Server(msgspec.Struct, frozen=True):
+    """One server with its tools sorted by name."""
+
+    key: ServerKey
+    catalog: Catalog
+    tools: tuple[Tool, ...]
+    problems: tuple[str, ...] = ()
+    """A sentence for each tool that could not be taken in."""
+
+
+class Collision(msgspec.Struct, frozen=True):
+    """Two tools of one exposed name; the one of the first server by namespace and name is shown."""
+
+    exposed: str
+    kept: ServerKey
+    dropped: ServerKey
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """All that can be listed and called, at one moment."""
+
+    servers: Mapping[ServerKey, Server] = {}
+    merged: Mapping[str, tuple[Server, Tool]] = {}
+    """Exposed name to tool, in the order of the names."""
+    collisions: tuple[Collision, ...] = ()
+    rules: Rules = Rules()
+    """As published; the empty rules where none are."""
+
+    @property
+    def tiers(self) -> tuple[str, ...]:
+        return tuple(tier.name for tier in self.rules.tiers)
+
+
+EMPTY: Final = Snapshot()
+
+
+def build(documents: Mapping[str, Document], before: Snapshot = EMPTY) -> Snapshot:
+    """Compile documents, given by name. Of two for one server, the first by document name counts."""
+    catalogs: dict[ServerKey, Catalog] = {}
+    rules = EMPTY.rules
+    for _, document in sorted(documents.items()):
+        if isinstance(document, Catalog):
+            catalogs.setdefault(document.key, document)
+        elif isinstance(document, Rules):
+            rules = document
+    servers = {key: _server(catalogs[key], before.servers.get(key)) for key in sorted(catalogs)}
+    merged, collisions = _merge(servers.values())
+    return Snapshot(servers, merged, collisions, rules)
+
+
+def _server(catalog: Catalog, before: Server | None) -> Server:
+    if before is not None and before.catalog is catalog:
+        return before
+    if not catalog.online and catalog.on_disconnect == REMOVE:
+        return Server(catalog.key, catalog, ())
+    tools: dict[str, Tool] = {}
+    problems = []
+    for entry in sorted(catalog.tools, key=lambda entry: entry.name):
+        if not entry.enabled or entry.name in tools:
+            continue
+        try:
+            tools[entry.name] = _tool(entry, catalog.prefix)
+        except UnusableDefinition as error:
+            problems.append(f"tool {entry.name!r} of {catalog.key} is left out: {error}")
+    return Server(catalog.key, catalog, tuple(tools.values()), tuple(problems))
+
+
+def _tool(entry: ToolEntry, prefix: str | None) -> Tool:
+    raw = bytes(entry.definition)
+    if entry.description is None:
+        definition = verbatim(raw, name=entry.name)
+    else:
+        definition = shown(raw, name=entry.name, description=entry.description)
+    exposed = exposed_name(prefix, entry.name) if prefix else None
+    merged = shown(definition, name=exposed) if exposed else b""
+    longest = entry.latency.max_duration_ms if entry.latency else None
+    return Tool(entry.name, definition, exposed, merged, longest)
+
+
+def _merge(
+    servers: Iterable[Server],
+) -> tuple[dict[str, tuple[Server, Tool]], tuple[Collision, ...]]:
+    """Servers come sorted, so that who wins a name does not depend on who came first."""
+    merged: dict[str, tuple[Server, Tool]] = {}
+    collisions = []
+    for server in servers:
+        for tool in server.tools:
+            if tool.exposed is None:
+                continue
+            holder = merged.setdefault(tool.exposed, (server, tool))
+            if holder[0] is not server:
+                collisions.append(Collision(tool.exposed, holder[0].key, server.key))
+    return {name: merged[name] for name in sorted(merged)}, tuple(collisions)

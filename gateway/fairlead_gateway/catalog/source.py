@@ -1,0 +1,219 @@
+"""From documents to snapshots: what a source delivers is decoded, compiled and handed on; what was good stays.
+
+Owned by `app`, which gives it a source (`directory`, `kube`), a cache and a `swap`. One task per keeper does all of
+it, so that snapshots come in order; the compiling is done in a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from typing import Final, Protocol
+
+from fairlead_api.documents.codec import Document, UnreadableDocument, decode
+from fairlead_api.documents.store import Change
+from fairlead_gateway.catalog.cache import SnapshotCache
+from fairlead_gateway.catalog.model import EMPTY, Snapshot, build
+
+log = logging.getLogger(__name__)
+
+RETRY_SECONDS: Final = 5.0
+"""How often a swap that could not be completed (a credential was missing) is tried again."""
+CACHE_DELAY: Final = 1.0
+"""Changes within this time are written to the cache together."""
+
+
+class Inbox(Protocol):
+    """What a source tells. Called in the loop; never blocks."""
+
+    def changed(self, changes: Iterable[Change]) -> None:
+        """Documents that are new, different, gone or broken."""
+        ...
+
+    def synced(self, names: Collection[str]) -> None:
+        """Everything that exists was told of; `names` are those documents, also the ones that are not whole yet."""
+        ...
+
+    def away(self, why: str) -> None:
+        """The source cannot be reached; `synced` or `alive` follows when it is back."""
+        ...
+
+    def alive(self) -> None:
+        """The source was in touch just now."""
+        ...
+
+
+class Source(Protocol):
+    """Where documents come from."""
+
+    async def run(self, inbox: Inbox) -> None:
+        """Deliver until cancelled, over every outage."""
+        ...
+
+
+Swap = Callable[[Snapshot], Awaitable[bool]]
+"""Makes a snapshot the one that is served; False: try again later with the same one."""
+
+
+class Keeper:
+    """See the module. It is its source's inbox."""
+
+    def __init__(
+        self,
+        source: Source,
+        swap: Swap,
+        *,
+        cache: SnapshotCache | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._source = source
+        self._swap = swap
+        self._cache = cache
+        self._clock = clock
+        self._raw: dict[str, bytes] = {}
+        self._documents: dict[str, Document] = {}
+        self._dirty = asyncio.Event()
+        self._saving: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self.broken: dict[str, str] = {}
+        """Documents that cannot be read, with the reason; their last good version is served."""
+        self.broken_total = 0
+        self.snapshot = EMPTY
+        self.swaps = 0
+        self.stale = True
+        """The source has not been in touch since the start, or is away."""
+        self.seen_at: float | None = None
+        """When the source was last in touch (or, from the cache, was then), in seconds of the wall clock."""
+        self.first_snapshot = asyncio.Event()
+
+    async def start(self) -> None:
+        if self._cache is not None:
+            cached = await asyncio.to_thread(self._cache.read)
+            if cached is not None:
+                self.seen_at = cached.saved_at
+                self.changed(Change(name, document) for name, document in cached.documents.items())
+        loop = asyncio.get_running_loop()
+        self._tasks = [
+            loop.create_task(self._source.run(self), name="catalog source"),
+            loop.create_task(self._compile(), name="catalog compiler"),
+        ]
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._saving is not None:
+            self._saving.cancel()
+            await asyncio.gather(self._saving, return_exceptions=True)
+            await self._save()
+
+    # Told by the source
+
+    def changed(self, changes: Iterable[Change]) -> None:
+        for change in changes:
+            if change.problem is not None:
+                self._mark_broken(change.name, change.problem)
+            elif change.document is None:
+                self._forget(change.name)
+            else:
+                self._take(change.name, change.document)
+
+    def synced(self, names: Collection[str]) -> None:
+        for name in [name for name in self._raw if name not in names]:
+            self._forget(name)
+        if self.stale:
+            log.info("The catalog is up to date: %d documents", len(names))
+        self.alive()
+        if not self.first_snapshot.is_set():
+            self._dirty.set()
+
+    def alive(self) -> None:
+        self.stale = False
+        self.seen_at = self._clock()
+
+    def away(self, why: str) -> None:
+        if not self.stale:
+            log.warning("The catalog is not kept up to date (%s); serving the last one", why)
+        self.stale = True
+
+    # Inside
+
+    def _take(self, name: str, data: bytes) -> None:
+        if self._raw.get(name) == data:
+            self.broken.pop(name, None)
+            return
+        try:
+            document = decode(data)
+        except UnreadableDocument as error:
+            self._mark_broken(name, str(error))
+            return
+        self.broken.pop(name, None)
+        self._raw[name] = data
+        self._documents[name] = document
+        self._dirty.set()
+
+    def _forget(self, name: str) -> None:
+        self.broken.pop(name, None)
+        self._raw.pop(name, None)
+        if self._documents.pop(name, None) is not None:
+            self._dirty.set()
+
+    def _mark_broken(self, name: str, problem: str) -> None:
+        if self.broken.get(name) != problem:
+            kept = "its last version stays" if name in self._documents else "there is no version of it to serve"
+            log.warning("Document %s cannot be used, %s: %s", name, kept, problem)
+            self.broken_total += 1
+        self.broken[name] = problem
+
+    async def _compile(self) -> None:
+        retry = False
+        while True:
+            try:
+                async with asyncio.timeout(RETRY_SECONDS if retry else None):
+                    await self._dirty.wait()
+            except TimeoutError:
+                pass
+            self._dirty.clear()
+            try:
+                retry = not await self._renew()
+            except Exception:
+                log.exception("A snapshot could not be made; the last one stays")
+                retry = True
+
+    async def _renew(self) -> bool:
+        before, documents = self.snapshot, dict(self._documents)
+        snapshot = await asyncio.to_thread(build, documents, before)
+        _report(snapshot, before)
+        complete = await self._swap(snapshot)
+        self.snapshot = snapshot
+        self.swaps += 1
+        self.first_snapshot.set()
+        if self._cache is not None and self._saving is None and not self.stale:
+            self._saving = asyncio.get_running_loop().create_task(self._save_later(), name="catalog cache")
+        return complete
+
+    async def _save_later(self) -> None:
+        await asyncio.sleep(CACHE_DELAY)
+        await self._save()
+        self._saving = None
+
+    async def _save(self) -> None:
+        if self._cache is not None and self.seen_at is not None:
+            await asyncio.to_thread(self._cache.write, dict(self._raw), self.seen_at)
+
+
+def _report(snapshot: Snapshot, before: Snapshot) -> None:
+    """Say once what a person should know of a snapshot."""
+    for key, server in snapshot.servers.items():
+        if before.servers.get(key) is not server:
+            for problem in server.problems:
+                log.warning("%s", problem)
+    known = set(before.collisions)
+    for collision in snapshot.collisions:
+        if collision not in known:
+            log.warning(
+                "Two servers expose %s: that of %s is shown, that of %s is not",
+                collision.exposed, collision.kept, collision.dropped,
+            )  # fmt: skip

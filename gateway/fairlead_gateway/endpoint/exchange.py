@@ -1,0 +1,114 @@
+"""One MCP request on one connection: what has been read of it, and how it is answered.
+
+Made by `endpoint.server`, handed to `calls.dispatch` as its `Exchange`. It writes bytes and knows no uvicorn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, Protocol
+
+from msgspec import Raw
+
+from fairlead_gateway.endpoint import replies
+from fairlead_gateway.endpoint.inbound import Headers, Rejection
+from fairlead_gateway.selection.view import View
+
+COPIED: Final = 64 << 10
+"""Answers up to this many bytes are written as one piece; larger ones are never copied."""
+
+
+class Wire(Protocol):
+    """What an exchange needs of its connection."""
+
+    transport: asyncio.Transport
+
+    @property
+    def congested(self) -> bool:
+        """Whether the client does not read what was written."""
+        ...
+
+    @property
+    def ending(self) -> bool:
+        """Whether the connection is to be closed after the answer in progress."""
+        ...
+
+    def on_response_complete(self) -> None: ...
+
+
+class Exchange:
+    """See the module. `response_complete`, `keep_alive` and `disconnected` are what uvicorn looks at in a cycle."""
+
+    __slots__ = (
+        "_streaming", "_wire", "body", "can_stream", "disconnected", "headers", "keep_alive", "method", "modern",
+        "response_complete", "task", "view",
+    )  # fmt: skip
+
+    def __init__(self, wire: Wire, method: bytes, view: View | None) -> None:
+        self._wire = wire
+        self.method = method
+        self.view = view
+        """None where the target names no endpoint."""
+        self.headers: Headers = {}
+        self.body: bytes | bytearray = b""
+        self.keep_alive = True
+        self.can_stream = True
+        self.modern = False
+        self.task: asyncio.Task[None] | None = None
+        self.response_complete = False
+        self.disconnected = False
+        self._streaming = False
+
+    @property
+    def gone(self) -> bool:
+        return self.disconnected or self._wire.transport.is_closing()
+
+    def lost(self) -> None:
+        """The client closed the connection: in the modern era that is how a call is cancelled, in the legacy era
+        not.
+        """
+        self.disconnected = True
+        if self.modern and self.task is not None:
+            self.task.cancel()
+
+    def notify(self, message: bytes) -> None:
+        if self.response_complete or self.gone or not self.can_stream or self._wire.congested:
+            return
+        if not self._streaming:
+            self._streaming = True
+            self._wire.transport.write(replies.stream_head(self._extra()))
+        self._wire.transport.write(replies.event(message))
+
+    def answer(self, status: int, *body: bytes | Raw, extra: bytes = replies.NO_EXTRA) -> None:
+        """An answer with a JSON body, or the last event where a stream was begun."""
+        if self._streaming:
+            self._finish((replies.event(b"".join(body)), replies.END_OF_STREAM))
+        else:
+            length = sum(map(len, body))
+            self._finish((replies.head(status, length, self._extra(extra)), *body), length)
+
+    def acknowledge(self) -> None:
+        """The answer to what needs none."""
+        self._finish((replies.empty(202, self._extra()),))
+
+    def reject(self, rejection: Rejection, extra: bytes = replies.NO_EXTRA) -> None:
+        body = replies.error_body(rejection)
+        head = replies.head(rejection.status, len(body), self._extra(extra))
+        self._finish((head,) if self.method == b"HEAD" else (head, body))
+
+    def _extra(self, extra: bytes = replies.NO_EXTRA) -> bytes:
+        return extra if self.keep_alive and not self._wire.ending else extra + replies.CLOSE
+
+    def _finish(self, parts: tuple[bytes | Raw, ...], length: int = 0) -> None:
+        if self.response_complete:
+            return
+        self.response_complete = True
+        transport = self._wire.transport
+        if not transport.is_closing():
+            if length > COPIED:
+                transport.writelines([memoryview(part) for part in parts])
+            else:
+                transport.write(b"".join(parts))
+            if not self.keep_alive:
+                transport.close()
+        self._wire.on_response_complete()

@@ -1,0 +1,127 @@
+"""What a request to an MCP endpoint gets: refused, answered at once, or made a call.
+
+Made by `app`, one per gateway; `endpoint.server` hands it whole requests. It knows no sockets and no parser.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from fairlead_gateway.calls.dispatch import CALL, Dispatcher
+from fairlead_gateway.endpoint import replies
+from fairlead_gateway.endpoint.exchange import Exchange
+from fairlead_gateway.endpoint.hosts import AllowList
+from fairlead_gateway.endpoint.inbound import Rejection, Request, classify
+from fairlead_gateway.endpoint.local import LocalMethods
+from fairlead_gateway.selection.view import Selection, View
+from fairlead_gateway.telemetry import Book
+from fairlead_mcp import jsonrpc
+
+log = logging.getLogger(__name__)
+
+TIMED: Final = ("tools/list", "initialize", "server/discover", "ping")
+"""Methods that are counted although they need no server."""
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    """What a client may send, and how long it may take. Sizes in bytes, times in seconds."""
+
+    head: int = 64 << 10
+    body: int = 4 << 20
+    keep_alive: float = 75.0
+    head_seconds: float = 10.0
+    body_seconds: float = 60.0
+    stalled_seconds: float = 60.0
+    """A client that does not read its answers for so long is cut off."""
+
+
+class Front:
+    """What all connections share. `selection` is replaced as a whole; `calls` are the tasks of calls in flight."""
+
+    def __init__(
+        self,
+        allow: AllowList,
+        dispatcher: Dispatcher,
+        local: LocalMethods,
+        book: Book,
+        bounds: Bounds,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.allow = allow
+        self.dispatcher = dispatcher
+        self.local = local
+        self.book = book
+        self.bounds = bounds
+        self.clock = clock
+        self.selection = Selection()
+        self.calls: set[asyncio.Task[None]] = set()
+        self._recorders = {method: book.recorder(method) for method in TIMED}
+
+    def serve(self, exchange: Exchange) -> None:
+        """Answer the request, or start the call that will. Never raises."""
+        try:
+            refused = self._refusal(exchange)
+            if refused is not None:
+                self._reject(exchange, refused)
+            elif exchange.view is not None:
+                self._answer(exchange, exchange.view)
+        except Exception:
+            log.exception("A request failed in the gateway itself")
+            self._reject(exchange, Rejection(500, jsonrpc.INTERNAL_ERROR, "Internal error"))
+
+    def _refusal(self, exchange: Exchange) -> Rejection | None:
+        headers = exchange.headers
+        if not self.allow.host(headers.get(b"host")):
+            return Rejection(421, jsonrpc.INVALID_REQUEST, "Host is not one that this gateway answers for")
+        if not self.allow.origin(headers.get(b"origin")):
+            return Rejection(403, jsonrpc.INVALID_REQUEST, "Origin is not allowed")
+        if exchange.method != b"POST":
+            return Rejection(405, jsonrpc.INVALID_REQUEST, "MCP is spoken by POST; there is no stream to GET")
+        if exchange.view is None:
+            return Rejection(404, jsonrpc.INVALID_REQUEST, "There is no such MCP endpoint")
+        return None
+
+    def _answer(self, exchange: Exchange, view: View) -> None:
+        asked = classify(exchange.headers, bytes(exchange.body))
+        if isinstance(asked, Rejection):
+            self._reject(exchange, asked)
+        elif not isinstance(asked, Request):
+            if asked.method == "notifications/cancelled" and "requestId" in asked.params:
+                self.dispatcher.cancel(asked.session, bytes(asked.params["requestId"]))
+            exchange.acknowledge()
+        elif asked.method == CALL:
+            self._call(exchange, view, asked)
+        else:
+            self._answer_locally(exchange, view, asked)
+
+    def _call(self, exchange: Exchange, view: View, asked: Request) -> None:
+        route = self.dispatcher.resolve(view, asked)
+        if isinstance(route, Rejection):
+            self._reject(exchange, route)
+            return
+        exchange.modern = asked.modern
+        call = self.dispatcher.run(exchange, route, asked)
+        exchange.task = task = asyncio.get_running_loop().create_task(call, name="call")
+        self.calls.add(task)
+        task.add_done_callback(self.calls.discard)
+
+    def _answer_locally(self, exchange: Exchange, view: View, asked: Request) -> None:
+        began = self.clock()
+        reply = self.local.answer(view, asked)
+        if isinstance(reply, Rejection):
+            self._reject(exchange, reply)
+            return
+        exchange.answer(200, *reply.body, extra=reply.extra)
+        recorder = self._recorders.get(asked.method)
+        if recorder is not None:
+            recorder.record(int((self.clock() - began) * 1e9))
+
+    def _reject(self, exchange: Exchange, rejection: Rejection) -> None:
+        self.book.reject(rejection.status)
+        exchange.reject(rejection, b"allow: POST\r\n" if rejection.status == 405 else replies.NO_EXTRA)

@@ -1,0 +1,213 @@
+"""What an HTTP request to an MCP endpoint is: a request, a notification, a response, or a refusal with its status.
+
+Pure module: no I/O, no servers, no tools. Called by `endpoint.server` once per request. The rungs are those of MCP
+2026-07-28 (Transports, "Protocol version header", "Request metadata"; SEP-2243, SEP-2575), in the order in which the
+Python SDK climbs them, so that a client meets the same status here as at the server itself.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from fairlead_mcp import eras, jsonrpc
+from fairlead_mcp.eras import LEGACY_VERSIONS, MODERN_VERSION, NAMED
+
+Headers: TypeAlias = dict[bytes, bytes]
+"""Lower-case name to value; a header that came twice has its values joined by a comma (RFC 9110 section 5.3)."""
+
+WANTED: Final = frozenset(
+    {
+        b"host", b"origin", b"accept", b"content-type", b"content-length", b"connection", b"expect", b"authorization",
+        b"mcp-session-id", b"mcp-protocol-version", b"mcp-method", b"mcp-name",
+    }
+)  # fmt: skip
+"""Names of the headers that are kept; everything else of a request's head is dropped unread."""
+
+SESSION: Final = b"mcp-session-id"
+_LEGACY: Final = frozenset(version.encode() for version in LEGACY_VERSIONS)
+_MODERN: Final = MODERN_VERSION.encode()
+_INTEGER: Final = re.compile(rb"-?[0-9]+")
+_JSON: Final = b"application/json"
+
+NOT_A_REQUEST: Final = "the body is not a JSON-RPC 2.0 request, notification or response; batches are not taken"
+
+
+class Request(msgspec.Struct, frozen=True):
+    """A JSON-RPC request that passed every rung. `id` is raw JSON: a string or an integer."""
+
+    modern: bool
+    method: str
+    id: bytes
+    params: jsonrpc.RawObject
+    session: bytes | None
+    """`Mcp-Session-Id` of a legacy client that has one."""
+
+
+class Notice(msgspec.Struct, frozen=True):
+    """A notification; `method` is empty for a response, which is as little answered."""
+
+    modern: bool
+    method: str
+    params: jsonrpc.RawObject
+    session: bytes | None
+
+
+class Rejection(msgspec.Struct, frozen=True):
+    """The first rung that failed, as an HTTP status and a JSON-RPC error."""
+
+    status: int
+    code: int
+    message: str
+    id: bytes = b"null"
+    data: bytes | None = None
+
+
+class _Envelope(msgspec.Struct):
+    jsonrpc: Literal["2.0"]
+    method: str
+    id: Raw | UnsetType = UNSET
+    params: Raw | UnsetType = UNSET
+
+
+class _Identity(msgspec.Struct):
+    """The members of `_meta` that a modern request must carry."""
+
+    version: Raw | UnsetType = msgspec.field(name=eras.META_VERSION, default=UNSET)
+    capabilities: Raw | UnsetType = msgspec.field(name=eras.META_CAPABILITIES, default=UNSET)
+
+
+_decode_envelope = msgspec.json.Decoder(_Envelope).decode
+_decode_identity = msgspec.json.Decoder(_Identity).decode
+_NO_IDENTITY: Final = _Identity()
+
+
+def classify(headers: Headers, body: bytes) -> Request | Notice | Rejection:
+    """Climb the ladder for a POST. `headers` are those of WANTED that came."""
+    refused = _unacceptable(headers)
+    if refused is not None:
+        return refused
+    try:
+        if not body.isascii():
+            body.decode()
+        envelope = _decode_envelope(body)
+        params = jsonrpc.decode_object(envelope.params) if envelope.params is not UNSET else {}
+    except msgspec.ValidationError:
+        return _odd_shape(headers, body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return Rejection(400, jsonrpc.PARSE_ERROR, f"Parse error: {_brief(error)}")
+    ident = envelope.id
+    if ident is not UNSET and not _is_id(bytes(ident)):
+        return Rejection(400, jsonrpc.INVALID_REQUEST, "id must be a string or an integer")
+    return _of_an_era(headers, envelope.method, None if ident is UNSET else bytes(ident), params)
+
+
+def _of_an_era(
+    headers: Headers, method: str, ident: bytes | None, params: jsonrpc.RawObject
+) -> Request | Notice | Rejection:
+    version = headers.get(b"mcp-protocol-version")
+    legacy_header = version is None or version in _LEGACY
+    meta = params.get("_meta")
+    if meta is None:
+        identity = _NO_IDENTITY
+    else:
+        try:
+            identity = _decode_identity(meta)
+        except msgspec.DecodeError:
+            status = 200 if legacy_header else 400
+            return Rejection(status, jsonrpc.INVALID_PARAMS, "params._meta must be an object", ident or b"null")
+    modern = not legacy_header or identity.version is not UNSET
+    if ident is None:
+        return Notice(modern, method, params, headers.get(SESSION))
+    if not modern:
+        return Request(False, method, ident, params, headers.get(SESSION))
+    refused = _modern_ladder(headers, version, identity, method, ident, params)
+    return refused or Request(True, method, ident, params, None)
+
+
+def _modern_ladder(
+    headers: Headers,
+    version: bytes | None,
+    identity: _Identity,
+    method: str,
+    ident: bytes,
+    params: jsonrpc.RawObject,
+) -> Rejection | None:
+    if identity.version is UNSET or identity.capabilities is UNSET:
+        missing = eras.META_VERSION if identity.version is UNSET else eras.META_CAPABILITIES
+        return Rejection(400, jsonrpc.INVALID_PARAMS, f"params._meta lacks the required {missing}", ident)
+    if bytes(identity.capabilities)[:1] != b"{":
+        return Rejection(400, jsonrpc.INVALID_PARAMS, f"{eras.META_CAPABILITIES} must be an object", ident)
+    if version is None or (
+        bytes(identity.version) != b'"%b"' % version and _text(identity.version) != version.decode("latin-1")
+    ):
+        return _mismatch("MCP-Protocol-Version does not match params._meta", ident)
+    if headers.get(b"mcp-method", b"") != method.encode():
+        return _mismatch("Mcp-Method does not match the method of the body", ident)
+    member = NAMED.get(method)
+    if member is not None and member in params:
+        named = headers.get(b"mcp-name")
+        if named is None or eras.text_of_header(named) != _text(params[member]):
+            return _mismatch(f"Mcp-Name does not match params.{member}", ident)
+    if version != _MODERN:
+        data = jsonrpc.encode({"supported": [MODERN_VERSION], "requested": version.decode("latin-1")})
+        message = f"Unsupported protocol version; supported: {MODERN_VERSION}"
+        return Rejection(400, jsonrpc.UNSUPPORTED_PROTOCOL_VERSION, message, ident, data)
+    return None
+
+
+def _unacceptable(headers: Headers) -> Rejection | None:
+    """What `Accept` and `Content-Type` rule out (MCP 2025-11-25 and 2026-07-28, Transports, "Sending Messages")."""
+    accept = headers.get(b"accept", b"*/*")
+    if accept != b"application/json, text/event-stream" and not accepts_both(accept):
+        message = "Not Acceptable: a client must accept both application/json and text/event-stream"
+        return Rejection(406, jsonrpc.INVALID_REQUEST, message)
+    kind = headers.get(b"content-type", b"")
+    if kind != _JSON and kind.partition(b";")[0].strip().lower() != _JSON:
+        return Rejection(400, jsonrpc.INVALID_REQUEST, "Content-Type must be application/json")
+    return None
+
+
+def accepts_both(accept: bytes) -> bool:
+    """Whether an Accept header allows JSON and event streams, by name or by range. A weight of 0 is not looked for."""
+    ranges = {part.partition(b";")[0].strip().lower() for part in accept.split(b",")}
+    if b"*/*" in ranges:
+        return True
+    json = not ranges.isdisjoint((_JSON, b"application/*"))
+    return json and not ranges.isdisjoint((b"text/event-stream", b"text/*"))
+
+
+def _odd_shape(headers: Headers, body: bytes) -> Notice | Rejection:
+    """JSON that is no request: a response from a legacy client is taken and dropped, the rest refused."""
+    ident = b"null"
+    try:
+        message = jsonrpc.decode_message(body)
+        if message.is_response and headers.get(b"mcp-protocol-version", _MODERN) != _MODERN:
+            return Notice(False, "", {}, headers.get(SESSION))
+        if message.id is not UNSET and _is_id(bytes(message.id)):
+            ident = bytes(message.id)
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        pass
+    return Rejection(400, jsonrpc.INVALID_REQUEST, NOT_A_REQUEST, ident)
+
+
+def _is_id(raw: bytes) -> bool:
+    return raw[:1] == b'"' or _INTEGER.fullmatch(raw) is not None
+
+
+def _text(raw: Raw) -> str | None:
+    try:
+        return jsonrpc.decode_text(raw)
+    except (msgspec.DecodeError, ValueError):
+        return None
+
+
+def _mismatch(message: str, ident: bytes) -> Rejection:
+    return Rejection(400, jsonrpc.HEADER_MISMATCH, message, ident)
+
+
+def _brief(error: Exception) -> str:
+    return "nested too deeply" if isinstance(error, RecursionError) else str(error)

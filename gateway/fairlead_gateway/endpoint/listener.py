@@ -1,0 +1,99 @@
+"""The life of the client side: listen, look after connections, stop accepting, drain, close.
+
+Made by `app`. It moves sockets and time; what a connection says is the business of `endpoint.server`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, Final
+
+from fairlead_gateway.endpoint.front import Front
+from fairlead_gateway.endpoint.server import connections
+
+log = logging.getLogger(__name__)
+
+BACKLOG: Final = 2048
+SWEEP_SECONDS: Final = 1.0
+CLOSING_SECONDS: Final = 2.0
+"""Bound on what is left after the grace: cancelled calls ending, last bytes going out."""
+
+
+class PortTaken(OSError):
+    """The address cannot be listened on."""
+
+
+class Listener:
+    """Serves one address. `port` 0 takes a free one, which `port` then names."""
+
+    def __init__(self, front: Front, app: Callable[..., Any], host: str, port: int) -> None:
+        self._front = front
+        self._new_connection, self._state = connections(front, app)
+        self.host = host
+        self.port = port
+        self._server: asyncio.Server | None = None
+        self._sweeper: asyncio.Task[None] | None = None
+
+    @property
+    def open_connections(self) -> int:
+        return len(self._state.connections)
+
+    async def start(self) -> None:
+        """Raises PortTaken."""
+        loop = asyncio.get_running_loop()
+        try:
+            self._server = await loop.create_server(
+                lambda: self._new_connection(loop), self.host, self.port, backlog=BACKLOG
+            )
+        except OSError as error:
+            raise PortTaken(error.errno, f"cannot listen on {self.host}:{self.port}: {error.strerror}") from error
+        self.port = self._server.sockets[0].getsockname()[1]
+        self._sweeper = loop.create_task(self._sweep(), name="connection sweep")
+
+    async def stop(self, grace: float) -> None:
+        """Stop accepting, let calls in flight end for up to `grace` seconds, cancel the rest, close."""
+        if self._server is None:
+            return
+        self._server.close()
+        for connection in list(self._state.connections):
+            connection.shutdown()
+        if not await self._quiet(grace):
+            log.warning("%d calls did not end within %g s and are cancelled", len(self._front.calls), grace)
+            for task in [*self._front.calls, *self._state.tasks]:
+                task.cancel()
+            await self._quiet(CLOSING_SECONDS)
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        await self._close_connections()
+
+    async def _quiet(self, seconds: float) -> bool:
+        """Wait until nothing is being worked on. More may come while it waits, on connections that are half read."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        while tasks := {*self._front.calls, *self._state.tasks}:
+            left = deadline - loop.time()
+            if left <= 0:
+                return False
+            await asyncio.wait(tasks, timeout=left)
+        return True
+
+    async def _close_connections(self) -> None:
+        """Last answers may still be in the buffers of transports: they go out, or are cut off."""
+        loop = asyncio.get_running_loop()
+        for connection in list(self._state.connections):
+            connection.transport.close()
+        deadline = loop.time() + CLOSING_SECONDS
+        while self._state.connections and loop.time() < deadline:  # noqa: ASYNC110  # uvicorn tells it by no event
+            await asyncio.sleep(0.01)
+        for connection in list(self._state.connections):
+            connection.transport.abort()
+
+    async def _sweep(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            now = loop.time()
+            for connection in list(self._state.connections):
+                connection.check(now)  # type: ignore[union-attr]

@@ -1,0 +1,105 @@
+"""What the gateway answers by itself: handshakes, `ping`, and lists from prepared bytes.
+
+Pure but for minting session ids. Called by `endpoint.server` for every request that is no tool call.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_gateway.endpoint.inbound import Rejection, Request
+from fairlead_gateway.endpoint.replies import NO_EXTRA, result_parts
+from fairlead_gateway.selection.view import View
+from fairlead_mcp import eras, jsonrpc
+
+LIST_TTL_MS: Final = 30_000
+"""How long a modern client may keep a list (`ttlMs`)."""
+CAPABILITIES: Final = b'{"tools":{"listChanged":false}}'
+
+LEGACY_LIST_TAIL: Final = b"}"
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """A success: its body in parts and, rarely, header lines of its own."""
+
+    body: tuple[bytes | Raw, ...]
+    extra: bytes = NO_EXTRA
+
+
+def new_session_id() -> str:
+    """192 random bits, as visible ASCII (MCP 2025-11-25, Transports, "Session Management")."""
+    return secrets.token_urlsafe(24)
+
+
+class LocalMethods:
+    """The methods that need no server. `server_info` is ours, raw; nothing is kept of a session but its id at the
+    client.
+    """
+
+    def __init__(self, server_info: bytes, new_session: Callable[[], str] = new_session_id) -> None:
+        self._server_info = server_info
+        self._new_session = new_session
+        self._modern_list_tail = b',"resultType":"complete","ttlMs":%d,"cacheScope":"private","_meta":{"%b":%b}}' % (
+            LIST_TTL_MS,
+            eras.META_SERVER_INFO.encode(),
+            server_info,
+        )
+
+    def answer(self, view: View, request: Request) -> Reply | Rejection:
+        """The answer, or the refusal of a method that the client's era does not have."""
+        method = request.method
+        if method == "tools/list":
+            return self._list(view, request)
+        if request.modern:
+            if method == "server/discover":
+                return self._discover(view, request)
+        elif method == "initialize":
+            return self._initialize(view, request)
+        elif method == "ping":
+            return Reply(result_parts(request.id, b"{}"))
+        status = 404 if request.modern else 200
+        return Rejection(status, jsonrpc.METHOD_NOT_FOUND, f"Method not found: {method}", request.id)
+
+    def _list(self, view: View, request: Request) -> Reply | Rejection:
+        cursor = request.params.get("cursor")
+        if cursor is not None and bytes(cursor) != b"null":
+            status = 400 if request.modern else 200
+            return Rejection(status, jsonrpc.INVALID_PARAMS, "Invalid cursor: the list has one page", request.id)
+        tail = self._modern_list_tail if request.modern else LEGACY_LIST_TAIL
+        return Reply(result_parts(request.id, view.listing, tail))
+
+    def _discover(self, view: View, request: Request) -> Reply:
+        members = {
+            "supportedVersions": [eras.MODERN_VERSION],
+            "capabilities": Raw(CAPABILITIES),
+            **_instructions(view),
+            "resultType": "complete",
+            "ttlMs": LIST_TTL_MS,
+            "cacheScope": "private",
+            "_meta": {eras.META_SERVER_INFO: Raw(view.server_info or self._server_info)},
+        }
+        return Reply(result_parts(request.id, jsonrpc.encode(members)))
+
+    def _initialize(self, view: View, request: Request) -> Reply | Rejection:
+        try:
+            asked = jsonrpc.decode_text(request.params["protocolVersion"])
+        except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
+            message = "params.protocolVersion must be a string"
+            return Rejection(200, jsonrpc.INVALID_PARAMS, message, request.id)
+        members = {
+            "protocolVersion": asked if asked in eras.LEGACY_VERSIONS else eras.LATEST_LEGACY_VERSION,
+            "capabilities": Raw(CAPABILITIES),
+            "serverInfo": Raw(view.server_info or self._server_info),
+            **_instructions(view),
+        }
+        session = b"%b: %b\r\n" % (eras.H_SESSION.lower(), self._new_session().encode())
+        return Reply(result_parts(request.id, jsonrpc.encode(members)), session)
+
+
+def _instructions(view: View) -> dict[str, str]:
+    return {} if view.instructions is None else {"instructions": view.instructions}

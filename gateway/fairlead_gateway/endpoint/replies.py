@@ -1,0 +1,73 @@
+"""HTTP answers as bytes.
+
+Pure module, used by `endpoint.server` and `calls.dispatch`. Heads are formatted here and nowhere else; a prepared
+body is never copied into one (`tools/list` of a large catalog would cost ten times as much), so answers are
+sequences of parts.
+"""
+
+from __future__ import annotations
+
+import http
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from msgspec import Raw
+
+from fairlead_gateway.endpoint.inbound import Rejection
+from fairlead_mcp import jsonrpc
+
+CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+CLOSE: Final = b"connection: close\r\n"
+NO_EXTRA: Final = b""
+
+_STATUS_LINES: Final[Mapping[int, bytes]] = MappingProxyType(
+    {status.value: b"HTTP/1.1 %d %b\r\n" % (status.value, status.phrase.encode()) for status in http.HTTPStatus}
+)
+
+
+def head(status: int, length: int, extra: bytes = NO_EXTRA) -> bytes:
+    """Head of a JSON answer of `length` bytes. `extra` are whole header lines."""
+    return b"%bcontent-type: application/json\r\ncontent-length: %d\r\n%b\r\n" % (
+        _STATUS_LINES[status],
+        length,
+        extra,
+    )
+
+
+def empty(status: int, extra: bytes = NO_EXTRA) -> bytes:
+    """An answer without a body."""
+    return b"%bcontent-length: 0\r\n%b\r\n" % (_STATUS_LINES[status], extra)
+
+
+def stream_head(extra: bytes = NO_EXTRA) -> bytes:
+    """Head of an event stream in chunks."""
+    return (
+        b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-cache, no-transform\r\n"
+        b"x-accel-buffering: no\r\ntransfer-encoding: chunked\r\n%b\r\n" % extra
+    )
+
+
+def chunk(data: bytes) -> bytes:
+    """One chunk of the chunked coding (RFC 9112 section 7.1)."""
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+def event(message: bytes) -> bytes:
+    """One JSON-RPC message as a chunk that is one server-sent event. A message holds no raw line breaks after this."""
+    if b"\n" in message or b"\r" in message:
+        message = message.replace(b"\r", b"").replace(b"\n", b"")  # in JSON only white space can be a bare line break
+    return chunk(b"event: message\ndata: %b\n\n" % message)
+
+
+END_OF_STREAM: Final = b"0\r\n\r\n"
+
+
+def result_parts(ident: bytes, *result: bytes | Raw) -> tuple[bytes | Raw, ...]:
+    """Body of a success, in parts; `result` is raw JSON, also in parts."""
+    return (b'{"jsonrpc":"2.0","id":%b,"result":' % ident, *result, b"}")
+
+
+def error_body(rejection: Rejection) -> bytes:
+    """A rejection as a JSON-RPC error."""
+    return jsonrpc.error(rejection.id, rejection.code, rejection.message, rejection.data)

@@ -1,0 +1,317 @@
+"""HTTP/1.1 in: MCP endpoints straight from the parser's callbacks, every other path through the ASGI application.
+
+The one module that knows uvicorn, and the only one that touches its private surface: a subclass of its httptools
+protocol, whose minor version is pinned for that reason (a contract test lists what is used). A request for an MCP
+target never becomes a scope, a cycle or ASGI events, in whatever form it comes; an `Exchange` takes the place of
+uvicorn's cycle in its pipeline, so that requests of both kinds on one connection are answered in order, one at a
+time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+import httptools
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from fairlead_gateway.endpoint import replies, targets
+from fairlead_gateway.endpoint.exchange import Exchange
+from fairlead_gateway.endpoint.front import Front
+from fairlead_gateway.endpoint.inbound import WANTED, Rejection
+from fairlead_mcp import jsonrpc
+
+SLICE: Final = 16 << 10
+"""Bytes fed to the parser at once, so that a limit is exceeded by no more than this."""
+LINGER_SECONDS: Final = 2.0
+"""How long a refused client may go on sending before it is cut off without having read why."""
+
+_SPELLINGS: Final = {name: name for name in WANTED} | {name.title(): name for name in WANTED} | {
+    b"MCP-Protocol-Version": b"mcp-protocol-version"
+}  # fmt: skip
+
+
+class _Refused(Exception):
+    """Raised in a parser callback: nothing more of this connection is read."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class McpProtocol(HttpToolsProtocol):
+    """One connection. A request is *in its head*, *in its body*, *served* (`_current`) or waiting in the pipeline."""
+
+    cycle: Any
+    """The request that was read last: a cycle of uvicorn's, or an Exchange in its place."""
+    pipeline: deque[Any]
+
+    def __init__(self, front: Front, config: Config, state: ServerState, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(config, state, {}, loop)
+        self._front = front
+        self._reading: Exchange | None = None
+        self._begun = False
+        self._target = b""
+        self._in_head = self._in_message = False
+        self._head_bytes = 0
+        self._current: Any = None
+        self._advancing = False
+        self._deaf = False
+        self._farewell: bytes | None = None
+        self._lingering = False
+        self.ending = False
+        self.since = loop.time()
+
+    @property
+    def congested(self) -> bool:
+        return self.flow.write_paused
+
+    # Called by the loop
+
+    def data_received(self, data: bytes) -> None:
+        if len(data) <= SLICE:
+            self._feed(data)
+            return
+        view = memoryview(data)
+        for start in range(0, len(data), SLICE):
+            self._feed(view[start : start + SLICE])
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        current, self._current, self._reading = self._current, None, None
+        self.pipeline.clear()
+        if isinstance(self.cycle, Exchange):
+            self.cycle = None
+        super().connection_lost(exc)
+        if isinstance(current, Exchange):
+            current.lost()
+
+    def pause_writing(self) -> None:
+        """The client does not read: neither does it send."""
+        super().pause_writing()
+        self.flow.pause_reading()
+        self.since = self.loop.time()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._advance()
+
+    # Called by the parser
+
+    def on_message_begin(self) -> None:
+        self._target = b""
+        self._reading, self._begun = None, False
+        self._in_head = self._in_message = True
+        self._head_bytes = 0
+        self.since = self.loop.time()
+
+    def on_url(self, url: bytes) -> None:
+        self._target = self._target + url if self._target else url
+        view = self._front.selection.targets.get(self._target)
+        self._reading = None if view is None else Exchange(self, self.parser.get_method(), view)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        exchange = self._reading
+        if exchange is None:
+            exchange = self._settle_target()
+            if exchange is None:
+                super().on_header(name, value)
+                return
+        wanted = _SPELLINGS.get(name) or _SPELLINGS.get(name.lower())
+        if wanted is not None:
+            headers = exchange.headers
+            headers[wanted] = value if wanted not in headers else headers[wanted] + b", " + value
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        exchange = self._reading or self._settle_target()
+        if exchange is None:
+            super().on_headers_complete()
+            return
+        headers = exchange.headers
+        length = headers.get(b"content-length")
+        if length is not None and int(length) > self._front.bounds.body:
+            raise _Refused(413, f"the body is larger than {self._front.bounds.body} bytes")
+        if b"expect" in headers and self._current is None and headers[b"expect"].lower() == b"100-continue":
+            self.transport.write(replies.CONTINUE)
+
+    def on_body(self, body: bytes) -> None:
+        exchange = self._reading
+        if exchange is None:
+            super().on_body(body)
+            return
+        if not exchange.body:
+            exchange.body = body
+            return
+        if len(exchange.body) + len(body) > self._front.bounds.body:
+            raise _Refused(413, f"the body is larger than {self._front.bounds.body} bytes")
+        if isinstance(exchange.body, bytes):
+            exchange.body = bytearray(exchange.body)
+        exchange.body += body
+
+    def on_message_complete(self) -> None:
+        self._in_message = False
+        exchange, self._reading = self._reading, None
+        if exchange is None:
+            super().on_message_complete()
+            return
+        if self.transport.is_closing():
+            return
+        keep = self.parser.should_keep_alive()
+        if not keep or b"connection" in exchange.headers:
+            exchange.can_stream = self.parser.get_http_version() != "1.0"
+            keep = keep and exchange.can_stream and not self.parser.should_upgrade()
+        exchange.keep_alive = keep
+        latest, self.cycle = self.cycle, exchange
+        if self._current is None and (latest is None or latest.response_complete) and not self.flow.write_paused:
+            self._serve(exchange)
+        else:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((exchange, None))
+
+    # Called by uvicorn's own cycles, and by exchanges
+
+    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+        self._current = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def on_response_complete(self) -> None:
+        self.server_state.total_requests += 1
+        self._current = None
+        self.since = self.loop.time()
+        if self.ending and not self.transport.is_closing():
+            self.transport.close()
+        self._advance()
+
+    def shutdown(self) -> None:
+        """Close when nothing is in progress, else after what is."""
+        self.ending = True
+        if self._current is None and not self._in_message:
+            self.transport.close()
+        elif self.cycle is not None:
+            self.cycle.keep_alive = False
+
+    # Called by the listener's sweep
+
+    def check(self, now: float) -> None:
+        """End what takes too long. Deadlines are looked at from outside because a timer per connection costs more."""
+        bounds, waited = self._front.bounds, now - self.since
+        if self._lingering:
+            if waited > LINGER_SECONDS:
+                self.transport.abort()
+        elif self.flow.write_paused:
+            if waited > bounds.stalled_seconds:
+                self.transport.abort()
+        elif self._in_message:
+            if waited > (bounds.head_seconds if self._in_head else bounds.body_seconds):
+                self._refuse(408, "the request did not arrive in time")
+        elif self._current is None and waited > bounds.keep_alive:
+            self.transport.close()
+
+    # Inside
+
+    def _feed(self, data: bytes | memoryview) -> None:
+        if self._deaf:
+            return
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._deaf = True  # no upgrade is offered: the request was an ordinary one, what follows is not HTTP
+        except httptools.HttpParserError as error:
+            cause = error.__context__
+            if isinstance(cause, _Refused):
+                self._refuse(cause.status, str(cause))
+            else:
+                self._refuse(400, f"not HTTP/1.1: {error}")
+            return
+        if self._in_head:
+            self._head_bytes += len(data)
+            if self._head_bytes > self._front.bounds.head:
+                self._refuse(431, f"the headers are larger than {self._front.bounds.head} bytes")
+
+    def _settle_target(self) -> Exchange | None:
+        """The target is complete and not one of the usual: an odd form of an MCP endpoint, or a path of the
+        application.
+        """
+        if self._begun:
+            return None
+        endpoint = targets.find(self._target, self._front.selection.targets)
+        if endpoint is not None:
+            self._reading = exchange = Exchange(self, self.parser.get_method(), endpoint.view)
+            if endpoint.authority is not None:
+                exchange.headers[b"host"] = endpoint.authority
+            return exchange
+        self._begun = True
+        super().on_message_begin()
+        super().on_url(self._target)
+        return None
+
+    def _serve(self, exchange: Exchange) -> None:
+        self._current = exchange
+        self._front.serve(exchange)
+
+    def _advance(self) -> None:
+        """Serve what waits in the pipeline, one at a time; read on when nothing does. In a loop, as answers may be
+        immediate.
+        """
+        if self._advancing:
+            return
+        self._advancing = True
+        try:
+            while self.pipeline and self._current is None and not self.congested and not self.transport.is_closing():
+                cycle, app = self.pipeline.pop()
+                if isinstance(cycle, Exchange):
+                    self._serve(cycle)
+                else:
+                    self._start_asgi_task(cycle, app)
+        finally:
+            self._advancing = False
+        if self._current is None and not self.pipeline and not self.transport.is_closing():
+            if self._farewell is not None:
+                self._say_farewell(self._farewell)
+            elif not self.flow.write_paused:
+                self.flow.resume_reading()
+
+    def _refuse(self, status: int, message: str) -> None:
+        """Read nothing more, answer what came before, then this, then close."""
+        if self._farewell is not None or self.transport.is_closing():
+            return
+        self._deaf = True
+        self._in_head = self._in_message = False
+        self._reading = None
+        self._front.book.reject(status)
+        body = replies.error_body(Rejection(status, jsonrpc.INVALID_REQUEST, message))
+        self._farewell = replies.head(status, len(body), replies.CLOSE) + body
+        if self._current is None and not self.pipeline:
+            self._say_farewell(self._farewell)
+
+    def _say_farewell(self, farewell: bytes) -> None:
+        """Write, close our half, and let the client read: closing both halves at once would make its kernel drop
+        the answer.
+        """
+        if self._lingering:
+            return
+        self._lingering = True
+        self.since = self.loop.time()
+        self.flow.resume_reading()
+        self.transport.write(farewell)
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+
+
+def connections(
+    front: Front, app: Callable[..., Any]
+) -> tuple[Callable[[asyncio.AbstractEventLoop], McpProtocol], ServerState]:
+    """A factory of connections for `loop.create_server`, and the state that they share: who is connected, ASGI
+    tasks.
+    """
+    config = Config(
+        app, http=McpProtocol, ws="none", lifespan="off", interface="asgi3", loop="none",
+        log_config=None, access_log=False, date_header=False, server_header=False,
+    )  # fmt: skip
+    config.load()
+    state = ServerState()
+    return lambda loop: McpProtocol(front, config, state, loop), state

@@ -1,0 +1,50 @@
+"""Which request targets are MCP endpoints, in every form in which HTTP writes a target.
+
+Pure module. The usual form is looked up in the selection directly; this is for the rest: a query, a trailing slash,
+percent signs, the absolute form (RFC 9112 section 3.2), and endpoints that do not exist.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import msgspec
+
+from fairlead_gateway.selection.view import View
+
+_ABSOLUTE: Final = re.compile(rb"https?://([^/?#]*)([^#]*)", re.IGNORECASE)
+_SHAPE: Final = re.compile(rb"/mcp(/[^/]+)?|/servers/[^/]+/[^/]+/mcp")
+_ESCAPED: Final = re.compile(rb"%([0-9A-Fa-f]{2})")
+_UNRESERVED: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+
+
+class Endpoint(msgspec.Struct, frozen=True):
+    """An MCP endpoint: its view (None: there is no such one), and the authority of an absolute target, which is the
+    Host.
+    """
+
+    view: View | None
+    authority: bytes | None = None
+
+
+def find(target: bytes, views: dict[bytes, View]) -> Endpoint | None:
+    """The endpoint that a target means; None for paths that are not MCP's."""
+    authority = None
+    absolute = _ABSOLUTE.fullmatch(target)
+    if absolute is not None:
+        authority, target = absolute.group(1), absolute.group(2) or b"/"
+    path = target.partition(b"?")[0]
+    if b"%" in path:
+        path = _ESCAPED.sub(_unescape, path)
+    if len(path) > 1 and path.endswith(b"/"):
+        path = path[:-1]
+    if _SHAPE.fullmatch(path) is None:
+        return None
+    return Endpoint(views.get(path), authority)
+
+
+def _unescape(match: re.Match[bytes]) -> bytes:
+    """Percent signs in front of what needs none mean the character itself (RFC 3986 section 2.3)."""
+    code = int(match.group(1), 16)
+    return bytes((code,)) if code in _UNRESERVED else match.group(0).upper()

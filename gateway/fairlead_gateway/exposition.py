@@ -1,0 +1,180 @@
+"""Prometheus metrics: what was recorded, read at scrape time and served on a port of its own.
+
+Made by `app`. A scrape reads plain numbers and formats them in a thread; the path of a call never waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from fairlead_api.meta import ServerKey
+from fairlead_gateway.about import VERSION
+from fairlead_gateway.catalog.source import Keeper
+from fairlead_gateway.endpoint.listener import PortTaken
+from fairlead_gateway.telemetry import BOUNDS, Book, Series
+from fairlead_gateway.upstream.base import Gauges
+
+log = logging.getLogger(__name__)
+
+DURATION: Final = "mcp_server_operation_duration_seconds"
+"""`mcp.server.operation.duration` of the OpenTelemetry semantic conventions, in its Prometheus form."""
+CONTENT_TYPE: Final = b"text/plain; version=0.0.4; charset=utf-8"
+REQUEST_SECONDS: Final = 10.0
+MAX_HEAD: Final = 16 << 10
+MAX_SERVERS: Final = 500
+"""Servers that have gauges of their own; of a larger catalog the first by name."""
+
+
+class GatewayCollector(Collector):
+    """Everything of one gateway."""
+
+    def __init__(
+        self,
+        book: Book,
+        keeper: Keeper,
+        upstreams: Callable[[], dict[ServerKey, Gauges]],
+        connections: Callable[[], int],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._book = book
+        self._keeper = keeper
+        self._upstreams = upstreams
+        self._connections = connections
+        self._clock = clock
+
+    def collect(self) -> Iterable[Metric]:
+        yield self._durations()
+        yield from self._counts()
+        yield from self._catalog()
+        yield from self._pools()
+        build = GaugeMetricFamily("fairlead_build_info", "Always 1; which release this is", labels=["version"])
+        build.add_metric([VERSION], 1)
+        yield build
+
+    def _durations(self) -> Metric:
+        family = HistogramMetricFamily(
+            DURATION,
+            "Duration of MCP requests as the gateway answered them, in seconds",
+            labels=["mcp_method_name", "gen_ai_tool_name", "fairlead_server", "error_type"],
+        )
+        for labels, series in self._book.histograms():
+            family.add_metric(list(labels), *_cumulated(series))
+        return family
+
+    def _counts(self) -> Iterable[Metric]:
+        book = self._book
+        text = "Observations counted under `other` because there were too many label sets"
+        yield _counter("fairlead_metric_label_sets_overflowed", text, book.overflowed)
+        yield _gauge("fairlead_calls_in_flight", "Tool calls being worked on", book.in_flight)
+        yield _gauge("fairlead_client_connections", "Open connections of clients", self._connections())
+        rejected = CounterMetricFamily(
+            "fairlead_requests_rejected", "Requests refused before they became an operation", labels=["code"]
+        )
+        for status, count in list(book.rejected.items()):
+            rejected.add_metric([str(status)], count)
+        yield rejected
+
+    def _catalog(self) -> Iterable[Metric]:
+        keeper = self._keeper
+        snapshot = keeper.snapshot
+        if keeper.seen_at is not None:
+            age = self._clock() - keeper.seen_at
+            yield _gauge("fairlead_catalog_age_seconds", "Seconds since the source of the catalog was in touch", age)
+        yield _gauge("fairlead_catalog_stale", "1 while the catalog is served without its source", keeper.stale)
+        yield _gauge("fairlead_catalog_servers", "Servers in the catalog", len(snapshot.servers))
+        tools = sum(len(server.tools) for server in snapshot.servers.values())
+        yield _gauge("fairlead_catalog_tools", "Tools in the catalog", tools)
+        text = "Tools that are not shown because another server exposes their name"
+        yield _gauge("fairlead_catalog_name_collisions", text, len(snapshot.collisions))
+        yield _gauge("fairlead_documents_broken", "Documents that cannot be read now", len(keeper.broken))
+        yield _counter("fairlead_documents_broken_seen", "Times a document could not be read", keeper.broken_total)
+        yield _counter("fairlead_catalog_swaps", "Snapshots that were taken into service", keeper.swaps)
+
+    def _pools(self) -> Iterable[Metric]:
+        family = GaugeMetricFamily(
+            "fairlead_upstream_connections",
+            "Connections and waiting calls by server",
+            labels=["fairlead_server", "state"],
+        )
+        for key, gauges in list(self._upstreams().items())[:MAX_SERVERS]:
+            for state in ("busy", "idle", "waiting"):
+                family.add_metric([str(key), state], getattr(gauges, state))
+        yield family
+
+
+def _gauge(name: str, text: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, text, value=float(value))
+
+
+def _counter(name: str, text: str, value: float) -> Metric:
+    return CounterMetricFamily(name, text, value=float(value))
+
+
+def _cumulated(series: Series) -> tuple[list[tuple[str, float]], float]:
+    buckets, total = [], 0
+    for bound, count in zip((*map(str, BOUNDS), "+Inf"), list(series.buckets), strict=True):
+        total += count
+        buckets.append((bound, float(total)))
+    return buckets, series.total / 1e9
+
+
+def registry_of(collector: Collector) -> CollectorRegistry:
+    """A registry of its own, with the figures of the process beside ours."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(collector)
+    ProcessCollector(registry=registry)
+    PlatformCollector(registry=registry)
+    GCCollector(registry=registry)
+    return registry
+
+
+class MetricsServer:
+    """A listener for `GET /metrics` and nothing else; one request per connection. `port` 0 takes a free one."""
+
+    def __init__(self, registry: CollectorRegistry, host: str, port: int) -> None:
+        self._registry = registry
+        self.host = host
+        self.port = port
+        self._server: asyncio.Server | None = None
+
+    async def start(self) -> None:
+        """Raises PortTaken."""
+        try:
+            self._server = await asyncio.start_server(self._serve, self.host, self.port, limit=MAX_HEAD)
+        except OSError as error:
+            raise PortTaken(error.errno, f"cannot listen on {self.host}:{self.port}: {error.strerror}") from error
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            self._server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS):
+                head = await reader.readuntil(b"\r\n\r\n")
+                writer.write(await self._answer(head.split(b"\r\n", 1)[0].split(b" ")))
+                await writer.drain()
+        except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError):
+            pass
+        except Exception:
+            log.exception("A scrape failed")
+        finally:
+            writer.close()
+
+    async def _answer(self, request: list[bytes]) -> bytes:
+        target = request[1].partition(b"?")[0] if len(request) == 3 else b""
+        if target != b"/metrics" or request[0] != b"GET":
+            return b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+        body = await asyncio.to_thread(generate_latest, self._registry)
+        return b"HTTP/1.1 200 OK\r\ncontent-type: %b\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%b" % (
+            CONTENT_TYPE, len(body), body,
+        )  # fmt: skip

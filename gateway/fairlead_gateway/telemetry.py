@@ -1,0 +1,114 @@
+"""What the gateway counts, and how it is recorded on the path of a call.
+
+Pure recording: no exposition (see `exposition`), no locks, no label look-ups. A call holds the `Recorder` of its
+tool and adds two numbers to it; readers may see one of them a moment earlier than the other.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import Final
+from weakref import WeakValueDictionary
+
+BOUNDS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
+"""Upper bounds in seconds of `mcp.server.operation.duration` (OpenTelemetry semantic conventions for MCP)."""
+_BOUNDS_NS: Final = tuple(round(bound * 1e9) for bound in BOUNDS)
+
+MAX_LABEL_SETS: Final = 2000
+OTHER: Final = "other"
+"""Tool and server of everything above MAX_LABEL_SETS."""
+
+TOOL_ERROR: Final = "tool_error"
+"""`error.type` of a result that says itself that the tool failed."""
+
+
+class Series:
+    """One histogram: observations per bucket (not cumulated), their sum in nanoseconds."""
+
+    __slots__ = ("buckets", "total")
+
+    def __init__(self) -> None:
+        self.buckets = [0] * (len(BOUNDS) + 1)
+        self.total = 0
+
+    def observe(self, nanoseconds: int) -> None:
+        self.buckets[bisect_left(_BOUNDS_NS, nanoseconds)] += 1
+        self.total += nanoseconds
+
+    @property
+    def count(self) -> int:
+        return sum(self.buckets)
+
+
+class Recorder:
+    """The histograms of one method of one tool, by outcome; made when first needed."""
+
+    __slots__ = ("__weakref__", "_book", "_errors", "_method", "_ok", "_server", "_tool")
+
+    def __init__(self, book: Book, method: str, tool: str = "", server: str = "") -> None:
+        self._book = book
+        self._method = method
+        self._tool = tool
+        self._server = server
+        self._ok: Series | None = None
+        self._errors: dict[str, Series] = {}
+
+    def record(self, nanoseconds: int, error_type: str = "") -> None:
+        """Count one operation. `error_type` is from a closed set: a code, TOOL_ERROR, or empty."""
+        series = self._errors.get(error_type) if error_type else self._ok
+        if series is None:
+            series = self._open(error_type)
+        series.observe(nanoseconds)
+
+    def _open(self, error_type: str) -> Series:
+        series, own = self._book.series(self._method, self._tool, self._server, error_type)
+        if not own:
+            self._book.overflowed += 1
+        elif error_type:
+            self._errors[error_type] = series
+        else:
+            self._ok = series
+        return series
+
+
+class Book:
+    """All histograms and counters of one gateway."""
+
+    def __init__(self, max_label_sets: int = MAX_LABEL_SETS) -> None:
+        self._max = max_label_sets
+        self._series: dict[tuple[str, str, str, str], Series] = {}
+        self._recorders: WeakValueDictionary[tuple[str, str, str], Recorder] = WeakValueDictionary()
+        self.overflowed = 0
+        """Observations that went under OTHER."""
+        self.in_flight = 0
+        """Calls being worked on."""
+        self.rejected: dict[int, int] = {}
+        """Requests refused before they became an operation, by HTTP status."""
+
+    def recorder(self, method: str, tool: str = "", server: str = "") -> Recorder:
+        """The recorder of a tool, the same for everybody who holds it; its histograms outlive it."""
+        key = (method, tool, server)
+        found = self._recorders.get(key)
+        if found is None:
+            found = Recorder(self, method, tool, server)
+            self._recorders[key] = found
+        return found
+
+    def series(self, method: str, tool: str, server: str, error_type: str) -> tuple[Series, bool]:
+        """The histogram of a label set, and whether it is its own; False: there is no room, it is that of OTHER."""
+        key = (method, tool, server, error_type)
+        found = self._series.get(key)
+        if found is not None:
+            return found, True
+        if len(self._series) < self._max:
+            return self._series.setdefault(key, Series()), True
+        other = (method, OTHER, OTHER, error_type)
+        return self._series.setdefault(other, Series()), False
+
+    def reject(self, status: int) -> None:
+        self.rejected[status] = self.rejected.get(status, 0) + 1
+
+    def histograms(self) -> Iterator[tuple[tuple[str, str, str, str], Series]]:
+        """Every label set (method, tool, server, error type) with its histogram, as of now."""
+        yield from list(self._series.items())

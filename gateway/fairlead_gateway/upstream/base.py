@@ -1,0 +1,67 @@
+"""What an upstream is to the path of a call.
+
+Pure declarations. Implemented by `upstream.http` and `upstream.child`, made by `upstream.registry`, called by
+`calls.dispatch`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_mcp.jsonrpc import Message
+
+Notify: TypeAlias = Callable[[Message], None]
+"""Called with each notification that a server sends while it works on a call. Must not raise or block."""
+
+
+class Order(msgspec.Struct, frozen=True):
+    """One `tools/call` as the server shall get it."""
+
+    id: bytes
+    """Raw JSON, from the upstream's `next_id`."""
+    params: bytes
+    """Raw JSON in the upstream's era, under the tool's own name."""
+    name_header: bytes
+    """Value of `Mcp-Name`."""
+    deadline: float
+    """Seconds of the monotonic clock."""
+    max_bytes: int
+    notify: Notify | None = None
+
+
+class Gauges(msgspec.Struct, frozen=True):
+    """An upstream's connections and calls at one moment."""
+
+    busy: int = 0
+    idle: int = 0
+    waiting: int = 0
+
+
+class Upstream(Protocol):
+    """One server as it is reached now: an endpoint, a credential, an era."""
+
+    @property
+    def modern(self) -> bool:
+        """Whether it is spoken to in 2026-07-28 or later."""
+        ...
+
+    def next_id(self) -> bytes:
+        """A request id, raw JSON, that this upstream has never seen."""
+        ...
+
+    async def call(self, order: Order) -> Raw:
+        """Send the call and return its raw result, a JSON object, in the upstream's era.
+
+        Raises fairlead_mcp.errors.McpError. Cancelling the caller cancels the call at the server too.
+        """
+        ...
+
+    def gauges(self) -> Gauges: ...
+
+    async def aclose(self, grace: float) -> None:
+        """Let running calls end for up to `grace` seconds, then close everything. Calls that come are refused."""
+        ...

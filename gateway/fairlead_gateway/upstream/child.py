@@ -1,0 +1,107 @@
+"""A server that runs as a child process.
+
+Made by `upstream.registry`, called by `calls.dispatch`. The process belongs to the ChildHost, which restarts it; in
+`fairlead up` the operator uses the same one. Ids and progress tokens are replaced there once more.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_api.documents.catalog import ChildEndpoint
+from fairlead_api.meta import ServerKey
+from fairlead_gateway.upstream.base import Gauges, Notify, Order
+from fairlead_mcp import jsonrpc
+from fairlead_mcp.child import Child
+from fairlead_mcp.eras import Era
+from fairlead_mcp.errors import NotMcp, PoolFull, TooLarge
+from fairlead_mcp.handshake import read_line
+from fairlead_mcp.host import ChildHost
+from fairlead_mcp.stdio import ChildSpec
+
+METHOD = "tools/call"
+
+
+class ChildUpstream:
+    """See the module. With `shared`, somebody else decides what runs under this key: it is used and never replaced."""
+
+    def __init__(
+        self,
+        host: ChildHost,
+        key: ServerKey,
+        endpoint: ChildEndpoint,
+        *,
+        env: dict[str, str],
+        modern: bool,
+        limit: int,
+        shared: bool,
+    ) -> None:
+        self._host = host
+        self._key = key
+        self._spec = ChildSpec.of(endpoint.command, endpoint.args, env, endpoint.cwd)
+        self._modern = modern
+        self._limit = limit
+        self._shared = shared
+        self._count = itertools.count(1).__next__
+        self._busy = 0
+        if not shared:
+            host.get(key, self._spec)
+
+    @property
+    def modern(self) -> bool:
+        """As the running process negotiated; until then as its catalog says."""
+        child = self._host.find(self._key)
+        if child is None or child.negotiated is None:
+            return self._modern
+        return child.negotiated.era is Era.MODERN
+
+    def next_id(self) -> bytes:
+        return b"%d" % self._count()
+
+    async def call(self, order: Order) -> Raw:
+        if self._busy >= self._limit:
+            raise PoolFull(f"{self._limit} calls to {self._key} are running already")
+        self._busy += 1
+        try:
+            line = await self._child().request(
+                METHOD, order.params, deadline=order.deadline, on_progress=_decoded(order.notify)
+            )
+        finally:
+            self._busy -= 1
+        if len(line) > order.max_bytes:
+            raise TooLarge(f"the answer exceeds {order.max_bytes} bytes")
+        try:
+            line.decode()
+        except UnicodeDecodeError as error:
+            raise NotMcp("the answer is not UTF-8") from error
+        return read_line(line)
+
+    def gauges(self) -> Gauges:
+        return Gauges(busy=self._busy)
+
+    async def aclose(self, grace: float) -> None:
+        """The process ends with the host, or with the server that it was; nothing here outlives a call."""
+        if not self._shared:
+            child = self._host.find(self._key)
+            if child is not None and child.spec == self._spec:
+                self._host.retire(self._key)
+
+    def _child(self) -> Child:
+        return (self._host.find(self._key) if self._shared else None) or self._host.get(self._key, self._spec)
+
+
+def _decoded(notify: Notify | None) -> Callable[[bytes], None] | None:
+    if notify is None:
+        return None
+
+    def on_progress(line: bytes) -> None:
+        try:
+            notify(jsonrpc.decode_message(line))
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return
+
+    return on_progress

@@ -1,0 +1,202 @@
+"""Which upstream belongs to which server: made when a snapshot first names it, kept while nothing about it changes.
+
+Owned by the composition root, which calls `sync` before each swap and `aclose` at the end. Credentials are read
+here and go nowhere but into an upstream.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_api.documents.catalog import Catalog, ChildEndpoint, Credential, CredentialRef, HttpEndpoint
+from fairlead_api.meta import ServerKey
+from fairlead_gateway.catalog.model import Server
+from fairlead_gateway.upstream.base import Gauges, Order, Upstream
+from fairlead_gateway.upstream.child import ChildUpstream
+from fairlead_gateway.upstream.http import HttpUpstream
+from fairlead_mcp import eras
+from fairlead_mcp.errors import ConnectFailed, McpError
+from fairlead_mcp.host import ChildHost
+from fairlead_mcp.http.dial import Resolve, resolve_by_dns
+from fairlead_mcp.http.target import Target
+
+log = logging.getLogger(__name__)
+
+CREDENTIAL_SECONDS: Final = 5.0
+RETIRE_DELAY: Final = 1.0
+"""How long a replaced upstream still takes calls: those that were resolved just before the swap."""
+RETIRE_SECONDS: Final = 60.0
+"""How long calls may then still run on it."""
+
+
+class CredentialUnreadable(Exception):
+    """A credential that a catalog refers to cannot be had now. The message never holds any of it."""
+
+
+class Credentials(Protocol):
+    """Where the credentials of servers are kept."""
+
+    async def read(self, ref: CredentialRef) -> Credential:
+        """Raises CredentialUnreadable."""
+        ...
+
+
+class Unreachable:
+    """Stands for a server that cannot be called as things are; says so to every call."""
+
+    modern = False
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    def next_id(self) -> bytes:
+        return b"0"
+
+    async def call(self, order: Order) -> Raw:
+        raise ConnectFailed(self._why)
+
+    def gauges(self) -> Gauges:
+        return Gauges()
+
+    async def aclose(self, grace: float) -> None:
+        """Nothing to close."""
+
+
+class _Identity(msgspec.Struct, frozen=True):
+    """All that makes an upstream what it is; while it stays equal, so does the upstream."""
+
+    endpoint: HttpEndpoint | ChildEndpoint
+    credential: CredentialRef | None
+    modern: bool
+    limit: int
+
+
+class _Held(msgspec.Struct):
+    identity: _Identity
+    upstream: Upstream
+    complete: bool
+    """False: it stands in for one that could not be made; tried again at the next sync."""
+
+
+class Registry:
+    """See the module. `children` None refuses child processes; with `shared_children` somebody else runs them."""
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        *,
+        children: ChildHost | None,
+        shared_children: bool,
+        client: eras.Client,
+        connections: int,
+        resolve: Resolve = resolve_by_dns,
+    ) -> None:
+        self._credentials = credentials
+        self._children = children
+        self._shared = shared_children
+        self._client = client
+        self._connections = connections
+        self._resolve = resolve
+        self._held: dict[ServerKey, _Held] = {}
+        self._retiring: dict[asyncio.Task[None], Upstream] = {}
+        self._system_tls: ssl.SSLContext | None = None
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether `sync` should be tried again although no document changed."""
+        return any(not held.complete for held in self._held.values())
+
+    def gauges(self) -> dict[ServerKey, Gauges]:
+        return {key: held.upstream.gauges() for key, held in self._held.items()}
+
+    def upstream(self, key: ServerKey) -> Upstream:
+        return self._held[key].upstream
+
+    async def sync(self, servers: Mapping[ServerKey, Server]) -> None:
+        """Make what is new, keep what is equal, retire the rest. A server that cannot be reached delays no other."""
+        wanted = {key: self._identity(server.catalog) for key, server in servers.items()}
+        changed = {
+            key: identity
+            for key, identity in wanted.items()
+            if key not in self._held or self._held[key].identity != identity or not self._held[key].complete
+        }
+        made = await asyncio.gather(*(self._make(key, identity) for key, identity in changed.items()))
+        gone = [key for key in self._held if key not in wanted]
+        for key in [*gone, *changed]:
+            held = self._held.pop(key, None)
+            if held is not None:
+                self._retire(key, held.upstream)
+        for (key, identity), (upstream, complete) in zip(changed.items(), made, strict=True):
+            self._held[key] = _Held(identity, upstream, complete)
+
+    async def aclose(self, grace: float) -> None:
+        upstreams = [*(held.upstream for held in self._held.values()), *self._retiring.values()]
+        self._held.clear()
+        for task in self._retiring:
+            task.cancel()
+        await asyncio.gather(*self._retiring, return_exceptions=True)
+        await asyncio.gather(*(upstream.aclose(grace) for upstream in upstreams))
+
+    def _identity(self, catalog: Catalog) -> _Identity:
+        modern = eras.era_of(catalog.protocol_version) is eras.Era.MODERN
+        limit = min(catalog.limits.concurrency or self._connections, self._connections)
+        return _Identity(catalog.endpoint, catalog.credential, modern, limit)
+
+    async def _make(self, key: ServerKey, identity: _Identity) -> tuple[Upstream, bool]:
+        try:
+            credential = Credential()
+            if identity.credential is not None:
+                async with asyncio.timeout(CREDENTIAL_SECONDS):
+                    credential = await self._credentials.read(identity.credential)
+            if isinstance(identity.endpoint, ChildEndpoint):
+                return self._child(key, identity, identity.endpoint, credential), True
+            return await self._http(identity, identity.endpoint, credential), True
+        except (CredentialUnreadable, TimeoutError) as error:
+            why = str(error) or "the credential was not read in time"
+            log.warning("%s cannot be called: %s", key, why)
+            return Unreachable(f"the gateway cannot read the credential of {key}"), False
+        except (McpError, ssl.SSLError, ValueError) as error:
+            log.warning("%s cannot be called: %s", key, error)
+            return Unreachable(f"{key} cannot be called: {error}"), True
+
+    def _child(self, key: ServerKey, identity: _Identity, endpoint: ChildEndpoint, credential: Credential) -> Upstream:
+        if self._children is None:
+            return Unreachable(f"{key} is a child process, and this gateway runs none")
+        return ChildUpstream(
+            self._children, key, endpoint, env=credential.env, modern=identity.modern,
+            limit=identity.limit, shared=self._shared,
+        )  # fmt: skip
+
+    async def _http(self, identity: _Identity, endpoint: HttpEndpoint, credential: Credential) -> Upstream:
+        target = Target.from_url(endpoint.url, endpoint.host_header)
+        tls = await self._tls(endpoint.ca_bundle) if target.tls else None
+        return HttpUpstream(
+            target, modern=identity.modern, client=self._client, headers=credential.headers, tls=tls,
+            limit=identity.limit, resolve=self._resolve,
+        )  # fmt: skip
+
+    async def _tls(self, ca_bundle: str | None) -> ssl.SSLContext:
+        """In a thread: reading the system's certificates takes tens of milliseconds."""
+        if ca_bundle is not None:
+            return await asyncio.to_thread(ssl.create_default_context, cadata=ca_bundle)
+        if self._system_tls is None:
+            self._system_tls = await asyncio.to_thread(ssl.create_default_context)
+        return self._system_tls
+
+    def _retire(self, key: ServerKey, upstream: Upstream) -> None:
+        task = asyncio.get_running_loop().create_task(self._close_later(key, upstream), name=f"retire {key}")
+        self._retiring[task] = upstream
+        task.add_done_callback(self._retiring.pop)
+
+    async def _close_later(self, key: ServerKey, upstream: Upstream) -> None:
+        await asyncio.sleep(RETIRE_DELAY)
+        if isinstance(upstream, ChildUpstream) and key in self._held:
+            return  # the process of this key is no longer this upstream's to end
+        await upstream.aclose(RETIRE_SECONDS)
