@@ -10,14 +10,23 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
-from fairlead_mcp.session import McpSession
-
 from fairlead_api.documents.catalog import Credential, CredentialRef, Endpoint
 from fairlead_api.documents.store import Blob
 from fairlead_api.meta import ServerKey
+from fairlead_api.v1alpha1.latencytier import LatencyTier
+from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
+from fairlead_api.v1alpha1.toolpolicy import ToolPolicy
+from fairlead_mcp.session import McpSession
 
 Environment = Literal["cluster", "local"]
+
+
+class PlatformTrouble(Exception):
+    """The world could not be read or written now; whoever called tries again later. Base of the adapters' errors."""
+
+
+class UnreadableServer(Exception):
+    """A resource that breaks the rules of its kind. The adapter has said so where people look."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +47,10 @@ class Workload:
     verdict: Verdict
     """ok: it runs as far as the platform can tell; only a discovery proves that it serves."""
     endpoint: Endpoint | None
+    revision: str = ""
+    """Changes when what runs is replaced: a reason to discover again at once."""
+    down: Verdict | None = None
+    """Set while it was started and cannot be reached, as the platform sees; becomes the verdict about the server."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +72,7 @@ class Announcement:
 
 
 class Platform(Protocol):
-    """Where servers are declared and run."""
+    """Where servers are declared and run. Every method but `announce` may raise PlatformTrouble."""
 
     @property
     def environment(self) -> Environment: ...
@@ -69,7 +82,7 @@ class Platform(Protocol):
         ...
 
     async def get(self, key: ServerKey) -> McpServer | None:
-        """The resource as last seen; None when it is gone."""
+        """The resource as last seen; None when it is gone. Raises UnreadableServer."""
         ...
 
     async def credential(self, server: McpServer) -> ResolvedCredential:
@@ -92,9 +105,13 @@ class Platform(Protocol):
         """The resource is gone: end what runs for it and is not collected by itself."""
         ...
 
+    async def sweep(self, alive: Collection[ServerKey]) -> None:
+        """Forget what is kept of servers that are not `alive`: their deletion may have gone unseen."""
+        ...
+
 
 class Documents(Protocol):
-    """Where documents are published. Only the leader calls it."""
+    """Where documents are published. Only the leader calls it. Every method may raise PlatformTrouble."""
 
     async def listing(self) -> Mapping[str, Mapping[str, str]]:
         """Names of the document heads that are stored, with their labels."""
@@ -110,6 +127,22 @@ class Documents(Protocol):
 
     async def withdraw(self, name: str) -> None:
         """Delete a document and its parts; fine when it is gone."""
+        ...
+
+
+class Declarations(Protocol):
+    """What the rules document is compiled from."""
+
+    async def tiers(self) -> Collection[LatencyTier]:
+        """Every LatencyTier that exists now; an installation without any follows the default ones."""
+        ...
+
+    async def policies(self) -> Collection[ToolPolicy]:
+        """Every ToolPolicy that exists now."""
+        ...
+
+    async def labels(self) -> Mapping[ServerKey, Mapping[str, str]]:
+        """Every McpServer that exists now, with its labels: what the selectors of policies select from."""
         ...
 
 

@@ -1,0 +1,92 @@
+"""`python -m fairlead_operator`, and `fairlead operator`: the operator as a process.
+
+`run` owns what belongs to a process: signals, logs, exit code, the port of probes and metrics. Ends with 0 after
+SIGTERM or SIGINT, with 1 and one sentence on standard error when it cannot start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from contextlib import AsyncExitStack
+from typing import Final
+
+from fairlead_operator.app import Operator, Wiring, build
+from fairlead_operator.kube.client import Kube
+from fairlead_operator.kube.connection import CannotStart, check_cluster, load_configuration
+from fairlead_operator.logs import set_up
+from fairlead_operator.probes import served
+from fairlead_operator.settings import BadSetting, Settings
+
+logger = logging.getLogger(__name__)
+
+STOP_SECONDS: Final = 15.0
+"""From a signal to the end; then what still runs is left behind."""
+
+
+def run(settings: Settings) -> int:
+    """Run until a signal; the exit code."""
+    try:
+        set_up(settings.log_format, settings.log_level)
+        asyncio.run(_run(settings))
+    except CannotStart as error:
+        print(f"fairlead operator: {error}", file=sys.stderr)  # noqa: T201 - the one sentence for whoever started it
+        return 1
+    except ValueError as error:
+        print(f"fairlead operator: {error}", file=sys.stderr)  # noqa: T201
+        return 1
+    except Exception:
+        logger.exception("the operator ends")
+        return 1
+    return 0
+
+
+async def _run(settings: Settings) -> None:
+    configuration = await load_configuration(settings.kubeconfig)
+    kube = Kube.connect(configuration)
+    try:
+        await check_cluster(kube, settings.release_namespace)
+    finally:
+        await kube.aclose()
+    operator = build(settings, configuration, wiring=Wiring(end_process=_end_process))
+    async with AsyncExitStack() as stack:
+        try:
+            port = await stack.enter_async_context(served(operator, settings.metrics_host, settings.metrics_port))
+        except OSError as error:
+            where = f"{settings.metrics_host}:{settings.metrics_port} ({error.strerror})"
+            raise CannotStart(f"cannot listen on {where}: set FAIRLEAD_METRICS_PORT to a free port") from error
+        logger.info("metrics and probes on port %d", port)
+        await _until_signal(operator)
+
+
+async def _until_signal(operator: Operator) -> None:
+    loop = asyncio.get_running_loop()
+    task = asyncio.create_task(operator.run(), name="operator")
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, task.cancel)
+    await asyncio.wait([task])
+    if not task.cancelled():
+        task.result()
+
+
+def _end_process() -> None:
+    """The leader's tasks hang: end without asking them, before another operator leads beside this one."""
+    logger.critical("the leader's tasks did not end after the lease was lost; ending the process")
+    os._exit(1)
+
+
+def main() -> None:
+    """Entry point of `python -m fairlead_operator`."""
+    try:
+        settings = Settings.from_env()
+    except BadSetting as error:
+        print(f"fairlead operator: {error}", file=sys.stderr)  # noqa: T201
+        raise SystemExit(2) from None
+    raise SystemExit(run(settings))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,212 @@
+"""The operator on a cluster, put together: who holds the Lease watches, decides and writes.
+
+`build` is used by `__main__` and, in their own process, by component tests, which give it a `resolve` of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from kubernetes.aio.client import Configuration
+
+from fairlead_api.meta import LABEL_DOCUMENT, LABEL_MANAGED_BY, MANAGED_BY, ServerKey
+from fairlead_mcp.http.dial import Resolve
+from fairlead_operator.controller import Controller, Rhythm, World
+from fairlead_operator.discovery.connect import HttpConnector
+from fairlead_operator.discovery.rounds import Pace
+from fairlead_operator.handlers import Feed
+from fairlead_operator.kube.client import Json, Kube
+from fairlead_operator.kube.credentials import (
+    SELECTOR,
+    STORE_SELECTOR,
+    CredentialStore,
+    LabelledSecrets,
+    Resolver,
+    store_key,
+)
+from fairlead_operator.kube.declared import KubeDeclarations
+from fairlead_operator.kube.documents import KubeDocuments
+from fairlead_operator.kube.errors import KubeError
+from fairlead_operator.kube.events import Events
+from fairlead_operator.kube.lease import Lease, Timings
+from fairlead_operator.kube.owned import Owned, OwnedPicture
+from fairlead_operator.kube.platform import KubePlatform
+from fairlead_operator.kube.resources import CONFIG_MAPS, SECRETS, WORKLOAD_KINDS, Kind
+from fairlead_operator.kube.watch import Follower, Picture, Scope
+from fairlead_operator.reconciler import Options
+from fairlead_operator.settings import Settings
+from fairlead_operator.telemetry import Telemetry
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """What tests replace; None and the defaults are the real thing."""
+
+    resolve: Resolve | None = None
+    """Maps the host names of servers to addresses; the default is DNS."""
+    end_process: Callable[[], None] | None = None
+    """Called when the leader's tasks do not end after the Lease is lost."""
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    monotonic: Callable[[], float] = time.monotonic
+    rng: random.Random = dataclasses.field(default_factory=random.Random)
+
+
+class Operator:
+    """One replica. `run` it; it leads when it holds the Lease."""
+
+    def __init__(self, settings: Settings, configuration: Configuration, wiring: Wiring) -> None:
+        self.settings = settings
+        self.telemetry = Telemetry()
+        self._configuration = configuration
+        self._wiring = wiring
+        self._kube = Kube.connect(configuration)
+        duration = settings.lease_seconds
+        self.lease = Lease(
+            dataclasses.replace(self._kube, on_write=self._count),
+            settings.release_namespace,
+            settings.lease_name,
+            settings.replica,
+            timings=Timings(duration=duration, renew=duration * 2 / 15, deadline=duration * 2 / 3, grace=duration / 5),
+            monotonic=wiring.monotonic,
+            rng=wiring.rng,
+            end_process=wiring.end_process,
+        )
+        self.controller: Controller | None = None
+        """While this replica leads."""
+
+    def __repr__(self) -> str:
+        return f"<Operator {self.lease!r} {self.controller!r}>"
+
+    async def run(self) -> None:
+        """Contend, lead, contend again, until cancelled; the Lease is released on the way out."""
+        try:
+            await self.lease.run(self._lead)
+        finally:
+            await self._kube.aclose()
+
+    def _count(self, verb: str, kind: Kind) -> None:
+        self.telemetry.writes.labels(verb, kind.plural).inc()
+
+    async def _lead(self) -> None:
+        kube = dataclasses.replace(self._kube, may_write=self.lease.leading, on_write=self._count)
+        self.telemetry.leader.set(1)
+        try:
+            await _Leadership(self.settings, self._configuration, self._wiring, self.telemetry, kube).run(self)
+        finally:
+            self.controller = None
+            self.telemetry.leader.set(0)
+
+
+class _Leadership:
+    """Everything that exists while this replica leads; made anew each time, so that nothing stale is left over."""
+
+    def __init__(
+        self, settings: Settings, configuration: Configuration, wiring: Wiring, telemetry: Telemetry, kube: Kube
+    ) -> None:
+        release = settings.release_namespace
+        self.owned = Owned(kube, self._enqueue)
+        self.secrets = LabelledSecrets(self._enqueue_namespace)
+        self.store = CredentialStore(kube, release, self._credential_lost)
+        self.documents = KubeDocuments(kube, release, self._disturbed)
+        self.declarations = KubeDeclarations(kube, server_changed=self._enqueue, rules_changed=self._rules_changed)
+        platform = KubePlatform(
+            kube,
+            release,
+            self.declarations.servers,
+            self.owned,
+            Resolver(kube, self.secrets),
+            self.store,
+            Events(kube, settings.replica, monotonic=wiring.monotonic),
+        )
+        connector = HttpConnector(resolve=wiring.resolve)
+        self.controller = Controller(
+            World(platform, self.documents, connector, self.declarations),
+            options=Options(settings.prefix_style, Pace(settings.discovery_timeout, settings.interval_floor)),
+            rhythm=Rhythm(sweep=settings.sweep_seconds, workers=settings.workers),
+            default_action=settings.default_action,
+            telemetry=telemetry,
+            now=wiring.now,
+            monotonic=wiring.monotonic,
+            rng=wiring.rng,
+        )
+        self.feed = Feed(configuration, self._observe)
+        self.followers = [self._follower(kube, scope, picture, wiring.rng) for scope, picture in self._scopes(release)]
+
+    async def run(self, operator: Operator) -> None:
+        """Paint the pictures, then work from them."""
+        async with asyncio.TaskGroup() as group:
+            for follower in self.followers:
+                group.create_task(follower.run(), name=repr(follower))
+            for follower in self.followers:
+                await follower.synced.wait()
+            await self._begin()
+            group.create_task(self.feed.run(), name="kopf feed")
+            operator.controller = self.controller
+            group.create_task(self.controller.run(), name="controller")
+
+    async def _begin(self) -> None:
+        while True:
+            try:
+                await self.declarations.refresh()
+                await self.declarations.create_default_tiers()
+                return
+            except KubeError as error:
+                logger.warning("cannot list what is declared: %s", error)
+                await asyncio.sleep(1.0)
+
+    def _scopes(self, release: str) -> list[tuple[Scope, Picture]]:
+        ours = f"{LABEL_MANAGED_BY}={MANAGED_BY}"
+        workloads: list[tuple[Scope, Picture]] = [
+            (Scope(kind, None, ours), OwnedPicture(self.owned, kind)) for kind in WORKLOAD_KINDS
+        ]
+        return [
+            *workloads,
+            (Scope(CONFIG_MAPS, release, LABEL_DOCUMENT), self.documents),
+            (Scope(SECRETS, release, STORE_SELECTOR), self.store),
+            (Scope(SECRETS, None, SELECTOR), self.secrets),
+        ]
+
+    def _follower(self, kube: Kube, scope: Scope, picture: Picture, rng: random.Random) -> Follower:
+        return Follower(kube, scope, picture, relisted=self._relisted, rng=rng)
+
+    # What the pictures tell.
+
+    def _observe(self, plural: str, type_: str | None, item: Json) -> None:
+        if self.declarations.observe(plural, type_, item):
+            self.controller.resync()
+
+    def _rules_changed(self) -> None:
+        self.controller.declarations_changed()
+
+    def _relisted(self) -> None:
+        self.controller.resync()
+
+    def _enqueue(self, key: ServerKey) -> None:
+        self.controller.enqueue(key)
+
+    def _enqueue_namespace(self, namespace: str) -> None:
+        for key in self.declarations.servers:
+            if key.namespace == namespace:
+                self.controller.enqueue(key)
+
+    def _credential_lost(self, entry: str) -> None:
+        for key in self.declarations.servers:
+            if store_key(key) == entry:
+                self.controller.enqueue(key)
+
+    def _disturbed(self, name: str, labels: Mapping[str, str]) -> None:
+        self.controller.document_disturbed(name, labels)
+
+
+def build(settings: Settings, configuration: Configuration, *, wiring: Wiring | None = None) -> Operator:
+    """An operator for the API server of `configuration`; to be called in the event loop that it will run in."""
+    return Operator(settings, configuration, wiring or Wiring())

@@ -1,0 +1,186 @@
+"""Keeps every McpServer looked at: the queue, the sweep and the rules document around one reconciler.
+
+The composition roots (`kube.cluster`, `local`) make one, feed it with what they see, and `run` it while they may write.
+Knows the world through `ports` alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from fairlead_api.documents.codec import RULES_NAME
+from fairlead_api.meta import LABEL_NAME, LABEL_NAMESPACE, ServerKey
+from fairlead_operator.outcome import Done, Outcome
+from fairlead_operator.ports import Connector, Declarations, Documents, Platform, PlatformTrouble, UnreadableServer
+from fairlead_operator.publish.rules import RulesPublisher
+from fairlead_operator.reconciler import Options, Reconciler
+from fairlead_operator.telemetry import Telemetry
+from fairlead_operator.workqueue import Backoff, WorkQueue
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Rhythm:
+    """Seconds between things that happen without an event, and how many servers are looked at side by side."""
+
+    sweep: float = 180.0
+    settle: float = 0.1
+    """Changes of tiers and policies within this time make one rules document."""
+    workers: int = 16
+    backoff: Backoff = field(default_factory=Backoff)
+
+
+@dataclass(frozen=True)
+class World:
+    """The adapters that a controller works with."""
+
+    platform: Platform
+    documents: Documents
+    connector: Connector
+    declarations: Declarations
+
+
+class Controller:
+    """See the module. All methods are called in the event loop that `run` runs in."""
+
+    def __init__(
+        self,
+        world: World,
+        *,
+        options: Options | None = None,
+        rhythm: Rhythm | None = None,
+        default_action: str = "Allow",
+        telemetry: Telemetry | None = None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        monotonic: Callable[[], float] = time.monotonic,
+        rng: random.Random | None = None,
+    ) -> None:
+        self._platform = world.platform
+        self._rhythm = rhythm = rhythm or Rhythm()
+        self._telemetry = telemetry or Telemetry()
+        self._monotonic = monotonic
+        self._known: set[ServerKey] = set()
+        self._sweep_wanted = asyncio.Event()
+        self._rules_wanted = asyncio.Event()
+        self.reconciler = Reconciler(
+            world.platform,
+            world.documents,
+            world.connector,
+            changed=self.enqueue,
+            options=options,
+            now=now,
+            monotonic=monotonic,
+            rng=rng,
+        )
+        self._rules = RulesPublisher(world.declarations, world.documents, default_action)
+        self.queue: WorkQueue[ServerKey] = WorkQueue(
+            self._work, workers=rhythm.workers, backoff=rhythm.backoff, rng=rng
+        )
+
+    def __repr__(self) -> str:
+        return f"<Controller servers={len(self._known)} {self.queue!r}>"
+
+    # What the adapters tell.
+
+    def enqueue(self, key: ServerKey) -> None:
+        """Something about this server may have changed, appeared or gone."""
+        self._known.add(key)
+        self.queue.add(key)
+        self._telemetry.depth.set(self.queue.depth)
+
+    def declarations_changed(self) -> None:
+        """A tier, a policy or the labels of a server may have changed."""
+        self._rules_wanted.set()
+
+    def document_disturbed(self, name: str, labels: Mapping[str, str]) -> None:
+        """A stored document was edited or deleted."""
+        if name == RULES_NAME:
+            self._rules_wanted.set()
+        elif labels.get(LABEL_NAMESPACE) and labels.get(LABEL_NAME):
+            self.enqueue(ServerKey(labels[LABEL_NAMESPACE], labels[LABEL_NAME]))
+
+    def resync(self) -> None:
+        """Events may have been lost: compare what exists with what is known, soon."""
+        self._sweep_wanted.set()
+
+    # What it does.
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        try:
+            await self.reconciler.start()
+            self._sweep_wanted.set()
+            self._rules_wanted.set()
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self.queue.run(), name="work queue")
+                group.create_task(self._keep_sweeping(), name="sweep")
+                group.create_task(self._keep_rules(), name="rules")
+        finally:
+            await self.reconciler.aclose()
+
+    async def sweep(self) -> None:
+        """Look at every server that has come or gone unseen, and forget what is kept of the dead."""
+        keys = set(await self._platform.keys())
+        self._telemetry.servers.set(len(keys))
+        for key in keys ^ self._known:
+            self.enqueue(key)
+        self._known = set(keys)
+        alive = []
+        for key in keys:
+            try:
+                server = await self._platform.get(key)
+            except UnreadableServer:
+                return  # whose catalog it is cannot be told, so none is judged
+            if server is not None:
+                alive.append((key, server.metadata.uid))
+        await self.reconciler.catalogs.sweep(alive)
+        await self._platform.sweep(keys)
+
+    async def _work(self, key: ServerKey) -> Outcome:
+        started = self._monotonic()
+        outcome = await self.reconciler.reconcile(key)
+        self._telemetry.seconds.observe(self._monotonic() - started)
+        self._telemetry.reconciles.labels(type(outcome).__name__).inc()
+        if not isinstance(outcome, Done):
+            self._telemetry.troubles.labels(outcome.reason).inc()
+        self._telemetry.depth.set(self.queue.depth)
+        return outcome
+
+    async def _keep_sweeping(self) -> None:
+        while True:
+            await self._wanted(self._sweep_wanted, self._rhythm.sweep)
+            await self._persist("sweep", self.sweep, self._sweep_wanted)
+
+    async def _keep_rules(self) -> None:
+        while True:
+            await self._wanted(self._rules_wanted, self._rhythm.sweep)
+            await asyncio.sleep(self._rhythm.settle)
+            self._rules_wanted.clear()
+            await self._persist("rules", self._rules.publish, self._rules_wanted)
+
+    @staticmethod
+    async def _wanted(event: asyncio.Event, timeout: float) -> None:
+        try:
+            async with asyncio.timeout(timeout):
+                await event.wait()
+        except TimeoutError:
+            pass
+        event.clear()
+
+    async def _persist(self, what: str, action: Callable[[], object], again: asyncio.Event) -> None:
+        """Run once; on trouble, want it again after a pause."""
+        try:
+            result = action()
+            if asyncio.iscoroutine(result):
+                await result
+        except PlatformTrouble as error:
+            logger.warning("%s: tried again later: %s", what, error)
+            await asyncio.sleep(self._rhythm.backoff.first)
+            again.set()

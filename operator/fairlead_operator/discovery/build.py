@@ -1,0 +1,203 @@
+"""What a server listed and what its McpServer says about it, made into a catalog. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_api.documents.catalog import (
+    Catalog,
+    CredentialRef,
+    DeclaredLatency,
+    Definition,
+    Endpoint,
+    Limits,
+    ToolEntry,
+    definition_hash,
+    list_hash,
+    search_hash,
+)
+from fairlead_api.v1alpha1.mcpserver import McpServer, ToolLatency, ToolOverride
+from fairlead_operator.discovery.listing import Found
+
+LATENCY_META: Final = "fairlead.dev/latency"
+"""Key of a tool's `_meta` under which its author declares latency, with the members of `spec.tools[].latency`."""
+NOTES_LIMIT: Final = 20
+NAME_LIMIT: Final = 1024
+
+
+@dataclass(frozen=True)
+class Reached:
+    """How a server is reached: what the platform and the credentials gave."""
+
+    endpoint: Endpoint
+    credential: CredentialRef | None
+    prefix: str | None
+
+
+class _Declared(msgspec.Struct, rename="camel"):
+    """Latency as an author declares it; a member of another type counts as absent."""
+
+    estimated_duration_ms: Any = None
+    max_duration_ms: Any = None
+    idempotent: Any = None
+    cacheable_seconds: Any = None
+
+
+class _Meta(msgspec.Struct):
+    latency: Raw = msgspec.field(default=Raw(b"{}"), name=LATENCY_META)
+    estimated_duration_ms: Any = None
+    max_duration_ms: Any = None
+
+
+class _Named(msgspec.Struct):
+    """As much of a definition as the catalog needs."""
+
+    name: str = ""
+    uri: str = ""
+    uri_template: str = msgspec.field(default="", name="uriTemplate")
+    meta: Raw = msgspec.field(default=Raw(b"{}"), name="_meta")
+
+
+_named = msgspec.json.Decoder(_Named).decode
+_meta = msgspec.json.Decoder(_Meta).decode
+_declared = msgspec.json.Decoder(_Declared).decode
+
+
+def build_catalog(server: McpServer, found: Found, reached: Reached) -> tuple[Catalog, tuple[str, ...]]:
+    """The catalog, every list sorted by name, and notes about what was left out of it.
+
+    `online` is True and `updated_at` empty: they say something about now, and the publisher sets them.
+    """
+    notes = list(found.notes)
+    overrides = {override.name: override for override in server.spec.tools}
+    tools = _tools(found.tools, overrides, notes)
+    missing = sorted(set(overrides) - {tool.name for tool in tools})
+    if missing:
+        notes.append(f"spec.tools names tools that the server does not list: {', '.join(missing[:NOTES_LIMIT])}")
+    spec = server.spec
+    catalog = Catalog(
+        namespace=server.metadata.namespace,
+        name=server.metadata.name,
+        uid=server.metadata.uid,
+        generation=server.metadata.generation,
+        prefix=reached.prefix,
+        endpoint=reached.endpoint,
+        credential=reached.credential,
+        protocol_version=found.protocol_version,
+        server_info=found.server_info,
+        capabilities=found.capabilities,
+        instructions=found.instructions,
+        session=spec.session,
+        on_disconnect=spec.discovery.on_disconnect,
+        trust_annotations=spec.trusts_annotations,
+        limits=_limits(server),
+        tools=tools,
+        resources=_definitions(found.resources, "uri", notes),
+        resource_templates=_definitions(found.resource_templates, "uri_template", notes),
+        prompts=_definitions(found.prompts, "name", notes),
+    )
+    return msgspec.structs.replace(catalog, hash=list_hash(catalog)), tuple(notes[:NOTES_LIMIT])
+
+
+def _tools(items: Iterable[Raw], overrides: dict[str, ToolOverride], notes: list[str]) -> tuple[ToolEntry, ...]:
+    tools = [_tool(name, raw, head, overrides.get(name)) for name, raw, head in _distinct(items, "name", notes)]
+    return tuple(sorted(tools, key=lambda tool: tool.name))
+
+
+def _tool(name: str, raw: Raw, head: _Named, override: ToolOverride | None) -> ToolEntry:
+    tags = tuple(override.tags) if override else ()
+    categories = tuple(override.categories) if override else ()
+    probe = override.probe if override else None
+    return ToolEntry(
+        name=name,
+        definition=raw,
+        hash=definition_hash(raw),
+        search_hash=search_hash(name, raw, tags=tags, categories=categories),
+        enabled=override.enabled if override else True,
+        description=override.description if override else None,
+        tags=tags,
+        categories=categories,
+        latency=_latency(override.latency if override else None, head.meta),
+        probe_arguments=Raw(msgspec.json.encode(probe.arguments)) if probe else None,
+    )
+
+
+def _latency(said: ToolLatency | None, meta: Raw) -> DeclaredLatency | None:
+    """The McpServer's word, member by member, before the author's."""
+    declared = _author_latency(meta)
+    merged = DeclaredLatency(
+        estimated_duration_ms=_first(said and said.estimated_duration_ms, declared.estimated_duration_ms),
+        max_duration_ms=_first(said and said.max_duration_ms, declared.max_duration_ms),
+        idempotent=_first(said and said.idempotent, declared.idempotent),
+        cacheable_seconds=_first(said and said.cacheable_seconds, declared.cacheable_seconds),
+    )
+    return merged if merged != DeclaredLatency() else None
+
+
+def _author_latency(meta: Raw) -> DeclaredLatency:
+    try:
+        found = _meta(meta)
+        declared = _declared(found.latency)
+    except msgspec.MsgspecError:
+        return DeclaredLatency()
+    return DeclaredLatency(
+        estimated_duration_ms=_milliseconds(declared.estimated_duration_ms, found.estimated_duration_ms),
+        max_duration_ms=_milliseconds(declared.max_duration_ms, found.max_duration_ms),
+        idempotent=declared.idempotent if isinstance(declared.idempotent, bool) else None,
+        cacheable_seconds=_milliseconds(declared.cacheable_seconds),
+    )
+
+
+def _milliseconds(*candidates: Any) -> int | None:
+    """The first that is a number of at least 0."""
+    for value in candidates:
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 2**53:
+            return round(value)
+    return None
+
+
+def _first(*candidates: Any) -> Any:
+    return next((value for value in candidates if value is not None), None)
+
+
+def _definitions(items: Iterable[Raw], member: str, notes: list[str]) -> tuple[Definition, ...]:
+    found = [
+        Definition(name=name, definition=raw, hash=definition_hash(raw))
+        for name, raw, _ in _distinct(items, member, notes)
+    ]
+    return tuple(sorted(found, key=lambda definition: definition.name))
+
+
+def _distinct(items: Iterable[Raw], member: str, notes: list[str]) -> list[tuple[str, Raw, _Named]]:
+    """Definitions that have a name of their own; of several with one name the first is kept."""
+    kept: dict[str, tuple[Raw, _Named]] = {}
+    for raw in items:
+        try:
+            head = _named(raw)
+        except msgspec.MsgspecError as error:
+            notes.append(f"a definition was left out: {error}")
+            continue
+        name = str(getattr(head, member))
+        if not name or len(name) > NAME_LIMIT:
+            notes.append(f"a definition was left out: its {member} is empty or longer than {NAME_LIMIT} characters")
+        elif name in kept:
+            notes.append(f"{name[:100]!r} is listed more than once; the first is kept")
+        else:
+            kept[name] = (raw, head)
+    return [(name, raw, head) for name, (raw, head) in kept.items()]
+
+
+def _limits(server: McpServer) -> Limits:
+    limits = server.spec.limits
+    return Limits(
+        concurrency=limits.concurrency,
+        calls_per_second=limits.calls_per_second,
+        timeout_ms=limits.timeout.milliseconds,
+        retries=limits.retries,
+        max_result_bytes=limits.max_result_bytes,
+    )

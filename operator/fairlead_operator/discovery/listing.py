@@ -1,0 +1,86 @@
+"""One discovery: everything that a server lists, as it sent it.
+
+Used by `rounds`. Does no more than read; what it finds is judged in `build`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from msgspec import Raw
+
+from fairlead_mcp.errors import RpcError
+from fairlead_mcp.session import McpSession
+
+EMPTY: Final = Raw(b"{}")
+METHOD_NOT_FOUND: Final = -32601
+
+RESOURCES: Final = "resources/list"
+TEMPLATES: Final = "resources/templates/list"
+PROMPTS: Final = "prompts/list"
+_CAPABILITY: Final = {RESOURCES: "resources", TEMPLATES: "resources", PROMPTS: "prompts"}
+
+
+@dataclass(frozen=True)
+class Found:
+    """What one discovery brought: raw definitions in the order in which the server listed them."""
+
+    protocol_version: str
+    server_info: Raw = field(default_factory=lambda: EMPTY)
+    capabilities: Raw = field(default_factory=lambda: EMPTY)
+    instructions: str | None = None
+    tools: tuple[Raw, ...] = ()
+    resources: tuple[Raw, ...] = ()
+    resource_templates: tuple[Raw, ...] = ()
+    prompts: tuple[Raw, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What was odd, in sentences."""
+
+
+async def read_everything(session: McpSession) -> Found:
+    """Every page of every listing that the server offers. Raises McpError.
+
+    `tools/list` is asked for in any case and decides whether the server is verified. The other listings are asked for
+    where the capability is declared; a JSON-RPC error to one of them is noted and leaves it empty, because many servers
+    declare `resources` and implement half of it.
+    """
+    notes: list[str] = []
+    tools = await _tools(session)
+    listings = {method: await _optional(session, method, notes) for method in _CAPABILITY}
+    return Found(
+        protocol_version=session.protocol_version,
+        server_info=_copied(session.server_info),
+        capabilities=_copied(session.capabilities),
+        instructions=session.instructions,
+        tools=tools,
+        resources=listings[RESOURCES],
+        resource_templates=listings[TEMPLATES],
+        prompts=listings[PROMPTS],
+        notes=tuple(notes),
+    )
+
+
+async def _tools(session: McpSession) -> tuple[Raw, ...]:
+    try:
+        return tuple(_copied(item) for item in await session.list_all("tools/list"))
+    except RpcError as error:
+        if error.code == METHOD_NOT_FOUND and not session.offers("tools"):
+            return ()
+        raise
+
+
+async def _optional(session: McpSession, method: str, notes: list[str]) -> tuple[Raw, ...]:
+    if not session.offers(_CAPABILITY[method]):
+        return ()
+    try:
+        return tuple(_copied(item) for item in await session.list_all(method))
+    except RpcError as error:
+        if error.code != METHOD_NOT_FOUND:
+            notes.append(f"{method} failed: {error}")
+        return ()
+
+
+def _copied(raw: Raw) -> Raw:
+    """An item is a view of its whole page: kept for long, it would keep the page."""
+    return Raw(bytes(raw))

@@ -1,0 +1,178 @@
+"""When which server is asked, and what came of it last.
+
+The reconciler never waits for a server: it looks at the last result here and is called again when there is a new one.
+A server that hangs therefore delays neither another one nor the repair of its own Deployment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from fairlead_api.documents.catalog import Credential, Endpoint
+from fairlead_api.meta import ServerKey
+from fairlead_mcp.errors import McpError
+from fairlead_operator.discovery.listing import Found, read_everything
+from fairlead_operator.ports import Connector
+from fairlead_operator.workqueue import Backoff
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is asked: a new one makes every older answer worthless."""
+
+    uid: str
+    endpoint: Endpoint
+    credential_hash: str
+    revision: str
+    """Of what runs; changes when it is replaced or comes back."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A discovery that brought nothing: `reason` is that of the wire's error tree."""
+
+    reason: str
+    message: str
+
+
+@dataclass
+class Round:
+    """What is known of one server's answers."""
+
+    subject: Subject
+    found: Found | None = None
+    """The last good answer to this subject."""
+    failure: Failure | None = None
+    """Set while the last try failed."""
+    failures: int = 0
+    due: float = 0.0
+    """On the monotonic clock."""
+    task: asyncio.Task[None] | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Seconds. `timeout` bounds one discovery as a whole; `floor` bounds the interval that a server may ask for."""
+
+    timeout: float = 60.0
+    floor: float = 30.0
+    jitter: float = 0.1
+    retry: Backoff = field(default_factory=lambda: Backoff(first=1.0, limit=60.0))
+
+
+class Rounds:
+    """The discoveries of all servers. `finished(key)` is called when one has come to a result."""
+
+    def __init__(
+        self,
+        connector: Connector,
+        finished: Callable[[ServerKey], None],
+        *,
+        pace: Pace | None = None,
+        at_once: int = 64,
+        monotonic: Callable[[], float] = time.monotonic,
+        rng: random.Random | None = None,
+    ) -> None:
+        self._connector = connector
+        self._finished = finished
+        self._pace = pace or Pace()
+        self._slots = asyncio.Semaphore(at_once)
+        self._monotonic = monotonic
+        self._rng = rng or random.Random()
+        self._rounds: dict[ServerKey, Round] = {}
+
+    def __repr__(self) -> str:
+        running = sum(1 for round_ in self._rounds.values() if round_.task is not None)
+        return f"<Rounds servers={len(self._rounds)} running={running}>"
+
+    def look(self, key: ServerKey, subject: Subject, credential: Credential | None, interval: float) -> Round:
+        """The state of a server; starts a discovery when one is due. `interval` is the McpServer's, in seconds."""
+        round_ = self._rounds.get(key)
+        if round_ is None or round_.subject != subject:
+            self._cancel(round_)
+            round_ = self._rounds[key] = self._succeeding(round_, subject)
+        if round_.task is None and self._monotonic() >= round_.due:
+            work = self._ask(key, round_, credential, max(interval, self._pace.floor))
+            round_.task = asyncio.create_task(work, name=f"discovery of {key}")
+        return round_
+
+    def pause(self, key: ServerKey) -> Round | None:
+        """There is nothing to ask now; the next look asks at once. What is known of the server, if anything."""
+        round_ = self._rounds.get(key)
+        if round_ is not None:
+            self._cancel(round_)
+            round_.due = 0.0
+        return round_
+
+    def refresh(self, key: ServerKey) -> None:
+        """Make a discovery due now; the caller sees to it that the server is looked at."""
+        round_ = self._rounds.get(key)
+        if round_ is not None:
+            round_.due = 0.0
+
+    def forget(self, key: ServerKey) -> None:
+        """The server is gone."""
+        self._cancel(self._rounds.pop(key, None))
+
+    def until_due(self, round_: Round) -> float:
+        """Seconds until the next discovery of a server is due."""
+        return max(0.0, round_.due - self._monotonic())
+
+    async def aclose(self) -> None:
+        """Cancel what runs and wait for its end."""
+        tasks = [round_.task for round_ in self._rounds.values() if round_.task is not None]
+        for key in list(self._rounds):
+            self.forget(key)
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    @staticmethod
+    def _succeeding(before: Round | None, subject: Subject) -> Round:
+        """The same server at the same address keeps its last answer until the next one: a rollout blinds nobody."""
+        if before is None or (before.subject.uid, before.subject.endpoint) != (subject.uid, subject.endpoint):
+            return Round(subject)
+        return Round(subject, found=before.found, failure=before.failure)
+
+    @staticmethod
+    def _cancel(round_: Round | None) -> None:
+        if round_ is not None and round_.task is not None:
+            round_.task.cancel()
+            round_.task = None
+
+    async def _ask(self, key: ServerKey, round_: Round, credential: Credential | None, interval: float) -> None:
+        try:
+            async with self._slots:
+                outcome = await self._discover(key, round_.subject.endpoint, credential)
+            self._settle(round_, outcome, interval)
+        except Exception as error:
+            logger.exception("the discovery of %s broke down", key)
+            self._settle(round_, Failure("McpError", f"the discovery broke down: {error!r}"), interval)
+        if self._rounds.get(key) is round_:
+            round_.task = None
+            self._finished(key)
+
+    async def _discover(self, key: ServerKey, endpoint: Endpoint, credential: Credential | None) -> Found | Failure:
+        try:
+            async with asyncio.timeout(self._pace.timeout):
+                async with self._connector.session(key, endpoint, credential) as session:
+                    return await read_everything(session)
+        except McpError as error:
+            return Failure(error.reason, str(error))
+        except TimeoutError:
+            return Failure("Timeout", f"the discovery took longer than {self._pace.timeout:g} s")
+
+    def _settle(self, round_: Round, outcome: Found | Failure, interval: float) -> None:
+        if isinstance(outcome, Found):
+            round_.found, round_.failure, round_.failures = outcome, None, 0
+            delay = interval * (1 + self._pace.jitter * (self._rng.random() - 0.5))
+        else:
+            round_.failures += 1
+            round_.failure = outcome
+            delay = min(self._pace.retry.delay(round_.failures, self._rng), interval)
+        round_.due = self._monotonic() + delay

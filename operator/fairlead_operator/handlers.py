@@ -1,0 +1,125 @@
+"""The edge to Kopf: which resources are watched, and how their events get into our event loop.
+
+Only `kopf.on.event`: it writes nothing to the objects, neither annotations nor finalizers, so deleting an McpServer
+never waits for an operator. Kopf runs in a thread with an event loop of its own, because in ours it would replace the
+signal handlers and, at its end, cancel tasks that are not its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import kopf
+from kubernetes.aio.client import Configuration
+
+from fairlead_api.meta import GROUP, VERSION
+from fairlead_operator.kube.resources import OWN_KINDS
+
+logger = logging.getLogger(__name__)
+
+Observe = Callable[[str, str | None, dict[str, Any]], None]
+"""Told of each event, in our loop: plural of the kind, type (None = listed), the object."""
+
+TOKEN_LIFE: Final = timedelta(minutes=5)
+"""After this long a token is read again: a ServiceAccount's is replaced in its file about hourly."""
+STOP_SECONDS: Final = 5.0
+
+
+class FeedEnded(Exception):
+    """Kopf ended by itself."""
+
+
+async def connection_for(configuration: Configuration) -> kopf.ConnectionInfo:
+    """The credentials of our own client, for Kopf: one place decides where they come from."""
+    value = await configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
+    scheme, _, token = (value or "").rpartition(" ")
+    return kopf.ConnectionInfo(
+        server=configuration.host,
+        ca_path=configuration.ssl_ca_cert,
+        ca_data=configuration.ca_cert_data if not configuration.ssl_ca_cert else None,
+        insecure=not configuration.verify_ssl,
+        scheme=(scheme or "Bearer").title() if token else None,
+        token=token or None,
+        certificate_path=configuration.cert_file,
+        private_key_path=configuration.key_file,
+        proxy_url=configuration.proxy,
+        expiration=datetime.now(UTC) + TOKEN_LIFE if token else None,
+    )
+
+
+def registry_for(observe: Observe) -> kopf.OperatorRegistry:
+    """Handlers that pass every event of our kinds to `observe`, in Kopf's loop."""
+    registry = kopf.OperatorRegistry()
+
+    def watch(plural: str) -> None:
+        @kopf.on.event(GROUP, VERSION, plural, registry=registry)  # type: ignore[arg-type]
+        async def seen(*, event: dict[str, Any], **_: Any) -> None:
+            observe(plural, event["type"], dict(event["object"]))
+
+    for kind in OWN_KINDS:
+        watch(kind.plural)
+    return registry
+
+
+def operator_settings() -> kopf.OperatorSettings:
+    """Kopf without Events of its own, back soon after an outage, and quiet."""
+    settings = kopf.OperatorSettings()
+    settings.posting.enabled = False
+    settings.scanning.disabled = True  # the CRDs are there before we start; watching them takes a cluster-wide right
+    settings.networking.error_backoffs = (0.2, 0.5, 1, 1, 2, 2, 2, 2)
+    settings.process.ultimate_exiting_timeout = None
+    return settings
+
+
+class Feed:
+    """Kopf in a thread. `observe` is called in the loop that `run` is awaited in."""
+
+    def __init__(self, configuration: Configuration, observe: Observe) -> None:
+        self._configuration = configuration
+        self._observe = observe
+
+    async def run(self) -> None:
+        """Pass events on until cancelled. Raises FeedEnded when Kopf gives up."""
+        loop = asyncio.get_running_loop()
+        ended = asyncio.Event()
+        stop = threading.Event()
+
+        def observe(plural: str, type_: str | None, item: dict[str, Any]) -> None:
+            loop.call_soon_threadsafe(self._observe, plural, type_, item)
+
+        def work() -> None:
+            try:
+                asyncio.run(self._operator(registry_for(observe), stop))
+            except Exception:
+                logger.exception("kopf ended")
+            finally:
+                loop.call_soon_threadsafe(ended.set)
+
+        thread = threading.Thread(target=work, name="kopf", daemon=True)
+        thread.start()
+        try:
+            await ended.wait()
+            raise FeedEnded("kopf ended by itself")
+        finally:
+            stop.set()
+            try:
+                async with asyncio.timeout(STOP_SECONDS):
+                    await ended.wait()
+            except TimeoutError:
+                logger.warning("kopf did not end within %g s", STOP_SECONDS)
+
+    async def _operator(self, registry: kopf.OperatorRegistry, stop: threading.Event) -> None:
+        @kopf.on.login(registry=registry)
+        async def login(**_: Any) -> kopf.ConnectionInfo:
+            return await connection_for(self._configuration)
+
+        for name in ("kopf.objects", "kopf.activities", "kopf._core"):
+            logging.getLogger(name).setLevel(logging.WARNING)
+        await kopf.operator(
+            standalone=True, clusterwide=True, registry=registry, settings=operator_settings(), stop_flag=stop
+        )

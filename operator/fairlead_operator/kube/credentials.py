@@ -1,0 +1,285 @@
+"""Credentials on a cluster: from labelled Secrets beside the servers into Secrets that the gateway may read.
+
+Used by `platform`. A server's Secret is read only if it carries the label that marks it as meant for this, and its
+value is handed on only for the hosts that its annotation names. The copies lie in a fixed number of Secrets in the
+release's namespace, one key per server, so that the gateway's Role can name each of them.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import logging
+import re
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from fairlead_api.documents.base import sha256
+from fairlead_api.documents.catalog import Credential, CredentialRef
+from fairlead_api.meta import ANNOTATION_HOSTS, LABEL_CREDENTIAL, LABEL_MANAGED_BY, MANAGED_BY, ServerKey, bounded_name
+from fairlead_api.v1alpha1.conditions import Reason
+from fairlead_api.v1alpha1.mcpserver import CredentialSource, McpServer
+from fairlead_operator.kube.client import Json, Kube
+from fairlead_operator.kube.errors import Conflict, KubeError, NotFound
+from fairlead_operator.kube.resources import SECRETS
+from fairlead_operator.ports import ResolvedCredential, Verdict
+
+logger = logging.getLogger(__name__)
+
+SHARDS: Final = 16
+SELECTOR: Final = f"{LABEL_CREDENTIAL}=true"
+STORE_LABEL: Final = "fairlead.dev/credentials-store"
+STORE_SELECTOR: Final = f"{STORE_LABEL}=true"
+_HEADER_VALUE: Final = re.compile(r"[\x21-\x7e\x80-\xff]([\t\x20-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?")
+
+RESOLVED: Final = Verdict(True, Reason.RESOLVED_REFS, "all references lead to something that may be used")
+
+
+def shard_name(key: ServerKey) -> str:
+    """Which of the fixed Secrets holds the credential of a server: a pure function, so that nothing ever moves."""
+    return f"fairlead-credentials-{zlib.crc32(str(key).encode()) % SHARDS}"
+
+
+def store_key(key: ServerKey) -> str:
+    """The key of a server within that Secret."""
+    return bounded_name(key.namespace, key.name)
+
+
+def store_names() -> tuple[str, ...]:
+    """Every name that `shard_name` can give."""
+    return tuple(f"fairlead-credentials-{number}" for number in range(SHARDS))
+
+
+def hosts_allow(annotation: str | None, host: str) -> bool:
+    """Whether `fairlead.dev/hosts` names `host`; without the annotation every host is fine."""
+    if annotation is None:
+        return True
+    return host.lower() in {name.strip().lower() for name in annotation.split(",")}
+
+
+@dataclass(frozen=True)
+class LabelledSecret:
+    """A Secret that is marked as a credential."""
+
+    namespace: str
+    name: str
+    version: str
+    """Changes with every write; says nothing about the content."""
+    hosts: str | None
+    data: Mapping[str, str]
+
+    @classmethod
+    def from_object(cls, item: Json) -> LabelledSecret:
+        """Read an API object; its data stay encoded until they are asked for."""
+        metadata = item["metadata"]
+        return cls(
+            namespace=metadata["namespace"],
+            name=metadata["name"],
+            version=f"{metadata.get('uid', '')}:{metadata.get('resourceVersion', '')}",
+            hosts=(metadata.get("annotations") or {}).get(ANNOTATION_HOSTS),
+            data=item.get("data") or {},
+        )
+
+    def __repr__(self) -> str:
+        return f"LabelledSecret({self.namespace}/{self.name}, keys={sorted(self.data)})"
+
+    def value(self, key: str) -> bytes | None:
+        """One value; None where it is missing, empty or not base64."""
+        try:
+            return base64.b64decode(self.data.get(key, ""), validate=True) or None
+        except (binascii.Error, ValueError):
+            return None
+
+
+class LabelledSecrets:
+    """The labelled Secrets of the cluster, painted by a follower. `changed_in(namespace)` is told of changes."""
+
+    def __init__(self, changed_in: Callable[[str], None]) -> None:
+        self._changed_in = changed_in
+        self._secrets: dict[tuple[str, str], LabelledSecret] = {}
+
+    def get(self, namespace: str, name: str) -> LabelledSecret | None:
+        return self._secrets.get((namespace, name))
+
+    def listed(self, objects: list[Json]) -> None:
+        now = {(item["metadata"]["namespace"], item["metadata"]["name"]) for item in objects}
+        for key in [key for key in self._secrets if key not in now]:
+            del self._secrets[key]
+            self._changed_in(key[0])
+        for item in objects:
+            self.changed(item)
+
+    def changed(self, item: Json) -> None:
+        secret = LabelledSecret.from_object(item)
+        key = (secret.namespace, secret.name)
+        if self._secrets.get(key) != secret:
+            self._secrets[key] = secret
+            self._changed_in(secret.namespace)
+
+    def deleted(self, item: Json) -> None:
+        metadata = item["metadata"]
+        if self._secrets.pop((metadata["namespace"], metadata["name"]), None) is not None:
+            self._changed_in(metadata["namespace"])
+
+
+class CredentialStore:
+    """The copies in the release's namespace, painted by a follower. `lost(store_key)` is told of each that went."""
+
+    def __init__(self, kube: Kube, namespace: str, lost: Callable[[str], None]) -> None:
+        self._kube = kube
+        self._namespace = namespace
+        self._lost = lost
+        self._data: dict[str, dict[str, str]] = {}
+
+    async def put(self, key: ServerKey, credential: Credential) -> None:
+        """Store one credential; nothing is sent where it is stored already."""
+        shard, entry = shard_name(key), store_key(key)
+        value = base64.b64encode(msgspec.json.encode(credential)).decode()
+        if self._data.get(shard, {}).get(entry) == value:
+            return
+        if shard not in self._data and await self._created(shard, {entry: value}):
+            return
+        answer = await self._kube.merge(SECRETS, self._namespace, shard, {"data": {entry: value}})
+        self._data[shard] = answer.get("data") or {}
+
+    async def remove(self, key: ServerKey) -> None:
+        """Forget the credential of one server; fine when there is none."""
+        await self._remove(shard_name(key), store_key(key))
+
+    async def sweep(self, alive: Iterable[ServerKey]) -> None:
+        """Forget the credentials of all servers that are not `alive`."""
+        kept = {store_key(key) for key in alive}
+        for shard, data in list(self._data.items()):
+            for entry in [entry for entry in data if entry not in kept]:
+                await self._remove(shard, entry)
+
+    async def _remove(self, shard: str, entry: str) -> None:
+        if entry not in self._data.get(shard, {}):
+            return
+        try:
+            answer = await self._kube.merge(SECRETS, self._namespace, shard, {"data": {entry: None}})
+        except NotFound:
+            self._data.pop(shard, None)
+        else:
+            self._data[shard] = answer.get("data") or {}
+
+    async def _created(self, shard: str, data: dict[str, str]) -> bool:
+        labels = {LABEL_MANAGED_BY: MANAGED_BY, STORE_LABEL: "true"}
+        metadata = {"name": shard, "namespace": self._namespace, "labels": labels}
+        body: dict[str, Any] = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}
+        try:
+            answer = await self._kube.create(SECRETS, self._namespace, body)
+        except Conflict:
+            return False
+        self._data[shard] = answer.get("data") or {}
+        return True
+
+    # What the follower tells.
+
+    def listed(self, objects: list[Json]) -> None:
+        now = {item["metadata"]["name"]: item for item in objects}
+        for shard in [shard for shard in self._data if shard not in now]:
+            self._replace(shard, None)
+        for item in objects:
+            self.changed(item)
+
+    def changed(self, item: Json) -> None:
+        self._replace(item["metadata"]["name"], item.get("data") or {})
+
+    def deleted(self, item: Json) -> None:
+        self._replace(item["metadata"]["name"], None)
+
+    def _replace(self, shard: str, data: dict[str, str] | None) -> None:
+        before = self._data.pop(shard, {})
+        if data is not None:
+            self._data[shard] = data
+        for entry in before:
+            if before[entry] != (data or {}).get(entry):
+                self._lost(entry)
+
+
+class Resolver:
+    """Decides about the references of one server; asks the API server only for what the picture does not show."""
+
+    def __init__(self, kube: Kube, secrets: LabelledSecrets) -> None:
+        self._kube = kube
+        self._secrets = secrets
+
+    async def resolve(self, server: McpServer, host: str) -> ResolvedCredential:
+        """The credential that goes to `host`, or why there is none; also judges the Secrets that `env` refers to."""
+        for name, key in env_references(server):
+            verdict = await self._usable(server, name, key)
+            if verdict is not None:
+                return ResolvedCredential(verdict)
+        auth = server.spec.auth
+        source = auth_source(server)
+        if auth is None or source is None:
+            return ResolvedCredential(RESOLVED)
+        verdict = await self._usable(server, source.name, source.key)
+        secret = self._secrets.get(server.metadata.namespace, source.name)
+        if verdict is not None or secret is None:
+            return ResolvedCredential(verdict or RESOLVED)
+        if not hosts_allow(secret.hosts, host):
+            named = f"Secret {source.name} may be sent to {secret.hosts} only, and the server is at {host}"
+            return ResolvedCredential(Verdict(False, Reason.HOST_NOT_ALLOWED, named))
+        text = (secret.value(source.key) or b"").decode("latin-1").strip("\r\n ")
+        if not _HEADER_VALUE.fullmatch(text):
+            message = f"key {source.key} of Secret {source.name} holds characters that no HTTP header may hold"
+            return ResolvedCredential(Verdict(False, Reason.SECRET_VALUE_INVALID, message))
+        headers = {auth.header.name: text} if auth.header else {"Authorization": f"Bearer {text}"}
+        own = server.key
+        ref = CredentialRef(secret=shard_name(own), key=store_key(own), hash=sha256(secret.version.encode())[:16])
+        return ResolvedCredential(RESOLVED, ref, Credential(headers=headers))
+
+    def revision(self, server: McpServer) -> str:
+        """Changes when a Secret that the pods read their environment from does."""
+        namespace = server.metadata.namespace
+        found = [self._secrets.get(namespace, name) for name, _ in env_references(server)]
+        versions = [f"{secret.name}={secret.version}" for secret in found if secret is not None]
+        return sha256(*(version.encode() for version in sorted(set(versions))))[:16] if versions else ""
+
+    async def _usable(self, server: McpServer, name: str, key: str | None) -> Verdict | None:
+        """Why a Secret may not be used; None = it may."""
+        secret = self._secrets.get(server.metadata.namespace, name)
+        if secret is None:
+            return await self._missing(server.metadata.namespace, name)
+        if key is not None and secret.value(key) is None:
+            message = f"Secret {name} has no value under the key {key}"
+            return Verdict(False, Reason.SECRET_KEY_MISSING, message)
+        return None
+
+    async def _missing(self, namespace: str, name: str) -> Verdict:
+        try:
+            await self._kube.exists(SECRETS, namespace, name)
+        except NotFound:
+            return Verdict(False, Reason.SECRET_NOT_FOUND, f"there is no Secret {name} in namespace {namespace}")
+        except KubeError as error:
+            return Verdict(None, Reason.REFS_UNREADABLE, str(error))
+        message = f'Secret {name} exists but is not labelled {LABEL_CREDENTIAL}: "true", so it is not used'
+        return Verdict(False, Reason.SECRET_NOT_LABELLED, message)
+
+
+def auth_source(server: McpServer) -> CredentialSource | None:
+    """The key of a Secret that `spec.auth` refers to."""
+    auth = server.spec.auth
+    if auth is None:
+        return None
+    chosen = auth.bearer or auth.header
+    return chosen.secret_ref if chosen is not None else None
+
+
+def env_references(server: McpServer) -> list[tuple[str, str | None]]:
+    """The Secrets that the server's environment must have: (name, key), key None for all of them."""
+    references: list[tuple[str, str | None]] = []
+    for variable in server.spec.env:
+        selector = variable.value_from.secret_key_ref if variable.value_from else None
+        if selector is not None and not selector.optional:
+            references.append((selector.name, selector.key))
+    for source in server.spec.env_from:
+        if source.secret_ref is not None and not source.secret_ref.optional:
+            references.append((source.secret_ref.name, None))
+    return references

@@ -1,0 +1,188 @@
+"""A picture of the resources that people declare: McpServers, LatencyTiers, ToolPolicies, parsed once per change.
+
+Kopf's events paint it (`handlers`), and listings, because Kopf says nothing of what was deleted while its connection
+was down. Read by `platform` and, for the rules document, by the controller.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from pydantic import ValidationError
+
+from fairlead_api.meta import ServerKey
+from fairlead_api.v1alpha1.common import Resource
+from fairlead_api.v1alpha1.latencytier import LatencyTier
+from fairlead_api.v1alpha1.mcpserver import McpServer
+from fairlead_api.v1alpha1.toolpolicy import ToolPolicy
+from fairlead_operator.kube.client import Json, Kube
+from fairlead_operator.kube.errors import Conflict
+from fairlead_operator.kube.resources import LATENCY_TIERS, MCP_SERVERS, TOOL_POLICIES, Kind
+from fairlead_operator.publish.compile import DEFAULT_TIERS
+
+logger = logging.getLogger(__name__)
+
+R = TypeVar("R", bound=Resource)
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A resource that breaks the rules of its kind: older than the rule, or written past it."""
+
+    item: Json
+    problem: str
+
+
+@dataclass(frozen=True)
+class _Entry(Generic[R]):
+    uid: str
+    version: str
+    content: R | Broken
+
+
+class Declared(Generic[R]):
+    """All resources of one kind. `changed(key)` is told of each that came, changed or went."""
+
+    def __init__(self, kube: Kube, kind: Kind, model: type[R], changed: Callable[[ServerKey], None]) -> None:
+        self._kube = kube
+        self._kind = kind
+        self._model = model
+        self._changed = changed
+        self._entries: dict[ServerKey, _Entry[R]] = {}
+
+    def __repr__(self) -> str:
+        return f"<Declared {self._kind.plural}={len(self._entries)}>"
+
+    def __contains__(self, key: ServerKey) -> bool:
+        return key in self._entries
+
+    def __iter__(self) -> Iterator[ServerKey]:
+        return iter(list(self._entries))
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, key: ServerKey) -> R | Broken | None:
+        """None when there is none."""
+        entry = self._entries.get(key)
+        return entry.content if entry is not None else None
+
+    def sound(self) -> list[R]:
+        """Those that could be read."""
+        return [entry.content for entry in self._entries.values() if not isinstance(entry.content, Broken)]
+
+    async def refresh(self) -> None:
+        """List all of them; what is not listed is gone. Raises KubeError."""
+        items, _ = await self._kube.list(self._kind)
+        listed = {_key(item) for item in items}
+        for key in [key for key in self._entries if key not in listed]:
+            self.remove(key)
+        for item in items:
+            self.put(item)
+
+    def put(self, item: Json) -> None:
+        """Take in a resource, unless a newer reading of it is known."""
+        key, metadata = _key(item), item["metadata"]
+        before = self._entries.get(key)
+        entry = _Entry(metadata.get("uid", ""), metadata.get("resourceVersion", ""), self._parse(item))
+        if before is not None and before.uid == entry.uid and not _newer(entry.version, before.version):
+            return
+        self._entries[key] = entry
+        self._changed(key)
+
+    def remove(self, key: ServerKey, uid: str | None = None) -> None:
+        """Take note that a resource is gone; with `uid`, only if it is that one."""
+        entry = self._entries.get(key)
+        if entry is None or (uid is not None and entry.uid != uid):
+            return
+        del self._entries[key]
+        self._changed(key)
+
+    def _parse(self, item: Json) -> R | Broken:
+        slim = {**item, "metadata": {k: v for k, v in item["metadata"].items() if k != "managedFields"}}
+        try:
+            return self._model.model_validate(slim)
+        except ValidationError as error:
+            problem = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:5])
+            logger.warning("%s %s cannot be read: %s", self._kind.kind, _key(item), problem)
+            return Broken(slim, problem)
+
+
+def _key(item: Json) -> ServerKey:
+    return ServerKey(item["metadata"].get("namespace", ""), item["metadata"]["name"])
+
+
+def _newer(version: str, than: str) -> bool:
+    """Resource versions of one kind compare as numbers where they are numbers; else whatever came last counts."""
+    return int(version) > int(than) if version.isdigit() and than.isdigit() else version != than
+
+
+class KubeDeclarations:
+    """The three kinds together: implements `ports.Declarations`."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        *,
+        server_changed: Callable[[ServerKey], None],
+        rules_changed: Callable[[], None],
+    ) -> None:
+        self._kube = kube
+
+        def server(key: ServerKey) -> None:
+            server_changed(key)
+            rules_changed()
+
+        def rule(key: ServerKey) -> None:
+            rules_changed()
+
+        self.servers: Declared[McpServer] = Declared(kube, MCP_SERVERS, McpServer, server)
+        self._tiers: Declared[LatencyTier] = Declared(kube, LATENCY_TIERS, LatencyTier, rule)
+        self._policies: Declared[ToolPolicy] = Declared(kube, TOOL_POLICIES, ToolPolicy, rule)
+        self._by_plural: dict[str, Declared[McpServer] | Declared[LatencyTier] | Declared[ToolPolicy]] = {
+            MCP_SERVERS.plural: self.servers,
+            LATENCY_TIERS.plural: self._tiers,
+            TOOL_POLICIES.plural: self._policies,
+        }
+
+    async def tiers(self) -> Collection[LatencyTier]:
+        return self._tiers.sound()
+
+    async def policies(self) -> Collection[ToolPolicy]:
+        return self._policies.sound()
+
+    async def labels(self) -> Mapping[ServerKey, Mapping[str, str]]:
+        return {server.key: server.metadata.labels for server in self.servers.sound()}
+
+    async def refresh(self) -> None:
+        """List all three kinds. Raises KubeError."""
+        for declared in self._by_plural.values():
+            await declared.refresh()
+
+    def observe(self, plural: str, type_: str | None, item: Json) -> bool:
+        """Take in one event; whether it repeats something known, as happens after events were missed."""
+        declared = self._by_plural[plural]
+        key = _key(item)
+        known = key in declared
+        if type_ == "DELETED":
+            declared.remove(key, item["metadata"].get("uid"))
+        else:
+            declared.put(item)
+        return known and type_ is None
+
+    async def create_default_tiers(self) -> None:
+        """Make the default tiers where there is none: a chart cannot hold objects of kinds that it installs itself."""
+        if len(self._tiers):
+            return
+        for tier in DEFAULT_TIERS:
+            body = tier.to_wire()
+            body.pop("status", None)
+            body["metadata"] = {"name": tier.metadata.name}
+            try:
+                self._tiers.put(await self._kube.create(LATENCY_TIERS, None, body))
+            except Conflict:
+                continue
+            logger.info("latency tier %s created", tier.metadata.name)

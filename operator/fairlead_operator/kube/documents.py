@@ -1,0 +1,159 @@
+"""Documents as ConfigMaps of the release's namespace: implements `ports.Documents`.
+
+A follower keeps every blob in memory, so that a look at what is published costs no request and a ConfigMap that was
+edited or deleted by hand is noticed at once. No owner references: the owner lives in another namespace, and the garbage
+collector would delete the document.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fairlead_api.documents.store import Assembler, Blob, part_names
+from fairlead_operator.kube.client import Json, Kube
+from fairlead_operator.kube.errors import NotFound
+from fairlead_operator.kube.resources import CONFIG_MAPS
+
+logger = logging.getLogger(__name__)
+
+
+def blob_from(config_map: Json) -> Blob:
+    """What a ConfigMap holds; `binaryData` that is no base64 counts as empty, which no hash will match."""
+    metadata = config_map["metadata"]
+    return Blob(
+        name=metadata["name"],
+        labels=metadata.get("labels") or {},
+        annotations=metadata.get("annotations") or {},
+        data=config_map.get("data") or {},
+        binary={key: _debase(value) for key, value in (config_map.get("binaryData") or {}).items()},
+    )
+
+
+def config_map_for(blob: Blob, namespace: str) -> Json:
+    """The manifest that stores a blob."""
+    manifest: dict[str, Any] = {
+        "metadata": {
+            "name": blob.name,
+            "namespace": namespace,
+            "labels": blob.labels,
+            "annotations": blob.annotations,
+        }
+    }
+    if blob.data:
+        manifest["data"] = blob.data
+    if blob.binary:
+        manifest["binaryData"] = {key: base64.b64encode(value).decode() for key, value in blob.binary.items()}
+    return manifest
+
+
+def holds(stored: Blob, wanted: Blob) -> bool:
+    """Whether a stored blob is as wanted; labels and annotations that others added do not matter."""
+    return (
+        stored.data == wanted.data
+        and stored.binary == wanted.binary
+        and wanted.labels.items() <= stored.labels.items()
+        and wanted.annotations.items() <= stored.annotations.items()
+    )
+
+
+class KubeDocuments:
+    """The documents of one release. `disturbed(name, labels)` is told of each document that changed or went."""
+
+    def __init__(self, kube: Kube, namespace: str, disturbed: Callable[[str, Mapping[str, str]], None]) -> None:
+        self._kube = kube
+        self._namespace = namespace
+        self._disturbed = disturbed
+        self._blobs: dict[str, Blob] = {}
+
+    def __repr__(self) -> str:
+        return f"<KubeDocuments namespace={self._namespace} blobs={len(self._blobs)}>"
+
+    async def listing(self) -> Mapping[str, Mapping[str, str]]:
+        return {blob.name: blob.labels for blob in self._blobs.values() if not blob.is_part}
+
+    async def read(self, name: str) -> bytes | None:
+        head = self._blobs.get(name)
+        if head is None or head.is_part:
+            return None
+        reader = Assembler()
+        reader.replace([head, *(self._blobs[part] for part in part_names(head) if part in self._blobs)])
+        return reader.documents.get(name)
+
+    async def publish(self, blobs: list[Blob]) -> None:
+        head = blobs[-1]
+        before = part_names(self._blobs[head.name]) if head.name in self._blobs else ()
+        for blob in blobs:
+            await self._store(blob)
+        now = {blob.name for blob in blobs}
+        for part in before:
+            if part not in now:
+                await self._delete(part)
+
+    async def withdraw(self, name: str) -> None:
+        parts = part_names(self._blobs[name]) if name in self._blobs else ()
+        for each in (name, *parts):
+            await self._delete(each)
+
+    async def _store(self, blob: Blob) -> None:
+        stored = self._blobs.get(blob.name)
+        if stored is not None and holds(stored, blob):
+            return
+        if stored is not None:
+            await self._drop_foreign(stored, blob)
+        await self._kube.apply(CONFIG_MAPS, self._namespace, config_map_for(blob, self._namespace))
+        self._blobs[blob.name] = blob
+
+    async def _drop_foreign(self, stored: Blob, wanted: Blob) -> None:
+        """An apply leaves keys alone that somebody else added, and a reader could take one of them for the document."""
+        patch = {
+            field: {key: None for key in there if key not in keep}
+            for field, there, keep in (
+                ("data", stored.data, wanted.data),
+                ("binaryData", stored.binary, wanted.binary),
+            )
+        }
+        patch = {field: keys for field, keys in patch.items() if keys}
+        if patch:
+            await self._kube.merge(CONFIG_MAPS, self._namespace, stored.name, patch)
+
+    async def _delete(self, name: str) -> None:
+        with contextlib.suppress(NotFound):
+            await self._kube.delete(CONFIG_MAPS, self._namespace, name)
+        self._blobs.pop(name, None)
+
+    # What the follower tells.
+
+    def listed(self, objects: list[Json]) -> None:
+        now = {item["metadata"]["name"] for item in objects}
+        for name in [name for name in self._blobs if name not in now]:
+            self._lost(name)
+        for item in objects:
+            self.changed(item)
+
+    def changed(self, item: Json) -> None:
+        blob = blob_from(item)
+        if self._blobs.get(blob.name) != blob:
+            known = self._blobs.get(blob.name)
+            self._blobs[blob.name] = blob
+            if known is None or not holds(blob, known):
+                self._disturbed(blob.name, blob.labels)
+
+    def deleted(self, item: Json) -> None:
+        self._lost(item["metadata"]["name"])
+
+    def _lost(self, name: str) -> None:
+        blob = self._blobs.pop(name, None)
+        if blob is not None:
+            self._disturbed(name, blob.labels)
+
+
+def _debase(value: str) -> bytes:
+    try:
+        return base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError):
+        return b""

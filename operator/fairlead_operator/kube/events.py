@@ -1,0 +1,84 @@
+"""Events of events.k8s.io/v1: what a person sees under `kubectl describe`. The same thing is not told twice in a while.
+
+Used by `platform`. An Event is a courtesy: nothing depends on it and its failure is logged, not raised.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Final
+
+from fairlead_api.meta import API_VERSION, MANAGER
+from fairlead_api.v1alpha1.mcpserver import McpServer
+from fairlead_operator.kube.client import Kube
+from fairlead_operator.kube.errors import KubeError
+from fairlead_operator.kube.resources import EVENTS, MCP_SERVERS
+from fairlead_operator.ports import Announcement
+
+logger = logging.getLogger(__name__)
+
+NOTE_LIMIT: Final = 1000
+"""Characters; the API server refuses more than 1024."""
+REMEMBERED: Final = 10_000
+
+
+class Events:
+    """Posts Events about McpServers; one that was posted within `quiet` seconds is dropped."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        instance: str,
+        *,
+        quiet: float = 600.0,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._kube = kube
+        self._instance = instance
+        self._quiet = quiet
+        self._monotonic = monotonic
+        self._told: OrderedDict[tuple[str, Announcement], float] = OrderedDict()
+
+    async def post(self, server: McpServer, announcement: Announcement) -> None:
+        """Tell it, unless it was told lately. Never raises."""
+        if not self._is_news(server.metadata.uid, announcement):
+            return
+        metadata = server.metadata
+        body = {
+            "apiVersion": EVENTS.api_version,
+            "kind": EVENTS.kind,
+            "metadata": {"generateName": f"{metadata.name}-", "namespace": metadata.namespace},
+            "eventTime": datetime.now(UTC).isoformat(timespec="microseconds"),
+            "type": announcement.kind,
+            "reason": announcement.reason,
+            "action": "Reconcile",
+            "note": announcement.note[:NOTE_LIMIT],
+            "reportingController": f"fairlead.dev/{MANAGER}",
+            "reportingInstance": self._instance[:128],
+            "regarding": {
+                "apiVersion": API_VERSION,
+                "kind": MCP_SERVERS.kind,
+                "namespace": metadata.namespace,
+                "name": metadata.name,
+                "uid": metadata.uid,
+            },
+        }
+        try:
+            await self._kube.create(EVENTS, metadata.namespace, body)
+        except KubeError as error:
+            logger.warning("an event about %s was not posted: %s", server.key, error)
+
+    def _is_news(self, uid: str, announcement: Announcement) -> bool:
+        now, subject = self._monotonic(), (uid, announcement)
+        told = self._told.get(subject)
+        if told is not None and now - told < self._quiet:
+            return False
+        self._told[subject] = now
+        self._told.move_to_end(subject)
+        while len(self._told) > REMEMBERED:
+            self._told.popitem(last=False)
+        return True

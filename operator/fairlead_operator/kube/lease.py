@@ -1,0 +1,238 @@
+"""Leadership by a Lease of our own: who holds it runs the leader's tasks, and nobody else writes.
+
+Used by the composition root. The rules that make two leaders impossible, whatever the clocks say:
+
+- Whether someone else's lease has run out is judged by how long it stood unchanged on *our* monotonic clock, never by
+  the times written in it.
+- A leader counts from the moment *before* it sent its last good renewal, and stops writing (`leading()` is False) after
+  `deadline` seconds; others wait `duration` seconds. A write takes at most the difference.
+- When `deadline` passes, the leader's tasks are cancelled and it contends again. If they do not end, because something
+  blocks the event loop or swallows the cancellation, a watchdog thread ends the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from fairlead_operator.kube.client import Json, Kube
+from fairlead_operator.kube.errors import Conflict, KubeError, NotFound
+from fairlead_operator.kube.resources import LEASES
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Timings:
+    """Seconds. `deadline` + the longest write must stay below `duration`."""
+
+    duration: float = 15.0
+    renew: float = 2.0
+    deadline: float = 10.0
+    grace: float = 3.0
+    """How long cancelled tasks may take to end before the process is ended instead."""
+
+
+class Lease:
+    """Contends for one Lease object and runs `lead` while it is held."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        namespace: str,
+        name: str,
+        identity: str,
+        *,
+        timings: Timings | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+        rng: random.Random | None = None,
+        end_process: Callable[[], None] | None = None,
+    ) -> None:
+        self._kube = kube
+        self._namespace = namespace
+        self._name = name
+        self.identity = identity
+        self._timings = timings = timings or Timings()
+        self._monotonic = monotonic
+        self._rng = rng or random.Random()
+        self._until = 0.0
+        self._held: Json | None = None
+        self._seen: tuple[object, ...] = ()
+        self._seen_at = 0.0
+        self._watchdog = Watchdog(timings.grace, end_process)
+        self._trouble = ""
+        self.waiting = False
+        """The API server answered, and somebody else holds the lease."""
+
+    def __repr__(self) -> str:
+        return f"<Lease {self._namespace}/{self._name} identity={self.identity} leading={self.leading()}>"
+
+    def leading(self) -> bool:
+        """Whether this process may write at this moment."""
+        return self._monotonic() < self._until
+
+    async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
+        """Contend until cancelled; each time the lease is held, run `lead`, and cancel it when the lease is lost.
+
+        Cancelled while leading, it ends `lead` first and then releases the lease. An exception out of `lead` is raised,
+        after a release: the process is of no use then.
+        """
+        while True:
+            await self._acquire()
+            logger.info("leading as %s", self.identity)
+            task = asyncio.ensure_future(lead())
+            try:
+                await self._keep(task)
+            finally:
+                await self._stop(task)
+            if not task.cancelled() and (error := task.exception()) is not None:
+                raise error
+            logger.warning("leadership lost; contending again")
+
+    async def _acquire(self) -> None:
+        while not await self._try():  # noqa: ASYNC110 - the event is in another process
+            await asyncio.sleep(self._period())
+
+    async def _keep(self, task: asyncio.Future[None]) -> None:
+        """Renew until the lease is lost or `task` ends."""
+        while not task.done():
+            await asyncio.wait([task], timeout=self._period())
+            if task.done():
+                return
+            try:
+                left = max(0.0, self._until - self._monotonic())
+                async with asyncio.timeout(left):
+                    if not await self._try():
+                        if self._held is None:
+                            return
+                        continue
+            except TimeoutError:
+                return
+            if not self.leading():
+                return
+
+    async def _stop(self, task: asyncio.Future[None]) -> None:
+        """End the leader's tasks within the grace, then give the lease up if it is still ours."""
+        task.cancel()
+        self._watchdog.arm()
+        try:
+            await asyncio.wait([task])
+        finally:
+            self._watchdog.disarm()
+        if not task.cancelled():
+            task.exception()  # retrieved, whoever looks at it later
+        if self.leading():
+            await self._release()
+        self._until = 0.0
+        self._held = None
+
+    def _period(self) -> float:
+        return self._timings.renew * (0.9 + 0.2 * self._rng.random())
+
+    async def _try(self) -> bool:
+        """One attempt to take or renew. False: not now; `_held` is None when it is certain that another holds it."""
+        before = self._monotonic()
+        try:
+            lease = self._held or await self._read()
+            if not self._ours(lease) and not self._expired(lease, before):
+                self._held = None
+                self.waiting = True
+                return False
+            self._held = await self._write(lease)
+        except Conflict:
+            self._held = None
+            return await self._after_conflict()
+        except KubeError as error:
+            self._complain(error)
+            self.waiting = False
+            return False
+        self._trouble = ""
+        self.waiting = False
+        self._until = before + self._timings.deadline
+        return True
+
+    async def _after_conflict(self) -> bool:
+        """Somebody wrote since we read. If it was not to take the lease from us, the next try renews."""
+        try:
+            lease = await self._read()
+        except KubeError as error:
+            self._complain(error)
+            return False
+        self._held = lease if self._ours(lease) and self.leading() else None
+        return False
+
+    async def _read(self) -> Json:
+        try:
+            return await self._kube.get(LEASES, self._namespace, self._name)
+        except NotFound:
+            return {"metadata": {"name": self._name, "namespace": self._namespace}, "spec": {}}
+
+    def _ours(self, lease: Json) -> bool:
+        return bool(lease["spec"].get("holderIdentity") == self.identity)
+
+    def _expired(self, lease: Json, now: float) -> bool:
+        spec = lease["spec"]
+        if not spec.get("holderIdentity"):
+            return True
+        seen = (spec["holderIdentity"], spec.get("renewTime"), spec.get("leaseTransitions"))
+        if seen != self._seen:
+            self._seen, self._seen_at = seen, now
+        return now - self._seen_at >= float(spec.get("leaseDurationSeconds") or self._timings.duration)
+
+    async def _write(self, lease: Json) -> Json:
+        now = datetime.now(UTC).isoformat(timespec="microseconds")
+        spec = dict(lease["spec"])
+        if not self._ours(lease):
+            spec["acquireTime"] = now
+            spec["leaseTransitions"] = int(spec.get("leaseTransitions") or 0) + 1
+        spec.update(holderIdentity=self.identity, renewTime=now)
+        spec["leaseDurationSeconds"] = max(1, round(self._timings.duration))
+        body = {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": lease["metadata"], "spec": spec}
+        if "resourceVersion" not in lease["metadata"]:
+            return await self._kube.create(LEASES, self._namespace, body)
+        return await self._kube.replace(LEASES, self._namespace, self._name, body)
+
+    async def _release(self) -> None:
+        """Let the next one take over at once. What goes wrong costs the others the lease's duration, no more."""
+        self._until = 0.0
+        lease = self._held
+        if lease is None:
+            return
+        lease = {**lease, "spec": {**lease["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}}
+        try:
+            await self._kube.replace(LEASES, self._namespace, self._name, lease)
+        except KubeError as error:
+            logger.warning("the lease was not released: %s", error)
+
+    def _complain(self, error: KubeError) -> None:
+        if str(error) != self._trouble:
+            self._trouble = str(error)
+            logger.warning("cannot renew or take the lease: %s", error)
+
+
+class Watchdog:
+    """Ends the process when cancelled tasks do not end in time. A thread, because the event loop may be what hangs."""
+
+    def __init__(self, grace: float, end_process: Callable[[], None] | None) -> None:
+        self._grace = grace
+        self._end_process = end_process
+        self._timer: threading.Timer | None = None
+
+    def arm(self) -> None:
+        """Start counting; nothing happens where there is nothing to call."""
+        if self._end_process is not None:
+            self._timer = threading.Timer(self._grace, self._end_process)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def disarm(self) -> None:
+        """The tasks have ended."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

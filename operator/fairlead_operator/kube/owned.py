@@ -1,0 +1,189 @@
+"""A picture of the objects that run servers, and the apply that leaves alone what is already right.
+
+`platform` applies through it; the followers of `feeds` paint it. An object is right when the wanted manifest is the one
+applied last, and what stands in the cluster is what stood there after that apply: then nothing is sent. Compared are
+fingerprints of whole objects and not manifests with objects, because the API server fills in and rewrites values.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from fairlead_api.meta import ServerKey
+from fairlead_operator.kube.client import Json, Kube
+from fairlead_operator.kube.errors import NotFound
+from fairlead_operator.kube.resources import MCP_SERVERS, Kind
+
+logger = logging.getLogger(__name__)
+
+ObjectKey = tuple[str, str, str]
+"""Plural, namespace, name."""
+
+_UNSTABLE_METADATA: Final = {"resourceVersion", "generation", "managedFields"}
+_UNSTABLE_ANNOTATIONS: Final = {"deployment.kubernetes.io/revision"}
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+@dataclass(frozen=True)
+class Seen:
+    """An object as it stood when last looked at."""
+
+    uid: str
+    owner_uid: str
+    """uid of the McpServer that controls it; empty for somebody else's object."""
+    fingerprint: str
+    """Over everything but its status and bookkeeping."""
+    generation: int
+    status: Mapping[str, Any] = field(default_factory=dict)
+
+
+class ForeignObject(Exception):
+    """An object of the wanted name exists and belongs to somebody else; it is left alone."""
+
+
+def fingerprint(item: Json) -> str:
+    """Equal for two readings of an object that nobody changed in between, status aside."""
+    metadata = {k: v for k, v in item.get("metadata", {}).items() if k not in _UNSTABLE_METADATA}
+    annotations = metadata.get("annotations") or {}
+    metadata["annotations"] = {k: v for k, v in annotations.items() if k not in _UNSTABLE_ANNOTATIONS}
+    content = {k: v for k, v in item.items() if k not in {"kind", "apiVersion", "metadata", "status"}}
+    return hashlib.sha256(_encode([metadata, content])).hexdigest()
+
+
+def owner_of(item: Json) -> tuple[ServerKey, str] | None:
+    """Key and uid of the McpServer that controls an object; None for somebody else's."""
+    metadata = item.get("metadata", {})
+    for reference in metadata.get("ownerReferences") or ():
+        if reference.get("controller") and reference.get("kind") == MCP_SERVERS.kind:
+            return ServerKey(metadata.get("namespace", ""), reference["name"]), reference["uid"]
+    return None
+
+
+def _seen(item: Json) -> Seen:
+    metadata, owner = item["metadata"], owner_of(item)
+    return Seen(
+        uid=metadata["uid"],
+        owner_uid=owner[1] if owner else "",
+        fingerprint=fingerprint(item),
+        generation=metadata.get("generation", 0),
+        status=item.get("status") or {},
+    )
+
+
+class Owned:
+    """What is known of the objects of all servers. `enqueue` is told of each server whose objects changed."""
+
+    def __init__(self, kube: Kube, enqueue: Callable[[ServerKey], None]) -> None:
+        self._kube = kube
+        self._enqueue = enqueue
+        self._seen: dict[ObjectKey, Seen] = {}
+        self._owners: dict[ObjectKey, ServerKey] = {}
+        self._applied: dict[ObjectKey, tuple[str, str]] = {}
+
+    def __repr__(self) -> str:
+        return f"<Owned seen={len(self._seen)} applied={len(self._applied)}>"
+
+    def seen(self, kind: Kind, namespace: str, name: str) -> Seen | None:
+        """The object as last seen."""
+        return self._seen.get((kind.plural, namespace, name))
+
+    async def apply(self, kind: Kind, manifest: Json, owner_uid: str) -> Seen:
+        """Make the object as the manifest says, unless it already is.
+
+        Raises ForeignObject when one of that name is not controlled by `owner_uid`, KubeError when the API server
+        refuses.
+        """
+        namespace, name = manifest["metadata"]["namespace"], manifest["metadata"]["name"]
+        key = (kind.plural, namespace, name)
+        wanted = hashlib.sha256(_encode(manifest)).hexdigest()
+        seen = self._seen.get(key)
+        if seen is not None and self._applied.get(key) == (wanted, seen.fingerprint):
+            return seen
+        if seen is None or seen.owner_uid != owner_uid:
+            await self._claimable(kind, namespace, name, owner_uid)
+        after = _seen(await self._kube.apply(kind, namespace, manifest))
+        self._seen[key] = after
+        self._applied[key] = (wanted, after.fingerprint)
+        if seen is None or seen.fingerprint != after.fingerprint:
+            logger.info("%s %s/%s %s", kind.kind, namespace, name, "applied" if seen else "created or adopted")
+        return after
+
+    async def remove(self, kind: Kind, namespace: str, name: str, owner_uid: str) -> None:
+        """Delete an object that is no longer wanted; fine when it is gone or somebody else's."""
+        key = (kind.plural, namespace, name)
+        seen = self._seen.get(key)
+        if seen is None or seen.owner_uid != owner_uid:
+            return
+        with contextlib.suppress(NotFound):
+            await self._kube.delete(kind, namespace, name, uid=seen.uid)
+        self._forget(key)
+
+    async def _claimable(self, kind: Kind, namespace: str, name: str, owner_uid: str) -> None:
+        """The picture shows labelled objects only, so what it does not show may still exist."""
+        try:
+            item = await self._kube.get(kind, namespace, name)
+        except NotFound:
+            return
+        owner = owner_of(item)
+        if owner is None or owner[1] != owner_uid:
+            raise ForeignObject(f"{kind.kind} {namespace}/{name} exists and does not belong to this McpServer")
+
+    def _forget(self, key: ObjectKey) -> None:
+        self._seen.pop(key, None)
+        self._applied.pop(key, None)
+        self._owners.pop(key, None)
+
+    # What a follower of one kind tells.
+
+    def listed(self, kind: Kind, objects: list[Json]) -> None:
+        """All objects of a kind; what is missing is gone."""
+        listed = {(kind.plural, o["metadata"]["namespace"], o["metadata"]["name"]) for o in objects}
+        for key in [k for k in self._seen if k[0] == kind.plural and k not in listed]:
+            self._lost(key)
+        for item in objects:
+            self.changed(kind, item)
+
+    def changed(self, kind: Kind, item: Json) -> None:
+        """One object as it is now."""
+        owner = owner_of(item)
+        key = (kind.plural, item["metadata"]["namespace"], item["metadata"]["name"])
+        before, now = self._seen.get(key), _seen(item)
+        self._seen[key] = now
+        if owner is not None:
+            self._owners[key] = owner[0]
+        if before != now and key in self._owners:
+            self._enqueue(self._owners[key])
+
+    def deleted(self, kind: Kind, item: Json) -> None:
+        """One object is gone, or has lost the label that marks it."""
+        self._lost((kind.plural, item["metadata"]["namespace"], item["metadata"]["name"]))
+
+    def _lost(self, key: ObjectKey) -> None:
+        owner = self._owners.get(key)
+        self._forget(key)
+        if owner is not None:
+            self._enqueue(owner)
+
+
+@dataclass(frozen=True)
+class OwnedPicture:
+    """The part of the picture that the follower of one kind paints."""
+
+    owned: Owned
+    kind: Kind
+
+    def listed(self, objects: list[Json]) -> None:
+        self.owned.listed(self.kind, objects)
+
+    def changed(self, item: Json) -> None:
+        self.owned.changed(self.kind, item)
+
+    def deleted(self, item: Json) -> None:
+        self.owned.deleted(self.kind, item)

@@ -1,0 +1,161 @@
+"""A cluster as the place where servers run: implements `ports.Platform`.
+
+Carries out what `server.plan` says, in the namespaces of the servers, and keeps their credentials where the gateway may
+read them. Decides nothing beyond which refusal of the API server is whose to mend.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from datetime import UTC, datetime
+from urllib.parse import urlsplit
+
+from fairlead_api.documents.catalog import Endpoint, HttpEndpoint
+from fairlead_api.meta import ServerKey
+from fairlead_api.v1alpha1.conditions import ConditionType, Reason
+from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
+from fairlead_operator.kube.client import Kube
+from fairlead_operator.kube.credentials import CredentialStore, Resolver
+from fairlead_operator.kube.declared import Broken, Declared
+from fairlead_operator.kube.errors import Forbidden, Invalid, KubeError, NotFound, NotLeading, TooBig
+from fairlead_operator.kube.events import Events
+from fairlead_operator.kube.owned import ForeignObject, Owned
+from fairlead_operator.kube.resources import DEPLOYMENTS, MCP_SERVERS
+from fairlead_operator.ports import (
+    Announcement,
+    Environment,
+    ResolvedCredential,
+    UnreadableServer,
+    Verdict,
+    Workload,
+)
+from fairlead_operator.server import workload
+from fairlead_operator.server.manifests import Frame, service_host
+from fairlead_operator.server.plan import Plan, plan
+
+logger = logging.getLogger(__name__)
+
+
+class KubePlatform:
+    """See the module. Its collaborators are painted by followers and by Kopf's events."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        release_namespace: str,
+        servers: Declared[McpServer],
+        owned: Owned,
+        resolver: Resolver,
+        store: CredentialStore,
+        events: Events,
+    ) -> None:
+        self._kube = kube
+        self._release_namespace = release_namespace
+        self._servers = servers
+        self._owned = owned
+        self._resolver = resolver
+        self._store = store
+        self._events = events
+
+    @property
+    def environment(self) -> Environment:
+        return "cluster"
+
+    async def keys(self) -> Collection[ServerKey]:
+        await self._servers.refresh()
+        return list(self._servers)
+
+    async def get(self, key: ServerKey) -> McpServer | None:
+        server = self._servers.get(key)
+        if isinstance(server, Broken):
+            await self._report_broken(key, server)
+            raise UnreadableServer(server.problem)
+        return server
+
+    async def credential(self, server: McpServer) -> ResolvedCredential:
+        resolved = await self._resolver.resolve(server, dialled_host(server))
+        if resolved.value is not None:
+            await self._store.put(server.key, resolved.value)
+        elif resolved.verdict.ok is not None:
+            await self._store.remove(server.key)
+        return resolved
+
+    async def ensure(self, server: McpServer, credential: ResolvedCredential) -> Workload:
+        endpoint = endpoint_of(server)
+        secrets = self._resolver.revision(server)
+        wanted = plan(server, Frame(self._release_namespace, secrets))
+        try:
+            await self._carry_out(server, wanted)
+        except (Invalid, Forbidden, TooBig, ForeignObject) as error:
+            return Workload(Verdict(False, Reason.APPLY_REFUSED, str(error)), endpoint)
+        except NotLeading:
+            raise
+        except KubeError as error:
+            return Workload(Verdict(None, Reason.APPLY_FAILED, str(error)), endpoint)
+        if not wanted.apply:
+            return Workload(workload.NOTHING_TO_RUN, endpoint)
+        seen = self._owned.seen(DEPLOYMENTS, server.metadata.namespace, server.metadata.name)
+        generation, status = (seen.generation, seen.status) if seen is not None else (0, {})
+        verdict, down = workload.judge(server, generation, status)
+        return Workload(verdict, endpoint, workload.rollout(generation, status), down)
+
+    async def report(self, server: McpServer, status: McpServerStatus) -> None:
+        if status.to_wire() == server.status.to_wire():
+            return
+        body = {"metadata": {"name": server.metadata.name}, "status": status.to_wire()}
+        try:
+            answer = await self._kube.apply(MCP_SERVERS, server.metadata.namespace, body, subresource="status")
+        except NotFound:
+            return  # deleted meanwhile; its event is on the way
+        self._servers.put(answer)
+
+    async def announce(self, server: McpServer, announcement: Announcement) -> None:
+        await self._events.post(server, announcement)
+
+    async def forget(self, key: ServerKey) -> None:
+        await self._store.remove(key)
+
+    async def sweep(self, alive: Collection[ServerKey]) -> None:
+        await self._store.sweep(alive)
+
+    async def _carry_out(self, server: McpServer, wanted: Plan) -> None:
+        uid, (namespace, name) = server.metadata.uid, server.key
+        for kind, manifest in wanted.apply:
+            await self._owned.apply(kind, manifest, uid)
+        for kind in wanted.remove:
+            await self._owned.remove(kind, namespace, name, uid)
+
+    async def _report_broken(self, key: ServerKey, broken: Broken) -> None:
+        """Say that a resource cannot be read, once: what is shown is compared by its words."""
+        shown = broken.item.get("status", {}).get("conditions") or ()
+        if any(c.get("reason") == Reason.INVALID and c.get("message") == broken.problem for c in shown):
+            return
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        generation = broken.item["metadata"].get("generation", 0)
+        conditions = [
+            {
+                "type": kind,
+                "status": "False",
+                "reason": Reason.INVALID,
+                "message": broken.problem,
+                "observedGeneration": generation,
+                "lastTransitionTime": now,
+            }
+            for kind in (ConditionType.ACCEPTED, ConditionType.READY)
+        ]
+        status = {"conditions": conditions, "observedGeneration": generation}
+        body = {"metadata": {"name": key.name}, "status": status}
+        await self._kube.apply(MCP_SERVERS, key.namespace, body, subresource="status")
+
+
+def endpoint_of(server: McpServer) -> Endpoint:
+    """Where a server on a cluster is reached."""
+    spec = server.spec
+    url = spec.url or f"http://{service_host(server)}:{spec.effective_port}{spec.effective_path}"
+    return HttpEndpoint(url=url, host_header=spec.host_header, ca_bundle=spec.ca_bundle)
+
+
+def dialled_host(server: McpServer) -> str:
+    """The host name that a credential would be sent to."""
+    return urlsplit(server.spec.url).hostname or "" if server.spec.url else service_host(server)

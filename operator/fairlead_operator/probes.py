@@ -1,0 +1,49 @@
+"""/healthz, /readyz and /metrics of the operator. Started by `__main__`.
+
+Healthy: the process answers. Ready: it leads and has begun to work, or it waits for its turn with an API server that it
+can reach. A replica that waits is ready, or a rollout of two would never end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from fairlead_operator.app import Operator
+
+
+def routes(operator: Operator) -> web.Application:
+    """The HTTP application."""
+
+    async def healthz(_: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def readyz(_: web.Request) -> web.Response:
+        if operator.controller is not None:
+            return web.Response(text="leading\n")
+        if operator.lease.waiting:
+            return web.Response(text="waiting for the lease\n")
+        return web.Response(status=503, text="not ready\n")
+
+    async def metrics(_: web.Request) -> web.Response:
+        body = generate_latest(operator.telemetry.registry)
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    application = web.Application()
+    application.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz), web.get("/metrics", metrics)])
+    return application
+
+
+@asynccontextmanager
+async def served(operator: Operator, host: str, port: int) -> AsyncIterator[int]:
+    """Serve while in the context; gives the port. Raises OSError when it is taken."""
+    runner = web.AppRunner(routes(operator), access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, host, port).start()
+        yield runner.addresses[0][1]
+    finally:
+        await runner.cleanup()

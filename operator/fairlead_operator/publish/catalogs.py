@@ -1,0 +1,95 @@
+"""Catalogs, from and to the documents' store: published when they say something new, withdrawn with their server.
+
+Used by the reconciler and, for the sweep, by the controller.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection
+from datetime import UTC, datetime
+
+import msgspec
+
+from fairlead_api.documents.catalog import CATALOG, Catalog, same_content
+from fairlead_api.documents.codec import UnreadableDocument, catalog_name, decode, encode
+from fairlead_api.documents.store import pack
+from fairlead_api.meta import LABEL_DOCUMENT, LABEL_NAME, LABEL_NAMESPACE, LABEL_UID, ServerKey, label_value
+from fairlead_operator.ports import Documents
+
+logger = logging.getLogger(__name__)
+
+
+def labels_for(key: ServerKey, uid: str) -> dict[str, str]:
+    """How a catalog says whose it is; stands in place of an owner reference, which cannot cross namespaces."""
+    return {
+        LABEL_NAMESPACE: label_value(key.namespace),
+        LABEL_NAME: label_value(key.name),
+        LABEL_UID: label_value(uid),
+    }
+
+
+class Catalogs:
+    """The catalogs of one installation. `now` gives the time that a changed catalog is stamped with."""
+
+    def __init__(self, documents: Documents, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._documents = documents
+        self._now = now
+
+    async def stored(self, key: ServerKey, uid: str) -> Catalog | None:
+        """What is published for this very server; None for nothing, something unreadable, or another's of its name."""
+        data = await self._documents.read(catalog_name(key))
+        if data is None:
+            return None
+        try:
+            catalog = decode(data)
+        except UnreadableDocument as error:
+            logger.warning("the catalog of %s is made anew: %s", key, error)
+            return None
+        if not isinstance(catalog, Catalog) or catalog.uid != uid or catalog.key != key:
+            return None
+        return catalog
+
+    async def publish(self, catalog: Catalog, stored: Catalog | None) -> Catalog:
+        """Make `catalog` what is published, and return it as published. `stored` is what `stored` returned."""
+        changed = stored is None or not same_content(stored, catalog)
+        stamp = self._now().isoformat(timespec="milliseconds") if changed or stored is None else stored.updated_at
+        catalog = msgspec.structs.replace(catalog, updated_at=stamp)
+        name, labels = catalog_name(catalog.key), labels_for(catalog.key, catalog.uid)
+        blobs = pack(name, CATALOG, encode(catalog), labels)
+        if not changed:
+            there = (await self._documents.listing()).get(name, {})
+            if blobs[-1].labels.items() <= there.items():
+                return catalog
+        await self._documents.publish(blobs)
+        logger.info(
+            "catalog of %s published: %d tools%s",
+            catalog.key,
+            len(catalog.tools),
+            "" if catalog.online else ", offline",
+        )
+        return catalog
+
+    async def withdraw(self, key: ServerKey) -> bool:
+        """Take a server's catalog away; whether there was one."""
+        name = catalog_name(key)
+        if name not in await self._documents.listing():
+            return False
+        await self._documents.withdraw(name)
+        logger.info("catalog of %s withdrawn", key)
+        return True
+
+    async def sweep(self, alive: Collection[tuple[ServerKey, str]]) -> list[str]:
+        """Withdraw every catalog whose server, by key and uid, is not `alive`; their names."""
+        kept = [labels_for(key, uid) for key, uid in alive]
+        identities = {tuple(sorted(labels.items())) for labels in kept}
+        gone = []
+        for name, labels in (await self._documents.listing()).items():
+            if labels.get(LABEL_DOCUMENT) != CATALOG:
+                continue
+            owner = {label: labels.get(label, "") for label in (LABEL_NAMESPACE, LABEL_NAME, LABEL_UID)}
+            if tuple(sorted(owner.items())) not in identities:
+                await self._documents.withdraw(name)
+                logger.info("catalog %s withdrawn: its server is gone", name)
+                gone.append(name)
+        return gone

@@ -1,0 +1,126 @@
+"""LatencyTiers and ToolPolicies compiled into the rules document. Pure.
+
+One resource that cannot be compiled is left out with a note, and never keeps the rest from being published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_api.documents.rules import Policy, PolicyLimits, Rule, Rules, Subject, Tier
+from fairlead_api.meta import ServerKey
+from fairlead_api.v1alpha1.common import Duration, Model, ObjectMeta
+from fairlead_api.v1alpha1.latencytier import LatencyTier, LatencyTierSpec
+from fairlead_api.v1alpha1.toolpolicy import LabelRequirement, PolicyRule, ServerSelector, ToolPolicy
+
+DEFAULT_TIERS: Final[tuple[LatencyTier, ...]] = (
+    LatencyTier(metadata=ObjectMeta(name="fast"), spec=LatencyTierSpec(max_latency=Duration("500ms"), default=True)),
+    LatencyTier(metadata=ObjectMeta(name="standard"), spec=LatencyTierSpec(max_latency=Duration("1500ms"))),
+    LatencyTier(metadata=ObjectMeta(name="deep"), spec=LatencyTierSpec(max_latency=Duration("4s"))),
+)
+"""What an installation has as long as it declares no tier of its own."""
+
+
+def compile_rules(
+    tiers: Collection[LatencyTier],
+    policies: Collection[ToolPolicy],
+    labels: Mapping[ServerKey, Mapping[str, str]],
+    default_action: str = "Allow",
+) -> Rules:
+    """The document. `labels` are those of all McpServers; equal resources give an equal document."""
+    declared = tiers or DEFAULT_TIERS
+    default = default_tier(declared)
+    compiled = [_tier(tier, default=tier.metadata.name == default) for tier in declared]
+    return Rules(
+        default_action=default_action,
+        tiers=tuple(sorted(compiled, key=lambda tier: tier.name)),
+        policies=tuple(_policy(policy, labels) for policy in sorted(policies, key=lambda policy: policy.key)),
+    )
+
+
+def default_tier(tiers: Collection[LatencyTier]) -> str | None:
+    """Name of the tier of agents that name none; of several that ask to be it, the oldest."""
+    asking = [tier.metadata for tier in tiers if tier.spec.default]
+    if not asking:
+        return None
+    return min(asking, key=lambda m: (m.creation_timestamp.timestamp() if m.creation_timestamp else 0.0, m.name)).name
+
+
+def selects(selector: ServerSelector | None, labels: Mapping[str, str]) -> bool:
+    """Whether a selector takes a server with these labels; none at all takes every server."""
+    if selector is None:
+        return True
+    exact = all(labels.get(key) == value for key, value in selector.match_labels.items())
+    return exact and all(_meets(requirement, labels) for requirement in selector.match_expressions)
+
+
+def _meets(requirement: LabelRequirement, labels: Mapping[str, str]) -> bool:
+    value = labels.get(requirement.key)
+    match requirement.operator:
+        case "In":
+            return value in requirement.values
+        case "NotIn":
+            return value not in requirement.values
+        case "Exists":
+            return value is not None
+        case _:
+            return value is None
+
+
+def _tier(tier: LatencyTier, *, default: bool) -> Tier:
+    spec = tier.spec
+    return Tier(
+        name=tier.metadata.name,
+        max_latency_ms=spec.max_latency.milliseconds if spec.max_latency else None,
+        quantile=spec.quantile,
+        min_samples=spec.min_samples,
+        unmeasured=spec.unmeasured,
+        default=default,
+        hysteresis=spec.hysteresis,
+        call_timeout_ms=spec.call_timeout.milliseconds if spec.call_timeout else None,
+        selection=_raw(spec.selection) if spec.selection else None,
+    )
+
+
+def _policy(policy: ToolPolicy, labels: Mapping[ServerKey, Mapping[str, str]]) -> Policy:
+    spec, namespace = policy.spec, policy.metadata.namespace
+    selected = (key.name for key in labels if key.namespace == namespace and selects(spec.servers, labels[key]))
+    return Policy(
+        namespace=namespace,
+        name=policy.metadata.name,
+        servers=tuple(sorted(selected)),
+        subjects=tuple(Subject(kind=s.kind, name=s.name, namespace=s.namespace) for s in spec.subjects or ()),
+        rules=tuple(_rule(rule) for rule in spec.rules),
+        default_tier=spec.tiers.default if spec.tiers else None,
+        max_tier=spec.tiers.max if spec.tiers else None,
+        limits=PolicyLimits(
+            max_tools=spec.limits.max_tools,
+            tool_tokens=spec.limits.tool_tokens,
+            calls_per_minute=spec.limits.calls_per_minute,
+            concurrency=spec.limits.concurrency,
+        )
+        if spec.limits
+        else PolicyLimits(),
+        pinned=tuple(spec.pinned),
+    )
+
+
+def _rule(rule: PolicyRule) -> Rule:
+    return Rule(
+        action=rule.action,
+        tools=tuple(rule.tools),
+        tags=tuple(rule.tags),
+        categories=tuple(rule.categories),
+        annotations=rule.annotations.to_wire() if rule.annotations else {},
+        arguments=Raw(msgspec.json.encode(rule.arguments, order="deterministic"))
+        if rule.arguments is not None
+        else None,
+    )
+
+
+def _raw(model: Model) -> Raw:
+    return Raw(msgspec.json.encode(model.to_wire(), order="deterministic"))

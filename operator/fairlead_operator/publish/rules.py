@@ -1,0 +1,39 @@
+"""Keeps the rules document as the declared tiers and policies say. Used by the controller."""
+
+from __future__ import annotations
+
+import logging
+
+from fairlead_api.documents.codec import RULES_NAME, encode
+from fairlead_api.documents.rules import RULES
+from fairlead_api.documents.store import pack
+from fairlead_operator.ports import Declarations, Documents
+from fairlead_operator.publish.compile import compile_rules
+
+logger = logging.getLogger(__name__)
+
+
+class RulesPublisher:
+    """Compiles and publishes; writes nothing where the stored document says the same."""
+
+    def __init__(self, declarations: Declarations, documents: Documents, default_action: str = "Allow") -> None:
+        self._declarations = declarations
+        self._documents = documents
+        self._default_action = default_action
+
+    async def publish(self) -> bool:
+        """Make the stored rules those that are declared now; whether they had to be written."""
+        rules = compile_rules(
+            await self._declarations.tiers(),
+            await self._declarations.policies(),
+            await self._declarations.labels(),
+            self._default_action,
+        )
+        document = encode(rules)
+        blobs = pack(RULES_NAME, RULES, document)
+        there = (await self._documents.listing()).get(RULES_NAME, {})
+        if await self._documents.read(RULES_NAME) == document and blobs[-1].labels.items() <= there.items():
+            return False
+        await self._documents.publish(blobs)
+        logger.info("rules published: %d tiers, %d policies", len(rules.tiers), len(rules.policies))
+        return True

@@ -1,0 +1,283 @@
+"""One look at one McpServer: from what is declared to what runs, what is published and what is shown.
+
+Level-based: what changed does not matter, only what is and what should be. Knows the world through `ports` alone, so a
+cluster and a laptop run the same code. Never waits for an MCP server: `discovery.rounds` asks them in tasks of its own
+and has the server looked at again. Called by the controller, one look per server at a time.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+
+from fairlead_api.documents.catalog import Catalog
+from fairlead_api.meta import ServerKey
+from fairlead_api.v1alpha1.conditions import ConditionType, Reason
+from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
+from fairlead_operator.discovery.build import Reached, build_catalog
+from fairlead_operator.discovery.rounds import Failure, Pace, Round, Rounds, Subject
+from fairlead_operator.outcome import Done, Outcome, Stalled, Waiting
+from fairlead_operator.ports import (
+    Announcement,
+    Connector,
+    Documents,
+    Platform,
+    PlatformTrouble,
+    ResolvedCredential,
+    UnreadableServer,
+    Verdict,
+    Workload,
+)
+from fairlead_operator.publish.catalogs import Catalogs
+from fairlead_operator.server.checks import check
+from fairlead_operator.server.prefixes import Prefixes, PrefixStyle, wanted_prefix
+from fairlead_operator.server.status import NOT_REACHED, Facts, Verdicts, build_status
+
+logger = logging.getLogger(__name__)
+
+STALLED_RETRY: Final = 60.0
+"""Seconds after which a refusal is tried again that somebody may have lifted without touching the McpServer."""
+BEING_ASKED: Final = Verdict(None, Reason.NOT_DISCOVERED, "it is being asked for the first time")
+
+
+@dataclass(frozen=True)
+class Options:
+    """Settings of an installation that bear on every server."""
+
+    prefix_style: PrefixStyle = "name"
+    pace: Pace = field(default_factory=Pace)
+
+
+@dataclass(frozen=True)
+class _Look:
+    """What one look has found out so far."""
+
+    server: McpServer
+    accepted: Verdict
+    prefix: str | None
+    credential: ResolvedCredential
+    workload: Workload
+    round: Round | None
+
+    @property
+    def online(self) -> bool:
+        """Nothing that is known speaks against its answering a call."""
+        return (
+            self.workload.verdict.ok is True
+            and self.workload.down is None
+            and self.credential.verdict.ok is not False
+            and (self.round is None or self.round.failure is None)
+        )
+
+
+class Reconciler:
+    """See the module. `changed(key)` is called when a server needs another look."""
+
+    def __init__(
+        self,
+        platform: Platform,
+        documents: Documents,
+        connector: Connector,
+        *,
+        changed: Callable[[ServerKey], None],
+        options: Options | None = None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        monotonic: Callable[[], float] = time.monotonic,
+        rng: random.Random | None = None,
+    ) -> None:
+        self._platform = platform
+        self._changed = changed
+        self._now = now
+        options = options or Options()
+        self._prefixes = Prefixes(options.prefix_style)
+        self._rounds = Rounds(connector, changed, pace=options.pace, monotonic=monotonic, rng=rng)
+        self.catalogs = Catalogs(documents, now)
+        self._noted: dict[ServerKey, tuple[str, ...]] = {}
+
+    async def start(self) -> None:
+        """Learn every server's claim to a prefix before the first look, so that the order of looks decides nothing."""
+        for key in await self._platform.keys():
+            try:
+                server = await self._platform.get(key)
+            except UnreadableServer:
+                continue
+            if server is not None:
+                self._prefixes.claim(server)
+
+    async def aclose(self) -> None:
+        """End the discoveries that run."""
+        await self._rounds.aclose()
+
+    def refresh(self, key: ServerKey) -> None:
+        """Ask a server for its tools now, whenever it was asked last."""
+        self._rounds.refresh(key)
+        self._changed(key)
+
+    async def reconcile(self, key: ServerKey) -> Outcome:
+        """One look. What the world refuses is in the outcome, not raised."""
+        try:
+            server = await self._platform.get(key)
+            if server is None:
+                return await self._gone(key)
+            return await self._look(server)
+        except UnreadableServer as error:
+            logger.warning("%s cannot be read: %s", key, error)
+            return Stalled(Reason.INVALID)
+        except PlatformTrouble as error:
+            logger.warning("%s: tried again later: %s", key, error)
+            return Waiting(str(getattr(error, "reason", "") or type(error).__name__))
+
+    async def _gone(self, key: ServerKey) -> Outcome:
+        self._rounds.forget(key)
+        self._noted.pop(key, None)
+        for other in self._prefixes.release(key):
+            self._changed(other)
+        await self.catalogs.withdraw(key)
+        await self._platform.forget(key)
+        return Done()
+
+    async def _look(self, server: McpServer) -> Outcome:
+        for other in self._prefixes.claim(server):
+            self._changed(other)
+        accepted = check(server, self._platform.environment)
+        if not accepted.ok:
+            return await self._refuse(server, accepted)
+        accepted, prefix = self._prefix(server, accepted)
+        credential = await self._platform.credential(server)
+        workload = await self._platform.ensure(server, credential)
+        look = _Look(server, accepted, prefix, credential, workload, self._round(server, credential, workload))
+        catalog, withdrawn = await self._publish(look)
+        verdicts = Verdicts(accepted, credential.verdict, workload.verdict, self._verified(look))
+        await self._show(server, verdicts, Facts(workload.endpoint, catalog, withdrawn))
+        return self._next(look)
+
+    async def _refuse(self, server: McpServer, accepted: Verdict) -> Outcome:
+        self._rounds.forget(server.key)
+        withdrawn = await self.catalogs.withdraw(server.key)
+        await self._show(server, Verdicts(accepted), Facts(withdrawn=withdrawn))
+        return Stalled(accepted.reason)
+
+    def _prefix(self, server: McpServer, accepted: Verdict) -> tuple[Verdict, str | None]:
+        """Without a prefix of its own a server is served at its own endpoint, and told so."""
+        prefix = wanted_prefix(server, self._prefixes.style)
+        holder = self._prefixes.holder(prefix)
+        if holder is None or holder == server.key:
+            return accepted, prefix
+        message = f"prefix {prefix} is held by the older server {holder}; this one is served at its own endpoint only"
+        return Verdict(False, Reason.PREFIX_TAKEN, message), None
+
+    def _round(self, server: McpServer, credential: ResolvedCredential, workload: Workload) -> Round | None:
+        """Have the server asked where there is something to ask."""
+        endpoint = workload.endpoint
+        if endpoint is None:
+            self._rounds.forget(server.key)
+            return None
+        hash_ = credential.ref.hash if credential.ref else ""
+        subject = Subject(server.metadata.uid, endpoint, hash_, workload.revision)
+        if not (workload.verdict.ok and workload.down is None and credential.verdict.ok):
+            return self._rounds.pause(server.key)
+        return self._rounds.look(server.key, subject, credential.value, server.spec.discovery.interval.seconds)
+
+    def _verified(self, look: _Look) -> Verdict | None:
+        """What the last answer proves; None while there is none to go by, so that a restart changes nothing."""
+        if look.workload.down is not None:
+            return look.workload.down
+        if look.credential.verdict.ok is None:
+            return None
+        if look.workload.verdict.ok is not True or not look.credential.verdict.ok or look.round is None:
+            return NOT_REACHED
+        if look.round.failure is not None:
+            return _failed(look.round.failure)
+        if look.round.found is not None:
+            return Verdict(True, Reason.VERIFIED, "it answered tools/list")
+        shown = look.server.status.condition(ConditionType.VERIFIED)
+        return BEING_ASKED if shown is None or shown.reason == Reason.PENDING else None
+
+    async def _publish(self, look: _Look) -> tuple[Catalog | None, bool]:
+        """Bring the catalog in line; the catalog as published, and whether one was taken away."""
+        server = look.server
+        stored = await self.catalogs.stored(server.key, server.metadata.uid)
+        catalog = self._catalog(look, stored)
+        if catalog is None:
+            await self.catalogs.withdraw(server.key)
+            return None, False
+        if not look.online and server.spec.discovery.on_disconnect == "Remove":
+            await self.catalogs.withdraw(server.key)
+            return None, True
+        published = await self.catalogs.publish(catalog, stored)
+        if stored is None or stored.hash != published.hash:
+            await self._platform.announce(server, _catalog_news(stored, published))
+        return published, False
+
+    def _catalog(self, look: _Look, stored: Catalog | None) -> Catalog | None:
+        """From the last good answer, else what is published; `online` is left alone while nothing new is known."""
+        found, endpoint = look.round.found if look.round else None, look.workload.endpoint
+        if found is not None and endpoint is not None:
+            reached = Reached(endpoint, look.credential.ref, look.prefix)
+            catalog, notes = build_catalog(look.server, found, reached)
+            self._note(look.server.key, notes)
+            return msgspec.structs.replace(catalog, online=look.online)
+        if stored is None:
+            return None
+        return stored if look.online else msgspec.structs.replace(stored, online=False)
+
+    def _note(self, key: ServerKey, notes: tuple[str, ...]) -> None:
+        if self._noted.get(key, ()) != notes:
+            self._noted[key] = notes
+            for note in notes:
+                logger.warning("%s: %s", key, note)
+
+    async def _show(self, server: McpServer, verdicts: Verdicts, facts: Facts) -> None:
+        status = build_status(server, verdicts, facts, self._now())
+        await self._platform.report(server, status)
+        news = _ready_news(server.status, status)
+        if news is not None:
+            level = logging.INFO if news.kind == "Normal" else logging.WARNING
+            logger.log(level, "%s: %s: %s", server.key, news.reason, news.note)
+            await self._platform.announce(server, news)
+
+    def _next(self, look: _Look) -> Outcome:
+        trouble = look.workload.verdict if look.workload.verdict.ok is not True else look.credential.verdict
+        if trouble.reason in (Reason.APPLY_FAILED, Reason.REFS_UNREADABLE):
+            return Waiting(trouble.reason)
+        if trouble.ok is False:
+            return Stalled(trouble.reason, STALLED_RETRY)
+        if look.round is None or look.round.task is not None:
+            return Done()
+        return Done(self._rounds.until_due(look.round))
+
+
+def _failed(failure: Failure) -> Verdict:
+    try:
+        reason = Reason(failure.reason)
+    except ValueError:
+        reason = Reason.MCP_ERROR
+    return Verdict(False, reason, failure.message)
+
+
+def _catalog_news(before: Catalog | None, now: Catalog) -> Announcement:
+    names, known = {tool.name for tool in now.tools}, {tool.name for tool in before.tools} if before else set()
+    if before is None:
+        note = f"{len(names)} tools"
+    else:
+        note = f"{len(names)} tools: {len(names - known)} new, {len(known - names)} gone"
+    return Announcement("Normal", "CatalogPublished", note)
+
+
+def _ready_news(shown: McpServerStatus, now: McpServerStatus) -> Announcement | None:
+    """What is worth telling: Ready has moved, or is not True for another reason than before."""
+    before, after = shown.condition(ConditionType.READY), now.condition(ConditionType.READY)
+    if after is None or (before is not None and (before.status, before.reason) == (after.status, after.reason)):
+        return None
+    if after.status == "True":
+        return Announcement("Normal", "Ready", f"ready with {now.tools or 0} tools")
+    if after.status == "False":
+        return Announcement("Warning", after.reason, after.message)
+    return None

@@ -1,0 +1,68 @@
+"""Whether the spec of a server makes sense here: a chain of named checks, the first refusal wins. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from fairlead_api.v1alpha1.conditions import Reason
+from fairlead_api.v1alpha1.mcpserver import McpServer
+from fairlead_operator.ports import Environment, Verdict
+
+Check = Callable[[McpServer, Environment], Verdict | None]
+
+ACCEPTED: Final = Verdict(True, Reason.ACCEPTED, "the spec is valid and can be run here")
+
+
+def _refused(message: str) -> Verdict:
+    return Verdict(False, Reason.NOT_SUPPORTED_HERE, message)
+
+
+def command_on_a_cluster(server: McpServer, environment: Environment) -> Verdict | None:
+    """A CEL rule refuses it at admission; an object written before that rule still exists."""
+    if environment == "cluster" and server.spec.source_kind == "command":
+        return _refused("command runs a local child process, for `fairlead up` only: use image or url on a cluster")
+    return None
+
+
+def package_on_a_cluster(server: McpServer, environment: Environment) -> Verdict | None:
+    """There is no image to run it in."""
+    if environment == "cluster" and server.spec.source_kind == "package":
+        return _refused("package is run by `fairlead up` only in this version: use image or url on a cluster")
+    return None
+
+
+def image_off_a_cluster(server: McpServer, environment: Environment) -> Verdict | None:
+    """Nothing here runs containers."""
+    if environment == "local" and server.spec.source_kind == "image":
+        return _refused("image needs a cluster: use package, command or url with `fairlead up`")
+    return None
+
+
+def transport_not_spoken(server: McpServer, environment: Environment) -> Verdict | None:
+    """The schema has more transports than this version."""
+    transport, source = server.spec.effective_transport, server.spec.source_kind
+    if source in ("image", "url") and transport != "streamable-http":
+        return _refused(
+            f"transport {transport} is not spoken with {source} servers by this version: use streamable-http"
+        )
+    if source in ("package", "command") and transport != "stdio":
+        return _refused(f"transport {transport} is not spoken with {source} servers by this version: use stdio")
+    return None
+
+
+CHECKS: Final[tuple[Check, ...]] = (
+    command_on_a_cluster,
+    package_on_a_cluster,
+    image_off_a_cluster,
+    transport_not_spoken,
+)
+
+
+def check(server: McpServer, environment: Environment) -> Verdict:
+    """The first refusal, else acceptance. A refused server is neither run nor asked anything."""
+    for each in CHECKS:
+        verdict = each(server, environment)
+        if verdict is not None:
+            return verdict
+    return ACCEPTED

@@ -1,0 +1,169 @@
+"""The objects that run an `image` server over HTTP, as plain dicts for server-side apply. Pure.
+
+All are called like the server, stand in its namespace and are owned by it, so that they go with it even when no
+operator runs. Pods are restricted: any user but root, no privileges, a read-only root with writable /tmp and home.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fairlead_api.meta import API_VERSION, LABEL_MANAGED_BY, LABEL_NAME, MANAGED_BY
+from fairlead_api.v1alpha1.mcpserver import McpServer
+from fairlead_operator.server.overlay import merged
+
+Json = dict[str, Any]
+
+CONTAINER: Final = "server"
+PORT_NAME: Final = "mcp"
+ANNOTATION_SECRETS: Final = "fairlead.dev/secrets"
+"""On pods: changes when a Secret that they read their environment from does, so that they are replaced."""
+
+APP_LABEL: Final = "app.kubernetes.io/name"
+COMPONENT_LABEL: Final = "app.kubernetes.io/component"
+APP: Final = "fairlead"
+CALLERS: Final = ("gateway", "operator")
+
+_USER: Final = 65532
+_HOME: Final = "/home/fairlead"
+_RESTRICTED_CONTAINER: Final[Json] = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "readOnlyRootFilesystem": True,
+}
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What the manifests depend on beside the server itself."""
+
+    release_namespace: str
+    """Where gateway and operator run: nothing else may connect to a server."""
+    secrets_revision: str = ""
+    """Of the Secrets that the environment comes from; empty where there are none."""
+
+
+def selector_labels(server: McpServer) -> dict[str, str]:
+    """What Service, NetworkPolicy and Deployment select by. Never changes: a Deployment's selector is immutable."""
+    return {LABEL_NAME: server.metadata.name, LABEL_MANAGED_BY: MANAGED_BY}
+
+
+def service_host(server: McpServer) -> str:
+    """The name under which the pods are found, one address per pod."""
+    return f"{server.metadata.name}.{server.metadata.namespace}.svc"
+
+
+def _metadata(server: McpServer) -> Json:
+    owner = {
+        "apiVersion": API_VERSION,
+        "kind": "McpServer",
+        "name": server.metadata.name,
+        "uid": server.metadata.uid,
+        "controller": True,
+        "blockOwnerDeletion": False,
+    }
+    return {
+        "name": server.metadata.name,
+        "namespace": server.metadata.namespace,
+        "labels": selector_labels(server),
+        "ownerReferences": [owner],
+    }
+
+
+def service_account(server: McpServer) -> Json:
+    """An identity without rights and without a token in the pod."""
+    return {"metadata": _metadata(server), "automountServiceAccountToken": False}
+
+
+def service(server: McpServer) -> Json:
+    """Headless: the gateway speaks to pods one by one, so there is no address to translate and no port either."""
+    port = {"name": PORT_NAME, "port": server.spec.effective_port, "targetPort": PORT_NAME, "protocol": "TCP"}
+    spec = {"clusterIP": "None", "selector": selector_labels(server), "ports": [port]}
+    return {"metadata": _metadata(server), "spec": spec}
+
+
+def network_policy(server: McpServer, frame: Frame) -> Json:
+    """Only gateway and operator of the release may connect; what the server connects to is not restricted."""
+    peers = {
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": frame.release_namespace}},
+        "podSelector": {
+            "matchLabels": {APP_LABEL: APP},
+            "matchExpressions": [{"key": COMPONENT_LABEL, "operator": "In", "values": list(CALLERS)}],
+        },
+    }
+    ports = [{"port": PORT_NAME, "protocol": "TCP"}]
+    spec = {
+        "podSelector": {"matchLabels": selector_labels(server)},
+        "policyTypes": ["Ingress"],
+        "ingress": [{"from": [peers], "ports": ports}],
+    }
+    return {"metadata": _metadata(server), "spec": spec}
+
+
+def disruption_budget(server: McpServer) -> Json:
+    """A node that is drained takes one pod at a time."""
+    return {
+        "metadata": _metadata(server),
+        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": selector_labels(server)}},
+    }
+
+
+def deployment(server: McpServer, frame: Frame) -> Json:
+    """The pods. `replicas` is left out where the spec leaves it out, for an autoscaler to own."""
+    spec: Json = {
+        "selector": {"matchLabels": selector_labels(server)},
+        "revisionHistoryLimit": 3,
+        "progressDeadlineSeconds": 600,
+        "template": merged(_pod_template(server, frame), server.spec.pod_template or {}),
+    }
+    if server.spec.replicas is not None:
+        spec["replicas"] = server.spec.replicas
+    return {"metadata": _metadata(server), "spec": spec}
+
+
+def _pod_template(server: McpServer, frame: Frame) -> Json:
+    metadata: Json = {"labels": selector_labels(server)}
+    if frame.secrets_revision:
+        metadata["annotations"] = {ANNOTATION_SECRETS: frame.secrets_revision}
+    spec = {
+        "serviceAccountName": server.metadata.name,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": _USER,
+            "runAsGroup": _USER,
+            "fsGroup": _USER,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [_container(server)],
+        "volumes": [{"name": "tmp", "emptyDir": {}}, {"name": "home", "emptyDir": {}}],
+    }
+    return {"metadata": metadata, "spec": spec}
+
+
+def _container(server: McpServer) -> Json:
+    spec = server.spec
+    own = {variable.name for variable in spec.env}
+    env = [] if "HOME" in own else [{"name": "HOME", "value": _HOME}]
+    container: Json = {
+        "name": CONTAINER,
+        "image": spec.image,
+        "env": env + [variable.to_wire() for variable in spec.env],
+        "ports": [{"name": PORT_NAME, "containerPort": spec.effective_port, "protocol": "TCP"}],
+        # Whether the port is open, and no more: a GET is refused by servers that take POST alone, and a real request
+        # every few seconds would fill a server's log. That it serves is seen by discovery.
+        "readinessProbe": {"tcpSocket": {"port": PORT_NAME}, "periodSeconds": 5, "failureThreshold": 3},
+        "securityContext": _RESTRICTED_CONTAINER,
+        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}, {"name": "home", "mountPath": _HOME}],  # noqa: S108
+    }
+    if spec.command is not None:
+        container["command"] = list(spec.command)
+    if spec.args:
+        container["args"] = list(spec.args)
+    if spec.env_from:
+        container["envFrom"] = [source.to_wire() for source in spec.env_from]
+    if spec.resources is not None:
+        container["resources"] = spec.resources.to_wire()
+    return container

@@ -1,0 +1,43 @@
+"""What is to stand in the cluster for one server: what to apply, in order, and what is no longer wanted. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from fairlead_api.v1alpha1.mcpserver import McpServer
+from fairlead_operator.kube.resources import (
+    DEPLOYMENTS,
+    DISRUPTION_BUDGETS,
+    NETWORK_POLICIES,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+    WORKLOAD_KINDS,
+    Kind,
+)
+from fairlead_operator.server import manifests
+from fairlead_operator.server.manifests import Frame
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`apply` in this order: what pods need first, pods last. `remove`: kinds of which the server has no object."""
+
+    apply: tuple[tuple[Kind, dict[str, Any]], ...]
+    remove: tuple[Kind, ...]
+
+
+def plan(server: McpServer, frame: Frame) -> Plan:
+    """The plan of a server that was accepted. One that runs elsewhere has nothing here, whatever it had before."""
+    if server.spec.source_kind != "image":
+        return Plan((), WORKLOAD_KINDS)
+    wanted = [
+        (SERVICE_ACCOUNTS, manifests.service_account(server)),
+        (SERVICES, manifests.service(server)),
+        (NETWORK_POLICIES, manifests.network_policy(server, frame)),
+    ]
+    if server.spec.effective_replicas > 1:
+        wanted.append((DISRUPTION_BUDGETS, manifests.disruption_budget(server)))
+    wanted.append((DEPLOYMENTS, manifests.deployment(server, frame)))
+    kinds = {kind for kind, _ in wanted}
+    return Plan(tuple(wanted), tuple(kind for kind in WORKLOAD_KINDS if kind not in kinds))

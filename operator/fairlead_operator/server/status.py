@@ -1,0 +1,147 @@
+"""What people are told of a server: verdicts and facts in, `status` out. Pure.
+
+`Ready` is derived: False beats Unknown beats True. A condition's `lastTransitionTime` moves only when its status does,
+so that an unchanged server has an unchanged status and costs no write.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from fairlead_api.documents.catalog import Catalog, ChildEndpoint, Endpoint
+from fairlead_api.documents.codec import catalog_name
+from fairlead_api.v1alpha1.common import Condition
+from fairlead_api.v1alpha1.conditions import READY_DEPENDS_ON, ConditionType, Reason, Status
+from fairlead_api.v1alpha1.mcpserver import CatalogReference, McpServer, McpServerStatus, ServerInfo
+from fairlead_operator.ports import Verdict
+
+MESSAGE_LIMIT: Final = 2000
+TEXT_LIMIT: Final = 1024
+
+NOT_REACHED: Final = Verdict(None, Reason.PENDING, "what comes before is not done")
+NOT_CALIBRATED: Final = Verdict(None, Reason.NOT_CALIBRATED, "its tools have not been measured")
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """One per condition but Ready. None: nothing new is known, what is shown stays."""
+
+    accepted: Verdict
+    resolved: Verdict = NOT_REACHED
+    programmed: Verdict = NOT_REACHED
+    verified: Verdict | None = NOT_REACHED
+    calibrated: Verdict | None = None
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known beside the conditions."""
+
+    endpoint: Endpoint | None = None
+    catalog: Catalog | None = None
+    """As published; None = none is."""
+    withdrawn: bool = False
+    """There was a catalog, and it was taken away."""
+
+
+def build_status(server: McpServer, verdicts: Verdicts, facts: Facts, now: datetime) -> McpServerStatus:
+    """The whole status; equal input gives equal output, whatever the time, as long as nothing changes."""
+    shown, generation = server.status, server.metadata.generation
+    given: dict[ConditionType, Verdict] = {
+        ConditionType.ACCEPTED: verdicts.accepted,
+        ConditionType.RESOLVED_REFS: verdicts.resolved,
+        ConditionType.PROGRAMMED: verdicts.programmed,
+        ConditionType.VERIFIED: verdicts.verified or _as_shown(shown, ConditionType.VERIFIED) or NOT_REACHED,
+        ConditionType.CALIBRATED: verdicts.calibrated or _as_shown(shown, ConditionType.CALIBRATED) or NOT_CALIBRATED,
+    }
+    given[ConditionType.READY] = ready(given)
+    conditions = [_condition(kind, verdict, shown, generation, now) for kind, verdict in given.items()]
+    catalog = facts.catalog
+    return McpServerStatus(
+        conditions=conditions,
+        observed_generation=generation,
+        transport=server.spec.effective_transport,
+        tools=0 if facts.withdrawn else _tools(catalog),
+        tools_offline=_tools_offline(catalog),
+        endpoint=_address(facts.endpoint),
+        protocol_version=catalog.protocol_version[:64] if catalog else None,
+        server_info=_server_info(catalog),
+        catalog=_reference(server, catalog),
+        latency=shown.latency,
+    )
+
+
+def ready(given: dict[ConditionType, Verdict]) -> Verdict:
+    """The first dependent that is False, else the first that is Unknown, else True."""
+    dependents = [given[kind] for kind in READY_DEPENDS_ON]
+    for wanted in (False, None):
+        for verdict in dependents:
+            if verdict.ok is wanted:
+                return verdict
+    return Verdict(True, dependents[-1].reason, dependents[-1].message)
+
+
+def _as_shown(shown: McpServerStatus, kind: ConditionType) -> Verdict | None:
+    condition = shown.condition(kind)
+    if condition is None:
+        return None
+    return Verdict({"True": True, "False": False}.get(condition.status), condition.reason, condition.message)
+
+
+def _condition(
+    kind: ConditionType, verdict: Verdict, shown: McpServerStatus, generation: int, now: datetime
+) -> Condition:
+    status: Status = "Unknown" if verdict.ok is None else "True" if verdict.ok else "False"
+    before = shown.condition(kind)
+    unchanged = before is not None and before.status == status
+    return Condition(
+        type=kind,
+        status=status,
+        reason=verdict.reason,
+        message=verdict.message[:MESSAGE_LIMIT],
+        observed_generation=generation,
+        last_transition_time=before.last_transition_time
+        if before is not None and unchanged
+        else now.replace(microsecond=0),
+    )
+
+
+def _tools(catalog: Catalog | None) -> int | None:
+    return None if catalog is None else sum(1 for tool in catalog.tools if tool.enabled)
+
+
+def _tools_offline(catalog: Catalog | None) -> int | None:
+    return None if catalog is None else 0 if catalog.online else _tools(catalog)
+
+
+def _address(endpoint: Endpoint | None) -> str | None:
+    if endpoint is None:
+        return None
+    if isinstance(endpoint, ChildEndpoint):
+        return " ".join([endpoint.command, *endpoint.args])[:TEXT_LIMIT]
+    return endpoint.url[:2048]
+
+
+def _server_info(catalog: Catalog | None) -> ServerInfo | None:
+    """Whatever a server says of itself, as far as it is text."""
+    if catalog is None:
+        return None
+    try:
+        members = msgspec.json.decode(catalog.server_info, type=dict[str, object])
+    except msgspec.MsgspecError:
+        return None
+    texts = {name: value[:TEXT_LIMIT] for name, value in members.items() if isinstance(value, str)}
+    if not texts.get("name"):
+        return None
+    return ServerInfo(name=texts["name"], title=texts.get("title"), version=texts.get("version", ""))
+
+
+def _reference(server: McpServer, catalog: Catalog | None) -> CatalogReference | None:
+    if catalog is None:
+        return None
+    updated = datetime.fromisoformat(catalog.updated_at)
+    return CatalogReference(name=catalog_name(server.key), hash=catalog.hash, updated_at=updated)

@@ -1,0 +1,51 @@
+"""What the status of a Deployment says about a server. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from fairlead_api.v1alpha1.conditions import ConditionType, Reason
+from fairlead_api.v1alpha1.mcpserver import McpServer
+from fairlead_operator.ports import Verdict
+
+NOTHING_TO_RUN: Final = Verdict(True, Reason.PROGRAMMED, "the server runs elsewhere")
+NO_POD: Final = Verdict(False, Reason.UNREACHABLE, "none of its pods is available")
+
+
+def judge(server: McpServer, generation: int, status: Mapping[str, Any]) -> tuple[Verdict, Verdict | None]:
+    """Whether the pods are up, and why the server is down where it was up before.
+
+    `generation` is the Deployment's own: a status that is older says nothing about its progress. Pods that were up and
+    are gone leave `Programmed` as it is, since the objects are right: it is the server that does not answer.
+    """
+    wanted = server.spec.effective_replicas
+    if wanted == 0:
+        return Verdict(False, Reason.STOPPED, "spec.replicas is 0"), None
+    available = int(status.get("availableReplicas") or 0)
+    if available > 0:
+        return Verdict(True, Reason.PROGRAMMED, "its pods are up"), None
+    conditions = {condition.get("type"): condition for condition in status.get("conditions") or ()}
+    failed = conditions.get("ReplicaFailure")
+    if failed is not None and failed.get("status") == "True":
+        return Verdict(False, Reason.DEPLOYMENT_FAILED, f"pods cannot be made: {failed.get('message', '')}"), None
+    progress = conditions.get("Progressing")
+    current = int(status.get("observedGeneration") or 0) >= generation
+    if current and progress is not None and progress.get("reason") == "ProgressDeadlineExceeded":
+        message = f"no pod became available in time: {progress.get('message', '')}"
+        return Verdict(False, Reason.DEPLOYMENT_FAILED, message), None
+    if _was_up(server):
+        return Verdict(True, Reason.PROGRAMMED, "it was started"), NO_POD
+    return Verdict(None, Reason.DEPLOYING, "no pod is available yet"), None
+
+
+def rollout(generation: int, status: Mapping[str, Any]) -> str:
+    """Changes when pods of a new template come up and when the last of the old ones is gone."""
+    updated, total = int(status.get("updatedReplicas") or 0), int(status.get("replicas") or 0)
+    current = int(status.get("observedGeneration") or 0) >= generation
+    return f"{generation}:{'new' if current and updated else 'old'}:{'done' if updated == total else 'mixed'}"
+
+
+def _was_up(server: McpServer) -> bool:
+    shown = server.status.condition(ConditionType.PROGRAMMED)
+    return shown is not None and shown.status == "True" and shown.observed_generation == server.metadata.generation

@@ -1,0 +1,104 @@
+"""What can be set about the operator, from environment variables `FAIRLEAD_*`; each field says what it does."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Final, Literal, get_args
+
+ENV_PREFIX: Final = "FAIRLEAD_"
+_NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+LogFormat = Literal["text", "json"]
+Action = Literal["Allow", "Deny"]
+Style = Literal["name", "namespace-name"]
+
+
+class BadSetting(ValueError):
+    """A value that cannot be used; the message names the variable and says what is expected."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Read once, at the start."""
+
+    namespace: str = ""
+    """Namespace of the release: where documents and credentials are written and the Lease stands. Empty: that of the
+    pod, else `fairlead-system`."""
+    kubeconfig: str = ""
+    """Path of a kubeconfig. Empty: `KUBECONFIG`, `~/.kube/config`, or the pod's ServiceAccount."""
+    identity: str = ""
+    """Name under which this replica holds the Lease. Empty: host name and process id."""
+    lease_name: str = "fairlead-operator"
+    """Name of the Lease."""
+    lease_seconds: float = 15.0
+    """How long a Lease stands unrenewed before another replica takes it. Writing stops after two thirds of it."""
+    prefix_style: Style = "name"
+    """Default prefix of tools: the server's `name`, or `namespace-name` where namespaces share an installation."""
+    default_action: Action = "Allow"
+    """What holds for servers that no ToolPolicy selects."""
+    interval_floor: float = 30.0
+    """Shortest time between two discoveries of a server that answers, in seconds, whatever its spec says."""
+    discovery_timeout: float = 60.0
+    """Longest that one discovery may take, in seconds, all pages together."""
+    sweep_seconds: float = 180.0
+    """Time between two comparisons of what exists with what is known."""
+    workers: int = 16
+    """Servers that are looked at side by side."""
+    metrics_host: str = "0.0.0.0"
+    """Address that /metrics, /healthz and /readyz listen on."""
+    metrics_port: int = 9464
+    """Port of the same; 0 = any free one."""
+    log_format: LogFormat = "text"
+    """`text` for people, `json` for collectors: one object per line."""
+    log_level: str = "INFO"
+    """Least severe level that is logged."""
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str] = os.environ, **overrides: Any) -> Settings:
+        """From `FAIRLEAD_NAMESPACE`, `FAIRLEAD_METRICS_PORT`, …; `overrides` (of the command line) win, None is absent.
+
+        Raises BadSetting.
+        """
+        values = {name: value for name, value in overrides.items() if value is not None}
+        for field in fields(cls):
+            variable = f"{ENV_PREFIX}{field.name.upper()}"
+            if field.name not in values and environ.get(variable):
+                values[field.name] = _parse(variable, field.type, environ[variable])
+        return cls(**values)
+
+    @property
+    def release_namespace(self) -> str:
+        """`namespace`, or what stands in for it."""
+        if self.namespace:
+            return self.namespace
+        try:
+            return _NAMESPACE_FILE.read_text().strip() or "fairlead-system"
+        except OSError:
+            return "fairlead-system"
+
+    @property
+    def replica(self) -> str:
+        """`identity`, or what stands in for it."""
+        return self.identity or f"{socket.gethostname()}_{os.getpid()}"
+
+
+_CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
+    "LogFormat": get_args(LogFormat),
+    "Action": get_args(Action),
+    "Style": get_args(Style),
+}
+
+
+def _parse(variable: str, type_: Any, text: str) -> Any:
+    if type_ in _CHOICES:
+        if text not in _CHOICES[type_]:
+            raise BadSetting(f"{variable} is {text!r}; it takes {' or '.join(_CHOICES[type_])}")
+        return text
+    try:
+        return {"int": int, "float": float}.get(type_, str)(text)
+    except ValueError as error:
+        raise BadSetting(f"{variable} is {text!r}; it takes a number") from error

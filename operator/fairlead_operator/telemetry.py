@@ -1,0 +1,38 @@
+"""Names and meaning of the operator's metrics, in one place. Written by the controller and the composition root."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+
+class Telemetry:
+    """The metrics of one operator, in a registry of its own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.reconciles = Counter(
+            "fairlead_operator_reconciles",
+            "Looks at one McpServer, by how they ended.",
+            ["outcome"],
+            registry=self.registry,
+        )
+        self.seconds = Histogram(
+            "fairlead_operator_reconcile_duration_seconds",
+            "Duration of one look at one McpServer.",
+            buckets=(0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30),
+            registry=self.registry,
+        )
+        self.troubles = Counter(
+            "fairlead_operator_errors", "Looks that did not end in Done, by reason.", ["reason"], registry=self.registry
+        )
+        self.depth = Gauge(
+            "fairlead_operator_queue_depth", "McpServers that wait for a worker.", registry=self.registry
+        )
+        self.servers = Gauge("fairlead_operator_servers", "McpServers that exist.", registry=self.registry)
+        self.leader = Gauge("fairlead_operator_leader", "1 while this replica leads.", registry=self.registry)
+        self.writes = Counter(
+            "fairlead_operator_api_writes",
+            "Requests to the API server that may change something.",
+            ["verb", "resource"],
+            registry=self.registry,
+        )

@@ -1,0 +1,158 @@
+"""A queue of keys in need of a look: one entry per key, one worker at a time per key, delays, back-off.
+
+The controller feeds it and gives it the function that looks. Knows nothing of Kubernetes. Everything runs in one event
+loop; `add` may be called from it at any time, also before `run`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from fairlead_operator.outcome import Done, Outcome, Stalled, Waiting
+
+logger = logging.getLogger(__name__)
+
+K = TypeVar("K", bound=Hashable)
+
+
+@dataclass(frozen=True)
+class Backoff:
+    """Delay after the n-th failure in a row: `first * 2**(n-1)` up to `limit` seconds, plus or minus `jitter`."""
+
+    first: float = 0.5
+    limit: float = 60.0
+    jitter: float = 0.2
+
+    def delay(self, failures: int, rng: random.Random) -> float:
+        """Seconds to wait after `failures` (>= 1) failures in a row."""
+        plain = min(self.limit, self.first * 2.0 ** min(failures - 1, 32))
+        return plain * (1 + self.jitter * (2 * rng.random() - 1))
+
+
+class WorkQueue(Generic[K]):
+    """Keys that are due, delayed or being worked on.
+
+    A key that is added while it is worked on is looked at once more afterwards, however often it was added. A delayed
+    key that is added becomes due at once, and its delay is forgotten.
+    """
+
+    def __init__(
+        self,
+        work: Callable[[K], Awaitable[Outcome]],
+        *,
+        workers: int = 16,
+        backoff: Backoff | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        self._work = work
+        self._workers = workers
+        self._backoff = backoff or Backoff()
+        self._rng = rng or random.Random()
+        self._due: dict[K, None] = {}
+        self._active: set[K] = set()
+        self._again: set[K] = set()
+        self._delayed: dict[K, asyncio.TimerHandle] = {}
+        self._failures: dict[K, int] = {}
+        self._wake = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def __repr__(self) -> str:
+        return f"<WorkQueue due={len(self._due)} active={len(self._active)} delayed={len(self._delayed)}>"
+
+    @property
+    def depth(self) -> int:
+        """Keys that are due now and wait for a worker."""
+        return len(self._due)
+
+    @property
+    def active(self) -> int:
+        """Keys that are being worked on."""
+        return len(self._active)
+
+    def add(self, key: K) -> None:
+        """Look at `key` as soon as a worker is free."""
+        self._cancel_delay(key)
+        if key in self._active:
+            self._again.add(key)
+        else:
+            self._due[key] = None
+            self._idle.clear()
+            self._wake.set()
+
+    def add_after(self, key: K, delay: float) -> None:
+        """Look at `key` in `delay` seconds, unless it is due earlier anyway."""
+        if delay <= 0:
+            self.add(key)
+            return
+        if key in self._due or key in self._again:
+            return
+        loop = asyncio.get_running_loop()
+        known = self._delayed.get(key)
+        if known is not None and known.when() <= loop.time() + delay:
+            return
+        self._cancel_delay(key)
+        self._delayed[key] = loop.call_later(delay, self.add, key)
+
+    def forget(self, key: K) -> None:
+        """Drop what is remembered of a key that no longer exists."""
+        self._cancel_delay(key)
+        self._failures.pop(key, None)
+
+    async def idle(self) -> None:
+        """Return once nothing is due or being worked on; delayed keys do not count."""
+        await self._idle.wait()
+
+    async def run(self) -> None:
+        """Work until cancelled; then the work under way is cancelled too."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for number in range(self._workers):
+                    group.create_task(self._worker(), name=f"queue-worker-{number}")
+        finally:
+            for key in list(self._delayed):
+                self._cancel_delay(key)
+
+    def _cancel_delay(self, key: K) -> None:
+        handle = self._delayed.pop(key, None)
+        if handle is not None:
+            handle.cancel()
+
+    async def _worker(self) -> None:
+        while True:
+            while not self._due:
+                self._wake.clear()
+                await self._wake.wait()
+            key = next(iter(self._due))
+            del self._due[key]
+            self._active.add(key)
+            outcome: Outcome | None = None
+            try:
+                outcome = await self._work(key)
+            except Exception:
+                logger.exception("looking at %s failed", key)
+            finally:
+                self._active.discard(key)
+            self._settle(key, outcome)
+
+    def _settle(self, key: K, outcome: Outcome | None) -> None:
+        match outcome:
+            case Done(after) | Stalled(_, after):
+                self._failures.pop(key, None)
+            case Waiting(_, float() | int() as after):
+                self._failures.pop(key, None)
+            case _:
+                failures = self._failures[key] = self._failures.get(key, 0) + 1
+                after = self._backoff.delay(failures, self._rng)
+        if key in self._again:
+            self._again.discard(key)
+            self.add(key)
+        elif after is not None:
+            self.add_after(key, after)
+        if not self._due and not self._active:
+            self._idle.set()

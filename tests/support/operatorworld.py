@@ -1,0 +1,193 @@
+"""An operator in this process against a real API server, and what a test looks at around it.
+
+No pod runs there: the test is the kubelet (`pods_are`), and the host names of servers lead to ports of this machine
+(`Hosts`). Waits are bounded looks at the API server, which is another process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from kubernetes.aio.client import Configuration
+
+from controlplane import ControlPlane
+from fairlead_api.documents.catalog import Catalog
+from fairlead_api.documents.codec import catalog_name, decode
+from fairlead_api.documents.store import Assembler
+from fairlead_api.meta import ServerKey
+from fairlead_operator.app import Operator, Wiring, build
+from fairlead_operator.kube.connection import load_configuration
+from fairlead_operator.kube.documents import blob_from
+from fairlead_operator.settings import Settings
+
+Json = dict[str, Any]
+T = TypeVar("T")
+GROUP = "/apis/fairlead.dev/v1alpha1"
+STEP = 0.05
+
+QUICK = Settings(interval_floor=0.5, lease_seconds=3.0, sweep_seconds=2.0, discovery_timeout=5.0)
+"""Short enough that a test need not wait for anything that happens by the clock."""
+
+
+@dataclass
+class Hosts:
+    """Host names of the cluster and the ports that stand for them; what is not named does not resolve."""
+
+    ports: dict[str, int] = field(default_factory=dict)
+
+    async def resolve(self, host: str, port: int) -> list[tuple[str, int]]:
+        if host in self.ports:
+            return [("127.0.0.1", self.ports[host])]
+        if host in ("127.0.0.1", "localhost"):
+            return [("127.0.0.1", port)]
+        raise OSError(f"{host} is not known here")
+
+
+@dataclass
+class World:
+    """One tenant's namespace, one release's namespace, and the API server as an administrator sees it."""
+
+    plane: ControlPlane
+    namespace: str
+    release: str
+    hosts: Hosts = field(default_factory=Hosts)
+
+    def request(self, method: str, path: str, body: object = None, **more: Any) -> tuple[int, Any]:
+        return self.plane.request(method, path, body, **more)
+
+    def server_path(self, name: str, subresource: str = "") -> str:
+        return f"{GROUP}/namespaces/{self.namespace}/mcpservers/{name}{subresource}"
+
+    def path(self, plural: str, name: str = "", subresource: str = "") -> str:
+        """URL path of an object beside the servers."""
+        root = {"deployments": "/apis/apps/v1", "networkpolicies": "/apis/networking.k8s.io/v1"}
+        root["poddisruptionbudgets"] = "/apis/policy/v1"
+        path = f"{root.get(plural, '/api/v1')}/namespaces/{self.namespace}/{plural}"
+        return path + (f"/{name}" if name else "") + subresource
+
+    def create(self, name: str, spec: Json, **metadata: Any) -> Json:
+        """Create an McpServer."""
+        body = {
+            "apiVersion": "fairlead.dev/v1alpha1",
+            "kind": "McpServer",
+            "metadata": {"name": name, "namespace": self.namespace, **metadata},
+            "spec": spec,
+        }
+        status, answer = self.request("POST", f"{GROUP}/namespaces/{self.namespace}/mcpservers", body)
+        assert status == 201, answer
+        return dict(answer)
+
+    def patch_server(self, name: str, patch: Json) -> None:
+        status, answer = self.request(
+            "PATCH", self.server_path(name), patch, content_type="application/merge-patch+json"
+        )
+        assert status == 200, answer
+
+    def get(self, path: str) -> Json | None:
+        status, answer = self.request("GET", path)
+        assert status in (200, 404), answer
+        return answer if status == 200 else None
+
+    def server(self, name: str) -> Json:
+        found = self.get(self.server_path(name))
+        assert found is not None, f"{name} is gone"
+        return found
+
+    def condition(self, name: str, type_: str) -> Json:
+        """A condition of a server; empty while there is none."""
+        conditions = self.server(name).get("status", {}).get("conditions", [])
+        return next((c for c in conditions if c["type"] == type_), {})
+
+    def is_(self, name: str, type_: str, status: str, reason: str = "") -> bool:
+        """Whether a condition is so, for the current generation."""
+        found = self.condition(name, type_)
+        right = found.get("status") == status and reason in ("", found.get("reason"))
+        return right and found["observedGeneration"] == self.server(name)["metadata"]["generation"]
+
+    def documents(self) -> dict[str, bytes]:
+        """The whole documents of the release, as a gateway reads them."""
+        status, listing = self.request("GET", f"/api/v1/namespaces/{self.release}/configmaps")
+        assert status == 200, listing
+        reader = Assembler()
+        reader.replace(blob_from(item) for item in listing["items"] if "fairlead.dev/document" in _labels(item))
+        return reader.documents
+
+    def catalog(self, name: str) -> Catalog | None:
+        data = self.documents().get(catalog_name(ServerKey(self.namespace, name)))
+        document = decode(data) if data is not None else None
+        assert document is None or isinstance(document, Catalog)
+        return document
+
+    def config_map_path(self, name: str) -> str:
+        return f"/api/v1/namespaces/{self.release}/configmaps/{name}"
+
+    def pods_are(self, name: str, available: int) -> None:
+        """What the Deployment controller would write once a kubelet has started (or lost) the pods."""
+        deployment = self.get(self.path("deployments", name))
+        assert deployment is not None
+        generation = deployment["metadata"]["generation"]
+        status = {"observedGeneration": generation, "replicas": 1, "updatedReplicas": 1}
+        status |= {"availableReplicas": available, "readyReplicas": available, "unavailableReplicas": 1 - available}
+        path = self.path("deployments", name, "/status")
+        code, answer = self.request("PATCH", path, {"status": status}, content_type="application/merge-patch+json")
+        assert code == 200, answer
+
+    async def until(self, what: str, condition: Callable[[], T], *, seconds: float = 15.0) -> T:
+        """The first truthy value of `condition`, which is looked at in a thread; AssertionError after `seconds`."""
+        value = None
+        try:
+            async with asyncio.timeout(seconds):
+                while not (value := await asyncio.to_thread(condition)):  # noqa: ASYNC110
+                    await asyncio.sleep(STEP)
+        except TimeoutError:
+            raise AssertionError(f"{what}: not within {seconds:g} s; {await asyncio.to_thread(self.picture)}") from None
+        return value
+
+    def picture(self) -> str:
+        """The servers of this world, for a failing test."""
+        _, listing = self.request("GET", f"{GROUP}/namespaces/{self.namespace}/mcpservers")
+        shown = {item["metadata"]["name"]: item.get("status") for item in listing.get("items", ())}
+        return json.dumps(shown, indent=1)
+
+
+def _labels(item: Json) -> Json:
+    return dict(item["metadata"].get("labels") or {})
+
+
+@contextlib.contextmanager
+def release_namespace(plane: ControlPlane, namespace: str) -> Any:
+    """A namespace for the release, beside that of the tenant."""
+    name = plane.create_namespace(f"{namespace}-release")
+    try:
+        yield name
+    finally:
+        plane.remove_namespace(name)
+
+
+async def configuration_of(plane: ControlPlane, kubeconfig: str = "") -> Configuration:
+    """What the operator logs in with."""
+    return await load_configuration(kubeconfig or str(plane.kubeconfig))
+
+
+@contextlib.asynccontextmanager
+async def running(world: World, settings: Settings = QUICK, **changes: Any) -> AsyncIterator[Operator]:
+    """An operator that runs while in the context, and releases its Lease on the way out."""
+    kubeconfig = changes.pop("kubeconfig", "")
+    settings = replace(settings, namespace=world.release, **changes)
+    operator = build(
+        settings, await configuration_of(world.plane, kubeconfig), wiring=Wiring(resolve=world.hosts.resolve)
+    )
+    task = asyncio.create_task(operator.run(), name="operator under test")
+    try:
+        yield operator
+        if task.done():
+            task.result()
+    finally:
+        task.cancel()
+        await asyncio.wait([task], timeout=20)
+        assert task.done(), "the operator did not stop"
