@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import uuid
@@ -12,6 +13,11 @@ from pathlib import Path
 import pytest
 
 from controlplane import ControlPlane, NoControlPlane, PlaneFactory, find_assets
+
+
+def pytest_configure() -> None:
+    """Say that there is no current loop: asked for one, Python 3.11 would make a loop that nobody closes."""
+    asyncio.set_event_loop(None)
 
 
 def _missing(error: NoControlPlane) -> None:
