@@ -83,11 +83,11 @@ class Multiplexer:
         pending.on_progress = on_progress
         if params is not None and _PROGRESS.encode() in bytes(params):
             params, pending.token = _with_token(params, ident)
-        self._write(jsonrpc.request(ident, method, params))
         self._pending[ident] = pending
-        if deadline < float("inf"):
-            pending.timer = loop.call_later(max(0.0, deadline - self._clock()), self._expire, ident)
         try:
+            self._write(jsonrpc.request(ident, method, params))
+            if deadline < float("inf"):
+                pending.timer = loop.call_later(max(0.0, deadline - self._clock()), self._expire, ident)
             return await pending.future
         except asyncio.CancelledError:
             self._cancel(ident, "the caller gave up")

@@ -44,9 +44,6 @@ class EventParser:
 
     def feed(self, chunk: bytes) -> list[Event]:
         """Raises TooLarge when one event exceeds the bound."""
-        if not self._started and chunk:
-            self._started = True
-            chunk = chunk.removeprefix(b"\xef\xbb\xbf")
         if self._skip_lf and chunk:
             chunk = chunk.removeprefix(b"\n")
             self._skip_lf = False
@@ -62,6 +59,9 @@ class EventParser:
                 self._pieces.append(line)
                 line = b"".join(self._pieces)
                 self._pieces.clear()
+            if not self._started:
+                self._started = True
+                line = line.removeprefix(b"\xef\xbb\xbf")
             self._line(line, events)
         if rest:
             self._pieces.append(rest)

@@ -36,7 +36,7 @@ from fairlead_mcp.eras import (
     read_discover,
     read_initialize,
 )
-from fairlead_mcp.errors import HttpRefused, McpError, RpcError, Timeout, TransportError
+from fairlead_mcp.errors import ConnectionLost, HttpRefused, McpError, RpcError, Timeout, TransportError
 from fairlead_mcp.http.exchange import Answer
 from fairlead_mcp.http.pool import Pool
 from fairlead_mcp.http.reading import read_answer, refusal
@@ -47,6 +47,8 @@ logger = logging.getLogger(__name__)
 MAX_ANSWER: Final = 16 << 20
 ASIDE_SECONDS: Final = 2.0
 """Bound of what is sent beside a request: cancellations, answers to the server, the end of a session."""
+_RACES: Final = 4
+"""Kept connections that may turn out closed before one request goes over a new one."""
 _NOT_THIS_ERA: Final = frozenset({jsonrpc.UNSUPPORTED_PROTOCOL_VERSION, jsonrpc.INVALID_REQUEST, -32000})
 
 
@@ -178,7 +180,7 @@ class HttpChannel:
         body = jsonrpc.request(ident, method, params)
         lines = self._modern_lines(method, params) if modern else self._legacy_lines(agreed.protocol_version)
         try:
-            answer = await self._post(lines, body, ident, deadline)
+            answer = await self._post(lines, body, ident, deadline, repeatable=method != "tools/call")
         except (asyncio.CancelledError, Timeout):
             if not modern:  # a modern server takes the closed connection for the cancellation
                 note = jsonrpc.notification("notifications/cancelled", b'{"requestId":%b}' % ident)
@@ -186,11 +188,19 @@ class HttpChannel:
             raise
         return read_answer(answer, ident)
 
-    async def _post(self, lines: bytes, body: bytes, ident: bytes, deadline: float) -> Answer:
+    async def _post(
+        self, lines: bytes, body: bytes, ident: bytes, deadline: float, *, repeatable: bool = True
+    ) -> Answer:
         def on_event(data: bytes) -> bool:
             return self._on_event(data, ident)
 
         data = with_body(self._head + lines, body)
+        for _ in range(_RACES if repeatable else 0):
+            try:
+                return await self._pool.exchange(data, deadline=deadline, max_bytes=self._max_bytes, on_event=on_event)
+            except ConnectionLost as error:
+                if not error.keep_alive_race:
+                    raise
         return await self._pool.exchange(data, deadline=deadline, max_bytes=self._max_bytes, on_event=on_event)
 
     def _on_event(self, data: bytes, ident: bytes) -> bool:

@@ -1,0 +1,91 @@
+"""Child processes that are none: a launcher whose servers are functions, for tests in virtual time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from fairlead_mcp.errors import McpError
+from fairlead_mcp.stdio import ChildSpec, Events, Process
+
+Answer = Callable[["FakeProcess", dict[str, Any]], None]
+
+
+class FakeProcess:
+    """What was written to it is in `received`; `say` and `die` are its side of the pipes."""
+
+    def __init__(self, pid: int, events: Events, answer: Answer) -> None:
+        self.pid = pid
+        self.events = events
+        self.received: list[dict[str, Any]] = []
+        self.stopped = False
+        self._answer = answer
+
+    def write(self, line: bytes) -> None:
+        message = json.loads(line)
+        self.received.append(message)
+        self._answer(self, message)
+
+    def say(self, message: object) -> None:
+        self.events.on_line(json.dumps(message).encode())
+
+    def die(self, how: str = "exited with code 1") -> None:
+        self.events.on_exit(how)
+
+    async def stop(self, grace: float) -> None:
+        self.stopped = True
+
+
+class FakeLauncher:
+    """Launches `FakeProcess`es that behave by `answer`, or fails with `refusal` while that is set."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+        self.refusal: McpError | None = None
+        self.launched: list[FakeProcess] = []
+        self.specs: list[ChildSpec] = []
+        self.closed = False
+
+    async def launch(self, spec: ChildSpec, events: Events) -> Process:
+        self.specs.append(spec)
+        if self.refusal is not None:
+            raise self.refusal
+        process = FakeProcess(len(self.launched) + 1, events, self.answer)
+        self.launched.append(process)
+        return process
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+
+def modern(process: FakeProcess, message: dict[str, Any]) -> None:
+    """A modern server that answers every request with its params."""
+    if "id" in message:
+        result = message.get("params", {})
+        if message["method"] == "server/discover":
+            result = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}
+        process.say({"jsonrpc": "2.0", "id": message["id"], "result": result})
+
+
+def legacy(process: FakeProcess, message: dict[str, Any]) -> None:
+    """A legacy server that refuses what comes before the handshake, and then answers with its params."""
+    if "id" not in message:
+        return
+    if message["method"] == "initialize":
+        result = {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {"name": "fake"}}
+        process.say({"jsonrpc": "2.0", "id": message["id"], "result": result})
+    elif not any(past["method"] == "initialize" for past in process.received):
+        process.say({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32600, "message": "initialize first"}})
+    else:
+        process.say({"jsonrpc": "2.0", "id": message["id"], "result": message.get("params", {})})
+
+
+def silent(process: FakeProcess, message: dict[str, Any]) -> None:
+    """Answers nothing but `initialize`, and what follows it."""
+    if message["method"] != "server/discover":
+        legacy(process, message)
+
+
+def mute(process: FakeProcess, message: dict[str, Any]) -> None:
+    """Answers nothing at all."""

@@ -1,0 +1,78 @@
+"""Envelopes whose members stay raw."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec import UNSET, Raw
+
+from fairlead_mcp import jsonrpc
+from fairlead_mcp.errors import BadJson, NotMcp
+
+
+def test_a_response_is_read_whatever_the_order_of_its_members() -> None:
+    response = jsonrpc.read_response(b'{"result":{"b": 1,  "a":2},"jsonrpc":"2.0","extra":[],"id":"x"}')
+    assert isinstance(response.id, Raw)
+    assert isinstance(response.result, Raw)
+    assert (bytes(response.id), bytes(response.result)) == (b'"x"', b'{"b": 1,  "a":2}')
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b'{"jsonrpc":"2.0","id":1,"result":{"a', "TruncatedJson"),
+        (b"", "TruncatedJson"),
+        (b"{nope}", "BadJson"),
+        (b"hello", "BadJson"),
+        (b"[1]", "NotMcp"),
+        (b"{}", "NotMcp"),
+        (b'{"jsonrpc":"2.0","id":1,"method":"ping"}', "NotMcp"),
+        (b'{"id":1,"error":"broken"}', "NotMcp"),
+    ],
+)
+def test_what_is_no_response_says_why(data: bytes, reason: str) -> None:
+    with pytest.raises((BadJson, NotMcp)) as caught:
+        jsonrpc.read_response(data)
+    assert caught.value.reason == reason
+
+
+@pytest.mark.parametrize(
+    ("encoded", "expected"),
+    [
+        (jsonrpc.request(b"7", "ping"), b'{"jsonrpc":"2.0","id":7,"method":"ping"}'),
+        (jsonrpc.request(b'"a"', "x", b"{ }"), b'{"jsonrpc":"2.0","id":"a","method":"x","params":{ }}'),
+        (jsonrpc.notification("n"), b'{"jsonrpc":"2.0","method":"n"}'),
+        (jsonrpc.notification("n", b"{}"), b'{"jsonrpc":"2.0","method":"n","params":{}}'),
+        (jsonrpc.result(b"1", b"{}"), b'{"jsonrpc":"2.0","id":1,"result":{}}'),
+        (
+            jsonrpc.error(b"null", -32700, 'a"b'),
+            b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"a\\"b"}}',
+        ),
+        (jsonrpc.error(b"1", 1, "m", b"[ ]"), b'{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"m","data":[ ]}}'),
+    ],
+)
+def test_messages_embed_raw_parts_as_they_are(encoded: bytes, expected: bytes) -> None:
+    assert encoded == expected
+
+
+def test_setting_a_member_leaves_the_others_byte_for_byte() -> None:
+    assert jsonrpc.with_member(b'{"arguments":{"z": 1.0e2},"name":"a"}', "name", b'"b"') == (
+        b'{"arguments":{"z": 1.0e2},"name":"b"}'
+    )
+    assert jsonrpc.with_member(None, "a", b"1") == b'{"a":1}'
+
+
+def test_a_request_of_the_server_is_answered_ping_with_a_result_and_the_rest_with_an_error() -> None:
+    ping = jsonrpc.decode_message(b'{"id":5,"method":"ping"}')
+    assert jsonrpc.reply_to_server(ping) == b'{"jsonrpc":"2.0","id":5,"result":{}}'
+    sampling = jsonrpc.decode_message(b'{"id":"q","method":"sampling/createMessage","params":{}}')
+    answer = jsonrpc.decode_response(jsonrpc.reply_to_server(sampling))
+    assert answer.error is not None
+    assert answer.error.code == jsonrpc.METHOD_NOT_FOUND
+    assert answer.error.data is UNSET
+
+
+def test_an_excerpt_is_one_short_printable_line() -> None:
+    text = jsonrpc.excerpt(b"a\r\n\x1b[31m\tb\xff " + b"x" * 500)
+    assert "\n" not in text
+    assert "\x1b" not in text
+    assert len(text) == jsonrpc.EXCERPT

@@ -1,0 +1,52 @@
+"""Pages put together within bounds."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec import Raw
+
+from fairlead_mcp.errors import BadListing, NotMcp
+from fairlead_mcp.session import Bounds, Listing
+
+
+def test_items_come_back_byte_for_byte_in_the_order_of_the_pages() -> None:
+    listing = Listing("tools/list", Bounds())
+    first = b'{"name":"a",  "x-new":{"z":1,"a":1.0}}'
+    assert listing.add(Raw(b'{"nextCursor":"2","tools":[' + first + b"]}")) == "2"
+    assert listing.add(Raw(b'{"tools":[{"name":"b"}],"nextCursor":null}')) is None
+    assert [bytes(item) for item in listing.items] == [first, b'{"name":"b"}']
+
+
+def test_an_empty_cursor_is_a_cursor() -> None:
+    listing = Listing("prompts/list", Bounds())
+    assert listing.add(Raw(b'{"prompts":[],"nextCursor":""}')) == ""
+
+
+def read_all(listing: Listing, cursors: list[str]) -> None:
+    for cursor in cursors:
+        listing.add(Raw(b'{"tools":[{}],"nextCursor":"%b"}' % cursor.encode()))
+
+
+@pytest.mark.parametrize(
+    ("pages", "bounds", "reason"),
+    [
+        (["a", "b", "a"], Bounds(), "PageLoop"),
+        (["a", "a"], Bounds(), "PageLoop"),
+        (["a", "b", "c"], Bounds(pages=2), "TooManyPages"),
+        (["a", "b", "c"], Bounds(items=2), "TooManyItems"),
+        (["a"], Bounds(size=20), "ListingTooLarge"),
+    ],
+)
+def test_a_listing_without_an_end_is_refused(pages: list[str], bounds: Bounds, reason: str) -> None:
+    listing = Listing("tools/list", bounds)
+    with pytest.raises(BadListing) as caught:
+        read_all(listing, pages)
+    assert caught.value.reason == reason
+
+
+@pytest.mark.parametrize(
+    "page", [b"{}", b"[]", b'{"tools":{}}', b'{"tools":[],"nextCursor":5}', b'{"tools":null}', b'{"prompts":[]}']
+)
+def test_a_page_of_another_shape_is_no_mcp(page: bytes) -> None:
+    with pytest.raises(NotMcp, match="tools/list"):
+        Listing("tools/list", Bounds()).add(Raw(page))

@@ -1,0 +1,158 @@
+"""Many callers over one stream."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from typing import Any
+
+import pytest
+
+from fairlead_mcp.errors import ConnectionLost, PoolFull, Timeout
+from fairlead_mcp.multiplex import Multiplexer
+
+NEVER = float("inf")
+
+
+class Stream:
+    """A multiplexer whose lines are kept."""
+
+    def __init__(self, max_in_flight: int = 1024) -> None:
+        self.sent: list[dict[str, Any]] = []
+        self.notes: list[str] = []
+        self.mux = Multiplexer(
+            lambda line: self.sent.append(json.loads(line)),
+            on_notification=lambda method, line: self.notes.append(method),
+            max_in_flight=max_in_flight,
+        )
+
+    def answer(self, ident: object, result: object = None) -> None:
+        self.mux.feed(json.dumps({"result": result or {}, "jsonrpc": "2.0", "id": ident}).encode())
+
+    def ask(self, method: str = "m", params: bytes | None = None, **more: Any) -> asyncio.Task[bytes]:
+        more.setdefault("deadline", NEVER)
+        return asyncio.ensure_future(self.mux.request(method, params, **more))
+
+
+async def settle() -> None:
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
+async def test_thousands_of_interleaved_requests_each_get_their_own_answer() -> None:
+    stream, shuffle = Stream(max_in_flight=5000), random.Random(1)
+    asked = [stream.ask("m", b'{"n":%d}' % n) for n in range(5000)]
+    await settle()
+    waiting = [(message["id"], message["params"]["n"]) for message in stream.sent]
+    shuffle.shuffle(waiting)
+    for ident, n in waiting:
+        stream.answer(ident, {"n": n})
+    answers = await asyncio.gather(*asked)
+    assert [json.loads(answer)["result"]["n"] for answer in answers] == list(range(5000))
+    assert stream.mux.in_flight == 0
+
+
+async def test_equal_progress_tokens_of_two_callers_are_kept_apart() -> None:
+    stream = Stream()
+    got: list[tuple[str, bytes]] = []
+    for name in ("one", "two"):
+        params = b'{"name":"%b","_meta":{"progressToken":"same","x":1}}' % name.encode()
+        stream.ask("tools/call", params, on_progress=lambda line, name=name: got.append((name, line)))
+    await settle()
+    tokens = [message["params"]["_meta"]["progressToken"] for message in stream.sent]
+    assert len(set(tokens)) == 2
+    assert all(message["params"]["_meta"]["x"] == 1 for message in stream.sent)
+    note = {"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progress": 5, "progressToken": tokens[1]}}
+    stream.mux.feed(json.dumps(note).encode())
+    [(name, line)] = got
+    assert name == "two"
+    assert json.loads(line)["params"] == {"progress": 5, "progressToken": "same"}
+    for message in stream.sent:
+        stream.answer(message["id"])
+    await settle()
+    stream.mux.feed(json.dumps(note).encode())
+    assert len(got) == 1
+
+
+async def test_params_that_only_mention_a_token_stay_byte_for_byte() -> None:
+    lines: list[bytes] = []
+    mux = Multiplexer(lines.append)
+    params = b'{"arguments":{"text":"progressToken",  "n":1.0}}'
+    asked = asyncio.ensure_future(mux.request("tools/call", params, deadline=NEVER))
+    await settle()
+    assert params in lines[0]
+    asked.cancel()
+    await asyncio.gather(asked, return_exceptions=True)
+
+
+async def test_a_caller_that_gives_up_cancels_upstream_and_a_late_answer_harms_nobody() -> None:
+    stream = Stream()
+    first, second = stream.ask(), stream.ask()
+    await settle()
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+    note = stream.sent[-1]
+    assert (note["method"], note["params"]["requestId"]) == ("notifications/cancelled", stream.sent[0]["id"])
+    stream.answer(stream.sent[0]["id"], {"late": True})
+    stream.answer(stream.sent[1]["id"], {"mine": True})
+    assert json.loads(await second)["result"] == {"mine": True}
+
+
+async def test_a_deadline_ends_the_wait_and_cancels_upstream() -> None:
+    stream = Stream()
+    with pytest.raises(Timeout) as caught:
+        await stream.mux.request("tools/call", None, deadline=0)
+    assert caught.value.sent
+    assert [message["method"] for message in stream.sent] == ["tools/call", "notifications/cancelled"]
+
+
+async def test_initialize_is_never_canceled() -> None:
+    stream = Stream()
+    with pytest.raises(Timeout):
+        await stream.mux.request("initialize", None, deadline=0)
+    assert [message["method"] for message in stream.sent] == ["initialize"]
+
+
+async def test_a_request_of_the_server_is_answered_on_the_spot() -> None:
+    stream = Stream()
+    stream.mux.feed(b'{"jsonrpc":"2.0","id":1,"method":"ping"}')
+    stream.mux.feed(b'{"jsonrpc":"2.0","id":2,"method":"roots/list"}')
+    assert stream.sent[0] == {"jsonrpc": "2.0", "id": 1, "result": {}}
+    assert stream.sent[1]["error"]["code"] == -32601
+
+
+async def test_notifications_are_passed_on() -> None:
+    stream = Stream()
+    assert stream.mux.feed(b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}')
+    assert stream.notes == ["notifications/tools/list_changed"]
+
+
+@pytest.mark.parametrize("line", [b"Starting server...", b"[1]", b"{}", b'{"id":1}', b'"x"', b"\xff"])
+async def test_what_is_no_message_is_said_to_be_none(line: bytes) -> None:
+    assert not Stream().mux.feed(line)
+
+
+async def test_an_answer_with_an_id_that_nobody_has_is_dropped() -> None:
+    stream = Stream()
+    asked = stream.ask()
+    await settle()
+    others: list[object] = ["1", None, 99, {}]
+    for ident in others:
+        stream.answer(ident)
+    await settle()
+    assert not asked.done()
+    stream.answer(1)
+    await asked
+
+
+async def test_all_in_flight_fail_together_and_too_many_are_refused() -> None:
+    stream = Stream(max_in_flight=2)
+    asked = [stream.ask(), stream.ask()]
+    await settle()
+    with pytest.raises(PoolFull):
+        await stream.mux.request("m", None, deadline=NEVER)
+    stream.mux.fail_all(ConnectionLost("gone", sent=True))
+    results = await asyncio.gather(*asked, return_exceptions=True)
+    assert [type(result) for result in results] == [ConnectionLost, ConnectionLost]
+    assert repr(stream.mux) == "<Multiplexer: 0 in flight>"

@@ -1,0 +1,65 @@
+"""Event streams: what the WHATWG rules and MCP servers do to them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairlead_mcp.errors import TooLarge
+from fairlead_mcp.sse import Event, EventParser
+
+
+def parse(*chunks: bytes) -> list[Event]:
+    parser = EventParser()
+    return [event for chunk in chunks for event in parser.feed(chunk)]
+
+
+@pytest.mark.parametrize(
+    ("stream", "data"),
+    [
+        (b"data: a\n\n", [b"a"]),
+        (b"data:a\r\n\r\n", [b"a"]),
+        (b"data: a\r\rdata: b\r\r", [b"a", b"b"]),
+        (b"data: a\ndata:  b\ndata\n\n", [b"a\n b\n"]),
+        (b": keep-alive\n\ndata: a\n\n", [b"a"]),
+        (b"id: 1\ndata: \n\ndata: a\n\n", [b"a"]),
+        (b"retry: 5\nunknown: x\ndata: a\n\n", [b"a"]),
+        (b"\xef\xbb\xbfdata: a\n\n", [b"a"]),
+        (b"data: a", []),
+        (b"data: a\n", []),
+        (b"\n\n\n", []),
+        (b"data: a\n\ndata: b\n\n", [b"a", b"b"]),
+    ],
+)
+def test_an_event_is_what_the_rules_say(stream: bytes, data: list[bytes]) -> None:
+    assert [event.data for event in parse(stream)] == data
+    assert [event.data for event in parse(*(bytes([byte]) for byte in stream))] == data
+
+
+def test_name_and_id_belong_to_one_event() -> None:
+    first, second = parse(b"event: ping\nid: 7\ndata: a\n\ndata: b\n\n")
+    assert first == Event(b"a", b"ping", b"7")
+    assert second == Event(b"b", b"message", None)
+
+
+@given(st.lists(st.sampled_from([b"\r", b"\n", b"\r\n", b"data: a", b"data", b":c", b"id: 1"])), st.data())
+def test_how_a_stream_is_cut_makes_no_difference(tokens: list[bytes], data: st.DataObject) -> None:
+    stream = b"".join(tokens)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=6)))
+    chunks = [stream[a:b] for a, b in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
+    assert parse(*chunks) == parse(stream)
+
+
+@pytest.mark.parametrize("chunk", [b"data: 123456789\n", b"data: 123456789"])
+def test_an_event_beyond_the_bound_is_refused_also_without_a_line_end(chunk: bytes) -> None:
+    parser = EventParser(max_event=40)
+    for _ in range(2):
+        parser.feed(chunk)
+    with pytest.raises(TooLarge):
+        parser.feed(chunk)
+
+
+def test_the_bound_is_per_event_and_not_for_the_stream() -> None:
+    parser = EventParser(max_event=20)
+    assert sum(len(parser.feed(b"data: 123456789\n\n")) for _ in range(100)) == 100
