@@ -58,7 +58,7 @@ class Destination:
             return f"{self.url} did not answer within {self.timeout:g} s; --timeout gives it more time."
         if isinstance(error, HttpRefused) and error.status in (401, 403):
             return f"{error}. Give a credential with --header 'Authorization: Bearer TOKEN'."
-        if isinstance(error, HttpRefused) and error.status == 404:
+        if isinstance(error, HttpRefused | RpcError) and error.status == 404:
             return f"{self.url} does not exist (404): check the path of --url, and the name in --server."
         if isinstance(error, NotMcp):
             return f"{error}. Does {self.url} end in the path of an MCP endpoint, such as /mcp?"

@@ -7,7 +7,8 @@ the new one. Credentials stand beside them in a directory that only its owner ca
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -15,19 +16,11 @@ import msgspec
 
 from fairlead_api.documents.base import sha256
 from fairlead_api.documents.catalog import Catalog, Credential, CredentialRef
-from fairlead_api.documents.codec import UnreadableDocument, decode
+from fairlead_api.documents.codec import UnreadableDocument, catalog_name, decode
 from fairlead_api.documents.store import Assembler, Blob
-from fairlead_api.meta import (
-    LABEL_DOCUMENT,
-    LABEL_MANAGED_BY,
-    LABEL_NAME,
-    LABEL_NAMESPACE,
-    LABEL_UID,
-    MANAGED_BY,
-    ServerKey,
-    bounded_name,
-    label_value,
-)
+from fairlead_api.meta import LABEL_DOCUMENT, LABEL_MANAGED_BY, MANAGED_BY, ServerKey, bounded_name
+from fairlead_operator.ports import PlatformTrouble
+from fairlead_operator.publish.catalogs import labels_for
 
 SUFFIX: Final = ".json"
 
@@ -56,30 +49,48 @@ def _owner_only(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-class DirectoryDocuments:
-    """Documents as files of one directory."""
+class DirectoryTrouble(PlatformTrouble):
+    """The directory cannot be read or written: no space, no permission."""
 
-    def __init__(self, directory: Path) -> None:
+
+@contextmanager
+def _troubled() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise DirectoryTrouble(f"{error.filename or 'the state directory'}: {error.strerror or error}") from error
+
+
+class DirectoryDocuments:
+    """Documents as files of one directory. `written` is called after each change."""
+
+    def __init__(self, directory: Path, written: Callable[[], None] = lambda: None) -> None:
         self._directory = private_directory(directory)
+        self._written = written
+        self._labels = dict(_stored_labels(directory))
 
     def __repr__(self) -> str:
         return f"<DirectoryDocuments {self._directory}>"
 
     async def listing(self) -> Mapping[str, Mapping[str, str]]:
         """Names of the documents with the labels that they would carry as ConfigMaps."""
-        found = {}
-        for file in sorted(self._directory.glob(f"*{SUFFIX}")):
-            labels = _labels(file)
-            if labels is not None:
-                found[file.name.removesuffix(SUFFIX)] = labels
-        return found
+        return self._labels
 
     async def read(self, name: str) -> bytes | None:
         """The document of that name; None when there is none."""
+        with _troubled():
+            try:
+                return self._file(name).read_bytes()
+            except FileNotFoundError:
+                return None
+
+    def catalog(self, key: ServerKey) -> Catalog | None:
+        """The catalog of a server as it is published now; for whoever shows it."""
         try:
-            return self._file(name).read_bytes()
-        except FileNotFoundError:
+            document = decode(self._file(catalog_name(key)).read_bytes())
+        except (OSError, UnreadableDocument):
             return None
+        return document if isinstance(document, Catalog) else None
 
     async def publish(self, blobs: list[Blob]) -> None:
         """Store one document. Its parts are put together first: a file knows no limit of size."""
@@ -87,29 +98,33 @@ class DirectoryDocuments:
         for blob in blobs:
             assembler.put(blob)
         for name, document in assembler.documents.items():
-            write_private(self._file(name), document)
+            with _troubled():
+                write_private(self._file(name), document)
+            self._labels[name] = blobs[-1].labels
+        self._written()
 
     async def withdraw(self, name: str) -> None:
         """Delete a document; fine when it is gone."""
-        self._file(name).unlink(missing_ok=True)
+        self._labels.pop(name, None)
+        with _troubled():
+            self._file(name).unlink(missing_ok=True)
+        self._written()
 
     def _file(self, name: str) -> Path:
         return self._directory / f"{name}{SUFFIX}"
 
 
-def _labels(file: Path) -> dict[str, str] | None:
-    try:
-        document = decode(file.read_bytes())
-    except (OSError, UnreadableDocument):
-        return None
-    labels = {LABEL_MANAGED_BY: MANAGED_BY, LABEL_DOCUMENT: str(type(document).__struct_config__.tag)}
-    if isinstance(document, Catalog):
-        labels |= {
-            LABEL_NAMESPACE: label_value(document.namespace),
-            LABEL_NAME: label_value(document.name),
-            LABEL_UID: document.uid,
-        }
-    return labels
+def _stored_labels(directory: Path) -> Iterator[tuple[str, dict[str, str]]]:
+    """What a directory holds from an earlier run; files that are no documents are left alone."""
+    for file in sorted(directory.glob(f"*{SUFFIX}")):
+        try:
+            document = decode(file.read_bytes())
+        except (OSError, UnreadableDocument):
+            continue
+        labels = {LABEL_MANAGED_BY: MANAGED_BY, LABEL_DOCUMENT: str(type(document).__struct_config__.tag)}
+        if isinstance(document, Catalog):
+            labels |= labels_for(document.key, document.uid)
+        yield file.name.removesuffix(SUFFIX), labels
 
 
 class DirectoryCredentials:
@@ -122,10 +137,12 @@ class DirectoryCredentials:
         """Keep the credential of a server where the gateway finds it."""
         secret = bounded_name("fairlead-credential", key.namespace, key.name, limit=200)
         value = msgspec.json.encode(credential, order="deterministic")
-        write_private(self._directory / f"{secret}{SUFFIX}", value)
+        with _troubled():
+            write_private(self._directory / f"{secret}{SUFFIX}", value)
         return CredentialRef(secret=secret, key=f"{key.namespace}.{key.name}", hash=sha256(value)[:16])
 
     def drop(self, key: ServerKey) -> None:
         """Forget it; fine when there is none."""
         secret = bounded_name("fairlead-credential", key.namespace, key.name, limit=200)
-        (self._directory / f"{secret}{SUFFIX}").unlink(missing_ok=True)
+        with _troubled():
+            (self._directory / f"{secret}{SUFFIX}").unlink(missing_ok=True)

@@ -166,7 +166,7 @@ class PackageStore:
         title = TITLES[package.registry]
         plan = steps(package, target, self._tools, self._root)
         if not isinstance(entry.state, Failed):
-            self._move(package, entry, Installing(f"installing {package} from {title}"))
+            self._move(package, entry, Installing(f"{package} from {title}"))
         target.parent.mkdir(parents=True, exist_ok=True)
         with (target.parent / f"{target.name}.lock").open("w") as lock:
             await _locked(lock)
@@ -190,7 +190,7 @@ class PackageStore:
             said = progress(package.registry, line, seen)
             seen += 1
             if said is not None and isinstance(entry.state, Installing):
-                self._move(package, entry, Installing(f"installing {package}: {said}"))
+                self._move(package, entry, Installing(f"{package}: {said}"))
 
         try:
             async with asyncio.timeout(STEP_SECONDS):

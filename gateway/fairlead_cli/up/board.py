@@ -1,0 +1,107 @@
+"""What is known of the servers, as people are shown it: one row per server. Pure but for being told.
+
+Implements the local platform's Audience; `display` draws it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from fairlead_api.load import Problem
+from fairlead_api.meta import ServerKey
+from fairlead_api.v1alpha1.conditions import ConditionType, Reason
+from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
+from fairlead_cli.up.quickstart import Skipped
+from fairlead_operator.ports import Announcement
+
+State = Literal["waiting", "installing", "starting", "ready", "offline", "failed", "skipped"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One server."""
+
+    key: ServerKey
+    state: State
+    reason: str = ""
+    """The condition's, where it is not ready."""
+    message: str = ""
+    tools: tuple[str, ...] = ()
+    """Names under which its tools are offered."""
+
+    @property
+    def text(self) -> str:
+        """The state in words."""
+        if self.state == "ready":
+            return f"ready, {len(self.tools)} tool{'' if len(self.tools) == 1 else 's'}"
+        return f"{self.state}: {self.message}" if self.message else self.state
+
+
+ToolsOf = Callable[[ServerKey], tuple[str, ...]]
+
+
+class Board:
+    """The rows, renewed as the operator reports. `changed` is called after each news."""
+
+    def __init__(self, tools_of: ToolsOf, changed: Callable[[], None]) -> None:
+        self._tools_of = tools_of
+        self._changed = changed
+        self._rows: dict[ServerKey, Row] = {}
+        self._problems: tuple[Problem, ...] = ()
+
+    @property
+    def rows(self) -> list[Row]:
+        """By key."""
+        return [self._rows[key] for key in sorted(self._rows)]
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What is wrong with the files now."""
+        return self._problems
+
+    def declare(self, key: ServerKey) -> None:
+        """A server that nothing is known of yet."""
+        self._rows.setdefault(key, Row(key, "waiting"))
+
+    def skip(self, skipped: Skipped) -> None:
+        """A server that is shown, and not run."""
+        self._rows[skipped.key] = Row(skipped.key, "skipped", message=skipped.why)
+
+    def complain(self, problems: tuple[Problem, ...]) -> None:
+        """The problems with the files, all of them."""
+        if problems != self._problems:
+            self._problems = problems
+            self._changed()
+
+    def reported(self, server: McpServer, status: McpServerStatus) -> None:
+        """Implements Audience."""
+        row = row_for(server.key, status, self._tools_of(server.key))
+        if self._rows.get(server.key) != row:
+            self._rows[server.key] = row
+            self._changed()
+
+    def announced(self, server: McpServer, announcement: Announcement) -> None:
+        """Implements Audience: everything that it says stands in the rows already."""
+
+    def forgotten(self, key: ServerKey) -> None:
+        """Implements Audience."""
+        if self._rows.pop(key, None) is not None:
+            self._changed()
+
+
+def row_for(key: ServerKey, status: McpServerStatus, tools: tuple[str, ...]) -> Row:
+    """A status in one word, its reason and its message."""
+    ready = status.condition(ConditionType.READY)
+    if ready is None:
+        return Row(key, "waiting", tools=tools)
+    if ready.status == "True":
+        return Row(key, "ready", tools=tools)
+    state: State = "starting"
+    if ready.reason == Reason.INSTALLING:
+        state = "installing"
+    elif ready.status == "False":
+        state = "offline" if tools else "failed"
+    message = "" if state == "starting" else ready.message
+    return Row(key, state, ready.reason, message, tools)

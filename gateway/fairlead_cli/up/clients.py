@@ -1,0 +1,16 @@
+"""The lines that connect a client to a running gateway, ready to be pasted. Pure."""
+
+from __future__ import annotations
+
+import json
+
+
+def client_lines(url: str) -> list[tuple[str, str]]:
+    """Name of a client and what to run, or to put into its configuration."""
+    cursor = json.dumps({"mcpServers": {"fairlead": {"url": url}}})
+    return [
+        ("Claude Code", f"claude mcp add --transport http fairlead {url}"),
+        ("Cursor", f"~/.cursor/mcp.json: {cursor}"),
+        ("Inspector", f"npx @modelcontextprotocol/inspector --cli {url} --method tools/list"),
+        ("Fairlead", "fairlead tools" if url.endswith(":8080/mcp") else f"fairlead tools --url {url}"),
+    ]

@@ -1,0 +1,230 @@
+"""`fairlead up` from its options to its end: checks, composes, runs, stops.
+
+Called by `app`. One process, one event loop: the operator of this machine and the gateway share the child processes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+import uv
+import uvloop
+from rich.console import Console
+
+from fairlead_api.meta import ServerKey
+from fairlead_cli.failure import FAILED, USED_WRONGLY, Failure
+from fairlead_cli.up.board import Board
+from fairlead_cli.up.display import Addresses, Display, JsonLines, Lines, LiveTable
+from fairlead_cli.up.folders import folders
+from fairlead_cli.up.logs import configure_logging
+from fairlead_cli.up.quickstart import Skipped, quick_start
+from fairlead_gateway.about import NAME, VERSION
+from fairlead_gateway.app import Gateway, build
+from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
+from fairlead_gateway.catalog.names import exposed_name
+from fairlead_gateway.endpoint.listener import PortTaken
+from fairlead_gateway.settings import BadSetting, Settings
+from fairlead_mcp import processes
+from fairlead_mcp.eras import Client
+from fairlead_mcp.host import ChildHost
+from fairlead_operator.local.documents import DirectoryDocuments
+from fairlead_operator.local.installers import Tools
+from fairlead_operator.local.sources import Sources
+from fairlead_operator.local.station import Fixed, Folders, Scanner, Station
+
+GRACE: Final = 10.0
+"""Seconds that calls in flight get at the end."""
+REDRAW_SECONDS: Final = 0.1
+"""News within this time are shown together."""
+_LOCAL: Final = frozenset({"127.0.0.1", "localhost", "::1"})
+
+
+@dataclass(frozen=True)
+class UpOptions:
+    """The command line."""
+
+    paths: tuple[Path, ...] = ()
+    host: str = "127.0.0.1"
+    port: int = 8080
+    metrics_port: int = 9464
+    state_dir: Path | None = None
+    plain: bool = False
+    json: bool = False
+    verbose: bool = False
+
+
+def run_up(options: UpOptions) -> None:
+    """Serve until a signal comes. Raises Failure for what a person can put right."""
+    for path in options.paths:
+        if not path.exists():
+            raise Failure(f"there is no file or folder {path}", code=USED_WRONGLY)
+    console = Console()
+    live = console.is_terminal and not (options.plain or options.json)
+    configure_logging(verbose=options.verbose, console=console if live else None)
+    display: Display = LiveTable(console) if live else JsonLines() if options.json else Lines()
+    with ExitStack() as stack:
+        where = stack.enter_context(folders(options.state_dir, os.environ))
+        runner = stack.enter_context(asyncio.Runner(loop_factory=uvloop.new_event_loop))
+        stack.enter_context(display)
+        abandon = _abandoning(display, where if options.state_dir is None else None)
+        runner.run(_serve(options, where, display, abandon))
+
+
+async def _serve(options: UpOptions, where: Folders, display: Display, abandon: Callable[[], None]) -> None:
+    processes.become_subreaper()
+    stop, news, nudge = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    _stop_on_signals(stop, abandon)
+    children = ChildHost(client=Client(name=NAME, version=VERSION))
+    scanner, skipped = _scanner(options)
+    board = Board(lambda key: _tools_of(station.documents, key), news.set)
+    station = Station(
+        scanner, where, children, installers(os.environ), board, problems=board.complain, written=nudge.set
+    )
+    gateway = _gateway(options, where, children, nudge)
+    try:
+        await _start(gateway, options)
+        display.listening(_addresses(options.host, gateway))
+        station.look()
+        for key in station.declared:
+            board.declare(key)
+        for server in skipped:
+            board.skip(server)
+        news.set()
+        await _until_stopped(stop, station, display, board, news)
+        display.stopping()
+        await gateway.stop(GRACE)
+    finally:
+        await children.aclose()
+
+
+async def _until_stopped(
+    stop: asyncio.Event, station: Station, display: Display, board: Board, news: asyncio.Event
+) -> None:
+    """Run operator and display until `stop`; whichever of them breaks ends the others."""
+    working = asyncio.create_task(station.run(), name="station")
+    showing = asyncio.create_task(_keep_showing(display, board, news), name="display")
+    stopping = asyncio.create_task(stop.wait(), name="stop")
+    try:
+        await asyncio.wait((working, showing, stopping), return_when=asyncio.FIRST_COMPLETED)
+        for task in (working, showing):
+            if task.done():
+                task.result()
+    finally:
+        for ending in (working, showing, stopping):
+            ending.cancel()
+        await asyncio.gather(working, showing, stopping, return_exceptions=True)
+
+
+async def _keep_showing(display: Display, board: Board, news: asyncio.Event) -> None:
+    while True:
+        await news.wait()
+        news.clear()
+        display.refresh(board)
+        await asyncio.sleep(REDRAW_SECONDS)
+
+
+async def _start(gateway: Gateway, options: UpOptions) -> None:
+    try:
+        await gateway.start()
+    except PortTaken as error:
+        metrics = f":{options.metrics_port}:" in str(error) and options.metrics_port != options.port
+        port, option = (options.metrics_port, "--metrics-port") if metrics else (options.port, "--port")
+        if error.errno == errno.EADDRINUSE:
+            remedy = f"port {port} is in use: choose another with {option}, such as {option} {port + 1}"
+        elif error.errno == errno.EACCES:
+            remedy = f"port {port} is reserved for the system: choose one above 1024 with {option}"
+        else:
+            remedy = f"{error.strerror}: --host must be an address of this machine"
+        raise Failure(remedy) from error
+
+
+def _gateway(options: UpOptions, where: Folders, children: ChildHost, nudge: asyncio.Event) -> Gateway:
+    try:
+        settings = Settings.from_env(
+            os.environ,
+            host=options.host,
+            port=options.port,
+            metrics_port=options.metrics_port,
+            documents=where.documents,
+            credentials=where.credentials,
+        )
+    except BadSetting as error:
+        raise Failure(str(error), code=USED_WRONGLY) from error
+    source = DirectorySource(where.documents, nudge=nudge)
+    return build(settings, source=source, credentials=DirectoryCredentials(where.credentials), children=children)
+
+
+def _scanner(options: UpOptions) -> tuple[Scanner, tuple[Skipped, ...]]:
+    if options.paths:
+        return Sources(options.paths, os.environ, is_own=lambda url: leads_here(url, options)), ()
+    contents, skipped = quick_start(Path.cwd())
+    return Fixed(contents), skipped
+
+
+def leads_here(url: str, options: UpOptions) -> bool:
+    """Whether a URL of a configuration is this gateway's own, as after pasting it there: serving it would be a loop."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError:
+        return False
+    return port == options.port and (parts.hostname or "") in {*_LOCAL, options.host}
+
+
+def installers(environ: Mapping[str, str]) -> Tools:
+    """The programs of this machine that install packages."""
+    path = environ.get("PATH")
+    try:
+        found: str | None = uv.find_uv_bin()
+    except FileNotFoundError:
+        found = shutil.which("uv", path=path)
+    return Tools(uv=found, npm=shutil.which("npm", path=path), node=shutil.which("node", path=path))
+
+
+def _tools_of(documents: DirectoryDocuments, key: ServerKey) -> tuple[str, ...]:
+    catalog = documents.catalog(key)
+    if catalog is None:
+        return ()
+    names = sorted(tool.name for tool in catalog.tools if tool.enabled)
+    prefix = catalog.prefix
+    return tuple(names if prefix is None else (exposed_name(prefix, name) for name in names))
+
+
+def _addresses(host: str, gateway: Gateway) -> Addresses:
+    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
+    return Addresses(f"http://{shown}:{gateway.port}/mcp", f"http://{shown}:{gateway.metrics_port}/metrics")
+
+
+def _stop_on_signals(stop: asyncio.Event, abandon: Callable[[], None]) -> None:
+    def received() -> None:
+        if stop.is_set():
+            abandon()
+        stop.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, received)
+
+
+def _abandoning(display: Display, temporary: Folders | None) -> Callable[[], None]:
+    """What a second signal does: end now. The kernel and the guard of their groups take the child processes along."""
+
+    def abandon() -> None:
+        display.__exit__(None, None, None)
+        if temporary is not None:
+            shutil.rmtree(temporary.documents.parent, ignore_errors=True)
+        sys.stdout.flush()
+        os._exit(FAILED)
+
+    return abandon

@@ -1,0 +1,215 @@
+"""Three ways to show what `fairlead up` does: a live table, lines, and JSON lines.
+
+All draw a `Board`; `refresh` is called after news, in the event loop, and must be quick.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Final, Protocol, Self
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from fairlead_api.load import Problem
+from fairlead_api.meta import ServerKey
+from fairlead_cli.output import printable
+from fairlead_cli.up.board import Board, Row, State
+from fairlead_cli.up.clients import client_lines
+
+_STYLES: Final[dict[State, str]] = {
+    "waiting": "dim",
+    "installing": "cyan",
+    "starting": "cyan",
+    "ready": "green",
+    "offline": "yellow",
+    "failed": "red",
+    "skipped": "dim",
+}
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """Where the gateway listens."""
+
+    mcp: str
+    metrics: str
+
+
+class Display(Protocol):
+    """Entered before anything is shown, left at the end."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def listening(self, addresses: Addresses) -> None:
+        """Clients can connect from now on."""
+        ...
+
+    def refresh(self, board: Board) -> None:
+        """Something on the board changed."""
+        ...
+
+    def stopping(self) -> None:
+        """The end has begun."""
+        ...
+
+
+class LiveTable:
+    """For a terminal."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self._addresses: Addresses | None = None
+        self._live = Live(console=console, auto_refresh=False, vertical_overflow="visible")
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()
+
+    def listening(self, addresses: Addresses) -> None:
+        self._addresses = addresses
+
+    def refresh(self, board: Board) -> None:
+        """Every tool has a line of its own as long as the terminal has room for them."""
+        parts: list[RenderableType] = [*_header(self._addresses)]
+        lines = sum(max(1, len(row.tools)) for row in board.rows)
+        roomy = lines + len(parts) + len(board.problems) + 4 <= self.console.height
+        parts += [Padding(_table(board.rows, roomy=roomy), (1, 0, 0, 0)), *_problem_lines(board.problems)]
+        self._live.update(Group(*parts), refresh=True)
+
+    def stopping(self) -> None:
+        self.console.print("Stopping; once more Ctrl-C does not wait for calls to end.", style="dim")
+
+
+class Lines:
+    """For a pipe, a log, or who prefers it: a line per change."""
+
+    def __init__(self) -> None:
+        self._rows: dict[ServerKey, Row] = {}
+        self._problems: frozenset[Problem] = frozenset()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Nothing to end."""
+
+    def listening(self, addresses: Addresses) -> None:
+        self._say(f"Serving MCP at {addresses.mcp} and metrics at {addresses.metrics}")
+        for name, line in client_lines(addresses.mcp):
+            self._say(f"  {name + ':':<13}{line}")
+
+    def refresh(self, board: Board) -> None:
+        rows = {row.key: row for row in board.rows}
+        for key, row in rows.items():
+            before = self._rows.get(key)
+            if before is None or (before.text, before.tools) != (row.text, row.tools):
+                self._say(f"{key}  {row.text}")
+                if row.state == "ready" and row.tools:
+                    self._say(f"  {', '.join(row.tools)}")
+        for key in self._rows:
+            if key not in rows:
+                self._say(f"{key}  gone")
+        problems = frozenset(board.problems)
+        for problem in board.problems:
+            if problem not in self._problems:
+                self._say(f"problem: {problem}")
+        self._rows, self._problems = rows, problems
+
+    def stopping(self) -> None:
+        self._say("Stopping")
+
+    @staticmethod
+    def _say(line: str) -> None:
+        print(printable(line), flush=True)
+
+
+class JsonLines:
+    """For programs: one JSON object per line, `event` says which."""
+
+    def __init__(self) -> None:
+        self._rows: dict[ServerKey, Row] = {}
+        self._problems: frozenset[Problem] = frozenset()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Nothing to end."""
+
+    def listening(self, addresses: Addresses) -> None:
+        self._emit("listening", url=addresses.mcp, metrics=addresses.metrics)
+
+    def refresh(self, board: Board) -> None:
+        rows = {row.key: row for row in board.rows}
+        for key, row in rows.items():
+            if self._rows.get(key) != row:
+                self._emit(
+                    "server",
+                    server=str(key),
+                    state=row.state,
+                    reason=row.reason,
+                    message=row.message,
+                    tools=list(row.tools),
+                )
+        for key in self._rows:
+            if key not in rows:
+                self._emit("gone", server=str(key))
+        for problem in board.problems:
+            if problem not in self._problems:
+                self._emit(
+                    "problem", file=problem.file, line=problem.line, field=problem.field, message=problem.message
+                )
+        self._rows, self._problems = rows, frozenset(board.problems)
+
+    def stopping(self) -> None:
+        self._emit("stopping")
+
+    @staticmethod
+    def _emit(event: str, **members: Any) -> None:
+        sys.stdout.write(json.dumps({"event": event, **members}, ensure_ascii=False) + "\n")
+        sys.stdout.flush()
+
+
+def _header(addresses: Addresses | None) -> list[Text]:
+    if addresses is None:
+        return [Text("Starting …", style="dim")]
+    lines = [Text.assemble("Serving MCP at ", (addresses.mcp, "bold"), (f"   metrics at {addresses.metrics}", "dim"))]
+    for name, line in client_lines(addresses.mcp):
+        lines.append(Text.assemble((f"  {name:<12}", "dim"), line, overflow="fold"))
+    return lines
+
+
+def _table(rows: list[Row], *, roomy: bool) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("SERVER", no_wrap=True)
+    table.add_column("STATE", ratio=1, overflow="fold")
+    table.add_column("TOOLS", ratio=1, overflow="fold")
+    for row in rows:
+        tools = ("\n" if roomy else ", ").join(row.tools)
+        state = Text(printable(row.text), style=_STYLES[row.state])
+        table.add_row(Text(str(row.key)), state, Text(tools))
+    return table
+
+
+def _problem_lines(problems: tuple[Problem, ...]) -> list[Text]:
+    return [Text(f"problem: {printable(str(problem))}", style="red") for problem in problems]

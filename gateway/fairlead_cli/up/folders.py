@@ -1,0 +1,80 @@
+"""Where a run of `fairlead up` keeps its things.
+
+Documents and credentials of a run without `--state-dir` live in a directory of its own that goes with it; what a killed
+run left behind is removed by the next. Installed packages stay in the user's cache.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Final
+
+from fairlead_cli.failure import Failure
+from fairlead_operator.local.documents import private_directory
+from fairlead_operator.local.station import Folders
+
+_PREFIX: Final = "fairlead-up-"
+_LOCK: Final = ".lock"
+
+
+def package_cache(environ: Mapping[str, str]) -> Path:
+    """The folder of installed packages, by the XDG base directory specification."""
+    base = environ.get("XDG_CACHE_HOME") or ""
+    root = Path(base) if base.startswith("/") else Path.home() / ".cache"
+    return root / "fairlead" / "packages"
+
+
+@contextmanager
+def folders(state_dir: Path | None, environ: Mapping[str, str]) -> Iterator[Folders]:
+    """The folders of one run. Raises Failure where they cannot be made or another run uses them."""
+    try:
+        if state_dir is None:
+            parent = _runtime_directory(environ)
+            _sweep(parent)
+            root = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+        else:
+            root = private_directory(state_dir.expanduser().absolute())
+    except OSError as error:
+        raise Failure(f"{error.filename}: {error.strerror}; --state-dir names another folder") from error
+    with (root / _LOCK).open("w") as lock:
+        if not _locked(lock):
+            raise Failure(f"another `fairlead up` uses {root}; give each its own --state-dir")
+        try:
+            yield Folders(root / "documents", root / "credentials", package_cache(environ))
+        finally:
+            if state_dir is None:
+                shutil.rmtree(root, ignore_errors=True)
+
+
+def _runtime_directory(environ: Mapping[str, str]) -> Path:
+    named = environ.get("XDG_RUNTIME_DIR") or ""
+    directory = Path(named)
+    usable = named.startswith("/") and directory.is_dir() and os.access(directory, os.W_OK)
+    return directory if usable else Path(tempfile.gettempdir())
+
+
+def _sweep(parent: Path) -> None:
+    """Remove what runs left behind that ended without a chance to clean up."""
+    for left in parent.glob(f"{_PREFIX}*"):
+        try:
+            if left.stat().st_uid != os.getuid():
+                continue
+            with (left / _LOCK).open("r+") as lock:
+                if _locked(lock):
+                    shutil.rmtree(left, ignore_errors=True)
+        except OSError:
+            continue
+
+
+def _locked(lock: IO[str]) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

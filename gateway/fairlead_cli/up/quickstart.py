@@ -1,0 +1,47 @@
+"""What `fairlead up` runs when it is given nothing: two servers that people know, and one of ours. Pure."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from fairlead_api.meta import ServerKey
+from fairlead_api.v1alpha1.mcpserver import McpServer
+from fairlead_operator.local.inventory import Contents, DeclaredServer
+
+ORIGIN: Final = "quick start"
+NAMESPACE: Final = "default"
+TIME: Final = {"registry": "pypi", "name": "mcp-server-time", "version": "2026.10.19"}
+GIT: Final = {"registry": "pypi", "name": "mcp-server-git", "version": "2026.10.19"}
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A server of the quick start that makes no sense here."""
+
+    key: ServerKey
+    why: str
+
+
+def quick_start(folder: Path) -> tuple[Contents, tuple[Skipped, ...]]:
+    """The servers for somebody who stands in `folder`, and those that are left out."""
+    demo = _server("demo", {"command": [sys.executable, "-m", "fairlead_cli.demo"]})
+    time = _server("time", {"package": TIME})
+    repository = repository_around(folder)
+    if repository is None:
+        skipped = (Skipped(ServerKey(NAMESPACE, "git"), f"{folder} is not in a git repository"),)
+        return Contents({server.key: server for server in (demo, time)}), skipped
+    git = _server("git", {"package": {**GIT, "args": ["--repository", str(repository)]}})
+    return Contents({server.key: server for server in (demo, git, time)}), ()
+
+
+def repository_around(folder: Path) -> Path | None:
+    """The root of the git repository that `folder` lies in."""
+    return next((place for place in (folder, *folder.parents) if (place / ".git").exists()), None)
+
+
+def _server(name: str, spec: dict[str, Any]) -> DeclaredServer:
+    manifest = {"metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}
+    return DeclaredServer(McpServer.model_validate(manifest), origin=ORIGIN)

@@ -1,0 +1,246 @@
+"""Where servers run off a cluster: as child processes of this process, or elsewhere behind a URL.
+
+Implements the Platform port over an inventory. Never waits for an installation or for a process to come up: it says how
+far each is, and `wake` is called with the server's key when there is news.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import AsyncIterator, Callable, Collection, Hashable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final, Literal, Protocol
+
+from fairlead_api.documents.catalog import ChildEndpoint, Credential, Endpoint, HttpEndpoint
+from fairlead_api.meta import ServerKey
+from fairlead_api.v1alpha1.conditions import Reason
+from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
+from fairlead_mcp.child import Child, ChildState
+from fairlead_mcp.host import ChildHost
+from fairlead_mcp.session import McpSession
+from fairlead_mcp.stdio import ChildSpec
+from fairlead_operator.discovery.connect import HttpConnector
+from fairlead_operator.local.documents import DirectoryCredentials
+from fairlead_operator.local.installers import Launch, Package
+from fairlead_operator.local.inventory import DeclaredServer, Inventory
+from fairlead_operator.local.packages import Failed, Installing, PackageStore
+from fairlead_operator.local.references import resolve
+from fairlead_operator.ports import Announcement, ResolvedCredential, Verdict, Workload
+
+_REMOTE: Final = Verdict(True, Reason.PROGRAMMED, "it runs elsewhere")
+_RUNNING: Final = Verdict(True, Reason.PROGRAMMED, "its process runs")
+_STARTING: Final = Verdict(None, Reason.DEPLOYING, "its process is starting")
+_NEVER_STARTED: Final = frozenset({Reason.COMMAND_NOT_FOUND, Reason.START_FAILED, Reason.BACKING_OFF})
+"""Failures of a process that say that nothing runs; any other one says that what ran is gone."""
+
+
+class Audience(Protocol):
+    """Who is told what becomes of servers; called in the loop, may not raise."""
+
+    def reported(self, server: McpServer, status: McpServerStatus) -> None:
+        """The status of a server, as often as it changes."""
+        ...
+
+    def announced(self, server: McpServer, announcement: Announcement) -> None:
+        """What would be an Event on a cluster."""
+        ...
+
+    def forgotten(self, key: ServerKey) -> None:
+        """The server is gone."""
+        ...
+
+
+class LocalPlatform:
+    """See the module. `environ` decides where commands are looked for."""
+
+    environment: Literal["local"] = "local"
+
+    def __init__(
+        self,
+        inventory: Inventory,
+        children: ChildHost,
+        packages: PackageStore,
+        credentials: DirectoryCredentials,
+        audience: Audience,
+        *,
+        search_path: str | None = None,
+    ) -> None:
+        self._inventory = inventory
+        self._children = children
+        self._packages = packages
+        self._credentials = credentials
+        self._audience = audience
+        self._search_path = search_path or default_search_path()
+        self._statuses: dict[ServerKey, McpServerStatus] = {}
+
+    def __repr__(self) -> str:
+        return f"<LocalPlatform {self._inventory!r}>"
+
+    async def keys(self) -> Collection[ServerKey]:
+        """Every server that is declared now."""
+        return list(self._inventory.contents.servers)
+
+    async def get(self, key: ServerKey) -> McpServer | None:
+        """The server with the status that was reported last; None when it is gone."""
+        declared = self._inventory.get(key)
+        if declared is None:
+            return None
+        status = self._statuses.get(key)
+        return declared.server if status is None else declared.server.model_copy(update={"status": status})
+
+    async def credential(self, server: McpServer) -> ResolvedCredential:
+        """Resolve references among the manifests and store the values where the gateway finds them."""
+        declared = self._inventory.get(server.key)
+        if declared is None:
+            return ResolvedCredential(Verdict(None, Reason.REFS_UNREADABLE, "it was deleted meanwhile"))
+        verdict, value = resolve(declared, self._inventory.contents)
+        if not verdict.ok or not (value.headers or value.env):
+            self._credentials.drop(server.key)
+            return ResolvedCredential(verdict)
+        return ResolvedCredential(verdict, self._credentials.store(server.key, value), value)
+
+    async def ensure(self, server: McpServer, credential: ResolvedCredential) -> Workload:
+        """Start the server's process where it has one. Idempotent; equal specs keep their process."""
+        declared = self._inventory.get(server.key)
+        spec = server.spec
+        if declared is None or not credential.verdict.ok:
+            self._children.retire(server.key)
+            return Workload(Verdict(None, Reason.PENDING, "its references are not resolved"), None)
+        if spec.url is not None:
+            self._children.retire(server.key)
+            endpoint = HttpEndpoint(url=spec.url, host_header=spec.host_header, ca_bundle=spec.ca_bundle)
+            return Workload(_REMOTE, endpoint)
+        launch = self._launch(declared)
+        if isinstance(launch, Verdict):
+            self._children.retire(server.key)
+            return Workload(launch, None)
+        return self._started(declared, launch, credential.value)
+
+    async def report(self, server: McpServer, status: McpServerStatus) -> None:
+        """Keep the status, and tell of it where it differs."""
+        if self._inventory.get(server.key) is not None and self._statuses.get(server.key) != status:
+            self._statuses[server.key] = status
+            self._audience.reported(server, status)
+
+    async def announce(self, server: McpServer, announcement: Announcement) -> None:
+        """Tell people."""
+        self._audience.announced(server, announcement)
+
+    async def sweep(self, alive: Collection[ServerKey]) -> None:
+        """Forget what is kept of servers that are not `alive`."""
+        for key in [key for key in self._statuses if key not in alive]:
+            await self.forget(key)
+
+    async def forget(self, key: ServerKey) -> None:
+        """End the server's process and drop what is kept of it."""
+        self._children.retire(key)
+        self._credentials.drop(key)
+        self._statuses.pop(key, None)
+        self._audience.forgotten(key)
+
+    def needed_packages(self) -> set[Package]:
+        """The packages of all servers that are declared now."""
+        found = (_package(declared.server) for declared in self._inventory.contents.servers.values())
+        return {package for package in found if package is not None}
+
+    def users_of(self, package: Package) -> list[ServerKey]:
+        """The servers that come in `package`."""
+        servers = self._inventory.contents.servers.items()
+        return [key for key, declared in servers if _package(declared.server) == package]
+
+    def _launch(self, declared: DeclaredServer) -> Launch | Verdict:
+        """What to run, or why there is nothing to run yet."""
+        spec = declared.server.spec
+        package = _package(declared.server)
+        if package is not None:
+            state = self._packages.require(package)
+            if isinstance(state, Installing):
+                return Verdict(None, Reason.INSTALLING, state.progress)
+            if isinstance(state, Failed):
+                return Verdict(False, Reason.INSTALL_FAILED, f"{state.message}; tried again by itself")
+            extra = spec.package.args if spec.package is not None else []
+            return Launch(state.launch.command, (*state.launch.args, *extra))
+        if spec.command is None:
+            return Verdict(False, Reason.NOT_SUPPORTED_HERE, "an image needs a cluster to run on")
+        program, *arguments = spec.command
+        found = shutil.which(program, path=self._search_path)
+        if found is None:
+            return Verdict(False, Reason.COMMAND_NOT_FOUND, f"there is no program {program} on this machine")
+        return Launch(str(Path(found).absolute()), (*arguments, *spec.args))
+
+    def _started(self, declared: DeclaredServer, launch: Launch, credential: Credential | None) -> Workload:
+        endpoint = ChildEndpoint(command=launch.command, args=launch.args, cwd=declared.cwd)
+        child = self._children.get(declared.key, child_spec(endpoint, credential))
+        programmed, down = _verdicts(child)
+        return Workload(programmed, endpoint, revision=str(child.starts), down=down)
+
+
+class LocalConnector:
+    """Implements the Connector port: a session over the running child, or over HTTP."""
+
+    def __init__(self, children: ChildHost) -> None:
+        self._children = children
+        self._http = HttpConnector()
+
+    @asynccontextmanager
+    async def session(
+        self, key: ServerKey, endpoint: Endpoint, credential: Credential | None
+    ) -> AsyncIterator[McpSession]:
+        """A negotiated session. The child goes on when it is closed. Raises McpError."""
+        if isinstance(endpoint, ChildEndpoint):
+            child = self._children.get(key, child_spec(endpoint, credential))
+            async with McpSession.over_child(child) as session:
+                yield session
+        else:
+            async with self._http.session(key, endpoint, credential) as session:
+                yield session
+
+
+def child_spec(endpoint: ChildEndpoint, credential: Credential | None) -> ChildSpec:
+    """What runs for an endpoint: the same for operator and gateway, so that both talk to one process."""
+    return ChildSpec.of(endpoint.command, endpoint.args, credential.env if credential else None, endpoint.cwd)
+
+
+class Wakening:
+    """Listens to the children: a change of state, or of what a server offers, is a reason to look at it again."""
+
+    def __init__(self, wake: Callable[[ServerKey], None], relisted: Callable[[ServerKey], None]) -> None:
+        self._wake = wake
+        self._relisted = relisted
+
+    def child_changed(self, key: Hashable, child: Child) -> None:
+        """Implements ChildListener."""
+        if isinstance(key, ServerKey):
+            self._wake(key)
+
+    def child_notified(self, key: Hashable, child: Child, method: str, line: bytes) -> None:
+        """Implements ChildListener."""
+        if isinstance(key, ServerKey) and method.endswith("/list_changed"):
+            self._relisted(key)
+
+
+def default_search_path() -> str:
+    """`PATH`, and after it the folder of the interpreter: what is installed beside Fairlead is found."""
+    return os.pathsep.join([os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent)])
+
+
+def _package(server: McpServer) -> Package | None:
+    package = server.spec.package
+    return None if package is None else Package(package.registry, package.name, package.version, package.executable)
+
+
+def _verdicts(child: Child) -> tuple[Verdict, Verdict | None]:
+    """Whether it runs, and why it cannot be reached where it ran before."""
+    if child.state is ChildState.RUNNING:
+        return _RUNNING, None
+    if child.failure is None or child.state is ChildState.CLOSED:
+        return _STARTING, None
+    try:
+        reason = Reason(child.failure.reason)
+    except ValueError:
+        reason = Reason.CONNECTION_LOST
+    verdict = Verdict(False, reason, str(child.failure))
+    return (verdict, None) if reason in _NEVER_STARTED else (_RUNNING, verdict)

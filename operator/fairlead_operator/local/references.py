@@ -1,0 +1,118 @@
+"""What a server's references come to off a cluster: its environment and headers. Pure.
+
+Secrets and ConfigMaps are looked up among the manifests. The rules of a cluster hold: a credential Secret must be
+labelled as one, and goes only to the hosts that it names.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import urlsplit
+
+from fairlead_api.documents.catalog import Credential
+from fairlead_api.meta import ANNOTATION_HOSTS, LABEL_CREDENTIAL
+from fairlead_api.v1alpha1.conditions import Reason
+from fairlead_api.v1alpha1.mcpserver import EnvFromSource, EnvVar
+from fairlead_operator.local.inventory import Contents, DeclaredServer
+from fairlead_operator.ports import Verdict
+
+RESOLVED: Final = Verdict(True, Reason.RESOLVED_REFS, "all references lead to something that may be used")
+
+
+class Unresolved(Exception):
+    """A reference that leads nowhere or may not be used."""
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+def resolve(declared: DeclaredServer, contents: Contents) -> tuple[Verdict, Credential]:
+    """The whole credential of a server: from its spec, its references, and its client configuration, in this order."""
+    try:
+        env = _environment(declared, contents)
+        headers = _auth(declared, contents)
+    except Unresolved as error:
+        return Verdict(False, error.reason, str(error)), Credential()
+    own = declared.credential
+    return RESOLVED, Credential(headers={**headers, **own.headers}, env={**env, **own.env})
+
+
+def _environment(declared: DeclaredServer, contents: Contents) -> dict[str, str]:
+    spec, namespace = declared.server.spec, declared.key.namespace
+    env: dict[str, str] = {}
+    for source in spec.env_from:
+        env |= _whole(source, namespace, contents)
+    for variable in spec.env:
+        value = _variable(variable, namespace, contents)
+        if value is not None:
+            env[variable.name] = value
+    return env
+
+
+def _whole(source: EnvFromSource, namespace: str, contents: Contents) -> dict[str, str]:
+    secret = source.secret_ref is not None
+    reference = source.secret_ref or source.config_map_ref
+    if reference is None:
+        return {}
+    found = (contents.secrets if secret else contents.config_maps).get((namespace, reference.name))
+    if found is None:
+        if reference.optional:
+            return {}
+        raise _absent("Secret" if secret else "ConfigMap", reference.name)
+    return {f"{source.prefix or ''}{name}": value for name, value in found.data.items()}
+
+
+def _variable(variable: EnvVar, namespace: str, contents: Contents) -> str | None:
+    source = variable.value_from
+    if source is None:
+        return variable.value or ""
+    selector = source.secret_key_ref or source.config_map_key_ref
+    secret = source.secret_key_ref is not None
+    if selector is None:
+        raise Unresolved(
+            Reason.NOT_SUPPORTED_HERE,
+            f"env {variable.name} takes its value from a pod, and off a cluster there is none",
+        )
+    found = (contents.secrets if secret else contents.config_maps).get((namespace, selector.name))
+    value = None if found is None else found.data.get(selector.key)
+    if value is None and not selector.optional:
+        kind = "Secret" if secret else "ConfigMap"
+        if found is None:
+            raise _absent(kind, selector.name)
+        raise Unresolved(Reason.SECRET_KEY_MISSING, f"{kind} {selector.name} has no key {selector.key}")
+    return value
+
+
+def _auth(declared: DeclaredServer, contents: Contents) -> dict[str, str]:
+    auth = declared.server.spec.auth
+    if auth is None:
+        return {}
+    reference = auth.secret_ref
+    secret = contents.secrets.get((declared.key.namespace, reference.name))
+    if secret is None:
+        raise _absent("Secret", reference.name)
+    if secret.labels.get(LABEL_CREDENTIAL) != "true":
+        raise Unresolved(
+            Reason.SECRET_NOT_LABELLED,
+            f'Secret {reference.name} is not marked as a credential: give it the label {LABEL_CREDENTIAL}: "true"',
+        )
+    host = urlsplit(declared.server.spec.url or "").hostname or ""
+    hosts = secret.annotations.get(ANNOTATION_HOSTS)
+    if hosts is not None and host not in {name.strip().lower() for name in hosts.split(",")}:
+        raise Unresolved(
+            Reason.HOST_NOT_ALLOWED,
+            f"the annotation {ANNOTATION_HOSTS} of Secret {reference.name} does not name {host}",
+        )
+    value = secret.data.get(reference.key, "").strip()
+    if not value:
+        raise Unresolved(Reason.SECRET_KEY_MISSING, f"Secret {reference.name} has no value under {reference.key}")
+    if not value.isprintable():
+        raise Unresolved(
+            Reason.SECRET_VALUE_INVALID, f"{reference.key} of Secret {reference.name} cannot be sent in an HTTP header"
+        )
+    return {"Authorization": f"Bearer {value}"} if auth.header is None else {auth.header.name: value}
+
+
+def _absent(kind: str, name: str) -> Unresolved:
+    return Unresolved(Reason.SECRET_NOT_FOUND, f"no manifest declares a {kind} called {name} in the same namespace")

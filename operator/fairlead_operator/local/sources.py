@@ -1,0 +1,216 @@
+"""Files to an inventory: manifests and client configurations, read again when they change.
+
+Used by `fairlead up`. A file that cannot be read, or one server in it, costs no other: it becomes a Problem with file,
+line and field, and what the file declared before goes on being served. Reads files, changes nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from fairlead_api.load import MAX_FILE_BYTES, SUFFIXES, Loaded, Origin, Problem, load_text
+from fairlead_api.meta import ServerKey
+from fairlead_api.v1alpha1.latencytier import LatencyTier
+from fairlead_api.v1alpha1.mcpserver import McpServer
+from fairlead_api.v1alpha1.toolpolicy import ToolPolicy
+from fairlead_operator.local.configfile import read_configuration
+from fairlead_operator.local.interpolation import UnsetVariable, interpolate
+from fairlead_operator.local.inventory import Contents, DeclaredServer, Secret
+
+PROJECT_FILE: Final = ".mcp.json"
+"""The one hidden file that is read in a folder: where projects keep their MCP servers."""
+_OURS: Final = ("mcpServers", "fairlead.dev/")
+"""A file in a folder that holds none of these words is somebody else's, and no concern of ours if it is broken."""
+
+Signature = tuple[int, int, int]
+
+
+@dataclass
+class FileContents:
+    """What one file declares."""
+
+    servers: list[DeclaredServer] = field(default_factory=list)
+    tiers: list[LatencyTier] = field(default_factory=list)
+    policies: list[ToolPolicy] = field(default_factory=list)
+    secrets: list[Secret] = field(default_factory=list)
+    config_maps: list[Secret] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Scan:
+    """Everything that the files declare now, and what is wrong with them."""
+
+    contents: Contents
+    problems: tuple[Problem, ...]
+
+
+class Sources:
+    """Files and folders that are looked at again and again.
+
+    `environ` fills in `${NAME}`; a URL of which `is_own` says that it is this gateway's is left out.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        environ: Mapping[str, str],
+        *,
+        is_own: Callable[[str], bool] = lambda url: False,
+    ) -> None:
+        self._paths = paths
+        self._environ = environ
+        self._is_own = is_own
+        self._known: dict[Path, tuple[Signature | None, FileContents]] = {}
+
+    def __repr__(self) -> str:
+        return f"<Sources of {len(self._known)} files>"
+
+    def scan(self) -> Scan | None:
+        """Read what changed since the last time; None when nothing did."""
+        found = {file: (_signature(file), named) for file, named in self._files()}
+        before = {file: signature for file, (signature, _) in self._known.items()}
+        if self._known and {file: signature for file, (signature, _) in found.items()} == before:
+            return None
+        known = {}
+        for file, (signature, named) in found.items():
+            last = self._known.get(file)
+            if last is not None and last[0] == signature:
+                known[file] = last
+            else:
+                fresh = self._read(file, named)
+                known[file] = (signature, fresh if last is None else _keeping(fresh, last[1]))
+        self._known = known
+        return _merged(contents for _, contents in known.values())
+
+    def _files(self) -> Iterator[tuple[Path, bool]]:
+        """Each file, with whether it was named itself."""
+        for path in self._paths:
+            if not path.is_dir():
+                yield path, True
+                continue
+            for file in sorted(path.iterdir()):
+                hidden = file.name.startswith(".") and file.name != PROJECT_FILE
+                if file.suffix in SUFFIXES and not hidden and not file.is_dir():
+                    yield file, False
+
+    def _read(self, file: Path, named: bool) -> FileContents:
+        try:
+            if file.stat().st_size > MAX_FILE_BYTES:
+                raise ValueError(f"larger than {MAX_FILE_BYTES // 1024 // 1024} MiB")
+            text = file.read_text("utf-8")
+        except FileNotFoundError:
+            return FileContents()
+        except (OSError, ValueError) as error:
+            words = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+            return FileContents(problems=[Problem(str(file), 0, "", f"cannot be read: {words}")])
+        contents = self._parsed(text, file)
+        if not named and not any(word in text for word in _OURS):
+            contents.problems = []
+        return contents
+
+    def _parsed(self, text: str, file: Path) -> FileContents:
+        configuration = read_configuration(text, file, self._environ, self._is_own)
+        if configuration is not None:
+            return FileContents(servers=configuration.servers, problems=configuration.problems)
+        return self._manifests(load_text(text, str(file)))
+
+    def _manifests(self, loaded: Loaded) -> FileContents:
+        servers = []
+        for server in loaded.of_kind(McpServer):
+            origin = loaded.origins["McpServer", server.metadata.namespace, server.metadata.name]
+            servers.append(DeclaredServer(server, origin=f"{origin.file}:{origin.line}"))
+        tiers, policies = loaded.of_kind(LatencyTier), loaded.of_kind(ToolPolicy)
+        contents = FileContents(servers, tiers, policies, problems=[*loaded.problems])
+        for origin, other in loaded.others:
+            self._other(origin, other, contents)
+        return contents
+
+    def _other(self, origin: Origin, content: dict[str, Any], contents: FileContents) -> None:
+        kind, metadata = content.get("kind"), content.get("metadata")
+        if kind not in ("Secret", "ConfigMap") or not isinstance(metadata, dict):
+            return
+        try:
+            found = _secret(content, metadata, self._environ)
+        except (UnsetVariable, ValueError) as error:
+            problem = Problem(origin.file, origin.line, f"{kind} {metadata.get('name')}", str(error))
+            contents.problems.append(problem)
+        else:
+            (contents.secrets if kind == "Secret" else contents.config_maps).append(found)
+
+
+def _secret(content: Mapping[str, Any], metadata: Mapping[str, Any], environ: Mapping[str, str]) -> Secret:
+    """A Secret or ConfigMap; `${NAME}` is filled in where its values stand as text. Raises ValueError."""
+    data: dict[str, str] = {}
+    for name, value in (content.get("data") or {}).items():
+        try:
+            plain = base64.b64decode(str(value), validate=True).decode() if content["kind"] == "Secret" else str(value)
+        except (binascii.Error, UnicodeDecodeError) as error:
+            raise ValueError(f"data.{name} is not base64 of a text; plain text goes into stringData") from error
+        data[str(name)] = plain
+    for name, value in (content.get("stringData") or {}).items():
+        data[str(name)] = interpolate(str(value), environ)
+    return Secret(
+        namespace=str(metadata.get("namespace") or "default"),
+        name=str(metadata.get("name", "")),
+        data=data,
+        labels=metadata.get("labels") or {},
+        annotations=metadata.get("annotations") or {},
+    )
+
+
+def _signature(file: Path) -> Signature | None:
+    try:
+        stat = file.stat()
+    except OSError:
+        return None
+    return stat.st_mtime_ns, stat.st_size, stat.st_ino
+
+
+def _keeping(fresh: FileContents, last: FileContents) -> FileContents:
+    """`fresh`, and while it has problems also what it declared before: a slip of the pen stops no server."""
+    if not fresh.problems:
+        return fresh
+    servers = {declared.key: declared for declared in [*last.servers, *fresh.servers]}
+    tiers = {tier.key: tier for tier in [*last.tiers, *fresh.tiers]}
+    policies = {policy.key: policy for policy in [*last.policies, *fresh.policies]}
+    secrets = {(secret.namespace, secret.name): secret for secret in [*last.secrets, *fresh.secrets]}
+    maps = {(secret.namespace, secret.name): secret for secret in [*last.config_maps, *fresh.config_maps]}
+    return replace(
+        fresh,
+        servers=list(servers.values()),
+        tiers=list(tiers.values()),
+        policies=list(policies.values()),
+        secrets=list(secrets.values()),
+        config_maps=list(maps.values()),
+    )
+
+
+def _merged(files: Iterator[FileContents]) -> Scan:
+    servers: dict[ServerKey, DeclaredServer] = {}
+    tiers: dict[ServerKey, LatencyTier] = {}
+    policies: dict[ServerKey, ToolPolicy] = {}
+    secrets: dict[tuple[str, str], Secret] = {}
+    config_maps: dict[tuple[str, str], Secret] = {}
+    problems: list[Problem] = []
+    for contents in files:
+        problems += contents.problems
+        for declared in contents.servers:
+            first = servers.setdefault(declared.key, declared)
+            if first is not declared:
+                file, _, line = declared.origin.rpartition(":")
+                message = f"McpServer {declared.key} stands in {first.origin} already"
+                problems.append(Problem(file, int(line), "", message))
+        for tier in contents.tiers:
+            tiers.setdefault(tier.key, tier)
+        for policy in contents.policies:
+            policies.setdefault(policy.key, policy)
+        secrets |= {(secret.namespace, secret.name): secret for secret in contents.secrets}
+        config_maps |= {(secret.namespace, secret.name): secret for secret in contents.config_maps}
+    everything = Contents(servers, tuple(tiers.values()), tuple(policies.values()), secrets, config_maps)
+    return Scan(everything, tuple(problems))

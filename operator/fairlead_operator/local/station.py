@@ -1,0 +1,132 @@
+"""The operator of one machine: composes inventory, platform, packages and controller, and keeps them fed.
+
+Made by `fairlead up`, which gives it the child processes that it shares with the gateway. Runs in one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from fairlead_api.load import Problem
+from fairlead_api.meta import ServerKey
+from fairlead_mcp.host import ChildHost
+from fairlead_operator.controller import Controller, World
+from fairlead_operator.local.documents import DirectoryCredentials, DirectoryDocuments, private_directory
+from fairlead_operator.local.installers import Package, Tools
+from fairlead_operator.local.inventory import Contents, Inventory
+from fairlead_operator.local.packages import PackageStore, StepRunner
+from fairlead_operator.local.platform import Audience, LocalConnector, LocalPlatform, Wakening
+from fairlead_operator.local.sources import Scan
+
+log = logging.getLogger(__name__)
+
+SCAN_SECONDS: Final = 0.25
+"""How often files are looked at; a change is taken over within twice this time."""
+
+
+class Scanner(Protocol):
+    """Where declarations come from."""
+
+    def scan(self) -> Scan | None:
+        """Everything that is declared now; None when nothing changed since the last time."""
+        ...
+
+
+class Fixed:
+    """Declarations that never change: the quick start."""
+
+    def __init__(self, contents: Contents) -> None:
+        self._scan: Scan | None = Scan(contents, ())
+
+    def scan(self) -> Scan | None:
+        """Implements Scanner."""
+        scan, self._scan = self._scan, None
+        return scan
+
+
+@dataclass(frozen=True)
+class Folders:
+    """Where things are kept."""
+
+    documents: Path
+    credentials: Path
+    packages: Path
+
+
+class Station:
+    """See the module. `problems` is told of what is wrong with the files, as a whole each time that changes."""
+
+    def __init__(
+        self,
+        scanner: Scanner,
+        folders: Folders,
+        children: ChildHost,
+        tools: Tools,
+        audience: Audience,
+        *,
+        problems: Callable[[tuple[Problem, ...]], None],
+        written: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._scanner = scanner
+        self._problems = problems
+        self._runner = StepRunner()
+        self._packages = PackageStore(
+            private_directory(folders.packages), tools, self._runner, on_change=self._package_changed
+        )
+        self.inventory = Inventory()
+        self.documents = DirectoryDocuments(folders.documents, written)
+        self._platform = LocalPlatform(
+            self.inventory, children, self._packages, DirectoryCredentials(folders.credentials), audience
+        )
+        world = World(self._platform, self.documents, LocalConnector(children), self.inventory)
+        self.controller = Controller(world)
+        self._stop_listening = children.listen(Wakening(self.controller.enqueue, self.controller.reconciler.refresh))
+
+    def __repr__(self) -> str:
+        return f"<Station {self.inventory!r}>"
+
+    @property
+    def declared(self) -> Mapping[ServerKey, str]:
+        """Every server that is declared now, with where."""
+        return {key: declared.origin for key, declared in self.inventory.contents.servers.items()}
+
+    def look(self) -> None:
+        """Take over what is declared now. Called before `run`, and by it."""
+        scan = self._scanner.scan()
+        if scan is None:
+            return
+        difference = self.inventory.replace(scan.contents)
+        self._problems(scan.problems)
+        for key in difference.servers:
+            self.controller.enqueue(key)
+        if difference.rules:
+            self.controller.declarations_changed()
+        self._packages.retain(self._platform.needed_packages())
+
+    async def run(self) -> None:
+        """Work until cancelled; then installations end, child processes are left to their host."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self.controller.run(), name="controller")
+                group.create_task(self._keep_looking(), name="manifests")
+        finally:
+            self._stop_listening()
+            await self._packages.close()
+            await self._runner.aclose()
+
+    async def _keep_looking(self) -> None:
+        while True:
+            await asyncio.sleep(SCAN_SECONDS)
+            try:
+                self.look()
+            except OSError as error:
+                log.warning("The manifests cannot be read: %s", error)
+
+    def _package_changed(self, package: Package) -> None:
+        for key in self._platform.users_of(package):
+            self.controller.enqueue(key)
