@@ -17,7 +17,7 @@ from fairlead_gateway.catalog.model import Server, Snapshot, Tool
 from fairlead_gateway.catalog.source import Keeper, Source
 from fairlead_gateway.endpoint.front import Bounds, Front
 from fairlead_gateway.endpoint.hosts import AllowList
-from fairlead_gateway.endpoint.listener import Listener
+from fairlead_gateway.endpoint.listener import Listener, PortTaken
 from fairlead_gateway.endpoint.local import LocalMethods
 from fairlead_gateway.exposition import GatewayCollector, MetricsServer, registry_of
 from fairlead_gateway.rest.application import Readiness, application
@@ -69,7 +69,7 @@ class Gateway:
         await self._listener.start()
         try:
             await self._metrics.start()
-        except OSError:
+        except PortTaken:
             await self._listener.stop(0)
             raise
         await self.keeper.start()

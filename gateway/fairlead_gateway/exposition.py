@@ -150,7 +150,7 @@ class MetricsServer:
         try:
             self._server = await asyncio.start_server(self._serve, self.host, self.port, limit=MAX_HEAD)
         except OSError as error:
-            raise PortTaken(error.errno, f"cannot listen on {self.host}:{self.port}: {error.strerror}") from error
+            raise PortTaken.from_error(error, self.host, self.port) from error
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:

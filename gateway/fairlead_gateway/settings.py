@@ -5,16 +5,19 @@ Read once by `__main__` or by the command line; the parts get their values as ar
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
 ENV_PREFIX: Final = "FAIRLEAD_"
+DEFAULT_NAMESPACE: Final = "fairlead-system"
+_NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
-class InvalidSetting(ValueError):
+class BadSetting(ValueError):
     """A value that cannot be used; the message names the variable and what it should look like."""
 
 
@@ -31,9 +34,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     credentials: Path | None = None
     """Directory of credentials; `credentials` inside `documents` by default."""
     namespace: str | None = None
-    """Namespace of the release; by default the one of the pod or of the kubeconfig's context."""
+    """Namespace of the release: where documents and credentials are. By default that of the pod, else fairlead-
+    system.
+    """
     kubeconfig: Path | None = None
-    """By default the service account of the pod, else `KUBECONFIG`, else `~/.kube/config`."""
+    """By default `KUBECONFIG`, `~/.kube/config`, or the pod's service account."""
     cache_dir: Path | None = None
     """Where the last documents are kept; nowhere without it."""
     allowed_hosts: tuple[str, ...] = ()
@@ -49,30 +54,42 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Calls at once to one server, where it sets less; the rest waits."""
     grace: float = 25.0
     """Seconds that calls in flight get at the end; keep it below the pod's termination grace."""
+    log_level: str = "INFO"
+    log_format: Literal["text", "json"] = "text"
+    """`text` for people, `json` for collectors: one object per line."""
 
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str] = os.environ, **overrides: Any) -> Settings:
+        """From `FAIRLEAD_HOST`, `FAIRLEAD_PORT`, …; `overrides` (of the command line) win, None is absent.
 
-def from_environment(environment: Mapping[str, str], **given: Any) -> Settings:
-    """Settings from `given`, else from the environment, else the defaults. `given` members that are None do not count.
+        Raises BadSetting.
+        """
+        values = {name: value for name, value in overrides.items() if value is not None}
+        for field in msgspec.structs.fields(cls):
+            variable = f"{ENV_PREFIX}{field.name.upper()}"
+            text = environ.get(variable, "").strip()
+            if field.name not in values and text:
+                values[field.name] = _parse(variable, field.type, text)
+        return cls(**values)
 
-    Raises InvalidSetting.
-    """
-    values: dict[str, Any] = {}
-    for field in msgspec.structs.fields(Settings):
-        variable = f"{ENV_PREFIX}{field.name.upper()}"
-        chosen = given.get(field.name)
-        if chosen is None and environment.get(variable, "").strip():
-            chosen = _read(environment[variable].strip(), field.type, variable)
-        if chosen is not None:
-            values[field.name] = chosen
-    return Settings(**values)
-
-
-def _read(text: str, kind: Any, variable: str) -> Any:
-    if kind == tuple[str, ...]:
-        return tuple(part.strip() for part in text.split(",") if part.strip())
-    if kind in (int, float):
+    @property
+    def release_namespace(self) -> str:
+        """`namespace`, or what stands in for it."""
+        if self.namespace:
+            return self.namespace
         try:
-            return kind(text)
-        except ValueError as error:
-            raise InvalidSetting(f"{variable} must be a number, not {text!r}") from error
-    return Path(text) if kind == Path | None else text
+            return _NAMESPACE_FILE.read_text().strip() or DEFAULT_NAMESPACE
+        except OSError:
+            return DEFAULT_NAMESPACE
+
+
+def _parse(variable: str, kind: Any, text: str) -> Any:
+    value: Any = text
+    if kind == tuple[str, ...]:
+        value = [part.strip() for part in text.split(",") if part.strip()]
+    elif kind == Path | None:
+        return Path(text)
+    try:
+        return msgspec.convert(value, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise BadSetting(f"{variable} is {text!r}: {error}") from error

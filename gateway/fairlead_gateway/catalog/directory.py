@@ -85,5 +85,6 @@ class DirectoryCredentials:
             return msgspec.json.decode(await asyncio.to_thread(file.read_bytes), type=Credential)
         except OSError as error:
             raise CredentialUnreadable(f"{file}: {error.strerror}") from error
-        except msgspec.MsgspecError as error:
-            raise CredentialUnreadable(f"{file} does not hold a credential") from error
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            # without the cause: its message might quote the value
+            raise CredentialUnreadable(f"{file} does not hold a credential") from None

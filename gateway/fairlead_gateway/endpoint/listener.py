@@ -6,6 +6,7 @@ Made by `app`. It moves sockets and time; what a connection says is the business
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 from collections.abc import Callable
 from typing import Any, Final
@@ -21,8 +22,14 @@ CLOSING_SECONDS: Final = 2.0
 """Bound on what is left after the grace: cancelled calls ending, last bytes going out."""
 
 
-class PortTaken(OSError):
-    """The address cannot be listened on."""
+class PortTaken(Exception):
+    """The address cannot be listened on; the message says why."""
+
+    @classmethod
+    def from_error(cls, error: OSError, host: str, port: int) -> PortTaken:
+        if error.errno == errno.EADDRINUSE:
+            return cls(f"port {port} of {host} is taken")
+        return cls(f"cannot listen on {host}:{port} ({error.strerror or error})")
 
 
 class Listener:
@@ -48,7 +55,7 @@ class Listener:
                 lambda: self._new_connection(loop), self.host, self.port, backlog=BACKLOG
             )
         except OSError as error:
-            raise PortTaken(error.errno, f"cannot listen on {self.host}:{self.port}: {error.strerror}") from error
+            raise PortTaken.from_error(error, self.host, self.port) from error
         self.port = self._server.sockets[0].getsockname()[1]
         self._sweeper = loop.create_task(self._sweep(), name="connection sweep")
 

@@ -1,0 +1,159 @@
+"""`python -m fairlead_gateway`, and `fairlead gateway`: the gateway as a process.
+
+`run` owns what belongs to a process: the loop, signals, logs, the exit code. It ends with 0 after SIGTERM or
+SIGINT, and with 1 and one sentence on standard error when it cannot start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+import uvloop
+
+from fairlead_gateway.app import Gateway, build
+from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
+from fairlead_gateway.catalog.source import Source
+from fairlead_gateway.endpoint.listener import PortTaken
+from fairlead_gateway.settings import BadSetting, Settings
+from fairlead_gateway.upstream.registry import Credentials
+from fairlead_mcp import processes
+from fairlead_mcp.host import ChildHost
+
+if TYPE_CHECKING:
+    from fairlead_gateway.catalog.kubeapi import KubeApi
+
+log = logging.getLogger("fairlead_gateway")
+
+PROBE_SECONDS: Final = 10.0
+DENIED: Final = (401, 403)
+
+
+class CannotStart(Exception):
+    """The message is one sentence that says what is missing and what to do."""
+
+
+def run(settings: Settings) -> int:
+    """Serve until a signal; the exit code."""
+    _set_up_logs(settings)
+    try:
+        uvloop.run(_run(settings))
+    except CannotStart as error:
+        print(f"fairlead gateway: {error}", file=sys.stderr)  # noqa: T201 - the sentence for whoever started it
+        return 1
+    except Exception:
+        log.exception("The gateway ends")
+        return 1
+    return 0
+
+
+async def _run(settings: Settings) -> None:
+    async with _feeds(settings) as (source, credentials, children):
+        gateway = build(settings, source=source, credentials=credentials, children=children, shared_children=False)
+        ending = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, ending.set)
+        try:
+            await gateway.start()
+        except PortTaken as error:
+            raise CannotStart(f"{error}: choose another with --port or --metrics-port") from error
+        _announce(gateway)
+        try:
+            await ending.wait()
+        finally:
+            log.info("Stopping: calls in flight get up to %g s", settings.grace)
+            await gateway.stop()
+
+
+@asynccontextmanager
+async def _feeds(settings: Settings) -> AsyncIterator[tuple[Source, Credentials, ChildHost | None]]:
+    """Where the gateway gets its documents and credentials, and what runs its child processes. Raises CannotStart."""
+    if settings.documents is not None:
+        directory = settings.documents
+        if not await asyncio.to_thread(directory.is_dir):
+            raise CannotStart(f"{directory} is not a directory: --documents names one that holds documents")
+        processes.become_subreaper()
+        children = ChildHost()
+        try:
+            credentials = DirectoryCredentials(settings.credentials or directory / "credentials")
+            yield DirectorySource(directory), credentials, children
+        finally:
+            await children.aclose()
+        return
+    # only here: the client of the Kubernetes API takes a second to import
+    from fairlead_gateway.catalog import kube, kubeapi
+
+    try:
+        configuration = await kubeapi.load_configuration(settings.kubeconfig)
+    except kubeapi.NoCluster as error:
+        raise CannotStart(str(error)) from error
+    api = kubeapi.KubeApi(configuration, settings.release_namespace)
+    try:
+        await _probe(api)
+        yield kube.KubeSource(api), kube.KubeCredentials(api), None
+    finally:
+        await api.aclose()
+
+
+async def _probe(api: KubeApi) -> None:
+    """A refusal is a mistake of whoever set this up; an API server that is away is not: the last catalog is served."""
+    from fairlead_gateway.catalog.kubeapi import ApiTrouble
+
+    try:
+        async with asyncio.timeout(PROBE_SECONDS):
+            await api.probe()
+    except ApiTrouble as error:
+        if error.status in DENIED:
+            raise CannotStart(
+                f"{error}: grant the gateway's account `list` and `watch` on ConfigMaps and `get` on Secrets there"
+            ) from error
+        log.warning("Starting without the API server: %s", error)
+    except TimeoutError:
+        log.warning("Starting without the API server: %s does not answer", api.host)
+
+
+def _announce(gateway: Gateway) -> None:
+    host = gateway.settings.host
+    log.info("MCP on http://%s:%d/mcp, metrics on port %d", host, gateway.port, gateway.metrics_port)
+
+
+class _JsonLines(logging.Formatter):
+    """One object per record."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False)
+
+
+def _set_up_logs(settings: Settings) -> None:
+    handler = logging.StreamHandler()
+    text = logging.Formatter("%(asctime)s %(levelname)-7s %(message)s", "%H:%M:%S")
+    handler.setFormatter(_JsonLines() if settings.log_format == "json" else text)
+    logging.basicConfig(level=settings.log_level.upper(), handlers=[handler], force=True)
+
+
+def main() -> int:
+    """Settings from the environment alone."""
+    try:
+        return run(Settings.from_env())
+    except (BadSetting, ValueError) as error:
+        print(f"fairlead gateway: {error}", file=sys.stderr)  # noqa: T201
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
