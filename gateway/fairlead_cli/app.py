@@ -5,6 +5,7 @@ Called by `__main__`. No work is done here.
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -37,6 +38,32 @@ ServerOption = Annotated[
     typer.Option("--server", metavar="NAMESPACE/NAME", help="Only this server, its tools under their own names."),
 ]
 TimeoutOption = Annotated[float, typer.Option(min=0.1, help="Seconds to wait for the answer.")]
+KubeconfigOption = Annotated[
+    Path | None, typer.Option(help="Path of a kubeconfig. By default KUBECONFIG, ~/.kube/config, or the pod's account.")
+]
+NamespaceOption = Annotated[
+    str | None, typer.Option(help="Namespace of the release: where documents and credentials are kept.")
+]
+
+
+class LogLevel(StrEnum):
+    """Values of `--log-level`."""
+
+    debug = "debug"
+    info = "info"
+    warning = "warning"
+    error = "error"
+
+
+class LogFormat(StrEnum):
+    """Values of `--log-format`."""
+
+    text = "text"
+    json = "json"
+
+
+LogLevelOption = Annotated[LogLevel | None, typer.Option(help="Least severe level that is logged.")]
+LogFormatOption = Annotated[LogFormat | None, typer.Option(help="text for people, json for collectors.")]
 
 
 @app.command()
@@ -158,7 +185,7 @@ def crds(
         bool,
         typer.Option("--install", help="Apply them to the kubeconfig's cluster, wait until it serves them."),
     ] = False,
-    context: Annotated[str | None, typer.Option(help="Context of the kubeconfig; its current one by default.")] = None,
+    kubeconfig: KubeconfigOption = None,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds to wait for the cluster.")] = 60.0,
 ) -> None:
     """Print the custom resource definitions (McpServer, LatencyTier, ToolPolicy), or install them.
@@ -172,9 +199,75 @@ def crds(
     from fairlead_cli.crds import install_crds, print_crds
 
     if install:
-        install_crds(context, timeout)
+        install_crds(str(kubeconfig or ""), timeout)
     else:
         print_crds()
+
+
+@app.command()
+def operator(
+    kubeconfig: KubeconfigOption = None,
+    namespace: NamespaceOption = None,
+    metrics_port: Annotated[int | None, typer.Option(help="Port of /metrics and the probes; 9464 by default.")] = None,
+    log_level: LogLevelOption = None,
+    log_format: LogFormatOption = None,
+) -> None:
+    """Run the operator of a cluster: it runs the McpServers that are declared there, and publishes their tools.
+
+    Every setting can also be given as an environment variable, FAIRLEAD_NAMESPACE for --namespace and so on.
+
+    Example: fairlead operator --kubeconfig ~/.kube/config --namespace fairlead-system
+    """
+    from fairlead_cli.processes import run_operator
+
+    run_operator(
+        kubeconfig=None if kubeconfig is None else str(kubeconfig),
+        namespace=namespace,
+        metrics_port=metrics_port,
+        log_level=None if log_level is None else log_level.value,
+        log_format=None if log_format is None else log_format.value,
+    )
+
+
+@app.command()
+def gateway(
+    host: Annotated[str | None, typer.Option(help="Address to listen on; 127.0.0.1 by default.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port for MCP clients; 8080 by default.")] = None,
+    metrics_port: Annotated[int | None, typer.Option(help="Port of /metrics; 9464 by default.")] = None,
+    documents: Annotated[
+        Path | None, typer.Option(help="Read the documents from this directory instead of from a cluster.")
+    ] = None,
+    credentials: Annotated[
+        Path | None, typer.Option(help="Directory of credentials; the one in --documents by default.")
+    ] = None,
+    cache_dir: Annotated[
+        Path | None, typer.Option(help="Keep the last catalog here, to serve it when the cluster cannot be reached.")
+    ] = None,
+    kubeconfig: KubeconfigOption = None,
+    namespace: NamespaceOption = None,
+    log_level: LogLevelOption = None,
+    log_format: LogFormatOption = None,
+) -> None:
+    """Run the gateway: it serves the tools that an operator has published to MCP clients.
+
+    Every setting can also be given as an environment variable, FAIRLEAD_PORT for --port and so on.
+
+    Example: fairlead gateway --kubeconfig ~/.kube/config --namespace fairlead-system --port 8080
+    """
+    from fairlead_cli.processes import run_gateway
+
+    run_gateway(
+        host=host,
+        port=port,
+        metrics_port=metrics_port,
+        documents=documents,
+        credentials=credentials,
+        cache_dir=cache_dir,
+        kubeconfig=kubeconfig,
+        namespace=namespace,
+        log_level=None if log_level is None else log_level.value,
+        log_format=None if log_format is None else log_format.value,
+    )
 
 
 @app.command()

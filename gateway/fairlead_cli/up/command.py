@@ -138,15 +138,16 @@ async def _start(gateway: Gateway, options: UpOptions) -> None:
     try:
         await gateway.start()
     except PortTaken as error:
-        metrics = f":{options.metrics_port}:" in str(error) and options.metrics_port != options.port
+        cause = error.__cause__
+        number = cause.errno if isinstance(cause, OSError) else None
+        metrics = f"{options.metrics_port} " in str(error) and options.metrics_port != options.port
         port, option = (options.metrics_port, "--metrics-port") if metrics else (options.port, "--port")
-        if error.errno == errno.EADDRINUSE:
-            remedy = f"port {port} is in use: choose another with {option}, such as {option} {port + 1}"
-        elif error.errno == errno.EACCES:
-            remedy = f"port {port} is reserved for the system: choose one above 1024 with {option}"
-        else:
-            remedy = f"{error.strerror}: --host must be an address of this machine"
-        raise Failure(remedy) from error
+        remedy = "--host must be an address of this machine"
+        if number == errno.EADDRINUSE:
+            remedy = f"choose another with {option}, such as {option} {port + 1}"
+        elif number == errno.EACCES:
+            remedy = f"choose one above 1024 with {option}"
+        raise Failure(f"{error}: {remedy}") from error
 
 
 def _gateway(options: UpOptions, where: Folders, children: ChildHost, nudge: asyncio.Event) -> Gateway:
