@@ -120,7 +120,7 @@ def start_gateway(stage: Stage, upstream: int, core: int) -> Target:
     command: list[str | Path] = [fairlead, "gateway", "--documents", documents, "--host", "127.0.0.1"]
     command += ["--port", str(port), "--metrics-port", str(free_port())]
     process = stage.start("gateway", command, core=core)
-    stage.wait_listening("gateway", process, port)
+    stage.wait_ready("gateway", process, port, "/readyz")
     return Target("fairlead", port, process.pid, prefixed=True)
 
 

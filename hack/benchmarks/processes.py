@@ -12,11 +12,12 @@ import socket
 import subprocess
 import tempfile
 import time
+import urllib.request
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from harness import Unmeasurable
 
@@ -123,8 +124,25 @@ class Stage:
                 time.sleep(0.05)
             else:
                 return
+        self._give_up(name, process, "does not listen")
+
+    def wait_ready(
+        self, name: str, process: subprocess.Popen[bytes], port: int, path: str, seconds: float = 30
+    ) -> None:
+        """Until GET `path` is answered with 200; Unmeasurable as for `wait_listening`."""
+        self.wait_listening(name, process, port, seconds)
+        end = time.monotonic() + seconds
+        while process.poll() is None and time.monotonic() < end:
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=2):
+                    return
+            except OSError:
+                time.sleep(0.05)
+        self._give_up(name, process, f"does not answer {path} with 200")
+
+    def _give_up(self, name: str, process: subprocess.Popen[bytes], complaint: str) -> NoReturn:
         log = (self.folder / f"{name}.log").read_text(errors="replace")[-1500:]
-        state = f"ended with {process.returncode}" if process.returncode is not None else "does not listen"
+        state = complaint if process.poll() is None else f"ended with {process.returncode}"
         raise Unmeasurable(f"{name} {state}:\n{log}")
 
 
