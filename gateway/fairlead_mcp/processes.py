@@ -32,7 +32,7 @@ _libc: Final = ctypes.CDLL(None, use_errno=True)  # loaded here: a forked child 
 _GUARD: Final = """\
 trap '' INT TERM HUP QUIT
 while read -r groups; do last=$groups; done
-for group in $last; do kill -9 -- "-$group" 2>/dev/null; done
+for group in $last; do kill -s KILL -- "-$group" 2>/dev/null; done
 """
 
 

@@ -93,10 +93,11 @@ class HttpChannel:
     async def request(self, method: str, params: bytes | Raw | None, *, deadline: float) -> Raw:
         """The raw result of a request; the envelope of the era is added here. Raises McpError."""
         agreed = self.negotiated or await self.connect(deadline)
+        had_session = self.session_id is not None
         try:
             return await self._request(method, params, deadline, agreed)
         except (RpcError, HttpRefused) as error:
-            if not self._forgotten(error, agreed):
+            if not _forgotten(error, agreed, had_session):
                 raise
             logger.info("%s: negotiating again (%s)", self._target.host, error)
         agreed = await self._negotiate(agreed, deadline)
@@ -156,19 +157,6 @@ class HttpChannel:
         if noted.status >= 300:
             raise refusal(noted)
         return agreed
-
-    def _forgotten(self, error: RpcError | HttpRefused, agreed: Negotiated) -> bool:
-        """Whether the server refused because session or era are not what was agreed, so that nothing was executed."""
-        if isinstance(error, RpcError) and error.code == jsonrpc.UNSUPPORTED_PROTOCOL_VERSION:
-            return True
-        if agreed.era is Era.MODERN:
-            if isinstance(error, RpcError):
-                return error.status >= 400 and error.code in _NOT_THIS_ERA
-            return error.status in (400, 404, 405, 406)
-        if self.session_id is None:
-            return False
-        unknown_method = isinstance(error, RpcError) and error.code == jsonrpc.METHOD_NOT_FOUND
-        return (error.status == 404 and not unknown_method) or (error.status == 400 and "session" in str(error).lower())
 
     # Requests
 
@@ -259,3 +247,17 @@ class HttpChannel:
         answer = await self._post(self._era_lines(method, None), body, b"null", deadline)
         if answer.status >= 300:
             raise refusal(answer)
+
+
+def _forgotten(error: RpcError | HttpRefused, agreed: Negotiated, had_session: bool) -> bool:
+    """Whether the server refused because session or era are not what was agreed, so that nothing was executed."""
+    if isinstance(error, RpcError) and error.code == jsonrpc.UNSUPPORTED_PROTOCOL_VERSION:
+        return True
+    if agreed.era is Era.MODERN:
+        if isinstance(error, RpcError):
+            return error.status >= 400 and error.code in _NOT_THIS_ERA
+        return error.status in (400, 404, 405, 406)
+    if not had_session:
+        return False
+    unknown_method = isinstance(error, RpcError) and error.code == jsonrpc.METHOD_NOT_FOUND
+    return (error.status == 404 and not unknown_method) or (error.status == 400 and "session" in str(error).lower())
