@@ -1,11 +1,14 @@
 """A small MCP server to try Fairlead on: `python -m fairlead_cli.demo`, over standard input and output.
 
-Started by the quick start of `fairlead up` as a child process like any other. Its four tools take 5 ms, 300 ms, 1 s and
-3 s, so that each latency tier shows another set of them. It answers the same to the same arguments and keeps nothing.
+Started by the quick start of `fairlead up` as a child process like any other; with `--port` it speaks Streamable HTTP
+instead, as it does in an image. It needs nothing but the `mcp` package, so that such an image is small. Its four tools
+take 5 ms, 300 ms, 1 s and 3 s, so that each latency tier shows another set of them. It answers the same to the same
+arguments and keeps nothing.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import zlib
 from typing import Annotated, Final
@@ -86,5 +89,16 @@ def _number(*texts: str) -> int:
     return zlib.crc32("\0".join(texts).encode())
 
 
+def main() -> None:
+    """Serve over standard input and output, or with `--port` over HTTP on every address."""
+    parser = argparse.ArgumentParser(prog="python -m fairlead_cli.demo")
+    parser.add_argument("--port", type=int, help="speak Streamable HTTP at /mcp on this port")
+    port = parser.parse_args().port
+    if port is None:
+        server.run()
+    else:
+        server.run("streamable-http", host="0.0.0.0", port=port)
+
+
 if __name__ == "__main__":
-    server.run()
+    main()
