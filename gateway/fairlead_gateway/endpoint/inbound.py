@@ -94,7 +94,8 @@ def classify(headers: Headers, body: bytes) -> Request | Notice | Rejection:
         if not body.isascii():
             body.decode()
         envelope = _decode_envelope(body)
-        params = jsonrpc.decode_object(envelope.params) if envelope.params is not UNSET else {}
+        given = envelope.params
+        params = {} if given is UNSET or bytes(given) == b"null" else jsonrpc.decode_object(given)
     except msgspec.ValidationError:
         return _odd_shape(headers, body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

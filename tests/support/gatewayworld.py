@@ -1,0 +1,271 @@
+"""A gateway in this loop over documents that a test writes, and a client whose every byte a test decides.
+
+async with running(tmp_path, catalog("demo", url, ["add"])) as gateway:
+    async with await Wire.connect(gateway) as wire:
+        answer = await wire.ask(modern("tools/call", {"name": "demo__add", "arguments": {}}))
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from msgspec import Raw
+
+from fairlead_api.documents.catalog import Catalog, ChildEndpoint, HttpEndpoint, Limits, ToolEntry
+from fairlead_api.documents.codec import Document, catalog_name, encode
+from fairlead_api.documents.rules import Rules
+from fairlead_gateway.app import Gateway, build
+from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
+from fairlead_gateway.settings import Settings
+from toolservers import tool
+
+META = "io.modelcontextprotocol/"
+MODERN = "2026-07-28"
+LEGACY = "2025-11-25"
+
+
+def entry(definition: str | bytes | Mapping[str, Any], **more: Any) -> ToolEntry:
+    """A tool of a catalog: by name, or with its definition as an object or as bytes."""
+    if isinstance(definition, str):
+        definition = tool(definition)
+    raw = definition if isinstance(definition, bytes) else json.dumps(definition).encode()
+    return ToolEntry(name=json.loads(raw)["name"], definition=Raw(raw), hash="", search_hash="", **more)
+
+
+def catalog(
+    name: str,
+    reached: str | ChildEndpoint,
+    tools: Sequence[str | bytes | Mapping[str, Any] | ToolEntry] = (),
+    *,
+    version: str = MODERN,
+    namespace: str = "default",
+    **more: Any,
+) -> Catalog:
+    """A catalog whose prefix is its name unless told otherwise. `reached` is a URL or an endpoint."""
+    more.setdefault("prefix", name)
+    more.setdefault("server_info", Raw(b'{"name":"raw","version":"1"}'))
+    return Catalog(
+        namespace=namespace,
+        name=name,
+        uid="",
+        generation=1,
+        endpoint=HttpEndpoint(url=reached) if isinstance(reached, str) else reached,
+        protocol_version=version,
+        tools=tuple(one if isinstance(one, ToolEntry) else entry(one) for one in tools),
+        **more,
+    )
+
+
+def publish(directory: Path, *documents: Document) -> None:
+    """Store documents as the operator does off a cluster: each file is replaced by renaming."""
+    directory.mkdir(exist_ok=True)
+    for document in documents:
+        name = catalog_name(document.key) if isinstance(document, Catalog) else "fairlead-rules"
+        temporary = directory / f".{name}.tmp"
+        temporary.write_bytes(encode(document))
+        temporary.replace(directory / f"{name}.json")
+
+
+def withdraw(directory: Path, document: Catalog) -> None:
+    (directory / f"{catalog_name(document.key)}.json").unlink()
+
+
+def limits(**values: Any) -> Limits:
+    return Limits(**values)
+
+
+@contextlib.asynccontextmanager
+async def running(
+    folder: Path, *documents: Catalog | Rules, nudge: asyncio.Event | None = None, **settings: Any
+) -> AsyncIterator[Gateway]:
+    """A gateway on free ports that serves `documents` from `folder`/documents. More keywords are settings."""
+    wiring = {name: settings.pop(name) for name in ("children", "shared_children", "resolve") if name in settings}
+    directory = folder / "documents"
+    directory.mkdir(exist_ok=True)
+    publish(directory, *documents)
+    gateway = build(
+        Settings(**{"port": 0, "metrics_port": 0, "grace": 2.0, **settings}),
+        source=DirectorySource(directory, nudge=nudge),
+        credentials=DirectoryCredentials(folder / "credentials"),
+        **wiring,
+    )
+    await gateway.start()
+    try:
+        await asyncio.wait_for(gateway.keeper.first_snapshot.wait(), 10)
+        yield gateway
+    finally:
+        await gateway.stop(0.5)
+
+
+async def served(gateway: Gateway, swaps: int) -> None:
+    """Wait until the gateway has taken `swaps` snapshots into service."""
+    async with asyncio.timeout(10):
+        while gateway.keeper.swaps < swaps:  # noqa: ASYNC110  # a gateway tells nobody of its swaps
+            await asyncio.sleep(0.01)
+
+
+@dataclass(frozen=True)
+class Ask:
+    """An HTTP request to be written: a JSON-RPC message, or any body."""
+
+    message: Any = None
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+    verb: str = "POST"
+    target: str = "/mcp"
+    version: str = "1.1"
+
+    def to(self, target: str) -> Ask:
+        return Ask(self.message, self.headers, self.body, self.verb, target, self.version)
+
+    def with_headers(self, **headers: str | None) -> Ask:
+        """Headers replaced, or left out where None; underscores become hyphens."""
+        merged: dict[str, str | None] = {**self.headers, **{k.replace("_", "-"): v for k, v in headers.items()}}
+        kept = {name: value for name, value in merged.items() if value is not None}
+        return Ask(self.message, kept, self.body, self.verb, self.target, self.version)
+
+    def data(self, host: str) -> bytes:
+        body = self.body if self.body is not None else json.dumps(self.message).encode()
+        headers = {"host": host, "content-length": str(len(body)), **self.headers}
+        lines = [f"{self.verb} {self.target} HTTP/{self.version}", *(f"{k}: {v}" for k, v in headers.items())]
+        return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+BOTH = "application/json, text/event-stream"
+
+
+def modern(method: str, params: Mapping[str, Any] | None = None, *, number: Any = 1, **meta: Any) -> Ask:
+    """A request of 2026-07-28 with all that belongs to it; `meta` is added to `_meta`."""
+    identity = {META + "protocolVersion": MODERN, META + "clientCapabilities": {}}
+    message = {
+        "jsonrpc": "2.0",
+        "id": number,
+        "method": method,
+        "params": {**(params or {}), "_meta": {**identity, **meta}},
+    }
+    headers = {"content-type": "application/json", "accept": BOTH, "mcp-protocol-version": MODERN, "mcp-method": method}
+    if method == "tools/call" and params and "name" in params:
+        headers["mcp-name"] = str(params["name"])
+    return Ask(message, headers)
+
+
+def legacy(method: str, params: Mapping[str, Any] | None = None, *, number: Any = 1, session: str | None = None) -> Ask:
+    """A request of 2025-11-25; with `number` None a notification."""
+    message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
+    if number is not None:
+        message["id"] = number
+    if params is not None:
+        message["params"] = dict(params)
+    headers = {"content-type": "application/json", "accept": BOTH, "mcp-protocol-version": LEGACY}
+    if session is not None:
+        headers["mcp-session-id"] = session
+    return Ask(message, headers)
+
+
+def calling(
+    name: str, arguments: Mapping[str, Any] | None = None, *, era: str = MODERN, number: Any = 1, **more: Any
+) -> Ask:
+    """A `tools/call` in either era."""
+    params = {"name": name, "arguments": dict(arguments or {})}
+    return (
+        modern("tools/call", params, number=number, **more)
+        if era == MODERN
+        else legacy("tools/call", params, number=number, **more)
+    )
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An HTTP answer, or a stream with all its events."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def message(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def events(self) -> list[Any]:
+        """The messages of an event stream."""
+        return [json.loads(block.partition(b"data: ")[2]) for block in self.body.split(b"\n\n") if block]
+
+    @property
+    def code(self) -> int:
+        return int(self.message["error"]["code"])
+
+    @property
+    def refusal(self) -> str:
+        """The code of a call that a known tool did not answer."""
+        result = self.message["result"]
+        assert result["isError"] is True
+        return str(result["_meta"]["fairlead.dev/error"]["code"])
+
+
+class Wire:
+    """One connection to a gateway."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str) -> None:
+        self.reader, self.writer, self.host = reader, writer, host
+
+    @classmethod
+    async def connect(cls, gateway: Gateway) -> Self:
+        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port, limit=64 << 20)
+        return cls(reader, writer, f"127.0.0.1:{gateway.port}")
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.writer.close()
+
+    def send(self, *asks: Ask) -> None:
+        self.write(b"".join(ask.data(self.host) for ask in asks))
+
+    def write(self, data: bytes) -> None:
+        self.writer.write(data)
+
+    async def ask(self, ask: Ask) -> Answer:
+        self.send(ask)
+        return await self.answer()
+
+    async def answer(self, seconds: float = 10) -> Answer:
+        """The next answer. Raises asyncio.IncompleteReadError when the gateway closed instead."""
+        async with asyncio.timeout(seconds):
+            head = (await self.reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+            headers = {
+                name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:] if line)
+            }
+            status = int(head[0].split(" ")[1])
+            if headers.get("transfer-encoding") == "chunked":
+                return Answer(status, headers, await self._chunks())
+            return Answer(status, headers, await self.reader.readexactly(int(headers.get("content-length", "0"))))
+
+    async def closed(self, seconds: float = 10) -> bytes:
+        """What is left until the gateway closes the connection."""
+        async with asyncio.timeout(seconds):
+            return await self.reader.read()
+
+    async def _chunks(self) -> bytes:
+        body = b""
+        while size := int(await self.reader.readline(), 16):
+            body += await self.reader.readexactly(size)
+            await self.reader.readexactly(2)
+        await self.reader.readexactly(2)
+        return body
+
+
+async def ask(gateway: Gateway, request: Ask) -> Answer:
+    """One request on a connection of its own."""
+    async with await Wire.connect(gateway) as wire:
+        return await wire.ask(request)

@@ -1,0 +1,145 @@
+"""Hosts and origins, refusals, histograms and settings."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fairlead_gateway.calls import refusals
+from fairlead_gateway.calls.refusals import refusal_for
+from fairlead_gateway.endpoint.hosts import AllowList
+from fairlead_gateway.settings import BadSetting, Settings
+from fairlead_gateway.telemetry import BOUNDS, OTHER, Book, Series
+from fairlead_mcp import errors
+
+
+@pytest.mark.parametrize(
+    ("host", "allowed"),
+    [
+        (b"localhost", True),
+        (b"localhost:8080", True),
+        (b"127.0.0.1:1", True),
+        (b"[::1]:8080", True),
+        (b"LOCALHOST:8080", True),
+        (b"evil.example", False),
+        (b"localhost.evil.example:8080", False),
+        (b"localhost:8080, evil.example", False),
+        (b"127.0.0.1:8080@evil.example", False),
+        (b"", False),
+        (None, False),
+    ],
+)
+def test_on_a_loopback_address_only_local_hosts_are_answered(host: bytes | None, allowed: bool) -> None:
+    assert AllowList.for_bind("127.0.0.1").host(host) is allowed
+
+
+def test_elsewhere_any_host_is_answered_unless_hosts_are_listed() -> None:
+    assert AllowList.for_bind("0.0.0.0").host(b"gateway.fairlead-system")
+    listed = AllowList.for_bind("0.0.0.0", hosts=["gateway.example"])
+    assert listed.host(b"gateway.example:443")
+    assert not listed.host(b"other.example")
+
+
+@pytest.mark.parametrize(
+    ("origin", "allowed"),
+    [
+        (None, True),
+        (b"http://localhost:6274", True),
+        (b"https://127.0.0.1", True),
+        (b"http://[::1]:5173", True),
+        (b"https://evil.example", False),
+        (b"null", False),
+        (b"http://localhost.evil.example", False),
+        (b"file://localhost", False),
+    ],
+)
+@pytest.mark.parametrize("bind", ["127.0.0.1", "0.0.0.0"])
+def test_web_pages_from_elsewhere_are_refused_unless_listed(origin: bytes | None, allowed: bool, bind: str) -> None:
+    assert AllowList.for_bind(bind).origin(origin) is allowed
+
+
+def test_a_listed_origin_is_allowed_and_the_local_ones_are_not_any_more() -> None:
+    allow = AllowList.for_bind("127.0.0.1", origins=["https://app.example"])
+    assert allow.origin(b"https://app.example")
+    assert not allow.origin(b"http://app.example")
+    assert not allow.origin(b"http://localhost:6274")
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "retry"),
+    [
+        (errors.ConnectFailed("x"), "CONNECTION_LOST", None),
+        (errors.ConnectionLost("x", sent=True), "CONNECTION_LOST", None),
+        (errors.Timeout("x", sent=True), "TIMEOUT", None),
+        (errors.TooLarge("x"), "RESULT_TOO_LARGE", None),
+        (errors.PoolFull("x"), "RATE_LIMITED", None),
+        (errors.HttpRefused("x", status=429, retry_after="7"), "RATE_LIMITED", 7000),
+        (errors.HttpRefused("x", status=503, retry_after="Fri, 31 Dec 1999 23:59:59 GMT"), "UPSTREAM_ERROR", None),
+        (errors.HttpRefused("x", status=401), "UPSTREAM_ERROR", None),
+        (errors.NotMcp("x"), "UPSTREAM_ERROR", None),
+        (errors.BadJson("x"), "UPSTREAM_ERROR", None),
+        (errors.BadHttp("x"), "UPSTREAM_ERROR", None),
+        (errors.RpcError(-32602, "x"), "INVALID_ARGUMENTS", None),
+        (errors.RpcError(-32021, "x"), "UPSTREAM_ERROR", None),
+        (errors.RpcError(-32603, "x"), "UPSTREAM_ERROR", None),
+    ],
+)
+def test_each_error_of_the_wire_has_its_code(error: errors.McpError, code: str, retry: int | None) -> None:
+    refusal = refusal_for(error)
+    assert (refusal.code, refusal.retry_after_ms) == (code, retry)
+
+
+def test_a_refusal_is_a_result_that_says_why() -> None:
+    result = json.loads(refusals.result(refusals.Refusal("TIMEOUT", 'too "slow"', 250)))
+    assert result == {
+        "content": [{"type": "text", "text": 'too "slow"'}],
+        "isError": True,
+        "_meta": {"fairlead.dev/error": {"code": "TIMEOUT", "message": 'too "slow"', "retryAfterMs": 250}},
+    }
+
+
+def test_an_observation_falls_into_the_bucket_whose_bound_it_does_not_exceed() -> None:
+    series = Series()
+    for seconds in (0.0, 0.01, 0.010001, 300.0, 301.0):
+        series.observe(round(seconds * 1e9))
+    assert (series.buckets[0], series.buckets[1], series.buckets[-2], series.buckets[-1]) == (2, 1, 1, 1)
+    assert len(series.buckets) == len(BOUNDS) + 1
+    assert series.count == 5
+
+
+def test_label_sets_beyond_the_cap_are_counted_under_other() -> None:
+    book = Book(max_label_sets=2)
+    recorders = [book.recorder("tools/call", f"t{n}", "s") for n in range(4)]
+    for _ in range(3):
+        for recorder in recorders:
+            recorder.record(1)
+    seen = {labels[1]: series.count for labels, series in book.histograms()}
+    assert seen == {"t0": 3, "t1": 3, OTHER: 6}
+    assert book.overflowed == 6
+
+
+def test_the_histogram_of_a_tool_outlives_whoever_recorded_it() -> None:
+    book = Book()
+    book.recorder("tools/call", "t", "s").record(1)
+    book.recorder("tools/call", "t", "s").record(1, "TIMEOUT")
+    book.recorder("tools/call", "t", "s").record(1)
+    counts = {labels[3]: series.count for labels, series in book.histograms()}
+    assert counts == {"": 2, "TIMEOUT": 1}
+
+
+def test_settings_come_from_the_environment_and_the_command_line_wins() -> None:
+    environ = {
+        "FAIRLEAD_PORT": "81", "FAIRLEAD_DOCUMENTS": "/srv/x", "FAIRLEAD_ALLOWED_HOSTS": "a, b,",
+        "FAIRLEAD_CALL_TIMEOUT": "2.5", "FAIRLEAD_HOST": " ", "FAIRLEAD_LOG_FORMAT": "json",
+    }  # fmt: skip
+    settings = Settings.from_env(environ, port=82, host=None)
+    assert (settings.port, settings.host, settings.documents) == (82, "127.0.0.1", Path("/srv/x"))
+    assert (settings.allowed_hosts, settings.call_timeout, settings.log_format) == (("a", "b"), 2.5, "json")
+
+
+@pytest.mark.parametrize(("variable", "value"), [("PORT", "http"), ("GRACE", "soon"), ("LOG_FORMAT", "xml")])
+def test_a_setting_that_cannot_be_used_is_named(variable: str, value: str) -> None:
+    with pytest.raises(BadSetting, match=f"FAIRLEAD_{variable} is '{value}'"):
+        Settings.from_env({f"FAIRLEAD_{variable}": value})

@@ -1,0 +1,217 @@
+"""The ladder of an inbound request: every rung with its status and code, and what passes."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from fairlead_gateway.endpoint.inbound import Notice, Rejection, Request, accepts_both, classify
+
+META = "io.modelcontextprotocol/"
+MODERN = "2026-07-28"
+BASE = {b"accept": b"application/json, text/event-stream", b"content-type": b"application/json"}
+
+
+def identity(**more: Any) -> dict[str, Any]:
+    return {META + "protocolVersion": MODERN, META + "clientCapabilities": {}, **more}
+
+
+def body(method: str = "tools/call", params: Any = None, **members: Any) -> bytes:
+    message = {"jsonrpc": "2.0", "id": 1, "method": method, **({} if params is None else {"params": params}), **members}
+    return json.dumps(message).encode()
+
+
+def modern(method: str = "tools/call", params: Any = None, **headers: Any) -> Any:
+    """Classify a request of 2026-07-28; keywords replace headers, None leaves one out."""
+    params = {"name": "add", "_meta": identity()} if params is None else params
+    given = {"mcp_protocol_version": MODERN, "mcp_method": method, "mcp_name": "add", **headers}
+    found = {name.replace("_", "-").encode(): value.encode() for name, value in given.items() if value is not None}
+    return classify(BASE | found, body(method, params))
+
+
+def test_a_modern_call_that_agrees_with_its_headers_passes() -> None:
+    asked = modern()
+    assert isinstance(asked, Request)
+    assert (asked.modern, asked.method, asked.id, bytes(asked.params["name"])) == (True, "tools/call", b"1", b'"add"')
+
+
+@pytest.mark.parametrize(
+    ("params", "headers", "code"),
+    [
+        ({"name": "add"}, {}, -32602),
+        ({"name": "add", "_meta": {}}, {}, -32602),
+        ({"name": "add", "_meta": {META + "protocolVersion": MODERN}}, {}, -32602),
+        ({"name": "add", "_meta": {META + "clientCapabilities": {}}}, {}, -32602),
+        ({"name": "add", "_meta": identity() | {META + "clientCapabilities": []}}, {}, -32602),
+        ({"name": "add", "_meta": "x"}, {}, -32602),
+        (None, {"mcp_protocol_version": None}, -32020),
+        (None, {"mcp_protocol_version": "2025-11-25"}, -32020),
+        (None, {"mcp_protocol_version": "2026-07-28, 2026-07-28"}, -32020),
+        (None, {"mcp_method": None}, -32020),
+        (None, {"mcp_method": "tools/list"}, -32020),
+        (None, {"mcp_method": "tools/call, tools/call"}, -32020),
+        (None, {"mcp_name": None}, -32020),
+        (None, {"mcp_name": "sub"}, -32020),
+        (None, {"mcp_name": "=?base64?!!!?="}, -32020),
+        ({"name": 7, "_meta": identity()}, {"mcp_name": "7"}, -32020),
+    ],
+)
+def test_a_modern_request_is_refused_at_the_first_rung_that_fails(
+    params: dict[str, Any] | None, headers: dict[str, str | None], code: int
+) -> None:
+    refused = modern(params=params, **headers)
+    assert isinstance(refused, Rejection)
+    assert (refused.status, refused.code, refused.id) == (400, code, b"1")
+
+
+def test_rungs_come_in_the_order_of_the_sdk_when_several_fail() -> None:
+    missing_meta_and_headers = modern(params={"name": "add"}, mcp_method=None)
+    wrong_method_and_version = modern(
+        params={"name": "add", "_meta": identity() | {META + "protocolVersion": "2031-01-01"}},
+        mcp_protocol_version="2031-01-01", mcp_method="x",
+    )  # fmt: skip
+    assert (missing_meta_and_headers.code, wrong_method_and_version.code) == (-32602, -32020)
+
+
+def test_an_unsupported_version_names_the_one_that_is_supported_and_the_one_requested() -> None:
+    params = {"name": "add", "_meta": identity() | {META + "protocolVersion": "2031-01-01"}}
+    refused = modern(params=params, mcp_protocol_version="2031-01-01")
+    assert (refused.status, refused.code) == (400, -32022)
+    assert json.loads(refused.data) == {"supported": [MODERN], "requested": "2031-01-01"}
+
+
+def test_an_encoded_tool_name_in_the_header_is_compared_decoded() -> None:
+    name = "añadir "
+    encoded = f"=?base64?{base64.b64encode(name.encode()).decode()}?="
+    assert isinstance(modern(params={"name": name, "_meta": identity()}, mcp_name=encoded), Request)
+
+
+def test_methods_without_a_name_need_no_name_header() -> None:
+    assert isinstance(modern("tools/list", {"_meta": identity()}, mcp_name=None), Request)
+
+
+@pytest.mark.parametrize("version", [None, b"2024-11-05", b"2025-03-26", b"2025-06-18", b"2025-11-25"])
+def test_a_request_without_modern_signs_is_legacy(version: bytes | None) -> None:
+    headers = BASE | ({} if version is None else {b"mcp-protocol-version": version}) | {b"mcp-session-id": b"s"}
+    asked = classify(headers, body(params={"name": "add", "_meta": {"progressToken": 3}}))
+    assert isinstance(asked, Request)
+    assert (asked.modern, asked.session) == (False, b"s")
+
+
+def test_a_version_in_the_body_alone_makes_a_request_modern_and_refused() -> None:
+    refused = classify(BASE, body(params={"name": "add", "_meta": identity()}))
+    assert isinstance(refused, Rejection)
+    assert (refused.status, refused.code) == (400, -32020)
+
+
+def test_a_version_header_that_nobody_knows_is_not_taken_for_legacy() -> None:
+    refused = classify(BASE | {b"mcp-protocol-version": b"1999-01-01"}, body(params={"name": "add"}))
+    assert isinstance(refused, Rejection)
+    assert (refused.status, refused.code) == (400, -32602)
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (b"", -32700),
+        (b"{", -32700),
+        (b'{"jsonrpc":"2.0","method":"x","id":1}x', -32700),
+        (b'{"jsonrpc":"2.0","method":"x","id":1,"params":{"a":"\xff"}}', -32700),
+        (b'{"jsonrpc":"2.0","method":"\xff","id":1}', -32700),
+        (b'{"jsonrpc":"2.0","method":"x","id":1,"params":' + b"[" * 50_000 + b"]" * 50_000 + b"}", -32700),
+        (b"[]", -32600),
+        (b'[{"jsonrpc":"2.0","method":"ping","id":1}]', -32600),
+        (b"null", -32600),
+        (b'"x"', -32600),
+        (b"{}", -32600),
+        (b'{"method":"x","id":1}', -32600),
+        (b'{"jsonrpc":"1.0","method":"x","id":1}', -32600),
+        (b'{"jsonrpc":"2.0","method":7,"id":1}', -32600),
+        (b'{"jsonrpc":"2.0","method":"x","id":1,"params":[]}', -32600),
+        (b'{"jsonrpc":"2.0","method":"x","id":null}', -32600),
+        (b'{"jsonrpc":"2.0","method":"x","id":{}}', -32600),
+        (b'{"jsonrpc":"2.0","method":"x","id":[1]}', -32600),
+        (b'{"jsonrpc":"2.0","method":"x","id":1.5}', -32600),
+        (b'{"jsonrpc":"2.0","method":"x","id":true}', -32600),
+    ],
+)
+def test_a_body_that_is_no_request_is_400_with_the_code_of_json_rpc(data: bytes, code: int) -> None:
+    refused = classify(BASE, data)
+    assert isinstance(refused, Rejection)
+    assert (refused.status, refused.code) == (400, code)
+
+
+def test_params_that_are_null_count_as_absent() -> None:
+    asked = classify(BASE, b'{"jsonrpc":"2.0","method":"ping","id":1,"params":null}')
+    assert isinstance(asked, Request)
+    assert asked.params == {}
+
+
+@pytest.mark.parametrize("ident", [b"1", b"-7", b'"a"', b'""', b"123456789012345678901234567890"])
+def test_ids_are_strings_and_integers_kept_as_written(ident: bytes) -> None:
+    asked = classify(BASE, b'{"jsonrpc":"2.0","method":"ping","id":' + ident + b"}")
+    assert isinstance(asked, Request)
+    assert asked.id == ident
+
+
+def test_of_a_duplicate_member_the_last_counts_for_everybody() -> None:
+    data = b'{"jsonrpc":"2.0","method":"tools/call","id":1,"params":{"name":"one","name":"two"}}'
+    asked = classify(BASE, data)
+    assert isinstance(asked, Request)
+    assert bytes(asked.params["name"]) == b'"two"'
+
+
+def test_a_message_without_id_is_a_notice() -> None:
+    data = b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}'
+    notice = classify(BASE | {b"mcp-session-id": b"s"}, data)
+    assert isinstance(notice, Notice)
+    assert (notice.method, bytes(notice.params["requestId"]), notice.session) == ("notifications/cancelled", b"5", b"s")
+
+
+def test_a_response_is_taken_from_a_legacy_client_and_refused_from_a_modern_one() -> None:
+    data = b'{"jsonrpc":"2.0","id":1,"result":{}}'
+    assert isinstance(classify(BASE | {b"mcp-protocol-version": b"2025-11-25"}, data), Notice)
+    refused = classify(BASE | {b"mcp-protocol-version": MODERN.encode()}, data)
+    assert isinstance(refused, Rejection)
+    assert (refused.status, refused.code, refused.id) == (400, -32600, b"1")
+
+
+@pytest.mark.parametrize(
+    ("accept", "status"),
+    [
+        (b"application/json, text/event-stream", 200),
+        (b"text/event-stream;q=0.5,APPLICATION/JSON", 200),
+        (b"*/*", 200),
+        (b"application/*, text/*", 200),
+        (None, 200),
+        (b"application/json", 406),
+        (b"text/event-stream", 406),
+        (b"text/html", 406),
+        (b"", 406),
+    ],
+)
+def test_a_client_must_accept_json_and_events(accept: bytes | None, status: int) -> None:
+    headers = {k: v for k, v in BASE.items() if k != b"accept"} | ({} if accept is None else {b"accept": accept})
+    asked = classify(headers, body("ping"))
+    assert (asked.status if isinstance(asked, Rejection) else 200) == status
+    if accept is not None:
+        assert accepts_both(accept) is (status == 200)
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [
+        (b"application/json", 200),
+        (b"application/json; charset=utf-8", 200),
+        (b"Application/JSON", 200),
+        (b"text/plain", 400),
+        (b"application/jsonl", 400),
+        (b"", 400),
+    ],
+)
+def test_the_content_type_must_be_json(kind: bytes, status: int) -> None:
+    asked = classify(BASE | {b"content-type": kind}, body("ping"))
+    assert (asked.status if isinstance(asked, Rejection) else 200) == status

@@ -1,0 +1,124 @@
+"""Views: what a target shows is what it calls, and lists are bytes put together once."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from fairlead_api.documents.rules import Rules, Tier
+from fairlead_api.meta import ServerKey
+from fairlead_gateway.catalog.model import Server, Snapshot, Tool, build
+from fairlead_gateway.endpoint.targets import find
+from fairlead_gateway.selection.view import Route, Selection, bind_all
+from fairlead_gateway.telemetry import Book
+from fairlead_gateway.upstream.registry import Unreachable
+from gatewayworld import catalog
+
+BOOK = Book()
+
+
+class Upstreams:
+    """One upstream per server, replaced on request."""
+
+    def __init__(self) -> None:
+        self.by_key: dict[ServerKey, Unreachable] = {}
+
+    def bind(self, server: Server, tool: Tool) -> Route:
+        upstream = self.by_key.setdefault(server.key, Unreachable("test"))
+        recorder = BOOK.recorder("tools/call", tool.name, str(server.key))
+        return Route(server, tool, upstream, recorder, timeout=1, max_bytes=1, server_info=b"{}")
+
+
+def select(snapshot: Snapshot, upstreams: Upstreams | None = None, before: Selection | None = None) -> Selection:
+    bind = (upstreams or Upstreams()).bind
+    return Selection(snapshot, bind_all(snapshot, bind, before or Selection()))
+
+
+def listed(selection: Selection, target: bytes) -> list[str]:
+    return [tool["name"] for tool in json.loads(selection.targets[target].listing + b"}")["tools"]]
+
+
+def test_merged_and_single_endpoints_show_the_tools_under_their_names() -> None:
+    selection = select(
+        build({"1": catalog("a", "http://a", ["x"]), "2": catalog("b", "http://b", ["y"], namespace="n")})
+    )
+    assert listed(selection, b"/mcp") == ["a__x", "b__y"]
+    assert listed(selection, b"/servers/default/a/mcp") == ["x"]
+    assert listed(selection, b"/servers/n/b/mcp") == ["y"]
+
+
+def test_what_is_listed_is_what_can_be_called() -> None:
+    selection = select(build({"1": catalog("a", "http://a", ["x", "y"], prefix="p")}))
+    for target, view in selection.targets.items():
+        assert listed(selection, target) == list(view.routes)
+
+
+def test_each_tier_has_an_endpoint() -> None:
+    rules = Rules(tiers=(Tier(name="fast"), Tier(name="deep")))
+    selection = select(build({"1": catalog("a", "http://a", ["x"]), "r": rules}))
+    assert listed(selection, b"/mcp/fast") == listed(selection, b"/mcp/deep") == ["a__x"]
+    assert b"/mcp/other" not in selection.targets
+
+
+def test_a_list_is_put_together_once() -> None:
+    view = select(build({"1": catalog("a", "http://a", ["x"])})).targets[b"/mcp"]
+    assert view.listing is view.listing
+
+
+def test_routes_of_an_unchanged_server_are_taken_over() -> None:
+    same, upstreams = catalog("same", "http://s", ["x"]), Upstreams()
+    first = build({"1": same, "2": catalog("other", "http://o", ["x"])})
+    before = select(first, upstreams)
+    after = select(build({"1": same, "2": catalog("other", "http://o", ["y"])}, first), upstreams, before)
+    key = ServerKey("default", "same")
+    assert after.routes[key] is before.routes[key]
+
+
+def test_routes_follow_when_a_server_is_reached_anew() -> None:
+    same, upstreams = catalog("same", "http://s", ["x"]), Upstreams()
+    snapshot = build({"1": same})
+    before = select(snapshot, upstreams)
+    key = ServerKey("default", "same")
+    replaced = upstreams.by_key[key] = Unreachable("another")
+    after = select(build({"1": same}, snapshot), upstreams, before)
+    assert after.targets[b"/mcp"].routes["same__x"].upstream is replaced
+
+
+@pytest.mark.parametrize(
+    ("target", "endpoint"),
+    [
+        (b"/mcp", b"/mcp"),
+        (b"/mcp?x=1", b"/mcp"),
+        (b"/mcp/", b"/mcp"),
+        (b"/m%63p", b"/mcp"),
+        (b"http://example.com:80/mcp?x", b"/mcp"),
+        (b"HTTPS://h/servers/default/a/mcp", b"/servers/default/a/mcp"),
+        (b"/servers/default/a/mcp/", b"/servers/default/a/mcp"),
+    ],
+)
+def test_an_endpoint_is_found_in_every_form_of_its_target(target: bytes, endpoint: bytes) -> None:
+    selection = select(build({"1": catalog("a", "http://a", ["x"])}))
+    found = find(target, selection.targets)
+    assert found is not None
+    assert found.view is selection.targets[endpoint]
+
+
+@pytest.mark.parametrize("target", [b"/mcp/nope", b"/servers/a/b/mcp", b"/servers/default/a%2Fb/mcp"])
+def test_an_endpoint_that_does_not_exist_is_still_one(target: bytes) -> None:
+    found = find(target, Selection().targets)
+    assert found is not None
+    assert found.view is None
+
+
+@pytest.mark.parametrize(
+    "target", [b"/", b"/mcpx", b"/healthz", b"/mcp/a/b", b"*", b"", b"http://h", b"/servers/a/mcp"]
+)
+def test_other_paths_are_no_endpoints(target: bytes) -> None:
+    assert find(target, Selection().targets) is None
+
+
+def test_the_authority_of_an_absolute_target_is_told() -> None:
+    found = find(b"http://evil.example/mcp", Selection().targets)
+    assert found is not None
+    assert found.authority == b"evil.example"
