@@ -120,6 +120,7 @@ class Feed:
 
         for name in ("kopf.objects", "kopf.activities", "kopf._core"):
             logging.getLogger(name).setLevel(logging.WARNING)
+        logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)  # warns that signals are not its own
         await kopf.operator(
             standalone=True, clusterwide=True, registry=registry, settings=operator_settings(), stop_flag=stop
         )

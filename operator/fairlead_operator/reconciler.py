@@ -153,15 +153,15 @@ class Reconciler:
         credential = await self._platform.credential(server)
         workload = await self._platform.ensure(server, credential)
         look = _Look(server, accepted, prefix, credential, workload, self._round(server, credential, workload))
-        catalog, withdrawn = await self._publish(look)
+        catalog = await self._publish(look)
         verdicts = Verdicts(accepted, credential.verdict, workload.verdict, self._verified(look))
-        await self._show(server, verdicts, Facts(workload.endpoint, catalog, withdrawn))
+        await self._show(server, verdicts, Facts(workload.endpoint, catalog))
         return self._next(look)
 
     async def _refuse(self, server: McpServer, accepted: Verdict) -> Outcome:
         self._rounds.forget(server.key)
-        withdrawn = await self.catalogs.withdraw(server.key)
-        await self._show(server, Verdicts(accepted), Facts(withdrawn=withdrawn))
+        await self.catalogs.withdraw(server.key)
+        await self._show(server, Verdicts(accepted), Facts())
         return Stalled(accepted.reason)
 
     def _prefix(self, server: McpServer, accepted: Verdict) -> tuple[Verdict, str | None]:
@@ -200,21 +200,19 @@ class Reconciler:
         shown = look.server.status.condition(ConditionType.VERIFIED)
         return BEING_ASKED if shown is None or shown.reason == Reason.PENDING else None
 
-    async def _publish(self, look: _Look) -> tuple[Catalog | None, bool]:
-        """Bring the catalog in line; the catalog as published, and whether one was taken away."""
+    async def _publish(self, look: _Look) -> Catalog | None:
+        """Bring the catalog in line; the catalog as published."""
         server = look.server
         stored = await self.catalogs.stored(server.key, server.metadata.uid)
         catalog = self._catalog(look, stored)
-        if catalog is None:
+        lost = not look.online and server.spec.discovery.on_disconnect == "Remove"
+        if catalog is None or lost:
             await self.catalogs.withdraw(server.key)
-            return None, False
-        if not look.online and server.spec.discovery.on_disconnect == "Remove":
-            await self.catalogs.withdraw(server.key)
-            return None, True
+            return None
         published = await self.catalogs.publish(catalog, stored)
         if stored is None or stored.hash != published.hash:
             await self._platform.announce(server, _catalog_news(stored, published))
-        return published, False
+        return published
 
     def _catalog(self, look: _Look, stored: Catalog | None) -> Catalog | None:
         """From the last good answer, else what is published; `online` is left alone while nothing new is known."""
@@ -249,8 +247,8 @@ class Reconciler:
             return Waiting(trouble.reason)
         if trouble.ok is False:
             return Stalled(trouble.reason, STALLED_RETRY)
-        if look.round is None or look.round.task is not None:
-            return Done()
+        if look.round is None or look.round.task is not None or look.workload.down is not None or trouble.ok is None:
+            return Done()  # an event or the end of the discovery brings the next look
         return Done(self._rounds.until_due(look.round))
 
 

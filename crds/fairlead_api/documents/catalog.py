@@ -5,7 +5,7 @@ Written by the operator after a discovery that succeeded, one per McpServer; rea
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
@@ -86,7 +86,8 @@ class ToolEntry(DocumentStruct, kw_only=True, frozen=True):
     tags: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     latency: DeclaredLatency | None = None
-    probe_arguments: Raw | None = None
+    probe_arguments: dict[str, Any] | None = None
+    """Arguments that are safe to call it with; None = none were given."""
 
 
 class Definition(DocumentStruct, kw_only=True, frozen=True):

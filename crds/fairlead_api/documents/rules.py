@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import msgspec
-from msgspec import Raw
 
 from fairlead_api.documents.base import DocumentStruct, current_format
 
@@ -24,7 +23,7 @@ class Tier(DocumentStruct, kw_only=True, frozen=True):
     default: bool = False
     hysteresis: float | None = None
     call_timeout_ms: int | None = None
-    selection: Raw | None = None
+    selection: dict[str, Any] | None = None
     """The resource's `spec.selection`, as JSON."""
 
 
@@ -36,7 +35,7 @@ class Rule(DocumentStruct, kw_only=True, frozen=True):
     tags: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     annotations: dict[str, bool] = msgspec.field(default_factory=dict)
-    arguments: Raw | None = None
+    arguments: dict[str, Any] | None = None
     """JSON Schema over the arguments of a call."""
 
 

@@ -123,7 +123,7 @@ def _tool(name: str, raw: Raw, head: _Named, override: ToolOverride | None) -> T
         tags=tags,
         categories=categories,
         latency=_latency(override.latency if override else None, head.meta),
-        probe_arguments=Raw(msgspec.json.encode(probe.arguments)) if probe else None,
+        probe_arguments=probe.arguments if probe else None,
     )
 
 

@@ -28,7 +28,7 @@ LIST_PAGE: Final = 500
 APPLY: Final = "application/apply-patch+yaml; charset=utf-8"
 """With a parameter, so that the client passes our bytes on instead of dumping them with every non-ASCII character
 escaped: six bytes for two, and a 1 MiB document would be refused."""
-MERGE: Final = "application/merge-patch+json; charset=utf-8"
+MERGE: Final = "application/merge-patch+json"
 JSON: Final = "application/json"
 METADATA_ONLY: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
@@ -219,8 +219,7 @@ class Kube:
         method, url, headers, _, _ = await self.api.param_serialize(
             method, path, query_params=list(query), header_params=headers, auth_settings=["BearerToken"]
         )
-        # The client dumps the body itself where the type is plain JSON, and takes bytes where it is not.
-        content = body if content_type == JSON or body is None else msgspec.json.encode(body)
+        content = msgspec.json.encode(body) if content_type == APPLY else body
         answer = await self.api.call_api(method, url, headers, content, _request_timeout=limits)
         response: aiohttp.ClientResponse = answer.response
         return response

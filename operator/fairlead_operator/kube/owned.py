@@ -18,7 +18,7 @@ import msgspec
 
 from fairlead_api.meta import ServerKey
 from fairlead_operator.kube.client import Json, Kube
-from fairlead_operator.kube.errors import NotFound
+from fairlead_operator.kube.errors import Invalid, NotFound
 from fairlead_operator.kube.resources import MCP_SERVERS, Kind
 
 logger = logging.getLogger(__name__)
@@ -55,6 +55,16 @@ def fingerprint(item: Json) -> str:
     metadata["annotations"] = {k: v for k, v in annotations.items() if k not in _UNSTABLE_ANNOTATIONS}
     content = {k: v for k, v in item.items() if k not in {"kind", "apiVersion", "metadata", "status"}}
     return hashlib.sha256(_encode([metadata, content])).hexdigest()
+
+
+def has_surplus(wanted: Any, actual: Any) -> bool:
+    """Whether a list in `actual` has more items than the one in `wanted`."""
+    if isinstance(wanted, Mapping) and isinstance(actual, Mapping):
+        return any(has_surplus(value, actual.get(member)) for member, value in wanted.items())
+    if isinstance(wanted, list) and isinstance(actual, list):
+        pairs = zip(wanted, actual, strict=False)
+        return len(actual) > len(wanted) or any(has_surplus(one, other) for one, other in pairs)
+    return False
 
 
 def owner_of(item: Json) -> tuple[ServerKey, str] | None:
@@ -108,7 +118,7 @@ class Owned:
             return seen
         if seen is None or seen.owner_uid != owner_uid:
             await self._claimable(kind, namespace, name, owner_uid)
-        after = _seen(await self._kube.apply(kind, namespace, manifest))
+        after = _seen(await self._put_right(kind, manifest, exists=seen is not None))
         self._seen[key] = after
         self._applied[key] = (wanted, after.fingerprint)
         if seen is None or seen.fingerprint != after.fingerprint:
@@ -124,6 +134,24 @@ class Owned:
         with contextlib.suppress(NotFound):
             await self._kube.delete(kind, namespace, name, uid=seen.uid)
         self._forget(key)
+
+    async def _put_right(self, kind: Kind, manifest: Json, *, exists: bool) -> Json:
+        """Apply; where somebody added to a list, put the list back as a whole first, which no apply does.
+
+        Members that others added to objects (an annotation, an autoscaler's `replicas`) are left to them.
+        """
+        namespace, name = manifest["metadata"]["namespace"], manifest["metadata"]["name"]
+        try:
+            answer = await self._kube.apply(kind, namespace, manifest)
+        except Invalid:
+            # A port that was renumbered by hand is another item to an apply, and its name then stands there twice.
+            if not exists:
+                raise
+        else:
+            if not has_surplus(manifest, answer):
+                return answer
+        await self._kube.merge(kind, namespace, name, manifest)
+        return await self._kube.apply(kind, namespace, manifest)
 
     async def _claimable(self, kind: Kind, namespace: str, name: str, owner_uid: str) -> None:
         """The picture shows labelled objects only, so what it does not show may still exist."""

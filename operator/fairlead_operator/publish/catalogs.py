@@ -35,6 +35,7 @@ class Catalogs:
     def __init__(self, documents: Documents, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._documents = documents
         self._now = now
+        self._last: dict[ServerKey, Catalog] = {}
 
     async def stored(self, key: ServerKey, uid: str) -> Catalog | None:
         """What is published for this very server; None for nothing, something unreadable, or another's of its name."""
@@ -53,10 +54,10 @@ class Catalogs:
     async def publish(self, catalog: Catalog, stored: Catalog | None) -> Catalog:
         """Make `catalog` what is published, and return it as published. `stored` is what `stored` returned."""
         changed = stored is None or not same_content(stored, catalog)
-        stamp = self._now().isoformat(timespec="milliseconds") if changed or stored is None else stored.updated_at
-        catalog = msgspec.structs.replace(catalog, updated_at=stamp)
+        catalog = msgspec.structs.replace(catalog, updated_at=self._stamp(catalog, stored))
         name, labels = catalog_name(catalog.key), labels_for(catalog.key, catalog.uid)
         blobs = pack(name, CATALOG, encode(catalog), labels)
+        self._last[catalog.key] = catalog
         if not changed:
             there = (await self._documents.listing()).get(name, {})
             if blobs[-1].labels.items() <= there.items():
@@ -70,8 +71,16 @@ class Catalogs:
         )
         return catalog
 
+    def _stamp(self, catalog: Catalog, stored: Catalog | None) -> str:
+        """When this content came up; a document that was deleted or edited by hand comes back with its old time."""
+        for known in (stored, self._last.get(catalog.key)):
+            if known is not None and same_content(known, catalog):
+                return known.updated_at
+        return self._now().isoformat(timespec="milliseconds")
+
     async def withdraw(self, key: ServerKey) -> bool:
         """Take a server's catalog away; whether there was one."""
+        self._last.pop(key, None)
         name = catalog_name(key)
         if name not in await self._documents.listing():
             return False

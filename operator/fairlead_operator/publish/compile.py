@@ -8,12 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final
 
-import msgspec
-from msgspec import Raw
-
 from fairlead_api.documents.rules import Policy, PolicyLimits, Rule, Rules, Subject, Tier
 from fairlead_api.meta import ServerKey
-from fairlead_api.v1alpha1.common import Duration, Model, ObjectMeta
+from fairlead_api.v1alpha1.common import Duration, ObjectMeta
 from fairlead_api.v1alpha1.latencytier import LatencyTier, LatencyTierSpec
 from fairlead_api.v1alpha1.toolpolicy import LabelRequirement, PolicyRule, ServerSelector, ToolPolicy
 
@@ -82,7 +79,7 @@ def _tier(tier: LatencyTier, *, default: bool) -> Tier:
         default=default,
         hysteresis=spec.hysteresis,
         call_timeout_ms=spec.call_timeout.milliseconds if spec.call_timeout else None,
-        selection=_raw(spec.selection) if spec.selection else None,
+        selection=spec.selection.to_wire() if spec.selection else None,
     )
 
 
@@ -116,11 +113,5 @@ def _rule(rule: PolicyRule) -> Rule:
         tags=tuple(rule.tags),
         categories=tuple(rule.categories),
         annotations=rule.annotations.to_wire() if rule.annotations else {},
-        arguments=Raw(msgspec.json.encode(rule.arguments, order="deterministic"))
-        if rule.arguments is not None
-        else None,
+        arguments=rule.arguments,
     )
-
-
-def _raw(model: Model) -> Raw:
-    return Raw(msgspec.json.encode(model.to_wire(), order="deterministic"))

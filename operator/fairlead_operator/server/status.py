@@ -44,8 +44,6 @@ class Facts:
     endpoint: Endpoint | None = None
     catalog: Catalog | None = None
     """As published; None = none is."""
-    withdrawn: bool = False
-    """There was a catalog, and it was taken away."""
 
 
 def build_status(server: McpServer, verdicts: Verdicts, facts: Facts, now: datetime) -> McpServerStatus:
@@ -65,8 +63,8 @@ def build_status(server: McpServer, verdicts: Verdicts, facts: Facts, now: datet
         conditions=conditions,
         observed_generation=generation,
         transport=server.spec.effective_transport,
-        tools=0 if facts.withdrawn else _tools(catalog),
-        tools_offline=_tools_offline(catalog),
+        tools=_tools(catalog, shown),
+        tools_offline=_tools_offline(catalog, shown),
         endpoint=_address(facts.endpoint),
         protocol_version=catalog.protocol_version[:64] if catalog else None,
         server_info=_server_info(catalog),
@@ -110,12 +108,15 @@ def _condition(
     )
 
 
-def _tools(catalog: Catalog | None) -> int | None:
-    return None if catalog is None else sum(1 for tool in catalog.tools if tool.enabled)
+def _tools(catalog: Catalog | None, shown: McpServerStatus) -> int | None:
+    """Absent until a catalog was published, 0 after it was withdrawn."""
+    if catalog is None:
+        return None if shown.tools is None else 0
+    return sum(1 for tool in catalog.tools if tool.enabled)
 
 
-def _tools_offline(catalog: Catalog | None) -> int | None:
-    return None if catalog is None else 0 if catalog.online else _tools(catalog)
+def _tools_offline(catalog: Catalog | None, shown: McpServerStatus) -> int | None:
+    return 0 if catalog is not None and catalog.online else _tools(catalog, shown)
 
 
 def _address(endpoint: Endpoint | None) -> str | None:

@@ -1,0 +1,166 @@
+"""Restarts, outages, leadership and deletion, on real API servers that the tests may kill."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+
+import pytest
+
+from controlplane import ControlPlane, PlaneFactory
+from fairlead_operator.app import Operator
+from operatorworld import Json, World, running
+from toolservers import sdk_server
+
+WATCHED = ("serviceaccounts", "services", "networkpolicies", "deployments")
+
+
+@pytest.fixture
+def own_world(private_plane: PlaneFactory) -> World:
+    """A plane of its own, which may be killed."""
+    plane = private_plane()
+    return World(plane, plane.create_namespace("tenant"), plane.create_namespace("release"))
+
+
+def snapshot(world: World) -> dict[str, Json]:
+    """Everything that the operator writes, Lease and Events aside, with its bookkeeping."""
+    found: dict[str, Json] = {}
+    paths = [f"{world.path(plural)}" for plural in WATCHED]
+    paths += [
+        f"/apis/fairlead.dev/v1alpha1/namespaces/{world.namespace}/mcpservers",
+        "/apis/fairlead.dev/v1alpha1/latencytiers",
+        f"/api/v1/namespaces/{world.release}/configmaps",
+        f"/api/v1/namespaces/{world.release}/secrets",
+    ]
+    for path in paths:
+        status, listing = world.request("GET", path)
+        assert status == 200, listing
+        for item in listing["items"]:
+            metadata = item["metadata"]
+            kept = {name: metadata.get(name) for name in ("uid", "resourceVersion", "managedFields")}
+            found[f"{path}/{metadata['name']}"] = kept
+    return found
+
+
+async def converged(world: World, url: str) -> None:
+    """One server by URL with a credential, one by image, both Ready, and the rules published."""
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "key", "labels": {"fairlead.dev/credential": "true"}},
+        "stringData": {"token": "s3cret"},
+    }
+    world.request("POST", world.path("secrets"), secret)
+    world.hosts.ports[f"pods.{world.namespace}.svc"] = int(url.rsplit(":", 1)[1].split("/", maxsplit=1)[0])
+    world.create("remote", {"url": url, "auth": {"bearer": {"secretRef": {"name": "key"}}}})
+    world.create("pods", {"image": "registry.example/demo:1"})
+    await world.until("a Deployment", lambda: world.get(world.path("deployments", "pods")))
+    world.pods_are("pods", 1)
+    for name in ("remote", "pods"):
+        await world.until(f"{name} Ready", lambda name=name: world.is_(name, "Ready", "True"))  # type: ignore[misc]
+    await world.until("rules", lambda: "fairlead-rules" in world.documents())
+
+
+async def test_a_restarted_operator_loses_nothing_and_writes_nothing_anew(world: World) -> None:
+    async with sdk_server() as url:
+        async with running(world):
+            await converged(world, url)
+        before = snapshot(world)
+        async with running(world) as operator:
+            await world.until("leading", lambda: operator.controller is not None)
+            await world.until("two looks at each of two servers", lambda: looks(operator) >= 4)
+        assert snapshot(world) == before
+
+
+def looks(operator: Operator) -> float:
+    """How many looks at servers have ended in Done: the second of each follows a discovery."""
+    value = operator.telemetry.registry.get_sample_value("fairlead_operator_reconciles_total", {"outcome": "Done"})
+    return value or 0.0
+
+
+async def test_a_server_that_is_created_while_no_operator_runs_is_served_by_the_next(world: World) -> None:
+    async with sdk_server() as url:
+        world.create("early", {"url": url})
+        async with running(world):
+            await world.until("Ready", lambda: world.is_("early", "Ready", "True"))
+
+
+async def test_a_server_that_is_deleted_while_no_operator_runs_loses_its_catalog_and_its_credential(
+    world: World,
+) -> None:
+    async with sdk_server() as url:
+        async with running(world):
+            await converged(world, url)
+        world.request("DELETE", world.server_path("remote"))
+        async with running(world):
+            await world.until("no catalog", lambda: world.catalog("remote") is None)
+            await world.until("no credential", lambda: not credentials(world))
+            assert world.catalog("pods") is not None
+
+
+def credentials(world: World) -> Json:
+    """All copied credentials of the release."""
+    _, listing = world.request("GET", f"/api/v1/namespaces/{world.release}/secrets")
+    return {key: value for item in listing["items"] for key, value in (item.get("data") or {}).items()}
+
+
+async def test_an_api_server_that_is_killed_and_comes_back_loses_and_re_creates_nothing(own_world: World) -> None:
+    world, plane = own_world, own_world.plane
+    async with sdk_server() as url, running(world) as operator:
+        await converged(world, url)
+        before = snapshot(world)
+        plane.kill_apiserver()
+        await asyncio.to_thread(plane.start_apiserver)
+        await world.until("leading again", lambda: operator.lease.leading() and operator.controller is not None)
+        world.create("after", {"url": url})
+        await world.until("a new server is Ready", lambda: world.is_("after", "Ready", "True"))
+        now = snapshot(world)
+    changed = [name for name in before if before[name] != now[name]]
+    assert changed == []
+
+
+async def test_a_deletion_during_an_api_outage_is_noticed(own_world: World) -> None:
+    """Kopf says nothing of it: its next listing simply does not hold the object."""
+    world, plane = own_world, own_world.plane
+    async with sdk_server() as url, running(world, lease_seconds=60.0):
+        await converged(world, url)
+        plane.kill_apiserver()
+        await asyncio.to_thread(plane.start_apiserver)
+        world.request("DELETE", world.server_path("remote"))
+        await world.until("no catalog", lambda: world.catalog("remote") is None)
+
+
+async def test_of_two_operators_one_leads_and_the_other_takes_over_at_once_when_it_stops(world: World) -> None:
+    async with sdk_server() as url, AsyncExitStack() as later:
+        async with running(world, identity="first") as first:
+            await world.until("leading", lambda: first.controller is not None)
+            second = await later.enter_async_context(running(world, identity="second"))
+            await world.until("waiting", lambda: second.lease.waiting)
+            world.create("demo", {"url": url})
+            await world.until("Ready", lambda: world.is_("demo", "Ready", "True"))
+            assert not second.lease.leading()
+            assert second.controller is None
+        await world.until("the second leads", lambda: second.controller is not None, seconds=3)
+        world.create("next", {"url": url})
+        await world.until("Ready", lambda: world.is_("next", "Ready", "True"))
+
+
+async def test_nothing_hangs_when_the_operator_is_gone_and_then_the_server_and_then_the_namespace(
+    private_plane: PlaneFactory,
+) -> None:
+    plane: ControlPlane = private_plane(controllers=True)
+    world = World(plane, plane.create_namespace("tenant"), plane.create_namespace("release"))
+    async with sdk_server() as url, running(world):
+        world.create("remote", {"url": url})
+        world.create("pods", {"image": "registry.example/demo:1"})
+        await world.until("Ready", lambda: world.is_("remote", "Ready", "True"))
+        await world.until("a Deployment", lambda: world.get(world.path("deployments", "pods")))
+        assert "finalizers" not in world.server("pods")["metadata"]
+    status, _ = world.request("DELETE", world.server_path("pods"))
+    assert status == 200
+    assert world.get(world.server_path("pods")) is None, "gone at once: nothing holds it"
+    for plural in WATCHED:
+        await world.until(f"{plural} collected", lambda p=plural: world.get(world.path(p, "pods")) is None)  # type: ignore[misc]
+    plane.request("DELETE", f"/api/v1/namespaces/{world.namespace}")
+    path = f"/api/v1/namespaces/{world.namespace}"
+    await world.until("the namespace gone", lambda: plane.request("GET", path)[0] == 404, seconds=30)
