@@ -117,7 +117,7 @@ def progress(registry: Registry, line: str, seen: int) -> str | None:
     """What a line of an installer's output says to somebody who waits; `seen` counts the lines of its output before."""
     text = line.strip()
     if registry == "npm":
-        return f"fetched {seen} files" if seen % 10 == 9 and text.startswith("npm http fetch") else None
+        return f"fetched {seen + 1} files" if seen % 25 == 24 and text.startswith("npm http fetch") else None
     return text[:1].lower() + text[1:] if text.startswith(_NEWS) else None
 
 

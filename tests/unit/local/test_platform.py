@@ -1,0 +1,232 @@
+"""What runs for a server off a cluster, and what is said of it, over child processes that are none."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead_api.documents.catalog import ChildEndpoint, HttpEndpoint
+from fairlead_api.meta import ServerKey
+from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
+from fairlead_mcp.errors import ConnectFailed
+from fairlead_mcp.host import ChildHost
+from fairlead_mcp.stdio import ChildSpec
+from fairlead_operator.local.documents import DirectoryCredentials
+from fairlead_operator.local.installers import Tools
+from fairlead_operator.local.inventory import Contents, DeclaredServer, Inventory
+from fairlead_operator.local.packages import PackageStore, StepRunner
+from fairlead_operator.local.platform import LocalPlatform, Wakening
+from fairlead_operator.ports import Announcement, Workload
+from fakeprocesses import FakeLauncher, FakeProcess
+
+KEY = ServerKey("default", "a")
+MODERN = {
+    "supportedVersions": ["2026-07-28"], "capabilities": {}, "resultType": "complete", "ttlMs": 0,
+    "cacheScope": "public",
+}  # fmt: skip
+
+
+def answering(process: FakeProcess, message: dict[str, Any]) -> None:
+    process.say({"jsonrpc": "2.0", "id": message["id"], "result": MODERN})
+
+
+@dataclass
+class Heard:
+    """The audience."""
+
+    statuses: list[McpServerStatus] = field(default_factory=list)
+    gone: list[ServerKey] = field(default_factory=list)
+
+    def reported(self, server: McpServer, status: McpServerStatus) -> None:
+        self.statuses.append(status)
+
+    def announced(self, server: McpServer, announcement: Announcement) -> None:
+        """Not looked at."""
+
+    def forgotten(self, key: ServerKey) -> None:
+        self.gone.append(key)
+
+
+@dataclass
+class World:
+    """One platform and its parts."""
+
+    inventory: Inventory
+    launcher: FakeLauncher
+    children: ChildHost
+    heard: Heard
+    platform: LocalPlatform
+    woken: asyncio.Event
+
+    def declare(self, spec: dict[str, Any], **more: Any) -> None:
+        server = McpServer.model_validate({"metadata": {"name": "a", "namespace": "default"}, "spec": spec})
+        self.inventory.replace(Contents(servers={KEY: DeclaredServer(server, **more)}))
+
+    async def ensured(self) -> Workload:
+        server = await self.platform.get(KEY)
+        assert server is not None
+        return await self.platform.ensure(server, await self.platform.credential(server))
+
+    async def running(self) -> Workload:
+        """Once the process has answered."""
+        while (workload := await self.ensured()).verdict.ok is None:
+            self.woken.clear()
+            async with asyncio.timeout(5):
+                await self.woken.wait()
+        return workload
+
+
+@asynccontextmanager
+async def world(folder: Path) -> AsyncIterator[World]:
+    launcher, heard, inventory = FakeLauncher(answering), Heard(), Inventory()
+    children = ChildHost(launcher=launcher)
+    packages = PackageStore(folder, Tools(), StepRunner(), on_change=lambda package: woken.set())
+    credentials = DirectoryCredentials(folder / "credentials")
+    platform = LocalPlatform(inventory, children, packages, credentials, heard)
+    woken = asyncio.Event()
+    children.listen(Wakening(lambda key: woken.set(), lambda key: None))
+    try:
+        yield World(inventory, launcher, children, heard, platform, woken)
+    finally:
+        await packages.close()
+        await children.aclose()
+
+
+async def test_a_command_becomes_one_process_with_its_environment(tmp_path: Path) -> None:
+    async with world(tmp_path) as it:
+        it.declare(
+            {"command": [sys.executable, "-m", "x"], "args": ["y"], "env": [{"name": "A", "value": "1"}]}, cwd="/"
+        )
+        assert (await it.ensured()).verdict.reason == "Deploying"
+        workload = await it.running()
+        assert workload.endpoint == ChildEndpoint(command=sys.executable, args=("-m", "x", "y"), cwd="/")
+        assert workload.verdict.reason == "Programmed"
+        assert workload.down is None
+        (spec,) = it.launcher.specs
+        assert (spec.command, spec.args, spec.env, spec.cwd) == (sys.executable, ("-m", "x", "y"), (("A", "1"),), "/")
+
+
+async def test_an_equal_spec_keeps_its_process_and_another_one_replaces_it(tmp_path: Path) -> None:
+    async with world(tmp_path) as it:
+        it.declare({"command": [sys.executable]})
+        first = await it.running()
+        assert await it.running() == first
+        it.declare({"command": [sys.executable], "args": ["other"]})
+        await it.running()
+        assert [spec.args for spec in it.launcher.specs] == [(), ("other",)]
+        assert [process.stopped for process in it.launcher.launched] == [True, False]
+
+
+async def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
+    async with world(tmp_path) as it:
+        it.declare({"command": ["no-such-program"]})
+        workload = await it.ensured()
+        assert (workload.verdict.ok, workload.verdict.reason) == (False, "CommandNotFound")
+        assert workload.verdict.message == "there is no program no-such-program on this machine"
+        assert workload.endpoint is None
+
+
+async def test_a_process_that_never_comes_up_is_not_programmed(tmp_path: Path) -> None:
+    async with world(tmp_path) as it:
+        it.launcher.refusal = ConnectFailed("x cannot be started (no)", reason="StartFailed")
+        it.declare({"command": [sys.executable]})
+        workload = await it.running()
+        assert (workload.verdict.ok, workload.verdict.reason, workload.down) == (False, "StartFailed", None)
+        assert workload.endpoint is not None
+
+
+async def test_a_process_that_ran_and_is_gone_is_down(tmp_path: Path) -> None:
+    async with world(tmp_path) as it:
+        it.declare({"command": [sys.executable]})
+        before = await it.running()
+        it.launcher.refusal = ConnectFailed("x is gone", reason="Unreachable")
+        it.woken.clear()
+        it.launcher.launched[0].die()
+        await it.woken.wait()
+        workload = await it.ensured()
+        assert workload.verdict.ok is True
+        assert workload.down is not None
+        assert workload.down.ok is False
+        assert "exited with code 1" in workload.down.message
+        assert workload.endpoint == before.endpoint
+
+
+async def test_a_url_needs_no_process(tmp_path: Path) -> None:
+    async with world(tmp_path) as it:
+        it.declare({"command": [sys.executable]})
+        await it.running()
+        it.declare({"url": "http://127.0.0.1:9/mcp", "hostHeader": "a"})
+        workload = await it.ensured()
+        assert workload.endpoint == HttpEndpoint(url="http://127.0.0.1:9/mcp", host_header="a")
+        assert it.children.find(KEY) is None
+
+
+async def test_a_package_waits_for_its_installation_and_says_why_it_failed(tmp_path: Path) -> None:
+    async with world(tmp_path) as it:
+        it.declare({"package": {"registry": "npm", "name": "x", "version": "1.0.0"}})
+        assert (await it.ensured()).verdict.reason == "Installing"
+        workload = await it.running()
+        assert (workload.verdict.ok, workload.verdict.reason) == (False, "InstallFailed")
+        assert "npm is not installed on this machine" in workload.verdict.message
+        (package,) = it.platform.needed_packages()
+        assert it.platform.users_of(package) == [KEY]
+
+
+async def test_a_server_whose_references_lead_nowhere_is_not_started(tmp_path: Path) -> None:
+    async with world(tmp_path) as it:
+        source = {"secretKeyRef": {"name": "none", "key": "k"}}
+        it.declare({"command": [sys.executable], "env": [{"name": "A", "valueFrom": source}]})
+        assert (await it.ensured()).endpoint is None
+        assert it.launcher.specs == []
+
+
+async def test_a_status_is_kept_and_told_once(tmp_path: Path) -> None:
+    async with world(tmp_path) as it:
+        it.declare({"command": [sys.executable]})
+        server = await it.platform.get(KEY)
+        assert server is not None
+        status = McpServerStatus(tools=3)
+        await it.platform.report(server, status)
+        await it.platform.report(server, status)
+        assert it.heard.statuses == [status]
+        again = await it.platform.get(KEY)
+        assert again is not None
+        assert again.status == status
+
+
+@pytest.mark.parametrize("by", ["forget", "sweep"])
+async def test_a_server_that_is_gone_leaves_nothing_behind(by: str, tmp_path: Path) -> None:
+    async with world(tmp_path) as it:
+        it.declare({"command": [sys.executable], "env": [{"name": "A", "value": "1"}]})
+        await it.running()
+        server = await it.platform.get(KEY)
+        assert server is not None
+        await it.platform.report(server, McpServerStatus())
+        it.inventory.replace(Contents())
+        await (it.platform.forget(KEY) if by == "forget" else it.platform.sweep([]))
+        assert it.children.find(KEY) is None
+        assert list((tmp_path / "credentials").iterdir()) == []
+        assert it.heard.gone == [KEY]
+        assert await it.platform.get(KEY) is None
+
+
+async def test_a_list_that_changed_and_a_process_that_changed_are_told_apart() -> None:
+    woken: list[ServerKey] = []
+    relisted: list[ServerKey] = []
+    wakening = Wakening(woken.append, relisted.append)
+    children = ChildHost(launcher=FakeLauncher(answering))
+    child = children.get(KEY, ChildSpec.of("x"))
+    wakening.child_notified(KEY, child, "notifications/tools/list_changed", b"{}")
+    wakening.child_notified(KEY, child, "notifications/message", b"{}")
+    wakening.child_changed("not a server", child)
+    assert (woken, relisted) == ([], [KEY])
+    wakening.child_changed(KEY, child)
+    assert woken == [KEY]
+    await children.aclose()

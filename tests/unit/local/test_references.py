@@ -1,0 +1,96 @@
+"""What a server's references come to, by the rules of a cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fairlead_api.documents.catalog import Credential
+from fairlead_api.v1alpha1.mcpserver import McpServer
+from fairlead_operator.local.inventory import Contents, DeclaredServer, Secret
+from fairlead_operator.local.references import resolve
+
+LABELS = {"fairlead.dev/credential": "true"}
+BEARER = {"url": "https://tools.example.com/mcp", "auth": {"bearer": {"secretRef": {"name": "s"}}}}
+
+
+def declared(spec: dict[str, Any], credential: Credential | None = None) -> DeclaredServer:
+    server = McpServer.model_validate({"metadata": {"name": "a", "namespace": "default"}, "spec": spec})
+    return DeclaredServer(server, credential or Credential())
+
+
+def contents(*secrets: Secret, maps: tuple[Secret, ...] = ()) -> Contents:
+    return Contents(
+        secrets={(secret.namespace, secret.name): secret for secret in secrets},
+        config_maps={(secret.namespace, secret.name): secret for secret in maps},
+    )
+
+
+def secret(data: dict[str, str], *, labels: dict[str, str] = LABELS, hosts: str | None = None) -> Secret:
+    annotations = {} if hosts is None else {"fairlead.dev/hosts": hosts}
+    return Secret("default", "s", data, labels, annotations)
+
+
+def test_a_server_without_references_needs_nothing() -> None:
+    verdict, credential = resolve(declared({"command": ["x"]}), contents())
+    assert verdict.ok
+    assert credential == Credential()
+
+
+def test_a_token_goes_out_as_a_bearer_or_in_the_header_that_is_named() -> None:
+    store = contents(secret({"token": "t0p\n"}, hosts="tools.example.com"))
+    assert resolve(declared(BEARER), store)[1].headers == {"Authorization": "Bearer t0p"}
+    header = {"url": BEARER["url"], "auth": {"header": {"name": "X-Key", "secretRef": {"name": "s"}}}}
+    assert resolve(declared(header), store)[1].headers == {"X-Key": "t0p"}
+
+
+@pytest.mark.parametrize(
+    ("store", "reason", "words"),
+    [
+        (contents(), "SecretNotFound", "no manifest declares a Secret called s"),
+        (contents(secret({"token": "x"}, labels={})), "SecretNotLabelled", "fairlead.dev/credential"),
+        (contents(secret({"token": "x"}, hosts="other.example.com")), "HostNotAllowed", "tools.example.com"),
+        (contents(secret({"other": "x"})), "SecretKeyMissing", "no value under token"),
+        (contents(secret({"token": "  "})), "SecretKeyMissing", "no value under token"),
+        (contents(secret({"token": "a\nb"})), "SecretValueInvalid", "cannot be sent"),
+    ],
+)
+def test_a_reference_that_may_not_be_used_is_refused(store: Contents, reason: str, words: str) -> None:
+    verdict, credential = resolve(declared(BEARER), store)
+    assert (verdict.ok, verdict.reason) == (False, reason)
+    assert words in verdict.message
+    assert credential == Credential()
+
+
+def test_the_environment_comes_from_values_secrets_and_config_maps() -> None:
+    spec = {
+        "command": ["x"],
+        "envFrom": [{"secretRef": {"name": "s"}, "prefix": "P_"}, {"configMapRef": {"name": "none", "optional": True}}],
+        "env": [
+            {"name": "PLAIN", "value": "1"},
+            {"name": "EMPTY"},
+            {"name": "KEY", "valueFrom": {"secretKeyRef": {"name": "s", "key": "token"}}},
+            {"name": "MAP", "valueFrom": {"configMapKeyRef": {"name": "m", "key": "k"}}},
+            {"name": "GONE", "valueFrom": {"secretKeyRef": {"name": "s", "key": "no", "optional": True}}},
+        ],
+    }
+    own = Credential(env={"PLAIN": "2"})
+    maps = (Secret("default", "m", {"k": "v"}),)
+    verdict, credential = resolve(declared(spec, own), contents(secret({"token": "t"}, labels={}), maps=maps))
+    assert verdict.ok
+    assert credential.env == {"P_token": "t", "PLAIN": "2", "EMPTY": "", "KEY": "t", "MAP": "v"}
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ({"secretKeyRef": {"name": "none", "key": "k"}}, "SecretNotFound"),
+        ({"configMapKeyRef": {"name": "s", "key": "k"}}, "SecretNotFound"),
+        ({"secretKeyRef": {"name": "s", "key": "none"}}, "SecretKeyMissing"),
+        ({"fieldRef": {"fieldPath": "metadata.name"}}, "NotSupportedHere"),
+    ],
+)
+def test_a_variable_without_a_value_is_refused(source: dict[str, Any], reason: str) -> None:
+    spec = {"command": ["x"], "env": [{"name": "A", "valueFrom": source}]}
+    assert resolve(declared(spec), contents(secret({"token": "t"})))[0].reason == reason

@@ -1,0 +1,164 @@
+"""Files on disk to an inventory, and again when they change."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from fairlead_operator.local.sources import Scan, Sources
+
+SERVER = """\
+apiVersion: fairlead.dev/v1alpha1
+kind: McpServer
+metadata: {{name: {name}}}
+spec: {{command: [{command}]}}
+"""
+
+
+def server(name: str, command: str = "x") -> str:
+    return SERVER.format(name=name, command=command)
+
+
+def scanned(sources: Sources) -> Scan:
+    scan = sources.scan()
+    assert scan is not None
+    return scan
+
+
+def names(scan: Scan) -> list[str]:
+    return sorted(key.name for key in scan.contents.servers)
+
+
+def rewrite(file: Path, text: str) -> None:
+    """Write, with a time of change that no earlier one can equal."""
+    moved = file.stat().st_mtime_ns + 1_000_000
+    file.write_text(text)
+    os.utime(file, ns=(moved, moved))
+
+
+def over(paths: Sequence[Path]) -> Sources:
+    return Sources(paths, {"TOKEN": "abc"})
+
+
+def test_a_folder_is_read_with_all_its_kinds_of_files(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(server("a") + "---\n" + server("b"))
+    (tmp_path / "mcp.json").write_text('{"mcpServers": {"c": {"command": "x"}}}')
+    (tmp_path / ".mcp.json").write_text('{"mcpServers": {"d": {"command": "x"}}}')
+    (tmp_path / "list.yml").write_text("mcpServers:\n  - {id: e, command: x}\n")
+    (tmp_path / "tier.yaml").write_text(
+        "apiVersion: fairlead.dev/v1alpha1\nkind: LatencyTier\nmetadata: {name: t}\nspec: {maxLatency: 1s}\n"
+    )
+    scan = scanned(over([tmp_path]))
+    assert names(scan) == ["a", "b", "c", "d", "e"]
+    assert [tier.metadata.name for tier in scan.contents.tiers] == ["t"]
+    assert scan.problems == ()
+
+
+def test_files_of_others_in_a_folder_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(server("a"))
+    (tmp_path / "package.json").write_text('{"name": "x"}')
+    (tmp_path / "tsconfig.json").write_text("{broken")
+    (tmp_path / "compose.yml").write_text("services: {a: {image: b}}\n")
+    (tmp_path / ".hidden.yaml").write_text(server("hidden"))
+    (tmp_path / "notes.txt").write_text(server("text"))
+    scan = scanned(over([tmp_path]))
+    assert names(scan) == ["a"]
+    assert scan.problems == ()
+
+
+def test_the_same_file_named_by_a_person_is_complained_about(tmp_path: Path) -> None:
+    (tmp_path / "package.json").write_text('{"name": "x"}')
+    scan = scanned(over([tmp_path / "package.json"]))
+    assert len(scan.problems) == 1
+
+
+def test_a_bad_manifest_is_named_with_file_line_and_field_and_the_rest_is_served(tmp_path: Path) -> None:
+    file = tmp_path / "servers.yaml"
+    file.write_text(server("good") + "---\n" + server("bad").replace("command", "comand") + "---\n" + server("fine"))
+    scan = scanned(over([tmp_path]))
+    assert names(scan) == ["fine", "good"]
+    assert f"{file}:9: spec.comand: unknown field; did you mean command?" in [str(p) for p in scan.problems]
+
+
+def test_nothing_is_read_again_while_nothing_changes(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(server("a"))
+    sources = over([tmp_path])
+    assert names(scanned(sources)) == ["a"]
+    assert sources.scan() is None
+
+
+def test_what_is_added_changed_and_removed_is_seen(tmp_path: Path) -> None:
+    first, second = tmp_path / "a.yaml", tmp_path / "b.yaml"
+    first.write_text(server("a"))
+    sources = over([tmp_path])
+    scanned(sources)
+
+    second.write_text(server("b"))
+    assert names(scanned(sources)) == ["a", "b"]
+
+    rewrite(first, server("a", command="y"))
+    changed = scanned(sources)
+    assert [s.server.spec.command for s in changed.contents.servers.values()] == [["y"], ["x"]]
+
+    second.unlink()
+    assert names(scanned(sources)) == ["a"]
+
+
+def test_the_last_file_may_go_too(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(server("a"))
+    sources = over([file])
+    scanned(sources)
+    file.unlink()
+    assert names(scanned(sources)) == []
+
+
+def test_a_slip_of_the_pen_stops_no_server(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(server("a") + "---\n" + server("b"))
+    sources = over([file])
+    scanned(sources)
+
+    rewrite(file, server("a") + "---\nfoo: [\n")
+    slipped = scanned(sources)
+    assert names(slipped) == ["a", "b"]
+    assert slipped.problems[0].line > 0
+
+    rewrite(file, server("a"))
+    mended = scanned(sources)
+    assert names(mended) == ["a"]
+    assert mended.problems == ()
+
+
+def test_a_server_that_is_declared_twice_stays_the_first_one(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(server("a", command="first"))
+    (tmp_path / "b.yaml").write_text(server("a", command="second"))
+    scan = scanned(over([tmp_path]))
+    (declared,) = scan.contents.servers.values()
+    assert declared.server.spec.command == ["first"]
+    assert str(scan.problems[0]) == f"{tmp_path}/b.yaml:1: McpServer default/a stands in {tmp_path}/a.yaml:1 already"
+
+
+def test_secrets_are_read_from_manifests_with_values_of_the_environment(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text(
+        'apiVersion: v1\nkind: Secret\nmetadata: {name: s, labels: {"fairlead.dev/credential": "true"}}\n'
+        "stringData: {token: '${TOKEN}'}\ndata: {other: eHl6}\n"
+    )
+    scan = scanned(over([tmp_path / "s.yaml"]))
+    secret = scan.contents.secrets["default", "s"]
+    assert secret.data == {"token": "abc", "other": "xyz"}
+    assert "abc" not in repr(secret)
+
+
+def test_a_secret_that_names_an_unset_variable_is_a_problem_with_its_name(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text("apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {t: '${NOPE}'}\n")
+    scan = scanned(over([tmp_path / "s.yaml"]))
+    assert "NOPE is not set" in str(scan.problems[0])
+
+
+def test_a_file_that_cannot_be_read_is_a_problem(tmp_path: Path) -> None:
+    file = tmp_path / "bad.yaml"
+    file.write_bytes(b"\xff\xfe fairlead.dev/")
+    scan = scanned(over([file]))
+    assert str(scan.problems[0]).startswith(f"{file}: cannot be read: ")
