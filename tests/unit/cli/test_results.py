@@ -1,0 +1,60 @@
+"""What a person sees of a result, and where requests go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fairlead_cli.call import shown
+from fairlead_cli.connecting import Destination
+from fairlead_cli.failure import USED_WRONGLY, Failure
+from fairlead_cli.output import first_line
+from fairlead_cli.tools import description, hints
+
+
+@pytest.mark.parametrize(
+    ("result", "text"),
+    [
+        ({"content": [{"type": "text", "text": "a\nb\tc"}]}, "a\nb\tc"),
+        ({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}, "a\nb"),
+        ({"content": [{"type": "text", "text": "\x1b[31mred\x07"}]}, " [31mred "),
+        ({"content": [{"type": "image", "data": "AAAA", "mimeType": "image/png"}]}, "(image, image/png, 3 bytes)"),
+        ({"content": [{"type": "resource_link", "name": "n", "uri": "file:///x"}]}, "(n: file:///x)"),
+        ({"content": [{"type": "resource", "resource": {"uri": "u", "text": "inside"}}]}, "inside"),
+        ({"content": [{"type": "resource", "resource": {"uri": "u", "blob": "AA"}}]}, "(u)"),
+        ({"content": [{"type": "news", "x": 1}]}, '{"type": "news", "x": 1}'),
+        ({"content": ["odd"]}, '"odd"'),
+        ({"structuredContent": {"a": 1}, "content": []}, '{\n  "a": 1\n}'),
+        ({"content": []}, "(the result is empty)"),
+        ({}, "(the result is empty)"),
+        ([1], "[1]"),
+    ],
+)
+def test_a_result_is_shown_as_text(result: Any, text: str) -> None:
+    assert shown(result) == text
+
+
+def test_hints_and_description_of_a_tool_are_what_it_says_and_no_more() -> None:
+    assert hints({"annotations": {"readOnlyHint": True, "idempotentHint": True, "destructiveHint": False}}) == (
+        "read-only, idempotent"
+    )
+    assert hints({"annotations": {"readOnlyHint": "yes"}}) == ""
+    assert hints({"annotations": 4}) == hints({}) == ""
+    assert description({"description": "First.\nSecond."}) == "First."
+    assert description({"title": "T"}) == "T"
+    assert description({"description": 5}) == ""
+    assert first_line("x" * 200, 10) == "x" * 9 + "…"
+
+
+def test_one_server_is_reached_at_its_own_path() -> None:
+    destination = Destination.parse("https://gw:1/mcp?x=1", ["A: b", "C:d:e"], "ns/time", 5)
+    assert destination.url == "https://gw:1/servers/ns/time/mcp"
+    assert destination.headers == {"A": "b", "C": "d:e"}
+
+
+@pytest.mark.parametrize(("headers", "server"), [(["nocolon"], None), ([":x"], None), ([], "noslash"), ([], "a/b/c")])
+def test_options_that_make_no_sense_are_used_wrongly(headers: list[str], server: str | None) -> None:
+    with pytest.raises(Failure) as caught:
+        Destination.parse("http://x/mcp", headers, server, 5)
+    assert caught.value.code == USED_WRONGLY

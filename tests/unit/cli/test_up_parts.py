@@ -1,0 +1,209 @@
+"""The parts of `fairlead up` that need no process: rows, lines, tables, folders, quick start."""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import json
+import stat
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from fairlead_api.load import Problem
+from fairlead_api.meta import ServerKey
+from fairlead_api.v1alpha1.common import Condition
+from fairlead_api.v1alpha1.conditions import Status
+from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
+from fairlead_cli.failure import Failure
+from fairlead_cli.up.board import Board, row_for
+from fairlead_cli.up.clients import client_lines
+from fairlead_cli.up.command import UpOptions, leads_here
+from fairlead_cli.up.display import Addresses, JsonLines, Lines, LiveTable
+from fairlead_cli.up.folders import folders, package_cache
+from fairlead_cli.up.quickstart import Skipped, quick_start
+
+KEY = ServerKey("default", "demo")
+URL = "http://127.0.0.1:8080/mcp"
+ADDRESSES = Addresses(URL, "http://127.0.0.1:9464/metrics")
+
+
+def status(ready: Status, reason: str, message: str = "") -> McpServerStatus:
+    condition = Condition(
+        type="Ready", status=ready, reason=reason, message=message, last_transition_time=datetime.now(UTC)
+    )
+    return McpServerStatus(conditions=[condition])
+
+
+@pytest.mark.parametrize(
+    ("given", "tools", "text"),
+    [
+        (McpServerStatus(), (), "waiting"),
+        (status("Unknown", "Deploying", "x"), (), "starting"),
+        (status("Unknown", "Installing", "x==1: resolved"), (), "installing: x==1: resolved"),
+        (status("True", "Verified"), ("a",), "ready, 1 tool"),
+        (status("True", "Verified"), ("a", "b"), "ready, 2 tools"),
+        (status("False", "CommandNotFound", "there is no x"), (), "failed: there is no x"),
+        (status("False", "ConnectionLost", "it ended"), ("a",), "offline: it ended"),
+    ],
+)
+def test_a_status_becomes_a_state_in_words(given: McpServerStatus, tools: tuple[str, ...], text: str) -> None:
+    assert row_for(KEY, given, tools).text == text
+
+
+def board() -> Board:
+    return Board(lambda key: (f"{key.name}__a", f"{key.name}__b"), lambda: None)
+
+
+def server(name: str) -> McpServer:
+    return McpServer.model_validate({"metadata": {"name": name, "namespace": "default"}, "spec": {"command": ["x"]}})
+
+
+def test_lines_are_printed_for_what_changes_and_nothing_twice(capsys: pytest.CaptureFixture[str]) -> None:
+    shown, lines = board(), Lines()
+    lines.listening(ADDRESSES)
+    shown.declare(KEY)
+    lines.refresh(shown)
+    shown.reported(server("demo"), status("True", "Verified"))
+    shown.complain((Problem("a.yaml", 3, "spec", "no"),))
+    lines.refresh(shown)
+    lines.refresh(shown)
+    shown.forgotten(KEY)
+    lines.refresh(shown)
+    lines.stopping()
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0] == f"Serving MCP at {URL} and metrics at http://127.0.0.1:9464/metrics"
+    assert printed[-6:] == [
+        "default/demo  waiting",
+        "default/demo  ready, 2 tools",
+        "  demo__a, demo__b",
+        "problem: a.yaml:3: spec: no",
+        "default/demo  gone",
+        "Stopping",
+    ]
+
+
+def test_programs_get_one_json_object_per_change(capsys: pytest.CaptureFixture[str]) -> None:
+    shown, lines = board(), JsonLines()
+    lines.listening(ADDRESSES)
+    shown.reported(server("demo"), status("True", "Verified"))
+    shown.skip(Skipped(ServerKey("default", "git"), "no repository"))
+    shown.complain((Problem("a.yaml", 3, "spec", "no"),))
+    lines.refresh(shown)
+    lines.refresh(shown)
+    shown.forgotten(KEY)
+    lines.refresh(shown)
+    lines.stopping()
+    events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [event.pop("event") for event in events] == ["listening", "server", "server", "problem", "gone", "stopping"]
+    assert events[0] == {"url": URL, "metrics": ADDRESSES.metrics}
+    assert events[1] == {
+        "server": "default/demo",
+        "state": "ready",
+        "reason": "",
+        "message": "",
+        "tools": ["demo__a", "demo__b"],
+    }
+    assert (events[2]["state"], events[2]["message"]) == ("skipped", "no repository")
+    assert events[3] == {"file": "a.yaml", "line": 3, "field": "spec", "message": "no"}
+
+
+def table(height: int) -> str:
+    console = Console(file=io.StringIO(), width=100, height=height, force_terminal=True, color_system=None)
+    shown = board()
+    for name in ("demo", "time"):
+        shown.reported(server(name), status("True", "Verified"))
+    with LiveTable(console) as live:
+        live.listening(ADDRESSES)
+        live.refresh(shown)
+    file = console.file
+    assert isinstance(file, io.StringIO)
+    return file.getvalue()
+
+
+def test_the_live_table_gives_each_tool_a_line_where_there_is_room() -> None:
+    roomy, narrow = table(50), table(10)
+    assert "demo__a, demo__b" not in roomy
+    assert "demo__a, demo__b" in narrow
+    for text in (roomy, narrow):
+        assert URL in text
+        assert "ready, 2 tools" in text
+        assert "claude mcp add --transport http fairlead" in text
+
+
+def test_the_lines_to_paste_name_the_address() -> None:
+    lines = dict(client_lines("http://127.0.0.1:9/mcp"))
+    assert lines["Claude Code"] == "claude mcp add --transport http fairlead http://127.0.0.1:9/mcp"
+    assert json.loads(lines["Cursor"].partition(": ")[2]) == {
+        "mcpServers": {"fairlead": {"url": "http://127.0.0.1:9/mcp"}}
+    }
+    assert "http://127.0.0.1:9/mcp" in lines["Inspector"]
+    assert lines["Fairlead"] == "fairlead tools --url http://127.0.0.1:9/mcp"
+    assert dict(client_lines(URL))["Fairlead"] == "fairlead tools"
+
+
+@pytest.mark.parametrize(
+    ("url", "here"),
+    [
+        ("http://127.0.0.1:8080/mcp", True),
+        ("http://localhost:8080/servers/a/b/mcp", True),
+        ("http://127.0.0.1:8081/mcp", False),
+        ("https://tools.example.com/mcp", False),
+        ("http://127.0.0.1:nonsense/mcp", False),
+    ],
+)
+def test_the_gateways_own_address_is_recognized(url: str, here: bool) -> None:
+    assert leads_here(url, UpOptions()) is here
+
+
+def test_the_quick_start_serves_the_repository_around_it(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    inner = tmp_path / "a" / "b"
+    inner.mkdir(parents=True)
+    contents, skipped = quick_start(inner)
+    assert sorted(key.name for key in contents.servers) == ["demo", "git", "time"]
+    assert skipped == ()
+    package = contents.servers[ServerKey("default", "git")].server.spec.package
+    assert package is not None
+    assert package.args == ["--repository", str(tmp_path)]
+
+
+def test_the_quick_start_says_why_it_leaves_git_out(tmp_path: Path) -> None:
+    contents, skipped = quick_start(tmp_path)
+    assert sorted(key.name for key in contents.servers) == ["demo", "time"]
+    assert [(skip.key.name, skip.why) for skip in skipped] == [("git", f"{tmp_path} is not in a git repository")]
+
+
+def test_a_run_keeps_its_things_to_itself_and_takes_them_along(tmp_path: Path) -> None:
+    with folders(None, {"XDG_RUNTIME_DIR": str(tmp_path)}) as where:
+        root = where.documents.parent
+        assert root.parent == tmp_path
+        assert stat.S_IMODE(root.stat().st_mode) == 0o700
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_killed_run_left_is_removed_by_the_next_and_what_a_living_one_has_is_not(tmp_path: Path) -> None:
+    dead, living = tmp_path / "fairlead-up-dead", tmp_path / "fairlead-up-living"
+    for folder in (dead, living):
+        folder.mkdir()
+        (folder / ".lock").touch()
+    with (living / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with folders(None, {"XDG_RUNTIME_DIR": str(tmp_path)}):
+            assert not dead.exists()
+            assert living.exists()
+
+
+def test_a_state_directory_stays_and_serves_one_run_at_a_time(tmp_path: Path) -> None:
+    with folders(tmp_path / "state", {}) as where:
+        assert where.credentials == tmp_path / "state" / "credentials"
+        with pytest.raises(Failure, match="another `fairlead up` uses"), folders(tmp_path / "state", {}):
+            pass
+    assert (tmp_path / "state").exists()
+
+
+def test_packages_lie_in_the_users_cache() -> None:
+    assert package_cache({"XDG_CACHE_HOME": "/c"}) == Path("/c/fairlead/packages")
+    assert package_cache({"XDG_CACHE_HOME": "relative"}).parts[-3:] == (".cache", "fairlead", "packages")
