@@ -1,0 +1,74 @@
+"""Names for providers: safe, one to one, deterministic, and the nearest to a wrong one."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairlead_gateway.formats.names import SAFE, Names, did_you_mean
+
+ANY_NAMES = st.lists(st.one_of(st.text(max_size=90), st.text("ab._-/", max_size=70)), max_size=12)
+
+
+@given(ANY_NAMES)
+def test_every_name_maps_to_a_safe_one_and_back(originals: list[str]) -> None:
+    names = Names(originals)
+    assert {names.original(names.safe(name)) for name in originals} == set(originals)
+    assert all(SAFE.match(names.safe(name)) for name in originals)
+    assert len(names.backward) == len(set(originals))
+
+
+@given(ANY_NAMES)
+def test_the_mapping_does_not_depend_on_the_order(originals: list[str]) -> None:
+    assert Names(originals) == Names(reversed(originals))
+    assert list(Names(originals).forward) == list(Names(reversed(originals)).forward)
+
+
+def test_a_safe_name_keeps_itself_even_when_another_would_shorten_to_it() -> None:
+    names = Names(["a.b", "a_b"])
+    assert names.safe("a_b") == "a_b"
+    assert names.safe("a.b").startswith("a_b_")
+
+
+def test_a_dot_becomes_an_underscore() -> None:
+    assert Names(["files.read"]).safe("files.read") == "files_read"
+
+
+def test_a_leading_digit_or_underscore_gets_a_letter_before_it() -> None:
+    names = Names(["2d_plot", "_private"])
+    assert (names.safe("2d_plot"), names.safe("_private")) == ("t_2d_plot", "private")
+
+
+def test_a_name_without_one_safe_character_gets_a_hash_of_its_own() -> None:
+    alone, together = Names(["必应"]), Names(["必应", "搜索"])
+    assert alone.safe("必应") == together.safe("必应") != together.safe("搜索")
+
+
+def test_two_long_names_of_one_beginning_stay_two() -> None:
+    first, second = "x" * 70, "x" * 71
+    names = Names([first, second])
+    assert names.safe(first) != names.safe(second)
+    assert len(names.safe(first)) == 64
+
+
+def test_an_unknown_safe_name_has_no_original() -> None:
+    assert Names(["a"]).original("b") is None
+    assert "b" not in Names(["a"])
+
+
+def test_a_slip_of_the_keyboard_finds_the_name() -> None:
+    assert did_you_mean("get_wether", ["set_alarm", "get_weather"]) == "get_weather"
+
+
+def test_case_and_separators_do_not_count() -> None:
+    assert did_you_mean("GetWeather", ["get_weather", "get_weather_map"]) == "get_weather"
+
+
+def test_a_name_without_its_prefix_is_found_when_only_one_ends_so() -> None:
+    assert did_you_mean("search_code", ["github__search_code", "fs__read"]) == "github__search_code"
+
+
+def test_a_name_far_from_all_gets_no_suggestion() -> None:
+    assert did_you_mean("launch_rocket", ["get_weather", "read_file"]) is None
+    assert did_you_mean("", ["a"]) is None
+    assert did_you_mean("x", []) is None
