@@ -41,7 +41,7 @@ class Gateway:
         self.book = book
         self._draining = False
         self._listener = Listener(front, application(self.readiness), settings.host, settings.port)
-        collector = GatewayCollector(book, keeper, registry.gauges, lambda: self._listener.open_connections)
+        collector = GatewayCollector(book, keeper, registry.gauges, lambda: len(self._listener.connections))
         self._metrics = MetricsServer(registry_of(collector), settings.host, settings.metrics_port)
 
     @property

@@ -23,6 +23,7 @@ from fairlead_api.documents.rules import Rules
 from fairlead_gateway.app import Gateway, build
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
 from fairlead_gateway.settings import Settings
+from rawserver import RawServer
 from toolservers import tool
 
 META = "io.modelcontextprotocol/"
@@ -101,6 +102,13 @@ async def running(
         yield gateway
     finally:
         await gateway.stop(0.5)
+
+
+async def reached(server: RawServer, requests: int) -> None:
+    """Wait until the server has seen that many requests."""
+    async with asyncio.timeout(10):
+        while len(server.seen) < requests:  # noqa: ASYNC110  # a raw server tells it by no event
+            await asyncio.sleep(0.005)
 
 
 async def served(gateway: Gateway, swaps: int) -> None:

@@ -40,8 +40,8 @@ class Exchange:
     """See the module. `response_complete`, `keep_alive` and `disconnected` are what uvicorn looks at in a cycle."""
 
     __slots__ = (
-        "_streaming", "_wire", "body", "can_stream", "disconnected", "headers", "keep_alive", "method", "modern",
-        "response_complete", "task", "view",
+        "_streaming", "_wire", "authority", "body", "can_stream", "disconnected", "headers", "keep_alive", "method",
+        "modern", "response_complete", "task", "view",
     )  # fmt: skip
 
     def __init__(self, wire: Wire, method: bytes, view: View | None) -> None:
@@ -49,6 +49,8 @@ class Exchange:
         self.method = method
         self.view = view
         """None where the target names no endpoint."""
+        self.authority: bytes | None = None
+        """Of a target in absolute form, which counts in place of Host (RFC 9112 section 3.2.2)."""
         self.headers: Headers = {}
         self.body: bytes | bytearray = b""
         self.keep_alive = True

@@ -77,7 +77,8 @@ class Front:
 
     def _refusal(self, exchange: Exchange) -> Rejection | None:
         headers = exchange.headers
-        if not self.allow.host(headers.get(b"host")):
+        authority = exchange.authority
+        if not self.allow.host(headers.get(b"host") if authority is None else authority):
             return Rejection(421, jsonrpc.INVALID_REQUEST, "Host is not one that this gateway answers for")
         if not self.allow.origin(headers.get(b"origin")):
             return Rejection(403, jsonrpc.INVALID_REQUEST, "Origin is not allowed")

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from fairlead_gateway.endpoint.front import Front
-from fairlead_gateway.endpoint.server import connections
+from fairlead_gateway.endpoint.server import McpProtocol, connections
 
 log = logging.getLogger(__name__)
 
@@ -44,8 +44,9 @@ class Listener:
         self._sweeper: asyncio.Task[None] | None = None
 
     @property
-    def open_connections(self) -> int:
-        return len(self._state.connections)
+    def connections(self) -> list[McpProtocol]:
+        """Those that are open now."""
+        return [connection for connection in self._state.connections if isinstance(connection, McpProtocol)]
 
     async def start(self) -> None:
         """Raises PortTaken."""
@@ -64,7 +65,7 @@ class Listener:
         if self._server is None:
             return
         self._server.close()
-        for connection in list(self._state.connections):
+        for connection in self.connections:
             connection.shutdown()
         if not await self._quiet(grace):
             log.warning("%d calls did not end within %g s and are cancelled", len(self._front.calls), grace)
@@ -89,12 +90,12 @@ class Listener:
     async def _close_connections(self) -> None:
         """Last answers may still be in the buffers of transports: they go out, or are cut off."""
         loop = asyncio.get_running_loop()
-        for connection in list(self._state.connections):
+        for connection in self.connections:
             connection.transport.close()
         deadline = loop.time() + CLOSING_SECONDS
         while self._state.connections and loop.time() < deadline:  # noqa: ASYNC110  # uvicorn tells it by no event
             await asyncio.sleep(0.01)
-        for connection in list(self._state.connections):
+        for connection in self.connections:
             connection.transport.abort()
 
     async def _sweep(self) -> None:
@@ -102,5 +103,5 @@ class Listener:
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
             now = loop.time()
-            for connection in list(self._state.connections):
-                connection.check(now)  # type: ignore[union-attr]
+            for connection in self.connections:
+                connection.check(now)

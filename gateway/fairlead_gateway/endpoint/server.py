@@ -59,6 +59,7 @@ class McpProtocol(HttpToolsProtocol):
         self._in_head = self._in_message = False
         self._head_bytes = 0
         self._current: Any = None
+        self._upgrading: Exchange | None = None
         self._advancing = False
         self._deaf = False
         self._farewell: bytes | None = None
@@ -132,6 +133,9 @@ class McpProtocol(HttpToolsProtocol):
             super().on_headers_complete()
             return
         headers = exchange.headers
+        if b"connection" in headers and self.parser.should_upgrade():
+            self._upgrading = exchange
+            return
         length = headers.get(b"content-length")
         if length is not None and int(length) > self._front.bounds.body:
             raise _Refused(413, f"the body is larger than {self._front.bounds.body} bytes")
@@ -158,12 +162,12 @@ class McpProtocol(HttpToolsProtocol):
         if exchange is None:
             super().on_message_complete()
             return
-        if self.transport.is_closing():
+        if self.transport.is_closing() or self._upgrading is exchange:
             return
         keep = self.parser.should_keep_alive()
         if not keep or b"connection" in exchange.headers:
             exchange.can_stream = self.parser.get_http_version() != "1.0"
-            keep = keep and exchange.can_stream and not self.parser.should_upgrade()
+            keep = keep and exchange.can_stream
         exchange.keep_alive = keep
         latest, self.cycle = self.cycle, exchange
         if self._current is None and (latest is None or latest.response_complete) and not self.flow.write_paused:
@@ -218,8 +222,9 @@ class McpProtocol(HttpToolsProtocol):
             return
         try:
             self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self._deaf = True  # no upgrade is offered: the request was an ordinary one, what follows is not HTTP
+        except httptools.HttpParserUpgrade as error:
+            self._decline_upgrade(bytes(data[error.args[0] :]))
+            return
         except httptools.HttpParserError as error:
             cause = error.__context__
             if isinstance(cause, _Refused):
@@ -232,6 +237,21 @@ class McpProtocol(HttpToolsProtocol):
             if self._head_bytes > self._front.bounds.head:
                 self._refuse(431, f"the headers are larger than {self._front.bounds.head} bytes")
 
+    def _decline_upgrade(self, rest: bytes) -> None:
+        """Read the request once more without the offer (RFC 9110 section 7.8 lets a server ignore it).
+
+        The parser leaves the body of such a request unread. Java's client offers h2c with the first request it makes.
+        """
+        exchange, self._upgrading = self._upgrading, None
+        if exchange is None:
+            self._deaf = True  # for the application, which takes no upgrade either; what follows is not HTTP
+            return
+        lines = [b"%b %b HTTP/1.1" % (exchange.method, self._target)]
+        lines += [b"%b: %b" % field for field in exchange.headers.items() if field[0] != b"connection"]
+        self.parser = httptools.HttpRequestParser(self)
+        self._feed(b"\r\n".join([*lines, b"", b""]))
+        self._feed(rest)
+
     def _settle_target(self) -> Exchange | None:
         """The target is complete and not one of the usual: an odd form of an MCP endpoint, or a path of the
         application.
@@ -241,8 +261,7 @@ class McpProtocol(HttpToolsProtocol):
         endpoint = targets.find(self._target, self._front.selection.targets)
         if endpoint is not None:
             self._reading = exchange = Exchange(self, self.parser.get_method(), endpoint.view)
-            if endpoint.authority is not None:
-                exchange.headers[b"host"] = endpoint.authority
+            exchange.authority = endpoint.authority
             return exchange
         self._begun = True
         super().on_message_begin()

@@ -1,0 +1,64 @@
+"""Servers that run as child processes of the gateway."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from fairlead_api.documents.catalog import ChildEndpoint
+from fairlead_mcp.host import ChildHost
+from gatewayworld import LEGACY, MODERN, ask, calling, catalog, running
+from toolservers import (
+    LEGACY_STDIO,
+    SDK_STDIO,
+)
+
+ERAS = (MODERN, LEGACY)
+
+
+@pytest.mark.parametrize("script", [SDK_STDIO, LEGACY_STDIO])
+@pytest.mark.parametrize("client", ERAS)
+async def test_a_child_process_is_called_like_any_server(tmp_path: Path, script: str, client: str) -> None:
+    tool, arguments = ("add", {"a": 2, "b": 3}) if script == SDK_STDIO else ("echo", {"text": "5"})
+    child = ChildEndpoint(command=sys.executable, args=(script,))
+    children = ChildHost()
+    try:
+        demo = catalog("demo", child, [tool], version=MODERN if script == SDK_STDIO else LEGACY)
+        async with running(tmp_path, demo, children=children, shared_children=False) as gateway:
+            result = (await ask(gateway, calling(f"demo__{tool}", arguments, era=client))).message["result"]
+            assert not result.get("isError")
+            assert ("resultType" in result) is (client == MODERN)
+            assert "5" in result["content"][0]["text"]
+    finally:
+        await children.aclose()
+
+
+async def test_a_child_process_reports_progress(tmp_path: Path) -> None:
+    child = ChildEndpoint(command=sys.executable, args=(SDK_STDIO,))
+    children = ChildHost()
+    try:
+        demo = catalog("demo", child, ["progress"])
+        async with running(tmp_path, demo, children=children, shared_children=False) as gateway:
+            answer = await ask(gateway, calling("demo__progress", {"steps": 2}, progressToken="tok"))
+            assert [e["params"]["progressToken"] for e in answer.events[:-1]] == ["tok", "tok"]
+    finally:
+        await children.aclose()
+
+
+async def test_a_child_that_cannot_start_is_connection_lost(tmp_path: Path) -> None:
+    children = ChildHost()
+    try:
+        demo = catalog("demo", ChildEndpoint(command="/nowhere/at/all"), ["x"])
+        async with running(tmp_path, demo, children=children, shared_children=False) as gateway:
+            assert (await ask(gateway, calling("demo__x"))).refusal == "CONNECTION_LOST"
+    finally:
+        await children.aclose()
+
+
+async def test_a_gateway_that_runs_no_children_says_so(tmp_path: Path) -> None:
+    async with running(tmp_path, catalog("demo", ChildEndpoint(command="x"), ["x"])) as gateway:
+        answer = await ask(gateway, calling("demo__x"))
+        assert answer.refusal == "CONNECTION_LOST"
+        assert "child process" in answer.message["result"]["content"][0]["text"]

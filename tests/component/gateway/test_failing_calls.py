@@ -1,0 +1,191 @@
+"""Servers that are broken, slow, dead or careless: the codes of refusals, and that nobody else suffers."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from pathlib import Path
+
+import pytest
+
+from fairlead_api.documents.catalog import CredentialRef, DeclaredLatency
+from gatewayworld import LEGACY, MODERN, Wire, ask, calling, catalog, entry, limits, modern, reached, running
+from rawserver import Reply, Request, raw_server
+from toolservers import (
+    BROKEN,
+    broken_server,
+    free_port,
+    modern_server,
+    sdk_server,
+)
+
+ERAS = (MODERN, LEGACY)
+REFUSALS = {
+    "500": "UPSTREAM_ERROR",
+    "503": "UPSTREAM_ERROR",
+    "401": "UPSTREAM_ERROR",
+    "403": "UPSTREAM_ERROR",
+    "404": "UPSTREAM_ERROR",
+    "421": "UPSTREAM_ERROR",
+    "redirect": "UPSTREAM_ERROR",
+    "html": "UPSTREAM_ERROR",
+    "text": "UPSTREAM_ERROR",
+    "json": "UPSTREAM_ERROR",
+    "empty": "UPSTREAM_ERROR",
+    "half json": "UPSTREAM_ERROR",
+    "never": "TIMEOUT",
+    "cut off": "CONNECTION_LOST",
+    "hang up": "CONNECTION_LOST",
+    "endless headers": "RESULT_TOO_LARGE",
+    "huge": "RESULT_TOO_LARGE",
+    "wrong id": "UPSTREAM_ERROR",
+    "not http": "UPSTREAM_ERROR",
+}
+
+
+@pytest.mark.parametrize("client", ERAS)
+@pytest.mark.parametrize("how", sorted(REFUSALS))
+async def test_a_broken_server_is_an_error_result_with_its_code(tmp_path: Path, how: str, client: str) -> None:
+    async with broken_server(how) as server:
+        demo = catalog("demo", server.url, ["x"], limits=limits(timeout_ms=300))
+        async with running(tmp_path, demo) as gateway:
+            answer = await ask(gateway, calling("demo__x", era=client))
+            assert (answer.status, answer.refusal) == (200, REFUSALS[how])
+            result = answer.message["result"]
+            assert result["content"][0]["text"]
+            assert ("resultType" in result) is (client == MODERN)
+    assert set(REFUSALS) < set(BROKEN)
+
+
+@pytest.mark.parametrize("client", ERAS)
+async def test_a_server_that_is_not_there_is_connection_lost(tmp_path: Path, client: str) -> None:
+    async with running(tmp_path, catalog("demo", f"http://127.0.0.1:{free_port()}/mcp", ["x"])) as gateway:
+        assert (await ask(gateway, calling("demo__x", era=client))).refusal == "CONNECTION_LOST"
+
+
+async def test_a_server_known_to_be_offline_is_listed_and_not_called(tmp_path: Path) -> None:
+    async with modern_server() as server:
+        async with running(tmp_path, catalog("demo", server.url, ["x"], online=False)) as gateway:
+            assert (await ask(gateway, calling("demo__x"))).refusal == "CONNECTION_LOST"
+            assert len((await ask(gateway, modern("tools/list"))).message["result"]["tools"]) == 1
+        assert server.seen == []
+
+
+async def test_the_shortest_of_the_declared_limits_ends_a_call(tmp_path: Path) -> None:
+    slow = entry("slow", latency=DeclaredLatency(max_duration_ms=150))
+    async with broken_server("never") as server:
+        demo = catalog("demo", server.url, [slow], limits=limits(timeout_ms=5000))
+        async with running(tmp_path, demo, call_timeout=10.0) as gateway:
+            began = asyncio.get_running_loop().time()
+            assert (await ask(gateway, calling("demo__slow"))).refusal == "TIMEOUT"
+            assert asyncio.get_running_loop().time() - began < 1.0
+
+
+@pytest.mark.parametrize("client", ERAS)
+async def test_a_result_beyond_the_bound_is_refused_and_the_next_call_works(tmp_path: Path, client: str) -> None:
+    async with sdk_server() as url:
+        demo = catalog("demo", url, ["big"], limits=limits(max_result_bytes=10_000))
+        async with running(tmp_path, demo) as gateway:
+            assert (await ask(gateway, calling("demo__big", {"n": 20_000}, era=client))).refusal == "RESULT_TOO_LARGE"
+            small = await ask(gateway, calling("demo__big", {"n": 100}, era=client))
+            assert small.message["result"]["isError"] is False
+
+
+async def test_what_a_client_must_offer_is_told_to_a_modern_client_and_refused_to_a_legacy_one(tmp_path: Path) -> None:
+    async def handle(request: Request, reply: Reply) -> None:
+        reply.error(request, 400, -32021, "needs elicitation", {"requiredCapabilities": {"elicitation": {}}})
+
+    async with raw_server(handle) as server, running(tmp_path, catalog("demo", server.url, ["x"])) as gateway:
+        told = await ask(gateway, calling("demo__x"))
+        assert (told.status, told.code) == (400, -32021)
+        assert told.message["error"]["data"] == {"requiredCapabilities": {"elicitation": {}}}
+        assert (await ask(gateway, calling("demo__x", era=LEGACY))).refusal == "UPSTREAM_ERROR"
+
+
+async def test_nobody_gets_the_answer_of_another_under_interleaving(tmp_path: Path) -> None:
+    chance = random.Random(1)
+
+    async def handle(request: Request, reply: Reply) -> None:
+        if request.method == "initialize":
+            agreed = {"protocolVersion": LEGACY, "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}}
+            return reply.result(request, agreed, mcp_session_id="s")
+        if "id" not in request.message:
+            return reply.send(202)
+        await asyncio.sleep(chance.random() * 0.01)
+        result = {"content": [{"type": "text", "text": request.params["arguments"]["say"]}]}
+        if chance.random() < 0.1:
+            reply.result(request, result)
+        if chance.random() < 0.1:
+            reply.close()
+        return reply.result(request, result)
+
+    async def client(number: int) -> None:
+        era = ERAS[number % 2]
+        async with await Wire.connect(gateway) as wire:
+            for turn in range(40):
+                say = f"{number}/{turn}"
+                answer = await wire.ask(calling("demo__x", {"say": say}, era=era, number=1))
+                result = answer.message["result"]
+                told.append(result["content"][0]["text"] == say)
+                if not told[-1]:
+                    # a server that answers twice loses that connection, and the call that was on it
+                    assert result["_meta"]["fairlead.dev/error"]["code"] in ("CONNECTION_LOST", "UPSTREAM_ERROR")
+
+    for version in ERAS:
+        told: list[bool] = []
+        async with raw_server(handle) as server:
+            demo = catalog("demo", server.url, ["x"], version=version)
+            async with running(tmp_path, demo, upstream_connections=8) as gateway:
+                await asyncio.gather(*(client(number) for number in range(24)))
+        assert len(told) == 24 * 40
+        assert sum(told) > 24 * 40 * 0.7
+
+
+async def test_a_dead_and_a_slow_server_delay_nobody_else(tmp_path: Path) -> None:
+    async with broken_server("never") as slow, modern_server() as good:
+        documents = [
+            catalog("slow", slow.url, ["x"], limits=limits(concurrency=2)),
+            catalog("dead", f"http://127.0.0.1:{free_port()}/mcp", ["x"]),
+            catalog("good", good.url, ["x"]),
+        ]
+        async with running(tmp_path, *documents) as gateway:
+            stuck = [await Wire.connect(gateway) for _ in range(10)]
+            for wire in stuck:
+                wire.send(calling("slow__x"))
+            await reached(slow, 2)
+            loop = asyncio.get_running_loop()
+            began = loop.time()
+            for _ in range(20):
+                assert (await ask(gateway, calling("good__x"))).message["result"]["isError"] is False
+                assert (await ask(gateway, calling("dead__x"))).refusal == "CONNECTION_LOST"
+                assert (await ask(gateway, modern("tools/list"))).status == 200
+            assert loop.time() - began < 2
+            assert len(slow.seen) == 2
+            for wire in stuck:
+                wire.close()
+
+
+async def test_credentials_go_with_each_request_and_into_no_answer(tmp_path: Path) -> None:
+    (tmp_path / "credentials").mkdir()
+    (tmp_path / "credentials" / "s.json").write_text('{"headers":{"Authorization":"Bearer hush"}}')
+    async with modern_server() as server:
+        ref = CredentialRef(secret="s", key="k", hash="1")
+        async with running(tmp_path, catalog("demo", server.url, ["x"], credential=ref)) as gateway:
+            answer = await ask(gateway, calling("demo__x").with_headers(authorization="Bearer of-the-client"))
+        assert server.seen[-1].headers["authorization"] == "Bearer hush"
+        assert b"hush" not in answer.body
+
+
+async def test_without_its_credential_a_server_is_not_called_until_it_is_there(tmp_path: Path) -> None:
+    async with modern_server() as server:
+        ref = CredentialRef(secret="s", key="k", hash="1")
+        async with running(tmp_path, catalog("demo", server.url, ["x"], credential=ref)) as gateway:
+            assert (await ask(gateway, calling("demo__x"))).refusal == "CONNECTION_LOST"
+            assert server.seen == []
+            (tmp_path / "credentials").mkdir()
+            (tmp_path / "credentials" / "s.json").write_text('{"headers":{"X-Key":"hush"}}')
+            gateway.keeper._dirty.set()
+            async with asyncio.timeout(10):
+                while (await ask(gateway, calling("demo__x"))).message["result"]["isError"]:  # noqa: ASYNC110
+                    await asyncio.sleep(0.02)
+        assert server.seen[-1].headers["x-key"] == "hush"
