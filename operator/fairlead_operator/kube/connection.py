@@ -74,7 +74,7 @@ async def check_cluster(kube: Kube, release_namespace: str) -> None:
 
 
 async def _crds(kube: Kube) -> None:
-    install = "install them with `fairlead crds | kubectl apply --server-side -f -`"
+    install = "install them with `fairlead crds | kubectl apply -f -`"
     try:
         listing = await kube.get_path(f"/apis/{API_VERSION}")
     except NotFound as error:

@@ -1,0 +1,131 @@
+"""The operator as a process: what it says when it cannot start, its probes and metrics, and how it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controlplane import PlaneFactory
+from operatorworld import World
+from toolservers import free_port
+from waiting import until
+
+
+def start(**environment: str) -> subprocess.Popen[str]:
+    kept = {name: os.environ[name] for name in ("PATH", "LANG", "VIRTUAL_ENV") if name in os.environ}
+    return subprocess.Popen(
+        [sys.executable, "-m", "fairlead_operator"],
+        env={**kept, "HOME": "/nonexistent", "FAIRLEAD_METRICS_HOST": "127.0.0.1", **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def refused(**environment: str) -> tuple[int, str]:
+    """Exit code and everything that a process which cannot start has said."""
+    process = start(**environment)
+    out, err = process.communicate(timeout=40)
+    assert "Traceback" not in err, err
+    return process.returncode, out + err
+
+
+@contextlib.contextmanager
+def started(world: World, **environment: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A process against the API server and the base URL of its probes."""
+    port = free_port()
+    process = start(
+        FAIRLEAD_KUBECONFIG=str(world.plane.kubeconfig),
+        FAIRLEAD_NAMESPACE=world.release,
+        FAIRLEAD_METRICS_PORT=str(port),
+        **environment,
+    )
+    try:
+        yield process, f"http://127.0.0.1:{port}"
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def fetch(url: str) -> str:
+    """The body; empty while there is none."""
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return str(answer.read().decode())
+    except (urllib.error.URLError, OSError):
+        return ""
+
+
+def test_without_a_cluster_it_says_what_to_set_and_ends_with_1() -> None:
+    code, said = refused()
+    assert code == 1
+    assert said.startswith("fairlead operator: no cluster to connect to: set KUBECONFIG")
+
+
+def test_a_kubeconfig_that_is_not_there_is_named(tmp_path: Path) -> None:
+    code, said = refused(KUBECONFIG=str(tmp_path / "none"))
+    assert code == 1
+    assert str(tmp_path / "none") in said
+
+
+def test_an_api_server_that_cannot_be_reached_is_named(world: World, tmp_path: Path) -> None:
+    text = world.plane.kubeconfig.read_text()
+    path = tmp_path / "kubeconfig"
+    path.write_text(re.sub(r"https://127.0.0.1:\d+", f"https://127.0.0.1:{free_port()}", text))
+    code, said = refused(KUBECONFIG=str(path))
+    assert code == 1
+    assert "cannot be reached" in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.timeout(90)
+def test_without_the_crds_it_says_how_to_install_them(private_plane: PlaneFactory) -> None:
+    plane = private_plane(crds=False)
+    code, said = refused(KUBECONFIG=str(plane.kubeconfig))
+    assert code == 1
+    assert "fairlead crds | kubectl apply" in said
+    assert said.count("\n") == 1
+
+
+def test_a_port_that_is_taken_is_named(world: World) -> None:
+    with started(world) as (process, url):
+        until("healthy", lambda: fetch(f"{url}/healthz"))
+        assert process.poll() is None
+        port = url.rsplit(":", 1)[1]
+        code, said = refused(KUBECONFIG=str(world.plane.kubeconfig), FAIRLEAD_METRICS_PORT=port)
+    assert code == 1
+    assert f"127.0.0.1:{port}" in said
+    assert "FAIRLEAD_METRICS_PORT" in said
+
+
+def test_a_setting_that_makes_no_sense_is_a_wrong_use() -> None:
+    code, said = refused(FAIRLEAD_WORKERS="many")
+    assert code == 2
+    assert "FAIRLEAD_WORKERS is 'many'; it takes a number" in said
+
+
+def test_it_leads_shows_metrics_and_releases_the_lease_on_sigterm(world: World) -> None:
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{world.release}/leases/fairlead-operator"
+    with started(world, FAIRLEAD_LOG_FORMAT="json") as (process, url):
+        until("leading", lambda: fetch(f"{url}/readyz") == "leading\n")
+        lease: Any = world.get(path)
+        assert lease["spec"]["holderIdentity"]
+        until("metrics", lambda: "fairlead_operator_leader 1.0" in fetch(f"{url}/metrics"))
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=15)
+        assert process.returncode == 0, said
+    assert "Traceback" not in said
+    assert all(line.startswith("{") for line in said.splitlines()), said
+    lease = world.get(path)
+    assert lease["spec"]["holderIdentity"] == ""
