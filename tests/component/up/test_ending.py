@@ -1,0 +1,133 @@
+"""How `fairlead up` begins badly and ends well: ports, signals, and what is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from mcp import Client
+
+from toolservers import ODD_STDIO
+from upprocess import DEMO, MARKING, Up, all_dead, children_of, fairlead_up, manifest, started_up
+from waiting import until_async
+
+
+@pytest.mark.parametrize("option", ["--port", "--metrics-port"])
+async def test_a_port_that_is_taken_is_a_sentence_with_the_option(option: str, tmp_path: Path) -> None:
+    other = "--metrics-port" if option == "--port" else "--port"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        words = (tmp_path, option, str(port), other, "0")
+        async with started_up(*words, cwd=tmp_path) as up:
+            assert await up.ended() == 1
+            errors = await up.errors()
+    assert errors.count("\n") == 1
+    assert f"port {port}" in errors
+    assert f"choose another with {option}" in errors
+
+
+async def test_an_address_of_another_machine_is_a_sentence(tmp_path: Path) -> None:
+    words = (tmp_path, "--host", "192.0.2.1", "--port", "0", "--metrics-port", "0")
+    async with started_up(*words, cwd=tmp_path) as up:
+        assert await up.ended() == 1
+        errors = await up.errors()
+    assert "192.0.2.1" in errors
+    assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_a_signal_ends_it_and_everything_that_it_started(number: signal.Signals, tmp_path: Path) -> None:
+    runtime = tmp_path / "runtime"
+    runtime.mkdir()
+    (tmp_path / "a.yaml").write_text(manifest("demo", *DEMO))
+    async with fairlead_up(tmp_path, cwd=tmp_path, env={"XDG_RUNTIME_DIR": str(runtime)}) as up:
+        await up.ready("default/demo")
+        children = children_of(up.pid)
+        assert children
+        assert len(list(runtime.iterdir())) == 1
+        up.process.send_signal(number)
+        assert await up.ended() == 0
+        assert await all_dead(children, within=1) == []
+        assert list(runtime.iterdir()) == []
+        assert await up.errors() == ""
+
+
+@asynccontextmanager
+async def calling(folder: Path, seconds: float) -> AsyncIterator[tuple[Up, asyncio.subprocess.Process]]:
+    """`fairlead up`, and a call through it that its server is working on."""
+    (folder / "a.yaml").write_text(manifest("m", *MARKING))
+    begun = folder / "begun"
+    async with fairlead_up(folder, cwd=folder) as up:
+        await up.ready("default/m")
+        words = ("call", "m__mark", f"file={begun}", f"seconds={seconds}", "--url", up.url)
+        await until_async("the tool to be listed", lambda: _listed(up.url), seconds=5)
+        call = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "fairlead_cli", *words,
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+        )  # fmt: skip
+
+        async def called() -> bool:
+            return begun.exists()
+
+        await until_async("the call to reach its server", called, seconds=10)
+        try:
+            yield up, call
+        finally:
+            async with asyncio.timeout(20):
+                await call.communicate()
+
+
+async def _listed(url: str) -> bool:
+    async with Client(url) as client:
+        return bool((await client.list_tools()).tools)
+
+
+async def test_a_call_in_flight_is_answered_before_the_end(tmp_path: Path) -> None:
+    async with calling(tmp_path, seconds=1) as (up, call):
+        up.process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(10):
+            answer, _ = await call.communicate()
+        assert (call.returncode, answer) == (0, b"marked\n")
+        assert await up.ended() == 0
+
+
+async def test_a_second_signal_does_not_wait_for_calls(tmp_path: Path) -> None:
+    async with calling(tmp_path, seconds=60) as (up, _):
+        children = children_of(up.pid)
+        up.process.send_signal(signal.SIGINT)
+        await up.event(lambda event: event["event"] == "stopping")
+        up.process.send_signal(signal.SIGINT)
+        assert await up.ended(within=2) == 1
+        assert await all_dead(children, within=2) == []
+
+
+async def test_after_kill_9_no_child_lives_two_seconds_later(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    shell = ["/bin/sh", "-c", f"{' '.join(DEMO)}; true"]
+    (tmp_path / "a.yaml").write_text(
+        manifest("demo", *DEMO)
+        + manifest("shell", *shell)
+        + manifest("stubborn", sys.executable, ODD_STDIO, "parent", str(pids))
+    )
+    async with fairlead_up(tmp_path, cwd=tmp_path) as up:
+        ready = {"default/demo", "default/shell"}
+        while ready:
+            event = await up.event(lambda event: event.get("state") == "ready")
+            ready.discard(event["server"])
+
+        async def written() -> bool:
+            return pids.exists() and len(pids.read_text().split()) == 2
+
+        await until_async("the stubborn server to start", written)
+        children = children_of(up.pid)
+        assert {int(pid) for pid in pids.read_text().split()} <= set(children)
+        os.kill(up.pid, signal.SIGKILL)
+        assert await all_dead(children, within=2) == []
+        await up.process.wait()

@@ -1,0 +1,259 @@
+"""`fairlead up` over a folder: real servers, a real client in both eras, and files that change under it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from mcp import Client
+from mcp_types import TextContent
+
+from toolservers import LEGACY_STDIO, SDK_STDIO, SDK_TOOLS, sdk_server
+from upprocess import DEMO, DEMO_TOOLS, Up, all_dead, children_of, fairlead_up, manifest
+from waiting import until_async
+
+
+async def tools_of(url: str, mode: str = "auto") -> list[str]:
+    async with Client(url, mode=mode) as client:
+        return sorted(tool.name for tool in (await client.list_tools()).tools)
+
+
+async def served(up: Up, wanted: list[str]) -> None:
+    """The list is swapped just after the operator has reported: give it a moment."""
+
+    async def as_wanted() -> bool:
+        return await tools_of(up.url) == wanted
+
+    await until_async(f"{wanted} to be listed", as_wanted, seconds=5)
+
+
+def prefixed(prefix: str, names: list[str] | tuple[str, ...]) -> list[str]:
+    return [f"{prefix}__{name}" for name in names]
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_folder_of_servers_is_listed_and_called_in_both_eras(mode: str, tmp_path: Path) -> None:
+    (tmp_path / "servers.yaml").write_text(manifest("demo", *DEMO) + manifest("sdk", sys.executable, SDK_STDIO))
+    async with fairlead_up(tmp_path, cwd=tmp_path) as up:
+        await up.ready("default/demo")
+        await served(up, [*prefixed("demo", DEMO_TOOLS), *prefixed("sdk", SDK_TOOLS)])
+        async with Client(up.url, mode=mode) as client:
+            assert client.protocol_version == ("2025-11-25" if mode == "legacy" else "2026-07-28")
+            demo = await client.call_tool("demo__get_stock", {"item": "rope"})
+            assert demo.structured_content == {"item": "rope", "pieces": 407}
+            added = await client.call_tool("sdk__add", {"a": 2, "b": 3})
+            assert added.structured_content == {"result": 5}
+            failed = await client.call_tool("sdk__fail", {})
+            assert failed.is_error
+
+
+async def test_servers_of_every_kind_are_served_side_by_side(tmp_path: Path) -> None:
+    async with sdk_server() as url:
+        configuration = {
+            "mcpServers": {
+                "Remote One": {"url": url},
+                "legacy": {"command": sys.executable, "args": [LEGACY_STDIO]},
+            }
+        }
+        (tmp_path / "mcp.json").write_text(json.dumps(configuration))
+        (tmp_path / "list.yaml").write_text(
+            f"mcpServers:\n  - id: listed\n    transport: stdio\n    command: {sys.executable}\n"
+            f"    args: ['{SDK_STDIO}']\n"
+        )
+        async with fairlead_up(tmp_path, cwd=tmp_path) as up:
+            states = {"default/legacy", "default/listed", "default/remote-one"}
+            while states:
+                event = await up.event(lambda event: event.get("state") == "ready")
+                states.discard(event["server"])
+            for prefix in ("listed", "remote-one"):
+                async with Client(up.url) as client:
+                    result = await client.call_tool(f"{prefix}__add", {"a": 1, "b": 1})
+                    assert result.structured_content == {"result": 2}
+
+
+async def test_a_server_alone_is_served_under_its_own_path_with_its_own_names(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(manifest("demo", *DEMO))
+    async with fairlead_up(tmp_path, cwd=tmp_path) as up:
+        await up.ready("default/demo")
+        await served(up, prefixed("demo", DEMO_TOOLS))
+        own = up.url.replace("/mcp", "/servers/default/demo/mcp")
+        assert await tools_of(own) == DEMO_TOOLS
+
+
+async def test_a_manifest_that_comes_changes_and_goes_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(manifest("demo", *DEMO))
+    other = tmp_path / "b.yaml"
+    async with fairlead_up(tmp_path, cwd=tmp_path) as up:
+        await up.ready("default/demo")
+
+        other.write_text(manifest("sdk", sys.executable, SDK_STDIO))
+        await up.ready("default/sdk")
+        await served(up, [*prefixed("demo", DEMO_TOOLS), *prefixed("sdk", SDK_TOOLS)])
+
+        other.write_text(manifest("sdk", sys.executable, SDK_STDIO, prefix="other"))
+        await served(up, [*prefixed("demo", DEMO_TOOLS), *prefixed("other", SDK_TOOLS)])
+
+        started = [pid for pid in children_of(up.pid) if SDK_STDIO in _command(pid)]
+        assert started
+        other.unlink()
+        await up.event(lambda event: (event["event"], event.get("server")) == ("gone", "default/sdk"))
+        await served(up, prefixed("demo", DEMO_TOOLS))
+        assert await all_dead(started, within=5) == []
+
+
+async def test_a_bad_manifest_is_named_with_its_line_and_the_rest_is_served(tmp_path: Path) -> None:
+    file = tmp_path / "servers.yaml"
+    file.write_text(manifest("demo", *DEMO) + "---\napiVersion: fairlead.dev/v1alpha1\nkind: McpServer\nmetadata:\n"
+                    "  name: bad\nspec:\n  comand: [x]\n")  # fmt: skip
+    async with fairlead_up(tmp_path, cwd=tmp_path) as up:
+        problem = await up.event(lambda event: event.get("field") == "spec.comand")
+        assert (problem["file"], problem["line"]) == (str(file), 9)
+        assert problem["message"] == "unknown field; did you mean command?"
+        await up.ready("default/demo")
+        await served(up, prefixed("demo", DEMO_TOOLS))
+
+        file.write_text(manifest("demo", *DEMO) + "foo: [\n")
+        broken = await up.event(lambda event: event["event"] == "problem")
+        assert broken["message"].startswith("not valid YAML")
+        await served(up, prefixed("demo", DEMO_TOOLS))
+
+
+SHOW = "import os, sys; print('token', os.environ['TOKEN'], sorted(os.environ), file=sys.stderr); sys.exit(7)"
+
+
+async def test_values_of_the_environment_reach_the_server_and_no_document(tmp_path: Path) -> None:
+    env = {"TOKEN": "${SECRET_OF_MINE}"}
+    shows = {"command": sys.executable, "args": ["-c", SHOW], "env": env}
+    demo = {"command": DEMO[0], "args": DEMO[1:], "env": env}
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"shows": shows, "demo": demo}}))
+    state = tmp_path / "state"
+    environment = {"SECRET_OF_MINE": "s3cret", "OTHER_SECRET": "hidden"}
+    words = (tmp_path / "mcp.json", "--state-dir", state)
+    async with fairlead_up(*words, cwd=tmp_path, env=environment) as up:
+        failed = await up.server("default/shows", "failed")
+        assert "token s3cret" in failed["message"]
+        assert "SECRET" not in failed["message"], "a server gets what its entry names, and not all that we have"
+        await up.ready("default/demo")
+        documents = list((state / "documents").iterdir())
+        assert documents
+        assert not any("s3cret" in file.read_text() for file in documents)
+        kept = list((state / "credentials").iterdir())
+        assert len(kept) == 2
+        assert all(file.stat().st_mode & 0o077 == 0 for file in kept)
+
+
+async def test_an_unset_variable_is_named_and_costs_no_other_server(tmp_path: Path) -> None:
+    entry = {"command": "x", "env": {"TOKEN": "${NO_SUCH_VARIABLE_HERE}"}}
+    demo = {"command": DEMO[0], "args": DEMO[1:]}
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"a": entry, "demo": demo}}))
+    async with fairlead_up(tmp_path / "mcp.json", cwd=tmp_path) as up:
+        problem = await up.event(lambda event: event["event"] == "problem")
+        assert "NO_SUCH_VARIABLE_HERE is not set" in problem["message"]
+        await up.ready("default/demo")
+
+
+async def test_what_cannot_run_here_says_why(tmp_path: Path) -> None:
+    crash = [sys.executable, "-c", "import sys; sys.exit('boom')"]
+    (tmp_path / "a.yaml").write_text(
+        manifest("absent", "no-such-program")
+        + manifest("crash", *crash)
+        + '---\n{"apiVersion": "fairlead.dev/v1alpha1", "kind": "McpServer", "metadata": {"name": "img"},'
+        ' "spec": {"image": "x:1"}}\n'
+        + '---\n{"apiVersion": "fairlead.dev/v1alpha1", "kind": "McpServer", "metadata": {"name": "far"},'
+        ' "spec": {"url": "http://127.0.0.1:1/mcp"}}\n'
+    )
+    expected = {
+        "default/absent": ("CommandNotFound", "there is no program no-such-program"),
+        "default/crash": ("StartFailed", "boom"),
+        "default/img": ("NotSupportedHere", "image needs a cluster"),
+        "default/far": ("ConnectionRefused", "refused the connection"),
+    }
+    async with fairlead_up(tmp_path, cwd=tmp_path) as up:
+        while expected:
+            event = await up.event(lambda event: event.get("state") == "failed" and event["server"] in expected)
+            reason, words = expected.pop(event["server"])
+            assert event["reason"] == reason
+            assert words in event["message"]
+
+
+async def test_a_server_that_dies_is_started_again_and_keeps_its_tools_listed(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(manifest("sdk", sys.executable, SDK_STDIO))
+    async with fairlead_up(tmp_path, cwd=tmp_path) as up:
+        await up.ready("default/sdk")
+        await served(up, prefixed("sdk", SDK_TOOLS))
+        (child,) = [pid for pid in children_of(up.pid) if SDK_STDIO in _command(pid)]
+        os.kill(child, 9)
+        await up.server("default/sdk", "offline")
+        assert await tools_of(up.url) == prefixed("sdk", SDK_TOOLS)
+        await up.ready("default/sdk")
+
+        async def answers() -> bool:
+            async with Client(up.url) as client:
+                return not (await client.call_tool("sdk__add", {"a": 1, "b": 2})).is_error
+
+        await until_async("a call to be answered", answers, seconds=5)
+
+
+async def test_the_command_line_lists_and_calls_through_it(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(manifest("demo", *DEMO))
+    async with fairlead_up(tmp_path, cwd=tmp_path) as up:
+        await up.ready("default/demo")
+        await served(up, prefixed("demo", DEMO_TOOLS))
+        listed = json.loads((await command("tools", "--url", up.url, "--output", "json"))[1])
+        assert sorted(tool["name"] for tool in listed) == prefixed("demo", DEMO_TOOLS)
+        own = json.loads((await command("tools", "--url", up.url, "--server", "default/demo", "-o", "json"))[1])
+        assert sorted(tool["name"] for tool in own) == DEMO_TOOLS
+
+        words = ("demo__forecast_demand", "item=rope", "weeks=0", "--url", up.url)
+        code, printed, _ = await command("call", *words, "--output", "json")
+        assert (code, json.loads(printed)["structuredContent"]) == (0, {"item": "rope", "pieces": []})
+
+        code, _, complaint = await command("call", "demo__get_stock", "--url", up.url)
+        assert (code, "item" in complaint) == (1, True)
+        code, _, complaint = await command("call", "demo__forecast_demand", "weeks=x", "--url", up.url)
+        assert (code, complaint) == (2, "fairlead: weeks: 'x' is not an integer\n")
+        code, _, complaint = await command("call", "demo__nothing", "a=1", "--url", up.url)
+        assert (code, "there is no tool called demo__nothing" in complaint) == (1, True)
+        code, _, complaint = await command("tools", "--url", up.url, "--server", "default/none")
+        assert (code, "check the path of --url, and the name in --server" in complaint) == (1, True)
+
+
+async def test_the_calls_of_a_client_are_counted_in_the_metrics(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(manifest("demo", *DEMO))
+    async with fairlead_up(tmp_path, cwd=tmp_path) as up:
+        await up.ready("default/demo")
+        await served(up, prefixed("demo", DEMO_TOOLS))
+        async with Client(up.url) as client:
+            result = await client.call_tool("demo__get_stock", {"item": "x"})
+            (text,) = result.content
+            assert isinstance(text, TextContent)
+        assert "mcp_server_operation_duration_seconds_count" in await asyncio.to_thread(_fetched, up.metrics)
+
+
+async def command(*words: str) -> tuple[int | None, str, str]:
+    """Run `fairlead WORDS`: exit code, standard output, standard error."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "fairlead_cli", *words,
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    async with asyncio.timeout(30):
+        out, err = await process.communicate()
+    return process.returncode, out.decode(), err.decode()
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:
+        return ""
+
+
+def _fetched(url: str) -> str:
+    from urllib.request import urlopen
+
+    with urlopen(url, timeout=10) as answer:
+        return str(answer.read().decode())

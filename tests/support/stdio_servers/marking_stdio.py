@@ -1,0 +1,20 @@
+"""An SDK server with one tool that says when it has been called: it makes a file, then takes its time."""
+
+import time
+from pathlib import Path
+
+from mcp.server import MCPServer
+
+server = MCPServer("marking")
+
+
+@server.tool()
+def mark(file: str, seconds: float) -> str:
+    """Make the file, wait, answer."""
+    Path(file).touch()
+    time.sleep(seconds)
+    return "marked"
+
+
+if __name__ == "__main__":
+    server.run()

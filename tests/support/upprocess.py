@@ -1,0 +1,174 @@
+"""`fairlead up` as a person runs it: a process of its own, watched through its JSON lines.
+
+    async with fairlead_up(folder) as up:
+        await up.ready("default/demo")
+        ... up.url ...
+
+Ports are free ones; the process is stopped at the end, and killed if that does not help.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+Event = dict[str, Any]
+WAIT_SECONDS: Final = 30.0
+DEMO: Final = [sys.executable, "-m", "fairlead_cli.demo"]
+MARKING: Final = [sys.executable, str(Path(__file__).parent / "stdio_servers" / "marking_stdio.py")]
+"""One tool, `mark(file, seconds)`."""
+DEMO_TOOLS: Final = ["ask_supplier", "forecast_demand", "get_stock", "search_orders"]
+
+
+class Up:
+    """One running process."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.process = process
+        self.events: list[Event] = []
+        self.url = ""
+        self.metrics = ""
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    async def event(self, wanted: Callable[[Event], bool], *, within: float = WAIT_SECONDS) -> Event:
+        """The next event that is wanted. Fails with everything that was seen instead."""
+        seen = len(self.events)
+        try:
+            async with asyncio.timeout(within):
+                while True:
+                    event = await self._next()
+                    if wanted(event):
+                        return event
+        except TimeoutError:
+            raise AssertionError(f"nothing of the kind within {within:g} s, but {self.events[seen:]}") from None
+
+    async def server(self, name: str, state: str, *, within: float = WAIT_SECONDS) -> Event:
+        """Wait until a server is in a state."""
+        return await self.event(
+            lambda event: (event["event"], event.get("server"), event.get("state")) == ("server", name, state),
+            within=within,
+        )
+
+    async def ready(self, name: str, *, within: float = WAIT_SECONDS) -> Event:
+        return await self.server(name, "ready", within=within)
+
+    async def ended(self, within: float = WAIT_SECONDS) -> int:
+        """Its exit code."""
+        async with asyncio.timeout(within):
+            return await self.process.wait()
+
+    async def errors(self) -> str:
+        """What it wrote to standard error, once it has ended."""
+        assert self.process.stderr is not None
+        return (await self.process.stderr.read()).decode()
+
+    async def _next(self) -> Event:
+        assert self.process.stdout is not None
+        line = await self.process.stdout.readline()
+        if not line:
+            raise AssertionError(f"fairlead up ended: {await self.errors()}")
+        event: Event = json.loads(line)
+        self.events.append(event)
+        return event
+
+
+@asynccontextmanager
+async def started_up(*words: str | Path, cwd: Path, env: Mapping[str, str] | None = None) -> AsyncIterator[Up]:
+    """The process with exactly these arguments; nothing is waited for."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "fairlead_cli", "up", *map(str, words),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        cwd=cwd,
+        env={**os.environ, **(env or {})},
+        limit=1 << 22,
+    )  # fmt: skip
+    up = Up(process)
+    try:
+        yield up
+    finally:
+        await _end(process)
+
+
+@asynccontextmanager
+async def fairlead_up(*words: str | Path, cwd: Path, env: Mapping[str, str] | None = None) -> AsyncIterator[Up]:
+    """The process on free ports, listening."""
+    arguments = (*words, "--port", "0", "--metrics-port", "0", "--output", "json")
+    async with started_up(*arguments, cwd=cwd, env=env) as up:
+        listening = await up.event(lambda event: event["event"] == "listening")
+        up.url, up.metrics = listening["url"], listening["metrics"]
+        yield up
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        process.send_signal(signal.SIGTERM)
+        try:
+            async with asyncio.timeout(20):
+                await asyncio.gather(process.wait(), *(_drained(s) for s in (process.stdout, process.stderr)))
+        except TimeoutError:
+            process.kill()
+    await asyncio.gather(process.wait(), *(_drained(stream) for stream in (process.stdout, process.stderr)))
+
+
+async def _drained(stream: asyncio.StreamReader | None) -> None:
+    if stream is not None:
+        while await stream.read(1 << 16):
+            pass
+
+
+def children_of(pid: int) -> list[int]:
+    """Living processes below `pid`, at any depth."""
+    found: list[int] = []
+    pending = [pid]
+    while pending:
+        for file in Path(f"/proc/{pending.pop()}/task").glob("*/children"):
+            try:
+                below = [int(child) for child in file.read_text().split()]
+            except OSError:
+                continue
+            found += below
+            pending += below
+    return found
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that is dead and waits to be collected does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in "ZX"
+
+
+async def all_dead(pids: list[int], within: float) -> list[int]:
+    """Those that still live after `within` seconds; as soon as none does, nobody."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + within
+    while True:
+        left = [pid for pid in pids if alive(pid)]
+        if not left or loop.time() >= end:
+            return left
+        await asyncio.sleep(0.02)
+
+
+def manifest(name: str, *command: str, **spec: Any) -> str:
+    """One McpServer of a local command, as YAML (which JSON is)."""
+    document = {
+        "apiVersion": "fairlead.dev/v1alpha1",
+        "kind": "McpServer",
+        "metadata": {"name": name},
+        "spec": {"command": list(command), **spec},
+    }
+    return f"---\n{json.dumps(document)}\n"
