@@ -143,6 +143,14 @@ def children_of(pid: int) -> list[int]:
     return found
 
 
+def command_of(pid: int) -> str:
+    """Its command line; empty when it is gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:
+        return ""
+
+
 def alive(pid: int) -> bool:
     """Whether a process runs; one that is dead and waits to be collected does not."""
     try:

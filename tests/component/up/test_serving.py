@@ -13,7 +13,7 @@ from mcp import Client
 from mcp_types import TextContent
 
 from toolservers import LEGACY_STDIO, SDK_STDIO, SDK_TOOLS, sdk_server
-from upprocess import DEMO, DEMO_TOOLS, Up, all_dead, children_of, fairlead_up, manifest
+from upprocess import DEMO, DEMO_TOOLS, Up, all_dead, children_of, command_of, fairlead_up, manifest
 from waiting import until_async
 
 
@@ -97,7 +97,7 @@ async def test_a_manifest_that_comes_changes_and_goes_is_followed(tmp_path: Path
         other.write_text(manifest("sdk", sys.executable, SDK_STDIO, prefix="other"))
         await served(up, [*prefixed("demo", DEMO_TOOLS), *prefixed("other", SDK_TOOLS)])
 
-        started = [pid for pid in children_of(up.pid) if SDK_STDIO in _command(pid)]
+        started = [pid for pid in children_of(up.pid) if SDK_STDIO in command_of(pid)]
         assert started
         other.unlink()
         await up.event(lambda event: (event["event"], event.get("server")) == ("gone", "default/sdk"))
@@ -185,7 +185,7 @@ async def test_a_server_that_dies_is_started_again_and_keeps_its_tools_listed(tm
     async with fairlead_up(tmp_path, cwd=tmp_path) as up:
         await up.ready("default/sdk")
         await served(up, prefixed("sdk", SDK_TOOLS))
-        (child,) = [pid for pid in children_of(up.pid) if SDK_STDIO in _command(pid)]
+        (child,) = [pid for pid in children_of(up.pid) if SDK_STDIO in command_of(pid)]
         os.kill(child, 9)
         await up.server("default/sdk", "offline")
         assert await tools_of(up.url) == prefixed("sdk", SDK_TOOLS)
@@ -243,13 +243,6 @@ async def command(*words: str) -> tuple[int | None, str, str]:
     async with asyncio.timeout(30):
         out, err = await process.communicate()
     return process.returncode, out.decode(), err.decode()
-
-
-def _command(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text()
-    except OSError:
-        return ""
 
 
 def _fetched(url: str) -> str:
