@@ -13,7 +13,7 @@ import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from msgspec import Raw
 
@@ -217,6 +217,13 @@ class Answer:
         return str(result["_meta"]["fairlead.dev/error"]["code"])
 
 
+class Reachable(Protocol):
+    """A gateway, in this process or in another."""
+
+    @property
+    def port(self) -> int: ...
+
+
 class Wire:
     """One connection to a gateway."""
 
@@ -224,7 +231,7 @@ class Wire:
         self.reader, self.writer, self.host = reader, writer, host
 
     @classmethod
-    async def connect(cls, gateway: Gateway) -> Self:
+    async def connect(cls, gateway: Reachable) -> Self:
         reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port, limit=64 << 20)
         return cls(reader, writer, f"127.0.0.1:{gateway.port}")
 
@@ -273,7 +280,7 @@ class Wire:
         return body
 
 
-async def ask(gateway: Gateway, request: Ask) -> Answer:
+async def ask(gateway: Reachable, request: Ask) -> Answer:
     """One request on a connection of its own."""
     async with await Wire.connect(gateway) as wire:
         return await wire.ask(request)

@@ -44,7 +44,7 @@ class KubeSource:
                 if version is None:
                     version = await self._list(inbox)
                     pause = FIRST_PAUSE
-                async for event in self._api.watch(version):
+                async for event in self._api.watch(version, inbox.alive):
                     inbox.alive()
                     pause = FIRST_PAUSE
                     version = event.object.metadata.resource_version or version

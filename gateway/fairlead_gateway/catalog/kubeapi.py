@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -106,7 +106,8 @@ async def load_configuration(kubeconfig: Path | None = None) -> Configuration:
             )
     except (ConfigException, OSError, YAMLError, TypeError, ValueError) as error:
         where = path or "the pod's service account"
-        raise NoCluster(f"{where} cannot be used to connect to a cluster: {error}") from error
+        words = " ".join(str(error).split())
+        raise NoCluster(f"{where} cannot be used to connect to a cluster: {words}") from error
     return configuration
 
 
@@ -142,8 +143,11 @@ class KubeApi:
         """See that documents may be read. Raises ApiTrouble."""
         await self._read("configmaps", [("labelSelector", LABEL_DOCUMENT), ("limit", "1")])
 
-    async def watch(self, version: str) -> AsyncIterator[WatchEvent]:
-        """Changes after `version`, until the API server ends the stream. Raises Expired, ApiTrouble."""
+    async def watch(self, version: str, opened: Callable[[], None]) -> AsyncIterator[WatchEvent]:
+        """Changes after `version`, until the API server ends the stream. `opened` is called when it begins.
+
+        Raises Expired, ApiTrouble.
+        """
         query = [
             ("labelSelector", LABEL_DOCUMENT), ("watch", "true"), ("allowWatchBookmarks", "true"),
             ("timeoutSeconds", str(WATCH_SECONDS)), ("resourceVersion", version),
@@ -153,6 +157,7 @@ class KubeApi:
             try:
                 if response.status >= 400:
                     raise _refused(response.status, await response.read(), "the watch of documents")
+                opened()
                 while line := await response.content.readline():
                     event = _decode(line, WatchEvent)
                     if event.type == "ERROR":

@@ -123,13 +123,14 @@ class Keeper:
     def synced(self, names: Collection[str]) -> None:
         for name in [name for name in self._raw if name not in names]:
             self._forget(name)
-        if self.stale:
-            log.info("The catalog is up to date: %d documents", len(names))
         self.alive()
         if not self.first_snapshot.is_set():
+            log.info("The catalog is up to date: %d documents", len(names))
             self._dirty.set()
 
     def alive(self) -> None:
+        if self.stale and self.first_snapshot.is_set():
+            log.info("The catalog is kept up to date")
         self.stale = False
         self.seen_at = self._clock()
 

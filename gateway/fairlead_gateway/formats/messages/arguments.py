@@ -1,0 +1,111 @@
+"""Arguments as a model wrote them, read within bounds.
+
+Pure module. Used by every format and by the assemblers of streams.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from fairlead_gateway.formats.format import JsonObject
+from fairlead_gateway.formats.messages.call import EXCERPT, MAX_ARGUMENT_BYTES, MAX_DEPTH, MAX_NODES, Invalid
+
+_decode = msgspec.json.Decoder().decode
+_KINDS: Final[dict[type[Any], str]] = {
+    str: "a string",
+    bool: "a boolean",
+    int: "a number",
+    float: "a number",
+    list: "a list",
+    type(None): "null",
+}
+
+
+def read(value: object) -> JsonObject | Invalid:
+    """Arguments from JSON text or from a decoded object. Nothing at all (None, `""`) is a call without arguments."""
+    if isinstance(value, str | bytes):
+        return _from_text(value)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        return Invalid(f"the arguments must be a JSON object, not {kind_of(value)}", excerpt(str(value)[:EXCERPT]))
+    reason = amiss(value)
+    return value if reason is None else Invalid(f"the arguments {reason}")
+
+
+def _from_text(text: str | bytes) -> JsonObject | Invalid:
+    if len(text) > MAX_ARGUMENT_BYTES:
+        return Invalid(
+            f"the arguments are {len(text)} characters long, more than the {MAX_ARGUMENT_BYTES} allowed", excerpt(text)
+        )
+    if not text.strip():
+        return {}
+    try:
+        value = _decode(text)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        return Invalid(f"the arguments are not valid JSON: {error}", excerpt(text))
+    except RecursionError:
+        return Invalid(f"the arguments are nested deeper than {MAX_DEPTH} levels", excerpt(text))
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        return Invalid(f"the arguments must be a JSON object, not {kind_of(value)}", excerpt(text))
+    reason = amiss(value)
+    return value if reason is None else Invalid(f"the arguments {reason}", excerpt(text))
+
+
+def amiss(value: object) -> str | None:
+    """What is wrong with a decoded value as JSON within bounds, as the end of a sentence; None where nothing is.
+
+    Walks without recursion, and not beyond the bounds.
+    """
+    stack: list[tuple[object, int]] = [(value, 1)]
+    nodes = size = 0
+    while stack:
+        item, depth = stack.pop()
+        nodes += 1
+        if nodes > MAX_NODES:
+            return f"hold more than {MAX_NODES} values"
+        if isinstance(item, str):
+            if not item.isascii() and not well_formed(item):
+                return "hold text that is not valid Unicode"
+            size += len(item)
+        elif isinstance(item, dict | list):
+            if depth > MAX_DEPTH:
+                return f"are nested deeper than {MAX_DEPTH} levels"
+            if isinstance(item, dict):
+                if not all(isinstance(key, str) and (key.isascii() or well_formed(key)) for key in item):
+                    return "hold a member whose name is not valid text"
+                size += sum(map(len, item))
+            stack.extend((child, depth + 1) for child in (item.values() if isinstance(item, dict) else item))
+        elif isinstance(item, float):
+            if item != item or item in (float("inf"), float("-inf")):
+                return "hold a number that is not finite"
+        elif item is not None and not isinstance(item, int):
+            return f"hold something that is no JSON value ({type(item).__name__})"
+        if size > MAX_ARGUMENT_BYTES:
+            return f"hold more than {MAX_ARGUMENT_BYTES} characters"
+    return None
+
+
+def well_formed(text: str) -> bool:
+    """Whether text can be sent as UTF-8: it holds no lone surrogate."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def excerpt(text: str | bytes) -> str:
+    """The beginning of what was sent, as text that can be sent on."""
+    if isinstance(text, bytes):
+        text = text[:EXCERPT].decode("utf-8", "replace")
+    return text[:EXCERPT].encode("utf-8", "replace").decode()
+
+
+def kind_of(value: object) -> str:
+    """What a value is, for a sentence."""
+    return "an object" if isinstance(value, dict) else _KINDS.get(type(value), type(value).__name__)

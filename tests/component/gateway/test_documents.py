@@ -1,0 +1,235 @@
+"""Documents from a directory: taken in, replaced, withdrawn, broken, cached."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fairlead_api.documents.rules import Rules, Tier
+from fairlead_gateway.app import Gateway, build
+from fairlead_gateway.catalog.cache import SnapshotCache
+from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
+from fairlead_gateway.settings import Settings
+from gatewayworld import Ask, ask, calling, catalog, modern, publish, running, served, withdraw
+from toolservers import modern_server
+
+
+async def names(gateway: Gateway, target: str = "/mcp") -> list[str]:
+    answer = await ask(gateway, modern("tools/list").to(target))
+    return [tool["name"] for tool in answer.message["result"]["tools"]]
+
+
+async def settled(gateway: Gateway, condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110  # a gateway tells nobody of what it reads
+            await asyncio.sleep(0.01)
+
+
+async def test_a_new_a_changed_and_a_withdrawn_document_change_the_list(tmp_path: Path) -> None:
+    documents = tmp_path / "documents"
+    one = catalog("one", "http://127.0.0.1:1/mcp", ["a"])
+    async with running(tmp_path, one) as gateway:
+        assert await names(gateway) == ["one__a"]
+        publish(documents, catalog("two", "http://127.0.0.1:1/mcp", ["b"]))
+        await served(gateway, 2)
+        assert await names(gateway) == ["one__a", "two__b"]
+        publish(documents, catalog("one", "http://127.0.0.1:1/mcp", ["c", "d"]))
+        await served(gateway, 3)
+        assert await names(gateway) == ["one__c", "one__d", "two__b"]
+        withdraw(documents, one)
+        await served(gateway, 4)
+        assert await names(gateway) == ["two__b"]
+
+
+async def test_a_nudge_has_the_directory_looked_at_at_once(tmp_path: Path) -> None:
+    nudge = asyncio.Event()
+    source = DirectorySource(tmp_path / "documents", nudge=nudge, poll=60)
+    publish(tmp_path / "documents", catalog("one", "http://127.0.0.1:1/mcp", ["a"]))
+    gateway = build(
+        Settings(port=0, metrics_port=0), source=source, credentials=DirectoryCredentials(tmp_path / "credentials")
+    )
+    await gateway.start()
+    try:
+        await served(gateway, 1)
+        publish(tmp_path / "documents", catalog("one", "http://127.0.0.1:1/mcp", ["b"]))
+        nudge.set()
+        await served(gateway, 2)
+        assert await names(gateway) == ["one__b"]
+    finally:
+        await gateway.stop(0)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b'{"kind":"catalog","version":99}', b'{"kind":"else","version":1}', b"\xff\xfe"]
+)
+async def test_of_a_broken_document_the_last_good_version_stays(tmp_path: Path, content: bytes) -> None:
+    one = catalog("one", "http://127.0.0.1:1/mcp", ["a"])
+    async with running(tmp_path, one) as gateway:
+        (file,) = (tmp_path / "documents").glob("*.json")
+        file.write_bytes(content)
+        await settled(gateway, lambda: bool(gateway.keeper.broken))
+        assert await names(gateway) == ["one__a"]
+        publish(tmp_path / "documents", catalog("one", "http://127.0.0.1:1/mcp", ["b"]))
+        await served(gateway, 2)
+        assert await names(gateway) == ["one__b"]
+        assert gateway.keeper.broken == {}
+
+
+async def test_a_document_that_was_never_good_holds_nothing_up(tmp_path: Path) -> None:
+    (tmp_path / "documents").mkdir()
+    (tmp_path / "documents" / "bad.json").write_bytes(b"no")
+    async with running(tmp_path, catalog("one", "http://127.0.0.1:1/mcp", ["a"])) as gateway:
+        assert await names(gateway) == ["one__a"]
+        assert list(gateway.keeper.broken) == ["bad"]
+
+
+async def test_a_directory_that_goes_away_leaves_the_last_catalog(tmp_path: Path) -> None:
+    async with running(tmp_path, catalog("one", "http://127.0.0.1:1/mcp", ["a"])) as gateway:
+        (tmp_path / "documents").rename(tmp_path / "elsewhere")
+        await settled(gateway, lambda: gateway.keeper.stale)
+        assert await names(gateway) == ["one__a"]
+        assert gateway.readiness().ready
+        (tmp_path / "elsewhere").rename(tmp_path / "documents")
+        await settled(gateway, lambda: not gateway.keeper.stale)
+
+
+async def test_a_gateway_that_starts_without_its_source_serves_what_it_served_before(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    async with modern_server() as server:
+        async with running(tmp_path, catalog("one", server.url, ["a"]), cache_dir=cache) as gateway:
+            assert not gateway.keeper.stale
+        lost = build(
+            Settings(port=0, metrics_port=0, cache_dir=cache),
+            source=DirectorySource(tmp_path / "nowhere"),
+            credentials=DirectoryCredentials(tmp_path / "credentials"),
+        )
+        await lost.start()
+        try:
+            await served(lost, 1)
+            assert await names(lost) == ["one__a"]
+            assert (await ask(lost, calling("one__a"))).message["result"]["isError"] is False
+            ready = await ask(lost, Ask(verb="GET", body=b"", target="/readyz"))
+            assert (ready.status, ready.message["stale"]) == (200, True)
+        finally:
+            await lost.stop(0)
+
+
+async def test_what_was_withdrawn_meanwhile_is_not_served_from_the_cache_once_the_source_answers(
+    tmp_path: Path,
+) -> None:
+    SnapshotCache(tmp_path / "cache").write({"gone": b'{"kind":"catalog"}', "x": b"no"}, 1.0)
+    async with running(tmp_path, catalog("one", "http://127.0.0.1:1/mcp", ["a"])) as first:
+        raw = dict(first.keeper._raw)
+    SnapshotCache(tmp_path / "cache").write(raw, 1.0)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    async with running(empty, cache_dir=tmp_path / "cache") as gateway:
+        await settled(gateway, lambda: not gateway.snapshot.servers and not gateway.keeper.stale)
+        assert await names(gateway) == []
+
+
+@pytest.mark.parametrize("content", [b"", b"\xc1", b"\x93\x01\x02\x03"])
+async def test_a_cache_that_cannot_be_read_is_not_used(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "documents.msgpack").write_bytes(content)
+    one = catalog("one", "http://127.0.0.1:1/mcp", ["a"])
+    async with running(tmp_path, one, cache_dir=tmp_path / "cache") as gateway:
+        assert await names(gateway) == ["one__a"]
+
+
+async def test_a_cache_that_cannot_be_written_is_a_line_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("")
+    with caplog.at_level(logging.WARNING):
+        async with running(
+            tmp_path, catalog("one", "http://127.0.0.1:1/mcp", ["a"]), cache_dir=tmp_path / "file" / "cache"
+        ) as gateway:
+            assert await names(gateway) == ["one__a"]
+    assert "not cached" in caplog.text
+
+
+async def test_tiers_have_endpoints_as_soon_as_the_rules_name_them(tmp_path: Path) -> None:
+    async with running(tmp_path, catalog("one", "http://127.0.0.1:1/mcp", ["a"])) as gateway:
+        assert (await ask(gateway, modern("tools/list").to("/mcp/fast"))).status == 404
+        publish(tmp_path / "documents", Rules(tiers=(Tier(name="fast"),)))
+        await served(gateway, 2)
+        assert await names(gateway, "/mcp/fast") == ["one__a"]
+
+
+async def test_a_swap_leaves_connections_and_calls_of_other_servers_alone(tmp_path: Path) -> None:
+    async with modern_server() as server:
+        one = catalog("one", server.url, ["a"])
+        async with running(tmp_path, one) as gateway:
+            assert (await ask(gateway, calling("one__a"))).message["result"]["isError"] is False
+            for n in range(3):
+                publish(tmp_path / "documents", catalog("two", f"http://127.0.0.1:{n + 1}/mcp", ["b"]))
+                await served(gateway, n + 2)
+                assert (await ask(gateway, calling("one__a"))).message["result"]["isError"] is False
+            assert server.opened == 1
+
+
+async def test_a_server_that_moves_is_called_at_its_new_address(tmp_path: Path) -> None:
+    async with modern_server() as old, modern_server() as new:
+        async with running(tmp_path, catalog("one", old.url, ["a"])) as gateway:
+            await ask(gateway, calling("one__a"))
+            publish(tmp_path / "documents", catalog("one", new.url, ["a"]))
+            await served(gateway, 2)
+            await ask(gateway, calling("one__a"))
+        assert (len(old.seen), len(new.seen)) == (1, 1)
+
+
+async def test_metrics_tell_of_calls_and_catalog(tmp_path: Path) -> None:
+    async with modern_server() as server, running(tmp_path, catalog("one", server.url, ["a"])) as gateway:
+        await ask(gateway, calling("one__a"))
+        await ask(gateway, calling("one__nope"))
+        await ask(gateway, Ask(verb="GET", body=b""))
+        text = await scrape(gateway)
+    labels = 'error_type="",fairlead_server="default/one",gen_ai_tool_name="a"'
+    count = f'mcp_server_operation_duration_seconds_count{{{labels},mcp_method_name="tools/call"}} 1.0'
+    assert count in text
+    assert f'bucket{{{labels},le="+Inf",mcp_method_name="tools/call"}} 1.0' in text
+    assert 'error_type="-32602",fairlead_server="",gen_ai_tool_name="",' in text
+    for line in (
+        "fairlead_catalog_servers 1.0",
+        "fairlead_catalog_tools 1.0",
+        "fairlead_catalog_stale 0.0",
+        "fairlead_catalog_swaps_total 1.0",
+        "fairlead_calls_in_flight 0.0",
+        'fairlead_requests_rejected_total{code="405"} 1.0',
+        'fairlead_requests_rejected_total{code="400"} 1.0',
+        'fairlead_upstream_connections{fairlead_server="default/one",state="idle"} 1.0',
+    ):
+        assert line in text.splitlines(), line
+
+
+async def test_the_metrics_port_serves_metrics_alone(tmp_path: Path) -> None:
+    async with running(tmp_path, catalog("one", "http://127.0.0.1:1/mcp", ["a"])) as gateway:
+        assert await scrape(gateway, "/other") == ""
+
+
+async def scrape(gateway: Gateway, path: str = "/metrics") -> str:
+    reader, writer = await asyncio.open_connection("127.0.0.1", gateway.metrics_port)
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    async with asyncio.timeout(10):
+        answer = await reader.read()
+    writer.close()
+    return answer.partition(b"\r\n\r\n")[2].decode()
+
+
+async def test_instructions_and_name_of_a_server_are_told_on_its_own_endpoint(tmp_path: Path) -> None:
+    one = catalog("one", "http://127.0.0.1:1/mcp", ["a"], instructions="Use with care")
+    async with running(tmp_path, one) as gateway:
+        own = await ask(gateway, modern("server/discover").to("/servers/default/one/mcp"))
+        merged = await ask(gateway, modern("server/discover"))
+    info = "io.modelcontextprotocol/serverInfo"
+    assert own.message["result"]["instructions"] == "Use with care"
+    assert own.message["result"]["_meta"][info]["name"] == "raw"
+    assert "instructions" not in merged.message["result"]
+    assert merged.message["result"]["_meta"][info]["name"] == "fairlead"
+    assert json.loads(own.body)["result"]["supportedVersions"] == ["2026-07-28"]

@@ -1,0 +1,203 @@
+"""Documents and credentials from a real API server, through its outages and refusals."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from controlplane import ControlPlane, PlaneFactory
+from fairlead_api.documents.base import sha256
+from fairlead_api.documents.catalog import Catalog, CredentialRef
+from fairlead_api.documents.codec import catalog_name, encode
+from fairlead_api.documents.store import Blob, pack
+from fairlead_gateway.app import Gateway, build
+from fairlead_gateway.catalog.kube import KubeCredentials, KubeSource
+from fairlead_gateway.catalog.kubeapi import KubeApi, load_configuration
+from fairlead_gateway.settings import Settings
+from gatewayworld import ask, calling, catalog, modern, served
+from toolservers import modern_server
+
+
+def config_map(blob: Blob) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": blob.name, "labels": blob.labels, "annotations": blob.annotations},
+        "data": blob.data,
+        "binaryData": {key: base64.b64encode(value).decode() for key, value in blob.binary.items()},
+    }
+
+
+def store(plane: ControlPlane, namespace: str, blob: Blob) -> None:
+    """Create or replace one ConfigMap."""
+    path = f"/api/v1/namespaces/{namespace}/configmaps"
+    status, answer = plane.request("POST", path, config_map(blob))
+    if status == 409:
+        status, answer = plane.request("PUT", f"{path}/{blob.name}", config_map(blob))
+    assert status in (200, 201), answer
+
+
+def publish(plane: ControlPlane, namespace: str, document: Catalog) -> None:
+    for blob in pack(catalog_name(document.key), "catalog", encode(document)):
+        store(plane, namespace, blob)
+
+
+def withdraw(plane: ControlPlane, namespace: str, document: Catalog) -> None:
+    plane.request("DELETE", f"/api/v1/namespaces/{namespace}/configmaps/{catalog_name(document.key)}")
+
+
+@contextlib.asynccontextmanager
+async def running(plane: ControlPlane, namespace: str, **settings: Any) -> AsyncIterator[Gateway]:
+    api = KubeApi(await load_configuration(plane.kubeconfig), namespace)
+    gateway = build(
+        Settings(port=0, metrics_port=0, **settings), source=KubeSource(api), credentials=KubeCredentials(api)
+    )
+    await gateway.start()
+    try:
+        yield gateway
+    finally:
+        await gateway.stop(0)
+        await api.aclose()
+
+
+async def names(gateway: Gateway) -> list[str]:
+    answer = await ask(gateway, modern("tools/list"))
+    return [tool["name"] for tool in answer.message["result"]["tools"]]
+
+
+async def lists(gateway: Gateway, *expected: str, seconds: float = 20) -> None:
+    """Wait until the merged endpoint shows exactly these tools."""
+    try:
+        async with asyncio.timeout(seconds):
+            while await names(gateway) != list(expected):  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+    except TimeoutError:
+        raise AssertionError(f"it shows {await names(gateway)}, not {list(expected)}") from None
+
+
+NOWHERE = "http://127.0.0.1:1/mcp"
+
+
+async def test_documents_are_taken_in_as_they_come_change_and_go(control_plane: ControlPlane, namespace: str) -> None:
+    one, two = catalog("one", NOWHERE, ["a"]), catalog("two", NOWHERE, ["b"])
+    await asyncio.to_thread(publish, control_plane, namespace, one)
+    async with running(control_plane, namespace) as gateway:
+        await lists(gateway, "one__a")
+        await asyncio.to_thread(publish, control_plane, namespace, two)
+        await lists(gateway, "one__a", "two__b")
+        await asyncio.to_thread(publish, control_plane, namespace, catalog("one", NOWHERE, ["c"]))
+        await lists(gateway, "one__c", "two__b")
+        await asyncio.to_thread(withdraw, control_plane, namespace, one)
+        await lists(gateway, "two__b")
+
+
+async def test_a_change_is_served_within_a_second(control_plane: ControlPlane, namespace: str) -> None:
+    async with running(control_plane, namespace) as gateway:
+        await served(gateway, 1)
+        began = time.monotonic()
+        await asyncio.to_thread(publish, control_plane, namespace, catalog("one", NOWHERE, ["a"]))
+        await lists(gateway, "one__a")
+        assert time.monotonic() - began < 1.0
+
+
+async def test_other_config_maps_are_none_of_its_business(control_plane: ControlPlane, namespace: str) -> None:
+    (blob,) = pack("stray", "catalog", encode(catalog("stray", NOWHERE, ["a"])))
+    unlabelled = Blob(blob.name, {}, blob.annotations, blob.data)
+    await asyncio.to_thread(store, control_plane, namespace, unlabelled)
+    async with running(control_plane, namespace) as gateway:
+        await served(gateway, 1)
+        assert await names(gateway) == []
+
+
+async def test_a_document_in_parts_is_served_whole_and_swapped_whole(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    def large(mark: str) -> Catalog:
+        noise = [sha256(f"{mark}{n}".encode()) for n in range(34_000)]
+        return catalog("big", NOWHERE, [{"name": mark, "x": noise}])
+
+    blobs = pack("big", "catalog", encode(large("one")))
+    assert len(blobs) > 2
+    for blob in blobs:
+        await asyncio.to_thread(store, control_plane, namespace, blob)
+    async with running(control_plane, namespace) as gateway:
+        await lists(gateway, "big__one")
+        *parts, head = pack("big", "catalog", encode(large("two")))
+        for part in parts:
+            await asyncio.to_thread(store, control_plane, namespace, part)
+        assert await names(gateway) == ["big__one"]
+        await asyncio.to_thread(store, control_plane, namespace, head)
+        await lists(gateway, "big__two")
+
+
+async def test_a_document_that_somebody_edited_is_not_believed(control_plane: ControlPlane, namespace: str) -> None:
+    one = catalog("one", NOWHERE, ["a"])
+    await asyncio.to_thread(publish, control_plane, namespace, one)
+    async with running(control_plane, namespace) as gateway:
+        await lists(gateway, "one__a")
+        (blob,) = pack(catalog_name(one.key), "catalog", encode(one))
+        forged = Blob(blob.name, blob.labels, blob.annotations, {"document.json": encode(
+            catalog("one", "http://evil.example/mcp", ["a"])).decode()})  # fmt: skip
+        await asyncio.to_thread(store, control_plane, namespace, forged)
+        async with asyncio.timeout(10):
+            while not gateway.keeper.broken:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+        (server,) = gateway.snapshot.servers.values()
+        assert server.catalog.endpoint == one.endpoint
+
+
+async def test_credentials_are_read_from_the_secret_that_the_catalog_names(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    value = json.dumps({"headers": {"X-Key": "hush"}}).encode()
+    secret = {
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "fairlead-credentials-3"},
+        "data": {"one": base64.b64encode(value).decode()},
+    }  # fmt: skip
+    control_plane.request("POST", f"/api/v1/namespaces/{namespace}/secrets", secret)
+    async with modern_server() as server:
+        ref = CredentialRef(secret="fairlead-credentials-3", key="one", hash="1")
+        missing = CredentialRef(secret="fairlead-credentials-3", key="two", hash="1")
+        for document in (
+            catalog("one", server.url, ["a"], credential=ref),
+            catalog("two", server.url, ["a"], credential=missing),
+        ):
+            await asyncio.to_thread(publish, control_plane, namespace, document)
+        async with running(control_plane, namespace) as gateway:
+            await lists(gateway, "one__a", "two__a")
+            assert (await ask(gateway, calling("one__a"))).message["result"]["isError"] is False
+            assert (await ask(gateway, calling("two__a"))).refusal == "CONNECTION_LOST"
+        assert [request.headers["x-key"] for request in server.seen] == ["hush"]
+
+
+async def test_an_api_server_that_dies_and_returns_costs_nobody_a_call(
+    private_plane: PlaneFactory, tmp_path: Path
+) -> None:
+    plane = private_plane(crds=False)
+    namespace = plane.create_namespace("release")
+    async with modern_server() as server:
+        one = catalog("one", server.url, ["a"])
+        publish(plane, namespace, one)
+        async with running(plane, namespace, cache_dir=tmp_path / "cache") as gateway:
+            await lists(gateway, "one__a")
+            await asyncio.to_thread(plane.kill_apiserver)
+            async with asyncio.timeout(20):
+                while not gateway.keeper.stale:  # noqa: ASYNC110
+                    await asyncio.sleep(0.02)
+            assert (await ask(gateway, calling("one__a"))).message["result"]["isError"] is False
+            assert gateway.readiness().ready
+        async with running(plane, namespace, cache_dir=tmp_path / "cache") as restarted:
+            await lists(restarted, "one__a")
+            assert restarted.keeper.stale
+            assert (await ask(restarted, calling("one__a"))).message["result"]["isError"] is False
+            await asyncio.to_thread(plane.start_apiserver)
+            await asyncio.to_thread(withdraw, plane, namespace, one)
+            await asyncio.to_thread(publish, plane, namespace, catalog("two", server.url, ["b"]))
+            await lists(restarted, "two__b")
+            assert not restarted.keeper.stale

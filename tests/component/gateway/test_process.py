@@ -1,0 +1,130 @@
+"""The gateway as a process: how it starts, why it does not, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from controlplane import ControlPlane
+from gatewayworld import Wire, ask, calling, catalog, modern, publish, reached
+from rawserver import Reply, Request, raw_server
+from toolservers import free_port, modern_server
+
+
+class Process:
+    """A gateway started with `python -m fairlead_gateway`; looks like a Gateway as far as a client is concerned."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.process = process
+        self.port = 0
+
+    async def line(self, pattern: str) -> re.Match[str]:
+        """The first line of its log that matches."""
+        assert self.process.stderr is not None
+        seen = ""
+        async with asyncio.timeout(20):
+            while line := (await self.process.stderr.readline()).decode():
+                if found := re.search(pattern, line):
+                    return found
+                seen += line
+        raise AssertionError(f"no line like {pattern!r} in:\n{seen}")
+
+
+@asynccontextmanager
+async def started(**environment: str) -> AsyncIterator[Process]:
+    base = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "fairlead_gateway", stderr=asyncio.subprocess.PIPE,
+        env={**base, "FAIRLEAD_PORT": "0", "FAIRLEAD_METRICS_PORT": "0", **environment},
+    )  # fmt: skip
+    try:
+        yield Process(process)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def refused(**environment: str) -> str:
+    """What a gateway that cannot start says last; its exit code is 1 and there is no traceback."""
+    async with started(**environment) as gateway, asyncio.timeout(30):
+        _, error = await gateway.process.communicate()
+        assert gateway.process.returncode == 1
+        assert b"Traceback" not in error
+        return error.decode().splitlines()[-1]
+
+
+async def test_sigterm_finishes_the_call_in_flight_and_ends_with_0(tmp_path: Path) -> None:
+    release = asyncio.Event()
+
+    async def handle(request: Request, reply: Reply) -> None:
+        await release.wait()
+        reply.result(request, {"content": [], "resultType": "complete"})
+
+    async with raw_server(handle) as server:
+        publish(tmp_path, catalog("demo", server.url, ["x"]))
+        async with started(FAIRLEAD_DOCUMENTS=str(tmp_path)) as gateway:
+            gateway.port = int((await gateway.line(r"MCP on http://127\.0\.0\.1:(\d+)/mcp"))[1])
+            await gateway.line("up to date: 1 documents")
+            async with asyncio.timeout(10):
+                while (await ask(gateway, modern("tools/list"))).message["result"]["tools"] == []:  # noqa: ASYNC110
+                    await asyncio.sleep(0.02)
+            async with await Wire.connect(gateway) as wire:
+                wire.send(calling("demo__x"))
+                await reached(server, 1)
+                gateway.process.send_signal(signal.SIGTERM)
+                await gateway.line("Stopping")
+                release.set()
+                assert (await wire.answer()).message["result"]["content"] == []
+            async with asyncio.timeout(10):
+                assert await gateway.process.wait() == 0
+
+
+async def test_a_port_that_is_taken_is_one_sentence() -> None:
+    async with modern_server() as server:
+        said = await refused(FAIRLEAD_DOCUMENTS="/", FAIRLEAD_PORT=str(server.port))
+    assert said == (
+        f"fairlead gateway: port {server.port} of 127.0.0.1 is taken: choose another with --port or --metrics-port"
+    )
+
+
+async def test_a_directory_that_is_not_there_is_one_sentence() -> None:
+    assert "/nowhere/at/all is not a directory" in await refused(FAIRLEAD_DOCUMENTS="/nowhere/at/all")
+
+
+async def test_no_cluster_is_one_sentence(tmp_path: Path) -> None:
+    said = await refused(HOME=str(tmp_path))
+    assert said.startswith("fairlead gateway: no cluster to read the catalog from: set KUBECONFIG")
+
+
+async def test_a_kubeconfig_that_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "config").write_text("{nonsense")
+    said = await refused(KUBECONFIG=str(tmp_path / "config"))
+    assert said.startswith(f"fairlead gateway: {tmp_path / 'config'} cannot be used to connect to a cluster")
+
+
+async def test_a_lack_of_rights_is_one_sentence(control_plane: ControlPlane, namespace: str) -> None:
+    nobody = control_plane.kubeconfig_for("nobody")
+    said = await refused(KUBECONFIG=str(nobody), FAIRLEAD_NAMESPACE=namespace)
+    assert "(403)" in said
+    assert "grant the gateway's account" in said
+
+
+async def test_an_api_server_that_is_away_is_waited_for(tmp_path: Path) -> None:
+    from planepki import Pki
+
+    config = tmp_path / "config"
+    config.write_text(Pki(tmp_path / "pki").kubeconfig("admin", ["system:masters"], f"https://127.0.0.1:{free_port()}"))
+    async with started(KUBECONFIG=str(config)) as gateway:
+        gateway.port = int((await gateway.line(r"MCP on http://127\.0\.0\.1:(\d+)/mcp"))[1])
+        answer = await ask(gateway, modern("tools/list"))
+        assert answer.message["result"]["tools"] == []
+        gateway.process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(10):
+            assert await gateway.process.wait() == 0
