@@ -102,6 +102,6 @@ def row_for(key: ServerKey, status: McpServerStatus, tools: tuple[str, ...]) -> 
     if ready.reason == Reason.INSTALLING:
         state = "installing"
     elif ready.status == "False":
-        state = "offline" if tools else "failed"
+        state = "offline" if status.tools_offline else "failed"
     message = "" if state == "starting" else ready.message
     return Row(key, state, ready.reason, message, tools)

@@ -70,7 +70,7 @@ class LiveTable:
     def __init__(self, console: Console) -> None:
         self.console = console
         self._addresses: Addresses | None = None
-        self._live = Live(console=console, auto_refresh=False, vertical_overflow="visible")
+        self._live = Live(console=console, auto_refresh=False, vertical_overflow="ellipsis")
 
     def __enter__(self) -> Self:
         self._live.start()

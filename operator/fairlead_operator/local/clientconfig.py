@@ -27,6 +27,9 @@ _TRANSPORTS: Final = {
     "streamable_http": "streamable-http",
 }
 
+_INPUT: Final = re.compile(r"\$\{(?:input|command):")
+"""What an editor would ask its user for."""
+
 
 class EntryProblem(ValueError):
     """An entry that cannot be served."""
@@ -175,6 +178,8 @@ class _Reader:
             value = str(value)
         if not isinstance(value, str):
             raise EntryProblem(field, "must be a text")
+        if _INPUT.search(value):
+            raise EntryProblem(field, "asks for an input of the editor: name an environment variable instead, ${NAME}")
         try:
             return interpolate(value, self._environ)
         except UnsetVariable as error:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -67,15 +67,19 @@ class Sources:
         self._environ = environ
         self._is_own = is_own
         self._known: dict[Path, tuple[Signature | None, FileContents]] = {}
+        self._unreadable: list[Problem] = []
+        self._scanned = False
 
     def __repr__(self) -> str:
         return f"<Sources of {len(self._known)} files>"
 
     def scan(self) -> Scan | None:
         """Read what changed since the last time; None when nothing did."""
-        found = {file: (_signature(file), named) for file, named in self._files()}
+        unreadable: list[Problem] = []
+        found = {file: (_signature(file), named) for file, named in self._files(unreadable)}
         before = {file: signature for file, (signature, _) in self._known.items()}
-        if self._known and {file: signature for file, (signature, _) in found.items()} == before:
+        now = {file: signature for file, (signature, _) in found.items()}
+        if self._scanned and now == before and unreadable == self._unreadable:
             return None
         known = {}
         for file, (signature, named) in found.items():
@@ -85,16 +89,22 @@ class Sources:
             else:
                 fresh = self._read(file, named)
                 known[file] = (signature, fresh if last is None else _keeping(fresh, last[1]))
-        self._known = known
-        return _merged(contents for _, contents in known.values())
+        self._known, self._unreadable, self._scanned = known, unreadable, True
+        folders = FileContents(problems=unreadable)
+        return _merged([folders, *(contents for _, contents in known.values())])
 
-    def _files(self) -> Iterator[tuple[Path, bool]]:
-        """Each file, with whether it was named itself."""
+    def _files(self, unreadable: list[Problem]) -> Iterator[tuple[Path, bool]]:
+        """Each file, with whether it was named itself; adds the folders that cannot be read to `unreadable`."""
         for path in self._paths:
             if not path.is_dir():
                 yield path, True
                 continue
-            for file in sorted(path.iterdir()):
+            try:
+                inside = sorted(path.iterdir())
+            except OSError as error:
+                unreadable.append(Problem(str(path), 0, "", f"cannot be read: {error.strerror}"))
+                continue
+            for file in inside:
                 hidden = file.name.startswith(".") and file.name != PROJECT_FILE
                 if file.suffix in SUFFIXES and not hidden and not file.is_dir():
                     yield file, False
@@ -191,7 +201,7 @@ def _keeping(fresh: FileContents, last: FileContents) -> FileContents:
     )
 
 
-def _merged(files: Iterator[FileContents]) -> Scan:
+def _merged(files: Iterable[FileContents]) -> Scan:
     servers: dict[ServerKey, DeclaredServer] = {}
     tiers: dict[ServerKey, LatencyTier] = {}
     policies: dict[ServerKey, ToolPolicy] = {}

@@ -6,7 +6,6 @@ Made by `fairlead up`, which gives it the child processes that it shares with th
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +21,6 @@ from fairlead_operator.local.inventory import Contents, Inventory
 from fairlead_operator.local.packages import PackageStore, StepRunner
 from fairlead_operator.local.platform import Audience, LocalConnector, LocalPlatform, Wakening
 from fairlead_operator.local.sources import Scan
-
-log = logging.getLogger(__name__)
 
 SCAN_SECONDS: Final = 0.25
 """How often files are looked at; a change is taken over within twice this time."""
@@ -122,10 +119,7 @@ class Station:
     async def _keep_looking(self) -> None:
         while True:
             await asyncio.sleep(SCAN_SECONDS)
-            try:
-                self.look()
-            except OSError as error:
-                log.warning("The manifests cannot be read: %s", error)
+            self.look()
 
     def _package_changed(self, package: Package) -> None:
         for key in self._platform.users_of(package):

@@ -30,11 +30,11 @@ URL = "http://127.0.0.1:8080/mcp"
 ADDRESSES = Addresses(URL, "http://127.0.0.1:9464/metrics")
 
 
-def status(ready: Status, reason: str, message: str = "") -> McpServerStatus:
+def status(ready: Status, reason: str, message: str = "", *, offline: int = 0) -> McpServerStatus:
     condition = Condition(
         type="Ready", status=ready, reason=reason, message=message, last_transition_time=datetime.now(UTC)
     )
-    return McpServerStatus(conditions=[condition])
+    return McpServerStatus(conditions=[condition], tools_offline=offline)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,8 @@ def status(ready: Status, reason: str, message: str = "") -> McpServerStatus:
         (status("True", "Verified"), ("a",), "ready, 1 tool"),
         (status("True", "Verified"), ("a", "b"), "ready, 2 tools"),
         (status("False", "CommandNotFound", "there is no x"), (), "failed: there is no x"),
-        (status("False", "ConnectionLost", "it ended"), ("a",), "offline: it ended"),
+        (status("False", "ConnectionLost", "it ended", offline=1), ("a",), "offline: it ended"),
+        (status("False", "PrefixTaken", "a prefix is held"), ("a",), "failed: a prefix is held"),
     ],
 )
 def test_a_status_becomes_a_state_in_words(given: McpServerStatus, tools: tuple[str, ...], text: str) -> None:

@@ -71,6 +71,7 @@ def test_no_credential_ends_up_in_a_resource() -> None:
         ('{"command": "x", "args": "y"}', 3, "mcpServers.a.args", "must be a list of texts"),
         ('{"command": "x", "args": [["y"]]}', 3, "mcpServers.a.args[0]", "must be a text"),
         ('{"command": "x",\n"env": {"A": "1",\n"B": "${NOPE}"}}', 5, "mcpServers.a.env.B", "variable NOPE is not set"),
+        ('{"command": "x", "env": {"A": "${input:key}"}}', 3, "mcpServers.a.env.A", "asks for an input of the editor"),
         ('{"command": "x", "transport": "http"}', 3, "mcpServers.a.transport", "'http' goes with url"),
         ('{"url": "http://y", "transport": "carrier pigeon"}', 3, "mcpServers.a.transport", "is none of stdio, sse"),
         ('{"url": "ftp://y"}', 3, "mcpServers.a.url", "must be an http or https URL"),
