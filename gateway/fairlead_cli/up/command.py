@@ -89,7 +89,14 @@ async def _serve(options: UpOptions, where: Folders, display: Display, abandon: 
     scanner, skipped = _scanner(options)
     board = Board(lambda key: _tools_of(station.documents, key), news.set)
     station = Station(
-        scanner, where, children, installers(os.environ), board, problems=board.complain, written=nudge.set
+        scanner,
+        where,
+        children,
+        installers(os.environ),
+        board,
+        os.environ,
+        problems=board.complain,
+        written=nudge.set,
     )
     gateway = _gateway(options, where, children, nudge)
     try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import AsyncIterator, Callable, Collection, Hashable
+from collections.abc import AsyncIterator, Callable, Collection, Hashable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final, Literal, Protocol
@@ -27,7 +27,7 @@ from fairlead_operator.local.documents import DirectoryCredentials
 from fairlead_operator.local.installers import Launch, Package
 from fairlead_operator.local.inventory import DeclaredServer, Inventory
 from fairlead_operator.local.packages import Failed, Installing, PackageStore
-from fairlead_operator.local.references import resolve
+from fairlead_operator.local.references import resolve, surroundings
 from fairlead_operator.ports import Announcement, ResolvedCredential, Verdict, Workload
 
 _REMOTE: Final = Verdict(True, Reason.PROGRAMMED, "it runs elsewhere")
@@ -54,7 +54,7 @@ class Audience(Protocol):
 
 
 class LocalPlatform:
-    """See the module. `environ` decides where commands are looked for."""
+    """See the module. `environ` says where commands are looked for, and how their processes reach the network."""
 
     environment: Literal["local"] = "local"
 
@@ -66,14 +66,14 @@ class LocalPlatform:
         credentials: DirectoryCredentials,
         audience: Audience,
         *,
-        search_path: str | None = None,
+        environ: Mapping[str, str],
     ) -> None:
         self._inventory = inventory
         self._children = children
         self._packages = packages
         self._credentials = credentials
         self._audience = audience
-        self._search_path = search_path or default_search_path()
+        self._environ = environ
         self._statuses: dict[ServerKey, McpServerStatus] = {}
 
     def __repr__(self) -> str:
@@ -97,7 +97,10 @@ class LocalPlatform:
         if declared is None:
             return ResolvedCredential(Verdict(None, Reason.REFS_UNREADABLE, "it was deleted meanwhile"))
         verdict, value = resolve(declared, self._inventory.contents)
-        if not verdict.ok or not (value.headers or value.env):
+        if verdict.ok:
+            env = {**surroundings(declared, self._environ), **value.env}
+            value = Credential(headers=value.headers, env=env)
+        if not (value.headers or value.env):
             self._credentials.drop(server.key)
             return ResolvedCredential(verdict)
         return ResolvedCredential(verdict, self._credentials.store(server.key, value), value)
@@ -166,7 +169,7 @@ class LocalPlatform:
         if spec.command is None:
             return Verdict(False, Reason.NOT_SUPPORTED_HERE, "an image needs a cluster to run on")
         program, *arguments = spec.command
-        found = shutil.which(program, path=self._search_path)
+        found = shutil.which(program, path=search_path(self._environ))
         if found is None:
             return Verdict(False, Reason.COMMAND_NOT_FOUND, f"there is no program {program} on this machine")
         return Launch(str(Path(found).absolute()), (*arguments, *spec.args))
@@ -222,9 +225,9 @@ class Wakening:
             self._relisted(key)
 
 
-def default_search_path() -> str:
+def search_path(environ: Mapping[str, str]) -> str:
     """`PATH`, and after it the folder of the interpreter: what is installed beside Fairlead is found."""
-    return os.pathsep.join([os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent)])
+    return os.pathsep.join([environ.get("PATH", os.defpath), str(Path(sys.executable).parent)])
 
 
 def _package(server: McpServer) -> Package | None:

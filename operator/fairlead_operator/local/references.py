@@ -6,6 +6,8 @@ labelled as one, and goes only to the hosts that it names.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import PurePath
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -17,6 +19,23 @@ from fairlead_operator.local.inventory import Contents, DeclaredServer
 from fairlead_operator.ports import Verdict
 
 RESOLVED: Final = Verdict(True, Reason.RESOLVED_REFS, "all references lead to something that may be used")
+
+_NETWORK: Final = frozenset(
+    {
+        "all_proxy",
+        "curl_ca_bundle",
+        "http_proxy",
+        "https_proxy",
+        "no_proxy",
+        "node_extra_ca_certs",
+        "requests_ca_bundle",
+        "ssl_cert_dir",
+        "ssl_cert_file",
+    }
+)
+"""How a program on this machine reaches the network: without these, many a server starts and then fails."""
+_INSTALLERS: Final = {"uv": "uv_", "uvx": "uv_", "npm": "npm_config_", "npx": "npm_config_"}
+"""Programs that fetch a server as they start it, and what their own settings begin with."""
 
 
 class Unresolved(Exception):
@@ -36,6 +55,19 @@ def resolve(declared: DeclaredServer, contents: Contents) -> tuple[Verdict, Cred
         return Verdict(False, error.reason, str(error)), Credential()
     own = declared.credential
     return RESOLVED, Credential(headers={**headers, **own.headers}, env={**env, **own.env})
+
+
+def surroundings(declared: DeclaredServer, environ: Mapping[str, str]) -> dict[str, str]:
+    """What of our environment a server's process gets beyond what every child process has: no more than it needs."""
+    if declared.server.spec.url is not None:
+        return {}
+    command = declared.server.spec.command or [""]
+    prefix = _INSTALLERS.get(PurePath(command[0]).name)
+    return {
+        name: value
+        for name, value in environ.items()
+        if name.lower() in _NETWORK or (prefix is not None and name.lower().startswith(prefix))
+    }
 
 
 def _environment(declared: DeclaredServer, contents: Contents) -> dict[str, str]:

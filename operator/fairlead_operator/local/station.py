@@ -65,6 +65,7 @@ class Station:
         children: ChildHost,
         tools: Tools,
         audience: Audience,
+        environ: Mapping[str, str],
         *,
         problems: Callable[[tuple[Problem, ...]], None],
         written: Callable[[], None] = lambda: None,
@@ -78,7 +79,12 @@ class Station:
         self.inventory = Inventory()
         self.documents = DirectoryDocuments(folders.documents, written)
         self._platform = LocalPlatform(
-            self.inventory, children, self._packages, DirectoryCredentials(folders.credentials), audience
+            self.inventory,
+            children,
+            self._packages,
+            DirectoryCredentials(folders.credentials),
+            audience,
+            environ=environ,
         )
         world = World(self._platform, self.documents, LocalConnector(children), self.inventory)
         self.controller = Controller(world)

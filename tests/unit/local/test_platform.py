@@ -89,7 +89,7 @@ async def world(folder: Path) -> AsyncIterator[World]:
     children = ChildHost(launcher=launcher)
     packages = PackageStore(folder, Tools(), StepRunner(), on_change=lambda package: woken.set())
     credentials = DirectoryCredentials(folder / "credentials")
-    platform = LocalPlatform(inventory, children, packages, credentials, heard)
+    platform = LocalPlatform(inventory, children, packages, credentials, heard, environ={"PATH": "/bin"})
     woken = asyncio.Event()
     children.listen(Wakening(lambda key: woken.set(), lambda key: None))
     try:

@@ -9,7 +9,7 @@ import pytest
 from fairlead_api.documents.catalog import Credential
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_operator.local.inventory import Contents, DeclaredServer, Secret
-from fairlead_operator.local.references import resolve
+from fairlead_operator.local.references import resolve, surroundings
 
 LABELS = {"fairlead.dev/credential": "true"}
 BEARER = {"url": "https://tools.example.com/mcp", "auth": {"bearer": {"secretRef": {"name": "s"}}}}
@@ -94,3 +94,23 @@ def test_the_environment_comes_from_values_secrets_and_config_maps() -> None:
 def test_a_variable_without_a_value_is_refused(source: dict[str, Any], reason: str) -> None:
     spec = {"command": ["x"], "env": [{"name": "A", "valueFrom": source}]}
     assert resolve(declared(spec), contents(secret({"token": "t"})))[0].reason == reason
+
+
+def test_a_process_gets_of_our_environment_what_reaches_the_network_and_no_more() -> None:
+    ours = {
+        "HTTPS_PROXY": "p",
+        "no_proxy": "n",
+        "SSL_CERT_FILE": "c",
+        "AWS_SECRET_ACCESS_KEY": "no",
+        "UV_INDEX_URL": "u",
+        "NPM_CONFIG_REGISTRY": "r",
+        "npm_config_cache": "k",
+    }
+    network = {"HTTPS_PROXY": "p", "no_proxy": "n", "SSL_CERT_FILE": "c"}
+    assert surroundings(declared({"command": ["server"]}), ours) == network
+    assert surroundings(declared({"command": ["/usr/bin/uvx"]}), ours) == {**network, "UV_INDEX_URL": "u"}
+    npm = {"NPM_CONFIG_REGISTRY": "r", "npm_config_cache": "k"}
+    assert surroundings(declared({"command": ["npx", "-y", "x"]}), ours) == {**network, **npm}
+    package = {"registry": "npm", "name": "x", "version": "1"}
+    assert surroundings(declared({"package": package}), ours) == network
+    assert surroundings(declared({"url": "http://x/mcp"}), ours) == {}
