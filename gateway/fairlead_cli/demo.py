@@ -1,4 +1,4 @@
-"""A small MCP server to try Fairlead on: `python -m fairlead_cli.demo`, over standard input and output.
+"""A small MCP server to try Fairlead on: `python -m fairlead_cli.demo`, over stdio; with `--port N` at /mcp over HTTP.
 
 Started by the quick start of `fairlead up` as a child process like any other; with `--port` it speaks Streamable HTTP
 instead, as it does in an image. It needs nothing but the `mcp` package, so that such an image is small. Its four tools

@@ -12,7 +12,7 @@ import pytest
 from mcp import Client
 from mcp_types import TextContent
 
-from toolservers import LEGACY_STDIO, SDK_STDIO, SDK_TOOLS, sdk_server
+from toolservers import LEGACY_STDIO, SDK_STDIO, SDK_TOOLS, free_port, sdk_server
 from upprocess import DEMO, DEMO_TOOLS, Up, all_dead, children_of, command_of, fairlead_up, manifest
 from waiting import until_async
 
@@ -220,6 +220,26 @@ async def test_the_command_line_lists_and_calls_through_it(tmp_path: Path) -> No
         assert (code, "there is no tool called demo__nothing" in complaint) == (1, True)
         code, _, complaint = await command("tools", "--url", up.url, "--server", "default/none")
         assert (code, "check the path of --url, and the name in --server" in complaint) == (1, True)
+
+
+async def test_the_demo_server_can_run_elsewhere_and_be_served_by_its_url(tmp_path: Path) -> None:
+    port = free_port()
+    demo = await asyncio.create_subprocess_exec(*DEMO, "--port", str(port), stderr=asyncio.subprocess.DEVNULL)
+    try:
+        spec = {"url": f"http://127.0.0.1:{port}/mcp"}
+        document = {
+            "apiVersion": "fairlead.dev/v1alpha1",
+            "kind": "McpServer",
+            "metadata": {"name": "far"},
+            "spec": spec,
+        }
+        (tmp_path / "a.yaml").write_text(json.dumps(document))
+        async with fairlead_up(tmp_path, cwd=tmp_path) as up:
+            await up.ready("default/far")
+            await served(up, prefixed("far", DEMO_TOOLS))
+    finally:
+        demo.terminate()
+        await demo.wait()
 
 
 async def test_the_calls_of_a_client_are_counted_in_the_metrics(tmp_path: Path) -> None:
