@@ -28,10 +28,7 @@ Observe = Callable[[str, str | None, dict[str, Any]], None]
 TOKEN_LIFE: Final = timedelta(minutes=5)
 """After this long a token is read again: a ServiceAccount's is replaced in its file about hourly."""
 STOP_SECONDS: Final = 5.0
-
-
-class FeedEnded(Exception):
-    """Kopf ended by itself."""
+RESTART_SECONDS: Final = 2.0
 
 
 async def connection_for(configuration: Configuration) -> kopf.ConnectionInfo:
@@ -84,7 +81,13 @@ class Feed:
         self._observe = observe
 
     async def run(self) -> None:
-        """Pass events on until cancelled. Raises FeedEnded when Kopf gives up."""
+        """Pass events on until cancelled. Kopf gives up where the API server is away at its start; then again."""
+        while True:
+            await self._run_once()
+            logger.warning("kopf ended by itself; starting it again")
+            await asyncio.sleep(RESTART_SECONDS)
+
+    async def _run_once(self) -> None:
         loop = asyncio.get_running_loop()
         ended = asyncio.Event()
         stop = threading.Event()
@@ -95,8 +98,8 @@ class Feed:
         def work() -> None:
             try:
                 asyncio.run(self._operator(registry_for(observe), stop))
-            except Exception:
-                logger.exception("kopf ended")
+            except Exception:  # the outermost edge of a thread
+                logger.warning("kopf broke down", exc_info=True)
             finally:
                 loop.call_soon_threadsafe(ended.set)
 
@@ -104,7 +107,6 @@ class Feed:
         thread.start()
         try:
             await ended.wait()
-            raise FeedEnded("kopf ended by itself")
         finally:
             stop.set()
             try:

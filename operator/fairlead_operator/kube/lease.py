@@ -142,6 +142,7 @@ class Lease:
             lease = self._held or await self._read()
             if not self._ours(lease) and not self._expired(lease, before):
                 self._held = None
+                self._until = 0.0
                 self.waiting = True
                 return False
             self._held = await self._write(lease)
@@ -165,6 +166,8 @@ class Lease:
             self._complain(error)
             return False
         self._held = lease if self._ours(lease) and self.leading() else None
+        if self._held is None:
+            self._until = 0.0  # whatever time was left: somebody else may be writing already
         return False
 
     async def _read(self) -> Json:

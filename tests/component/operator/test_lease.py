@@ -1,0 +1,159 @@
+"""Leadership on a real API server, with short times: who may write, and when nobody may."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from controlplane import PlaneFactory
+from fairlead_operator.kube.client import Kube
+from fairlead_operator.kube.lease import Lease, Timings
+from fairlead_operator.kube.resources import LEASES
+from operatorworld import Json, World, configuration_of
+
+TIMES = Timings(duration=3.0, renew=0.2, deadline=1.0, grace=0.5)
+
+
+@pytest.fixture
+def own_world(private_plane: PlaneFactory) -> Iterator[World]:
+    plane = private_plane(crds=False)
+    return World(plane, plane.create_namespace("tenant"), plane.create_namespace("release"))  # type: ignore[return-value]
+
+
+class Leader:
+    """Runs a Lease and notes when its tasks begin and end."""
+
+    def __init__(self, kube: Kube, world: World, identity: str, **more: object) -> None:
+        self.lease = Lease(kube, world.release, "lease", identity, timings=TIMES, **more)  # type: ignore[arg-type]
+        self.began = asyncio.Event()
+        self.ended = asyncio.Event()
+        self.stubborn = False
+
+    async def work(self) -> None:
+        self.began.set()
+        self.ended.clear()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            if self.stubborn:
+                await asyncio.sleep(1.5)  # swallows the cancellation for longer than the grace
+            self.began.clear()
+            self.ended.set()
+
+
+@asynccontextmanager
+async def contending(leader: Leader) -> AsyncIterator[asyncio.Task[None]]:
+    task = asyncio.create_task(leader.lease.run(leader.work))
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.wait([task], timeout=10)
+        assert task.done()
+
+
+@asynccontextmanager
+async def connected(world: World) -> AsyncIterator[Kube]:
+    kube = Kube.connect(await configuration_of(world.plane))
+    try:
+        yield kube
+    finally:
+        await kube.aclose()
+
+
+async def within(seconds: float, event: asyncio.Event) -> float:
+    """Wait for an event; how long it took."""
+    loop = asyncio.get_running_loop()
+    start = loop.time()
+    async with asyncio.timeout(seconds):
+        await event.wait()
+    return loop.time() - start
+
+
+def lease_object(world: World) -> Json:
+    _, lease = world.request("GET", LEASES.path(world.release, "lease"))
+    return dict(lease)
+
+
+async def test_a_holder_that_vanishes_is_followed_after_the_leases_duration_and_not_before(world: World) -> None:
+    async with connected(world) as kube:
+        spec = {"holderIdentity": "dead", "leaseDurationSeconds": 2, "renewTime": "2099-01-01T00:00:00.000000Z"}
+        body = {"apiVersion": LEASES.api_version, "kind": "Lease", "metadata": {"name": "lease"}, "spec": spec}
+        assert world.request("POST", LEASES.path(world.release), body)[0] == 201
+        heir = Leader(kube, world, "heir")
+        async with contending(heir):
+            assert await within(10, heir.began) >= 1.9
+        assert lease_object(world)["spec"]["leaseTransitions"] == 1
+
+
+async def test_a_released_lease_is_taken_at_once_by_one_of_two(world: World) -> None:
+    async with connected(world) as kube:
+        first, second, third = (Leader(kube, world, name) for name in ("first", "second", "third"))
+        async with contending(second), contending(third):
+            async with contending(first):
+                holders = [leader for leader in (first, second, third) if leader.lease.leading()]
+                async with asyncio.timeout(10):
+                    while not holders:
+                        await asyncio.sleep(0.02)
+                        holders = [leader for leader in (first, second, third) if leader.lease.leading()]
+            (holder,) = holders
+            others = [leader for leader in (first, second, third) if leader is not holder]
+            assert not any(leader.lease.leading() for leader in others)
+
+
+async def test_a_leader_whose_lease_is_taken_from_it_stops_and_contends_again(world: World) -> None:
+    async with connected(world) as kube:
+        leader = Leader(kube, world, "leader")
+        async with contending(leader):
+            await within(10, leader.began)
+            lease = lease_object(world)
+            patch = {"spec": {"holderIdentity": "thief", "leaseDurationSeconds": 2}}
+            path = LEASES.path(world.release, "lease")
+            assert world.request("PATCH", path, patch, content_type="application/merge-patch+json")[0] == 200
+            await within(TIMES.deadline + 1, leader.ended)
+            assert not leader.lease.leading()
+            await within(10, leader.began)
+        assert lease_object(world)["spec"]["leaseTransitions"] > lease["spec"]["leaseTransitions"]
+
+
+async def test_without_the_api_server_a_leader_stops_by_its_deadline_and_leads_again_afterwards(
+    own_world: World,
+) -> None:
+    world = own_world
+    async with connected(world) as kube:
+        leader = Leader(kube, world, "leader")
+        async with contending(leader):
+            await within(10, leader.began)
+            world.plane.kill_apiserver()
+            assert await within(5, leader.ended) <= TIMES.deadline + 0.5
+            assert not leader.lease.leading()
+            await asyncio.to_thread(world.plane.start_apiserver)
+            await within(15, leader.began)
+            assert leader.lease.leading()
+
+
+async def test_tasks_that_do_not_end_after_a_loss_end_the_process(world: World) -> None:
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    async with connected(world) as kube:
+        leader = Leader(kube, world, "leader", end_process=lambda: loop.call_soon_threadsafe(ended.set))
+        leader.stubborn = True
+        async with contending(leader):
+            await within(10, leader.began)
+            patch = {"spec": {"holderIdentity": "thief"}}
+            path = LEASES.path(world.release, "lease")
+            world.request("PATCH", path, patch, content_type="application/merge-patch+json")
+            await within(5, ended)
+
+
+async def test_a_leader_whose_work_breaks_down_releases_the_lease_and_says_so(world: World) -> None:
+    async def work() -> None:
+        raise RuntimeError("boom")
+
+    async with connected(world) as kube:
+        lease = Lease(kube, world.release, "lease", "leader", timings=TIMES)
+        with pytest.raises(RuntimeError, match="boom"):
+            await lease.run(work)
+    assert lease_object(world)["spec"]["holderIdentity"] == ""

@@ -1,0 +1,217 @@
+"""The operator's ports in memory: worlds for tests of the reconciler and the controller. Nothing in here does I/O.
+
+`MemoryPlatform` shows what it was told (`reported`, `announced`); what it answers is set by the test.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_api.documents.catalog import Credential, Endpoint, HttpEndpoint
+from fairlead_api.documents.store import Assembler, Blob
+from fairlead_api.meta import ServerKey
+from fairlead_api.v1alpha1.conditions import Reason
+from fairlead_api.v1alpha1.latencytier import LatencyTier
+from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
+from fairlead_api.v1alpha1.toolpolicy import ToolPolicy
+from fairlead_mcp.eras import Era, Negotiated
+from fairlead_mcp.errors import RpcError
+from fairlead_mcp.session import McpSession
+from fairlead_operator.ports import (
+    Announcement,
+    Environment,
+    PlatformTrouble,
+    ResolvedCredential,
+    UnreadableServer,
+    Verdict,
+    Workload,
+)
+
+NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
+URL = "http://demo.example/mcp"
+RUNS = Workload(Verdict(True, Reason.PROGRAMMED, "it runs"), HttpEndpoint(url=URL))
+NO_CREDENTIAL = ResolvedCredential(Verdict(True, Reason.RESOLVED_REFS, "fine"))
+
+
+def mcp_server(name: str = "demo", *, age: int = 0, uid: str = "", generation: int = 1, **spec: Any) -> McpServer:
+    """An McpServer by URL unless `spec` says otherwise; `age` is in seconds before NOW."""
+    created = datetime.fromtimestamp(NOW.timestamp() - age, UTC)
+    metadata = {
+        "name": name,
+        "namespace": "team",
+        "uid": uid or f"uid-of-{name}",
+        "generation": generation,
+        "creationTimestamp": created.isoformat(),
+    }
+    runs = {"image", "package", "url", "command"} & set(spec)
+    return McpServer.model_validate({"metadata": metadata, "spec": spec if runs else {"url": URL, **spec}})
+
+
+@dataclass
+class MemoryPlatform:
+    """Servers in a dictionary; what became of them in others."""
+
+    servers: dict[ServerKey, McpServer] = field(default_factory=dict)
+    environment: Environment = "cluster"
+    workload: Workload = RUNS
+    resolved: ResolvedCredential = NO_CREDENTIAL
+    trouble: PlatformTrouble | None = None
+    unreadable: set[ServerKey] = field(default_factory=set)
+    reported: list[McpServerStatus] = field(default_factory=list)
+    announced: list[Announcement] = field(default_factory=list)
+    forgotten: list[ServerKey] = field(default_factory=list)
+    swept: list[set[ServerKey]] = field(default_factory=list)
+
+    def declare(self, *servers: McpServer) -> None:
+        for server in servers:
+            self.servers[server.key] = server
+
+    async def keys(self) -> Collection[ServerKey]:
+        return list(self.servers)
+
+    async def get(self, key: ServerKey) -> McpServer | None:
+        if key in self.unreadable:
+            raise UnreadableServer("spec.url: too long")
+        return self.servers.get(key)
+
+    async def credential(self, server: McpServer) -> ResolvedCredential:
+        return self.resolved
+
+    async def ensure(self, server: McpServer, credential: ResolvedCredential) -> Workload:
+        if self.trouble is not None:
+            raise self.trouble
+        return self.workload
+
+    async def report(self, server: McpServer, status: McpServerStatus) -> None:
+        if status.to_wire() != server.status.to_wire():
+            self.reported.append(status)
+            self.servers[server.key] = server.model_copy(update={"status": status})
+
+    async def announce(self, server: McpServer, announcement: Announcement) -> None:
+        self.announced.append(announcement)
+
+    async def forget(self, key: ServerKey) -> None:
+        self.forgotten.append(key)
+
+    async def sweep(self, alive: Collection[ServerKey]) -> None:
+        self.swept.append(set(alive))
+
+
+@dataclass
+class MemoryDocuments:
+    """Blobs in a dictionary; `writes` counts what was stored or deleted."""
+
+    blobs: dict[str, Blob] = field(default_factory=dict)
+    writes: int = 0
+
+    async def listing(self) -> Mapping[str, Mapping[str, str]]:
+        return {blob.name: blob.labels for blob in self.blobs.values() if not blob.is_part}
+
+    async def read(self, name: str) -> bytes | None:
+        reader = Assembler()
+        reader.replace(self.blobs.values())
+        return reader.documents.get(name)
+
+    async def publish(self, blobs: list[Blob]) -> None:
+        for blob in blobs:
+            self.blobs[blob.name] = blob
+        self.writes += 1
+
+    async def withdraw(self, name: str) -> None:
+        self.blobs.pop(name, None)
+        self.writes += 1
+
+
+@dataclass
+class MemoryDeclarations:
+    """What the rules are compiled from."""
+
+    tier_list: list[LatencyTier] = field(default_factory=list)
+    policy_list: list[ToolPolicy] = field(default_factory=list)
+    label_map: dict[ServerKey, dict[str, str]] = field(default_factory=dict)
+
+    async def tiers(self) -> Collection[LatencyTier]:
+        return self.tier_list
+
+    async def policies(self) -> Collection[ToolPolicy]:
+        return self.policy_list
+
+    async def labels(self) -> Mapping[ServerKey, Mapping[str, str]]:
+        return self.label_map
+
+
+@dataclass
+class Script:
+    """What a server answers: listings by method, an error to raise, or a hang."""
+
+    tools: list[dict[str, Any]] = field(default_factory=list)
+    listings: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    capabilities: dict[str, Any] = field(default_factory=lambda: {"tools": {}})
+    error: Exception | None = None
+    hang: bool = False
+    asked: int = 0
+
+
+class ScriptedChannel:
+    """The transport of a session that ends in this process."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self.negotiated: Negotiated | None = None
+
+    async def connect(self, deadline: float) -> Negotiated:
+        script = self._script
+        script.asked += 1
+        if script.hang:
+            await asyncio.Event().wait()
+        if script.error is not None:
+            raise script.error
+        self.negotiated = Negotiated(
+            era=Era.MODERN,
+            protocol_version="2026-07-28",
+            server_info=Raw(b'{"name":"scripted","version":"1"}'),
+            capabilities=Raw(msgspec.json.encode(script.capabilities)),
+        )
+        return self.negotiated
+
+    async def request(self, method: str, params: bytes | Raw | None, *, deadline: float) -> Raw:
+        member = {"resources/templates/list": "resourceTemplates"}.get(method, method.split("/", maxsplit=1)[0])
+        listings = {"tools/list": self._script.tools, **self._script.listings}
+        if method not in listings:
+            raise RpcError(-32601, "Method not found")
+        return Raw(msgspec.json.encode({member: listings[method]}))
+
+    async def listen(self, deadline: float) -> None:
+        raise RpcError(-32601, "Method not found")
+
+    async def aclose(self) -> None:
+        return None
+
+
+@dataclass
+class ScriptedConnector:
+    """Sessions with scripted servers, by key; a server without a script refuses to connect."""
+
+    scripts: dict[ServerKey, Script] = field(default_factory=dict)
+
+    @asynccontextmanager
+    async def session(
+        self, key: ServerKey, endpoint: Endpoint, credential: Credential | None
+    ) -> AsyncIterator[McpSession]:
+        async with McpSession(ScriptedChannel(self.scripts[key])) as session:
+            yield session
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Let the loop run until `condition` holds; for tests in which nothing but this loop can bring it about."""
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - a step of the loop, not a wait
+            await asyncio.sleep(0)

@@ -1,0 +1,143 @@
+"""Catalogs built from what servers list and what manifests say."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import Raw
+
+from fairlead_api.documents.catalog import Catalog, DeclaredLatency, HttpEndpoint
+from fairlead_operator.discovery.build import Reached, build_catalog
+from fairlead_operator.discovery.listing import Found
+from operatorfakes import URL, mcp_server
+
+REACHED = Reached(HttpEndpoint(url=URL), None, "demo")
+
+
+def found(*tools: dict[str, Any] | bytes, **more: Any) -> Found:
+    raws = tuple(Raw(t if isinstance(t, bytes) else msgspec.json.encode(t)) for t in tools)
+    return Found(protocol_version="2026-07-28", tools=raws, **more)
+
+
+def built(*tools: dict[str, Any] | bytes, **spec: Any) -> tuple[Catalog, tuple[str, ...]]:
+    return build_catalog(mcp_server(**spec), found(*tools), REACHED)
+
+
+def test_a_definition_stays_as_it_was_sent_byte_for_byte() -> None:
+    raw = b'{ "x-unknown" : [1.0, 2e3], "name":"a", "description":"\\u00e9\xc3\xa9" }'
+    catalog, notes = built(raw)
+    assert bytes(catalog.tools[0].definition) == raw
+    assert notes == ()
+
+
+def test_the_order_in_which_a_server_lists_changes_nothing() -> None:
+    tools = [{"name": f"t{number}", "inputSchema": {}} for number in range(20)]
+    first, _ = built(*tools)
+    random.Random(1).shuffle(tools)
+    second, _ = built(*tools)
+    assert first == second
+    assert [tool.name for tool in first.tools] == sorted(tool.name for tool in first.tools)
+
+
+def test_of_two_tools_of_one_name_the_first_is_kept_and_noted() -> None:
+    catalog, notes = built({"name": "a", "description": "one"}, {"name": "a", "description": "two"})
+    assert [msgspec.json.decode(tool.definition)["description"] for tool in catalog.tools] == ["one"]
+    assert notes == ("'a' is listed more than once; the first is kept",)
+
+
+@pytest.mark.parametrize("bad", [b"7", b'{"name":7}', b'{"name":""}', b"{}", b'{"name":"' + b"x" * 2000 + b'"}'])
+def test_one_bad_definition_is_left_out_with_a_note_and_harms_no_other(bad: bytes) -> None:
+    catalog, notes = built(bad, {"name": "good"})
+    assert [tool.name for tool in catalog.tools] == ["good"]
+    assert len(notes) == 1
+    assert "left out" in notes[0]
+
+
+def test_notes_are_bounded_however_bad_a_server_is() -> None:
+    _, notes = built(*[b"{}"] * 1000)
+    assert len(notes) == 20
+
+
+def test_an_override_for_a_tool_that_is_not_listed_is_noted() -> None:
+    _, notes = built({"name": "a"}, tools=[{"name": "gone"}, {"name": "a"}])
+    assert notes == ("spec.tools names tools that the server does not list: gone",)
+
+
+@pytest.mark.parametrize(
+    ("meta", "said", "expected"),
+    [
+        (None, None, None),
+        ({"fairlead.dev/latency": {"estimatedDurationMs": 5}}, None, DeclaredLatency(estimated_duration_ms=5)),
+        (
+            {"estimated_duration_ms": 5, "max_duration_ms": 9.6},
+            None,
+            DeclaredLatency(estimated_duration_ms=5, max_duration_ms=10),
+        ),
+        (
+            {"fairlead.dev/latency": {"estimatedDurationMs": 5, "idempotent": True}},
+            {"estimatedDurationMs": 7, "cacheableSeconds": 0},
+            DeclaredLatency(estimated_duration_ms=7, idempotent=True, cacheable_seconds=0),
+        ),
+        ({"fairlead.dev/latency": {"estimatedDurationMs": "fast", "idempotent": "yes"}}, None, None),
+        ({"fairlead.dev/latency": {"estimatedDurationMs": -1, "maxDurationMs": True}}, None, None),
+        ({"fairlead.dev/latency": "fast"}, None, None),
+        ("nothing", None, None),
+    ],
+)  # fmt: skip
+def test_declared_latency_is_the_manifests_word_before_the_authors(
+    meta: Any, said: dict[str, Any] | None, expected: DeclaredLatency | None
+) -> None:
+    spec: dict[str, Any] = {"tools": [{"name": "a", "latency": said}]} if said else {}
+    definition = {"name": "a"} if meta is None else {"name": "a", "_meta": meta}
+    catalog, _ = built(definition, **spec)
+    assert catalog.tools[0].latency == expected
+
+
+def test_resources_templates_and_prompts_are_named_by_what_identifies_them() -> None:
+    everything = found(
+        resources=(Raw(b'{"uri":"file:///b","name":"n"}'), Raw(b'{"uri":"file:///a","name":"n"}')),
+        resource_templates=(Raw(b'{"uriTemplate":"file:///{x}","name":"n"}'),),
+        prompts=(Raw(b'{"name":"p"}'),),
+    )
+    catalog, notes = build_catalog(mcp_server(), everything, REACHED)
+    assert [d.name for d in catalog.resources] == ["file:///a", "file:///b"]
+    assert [d.name for d in catalog.resource_templates] == ["file:///{x}"]
+    assert [d.name for d in catalog.prompts] == ["p"]
+    assert notes == ()
+
+
+def test_the_hash_changes_with_any_definition_and_with_nothing_else() -> None:
+    base, _ = built({"name": "a"}, {"name": "b"})
+    assert built({"name": "a"}, {"name": "b"}, tools=[{"name": "a", "tags": ["t"]}])[0].hash == base.hash
+    assert built({"name": "a"}, {"name": "b", "title": "B"})[0].hash != base.hash
+    assert built({"name": "a"})[0].hash != base.hash
+
+
+def test_the_search_hash_changes_with_tags_and_description_and_not_with_unknown_members() -> None:
+    def search(definition: dict[str, Any], **spec: Any) -> str:
+        return built(definition, **spec)[0].tools[0].search_hash
+
+    base = search({"name": "a", "description": "d"})
+    assert search({"name": "a", "description": "d", "x": 1}) == base
+    assert search({"name": "a", "description": "e"}) != base
+    assert search({"name": "a", "description": "d"}, tools=[{"name": "a", "tags": ["t"]}]) != base
+
+
+def test_what_the_gateway_needs_of_the_manifest_is_in_the_catalog() -> None:
+    catalog, _ = built(
+        {"name": "a"},
+        image="demo:1",
+        session="PerClient",
+        discovery={"onDisconnect": "Remove"},
+        limits={"concurrency": 3, "timeout": "2s", "retries": 0, "callsPerSecond": 1.5},
+        tools=[{"name": "a", "enabled": False, "description": "d", "probe": {"arguments": {"z": 1}}}],
+    )
+    assert (catalog.session, catalog.on_disconnect, catalog.trust_annotations) == ("PerClient", "Remove", True)
+    limits = catalog.limits
+    assert (limits.concurrency, limits.timeout_ms, limits.retries, limits.calls_per_second) == (3, 2000, 0, 1.5)
+    (tool,) = catalog.tools
+    assert (tool.enabled, tool.description, tool.probe_arguments) == (False, "d", {"z": 1})
+    assert not built({"name": "a"})[0].trust_annotations

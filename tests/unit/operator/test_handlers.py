@@ -1,0 +1,127 @@
+"""The edge to Kopf, on an emulated API server: every event arrives, and nothing is written."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import kmock as kmock_
+import pytest
+from kubernetes.aio.client import Configuration
+
+from fairlead_operator.handlers import Feed, connection_for
+
+Event = tuple[str, str | None, str]
+GROUP = "fairlead.dev/v1alpha1"
+
+
+@pytest.fixture
+def api(kmock: kmock_.KubernetesEmulator) -> kmock_.KubernetesEmulator:
+    """An API server with our three kinds, and the two that Kopf looks for before it begins."""
+    for name in ("v1/namespaces", "apiextensions.k8s.io/v1/customresourcedefinitions"):
+        kmock.resources[name] = kmock_.ResourceInfo(kind=name, namespaced=False, verbs={"list", "watch"})
+    for plural, kind, namespaced in (
+        ("mcpservers", "McpServer", True),
+        ("latencytiers", "LatencyTier", False),
+        ("toolpolicies", "ToolPolicy", True),
+    ):
+        kmock.resources[f"{GROUP}/{plural}"] = kmock_.ResourceInfo(
+            kind=kind,
+            singular=kind.lower(),
+            namespaced=namespaced,
+            verbs={"get", "list", "watch", "patch", "create", "delete"},
+        )
+    return kmock
+
+
+def server(name: str, **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": GROUP,
+        "kind": "McpServer",
+        "metadata": {"name": name, "namespace": "team", "uid": f"uid-{name}", "resourceVersion": "1"},
+        "spec": spec,
+    }
+
+
+class Listener:
+    """What the feed has told, and a way to wait for it."""
+
+    def __init__(self) -> None:
+        self.seen: list[Event] = []
+        self._news = asyncio.Event()
+
+    def __call__(self, plural: str, type_: str | None, item: dict[str, Any]) -> None:
+        self.seen.append((plural, type_, item["metadata"]["name"]))
+        self._news.set()
+
+    async def until(self, event: Event) -> None:
+        async with asyncio.timeout(10):
+            while event not in self.seen:
+                self._news.clear()
+                await self._news.wait()
+
+
+@asynccontextmanager
+async def feeding(api: kmock_.KubernetesEmulator, listener: Listener) -> AsyncIterator[None]:
+    """A feed that runs while in the context."""
+    task = asyncio.create_task(Feed(Configuration(host=str(api.url).rstrip("/")), listener).run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_what_exists_and_what_changes_is_told_and_nothing_is_written(api: kmock_.KubernetesEmulator) -> None:
+    api.objects[f"{GROUP}/mcpservers", "team", "old"] = server("old")
+    listener, path = Listener(), f"/apis/{GROUP}/namespaces/team/mcpservers"
+    async with feeding(api, listener), aiohttp.ClientSession(str(api.url)) as people:
+        await listener.until(("mcpservers", None, "old"))
+        await people.post(path, json=server("new"))
+        await listener.until(("mcpservers", "ADDED", "new"))
+        await people.patch(f"{path}/new", json={"spec": {"url": "http://x.example/mcp"}})
+        await listener.until(("mcpservers", "MODIFIED", "new"))
+        await people.delete(f"{path}/new")
+        await listener.until(("mcpservers", "DELETED", "new"))
+    written = [request.method for request in api if request.method is not kmock_.method.GET]
+    assert written == [kmock_.method.POST, kmock_.method.PATCH, kmock_.method.DELETE], "those of the test alone"
+
+
+async def test_a_feed_that_is_cancelled_ends_its_thread_soon(api: kmock_.KubernetesEmulator) -> None:
+    loop = asyncio.get_running_loop()
+    api.objects[f"{GROUP}/mcpservers", "team", "old"] = server("old")
+    listener = Listener()
+    async with feeding(api, listener):
+        await listener.until(("mcpservers", None, "old"))
+        before = loop.time()
+    assert loop.time() - before < 2
+    assert "kopf" not in {thread.name for thread in threading.enumerate()}
+
+
+async def test_kopf_logs_in_with_the_credentials_of_our_own_client() -> None:
+    configuration = Configuration(host="https://api.example:6443")
+    configuration.ssl_ca_cert = "/ca.crt"
+    configuration.cert_file, configuration.key_file = "/user.crt", "/user.key"
+    by_certificate = await connection_for(configuration)
+    assert (by_certificate.server, by_certificate.ca_path) == ("https://api.example:6443", "/ca.crt")
+    assert (by_certificate.certificate_path, by_certificate.private_key_path) == ("/user.crt", "/user.key")
+    assert by_certificate.token is None
+    assert by_certificate.expiration is None
+
+
+async def test_a_token_is_read_again_before_it_is_stale() -> None:
+    configuration = Configuration(host="https://api.example:6443")
+    tokens = iter(["first", "second"])
+
+    def refresh(current: Configuration) -> None:
+        current.api_key["BearerToken"] = f"bearer {next(tokens)}"
+
+    configuration.api_key["BearerToken"] = "bearer stale"
+    configuration.refresh_api_key_hook = refresh  # type: ignore[assignment]
+    first, second = await connection_for(configuration), await connection_for(configuration)
+    assert (first.scheme, first.token, second.token) == ("Bearer", "first", "second")
+    assert first.expiration is not None

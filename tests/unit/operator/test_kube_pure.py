@@ -1,0 +1,242 @@
+"""What of the Kubernetes adapters is pure: errors, fingerprints, surplus, blobs, credentials, resource versions."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from fairlead_api.documents.catalog import CATALOG
+from fairlead_api.documents.store import pack
+from fairlead_api.meta import ServerKey
+from fairlead_api.v1alpha1.mcpserver import McpServer
+from fairlead_operator.kube import errors
+from fairlead_operator.kube.client import Json, Kube
+from fairlead_operator.kube.credentials import (
+    LabelledSecret,
+    env_references,
+    hosts_allow,
+    shard_name,
+    store_key,
+    store_names,
+)
+from fairlead_operator.kube.declared import Broken, Declared
+from fairlead_operator.kube.documents import blob_from, config_map_for, holds
+from fairlead_operator.kube.owned import fingerprint, has_surplus, owner_of
+from fairlead_operator.kube.platform import dialled_host, endpoint_of
+from fairlead_operator.kube.resources import DEPLOYMENTS, LATENCY_TIERS, MCP_SERVERS, SECRETS
+from fairlead_operator.ports import PlatformTrouble
+from operatorfakes import mcp_server
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, errors.Invalid),
+        (401, errors.Unauthorized),
+        (403, errors.Forbidden),
+        (404, errors.NotFound),
+        (409, errors.Conflict),
+        (410, errors.Gone),
+        (413, errors.TooBig),
+        (418, errors.KubeError),
+        (422, errors.Invalid),
+        (429, errors.Unavailable),
+        (500, errors.Unavailable),
+        (503, errors.Unavailable),
+    ],
+)
+def test_each_status_has_its_error_and_every_error_is_trouble_with_the_platform(
+    status: int, kind: type[errors.KubeError]
+) -> None:
+    error = errors.error_for(status, {"kind": "Status", "message": "words", "reason": "Why"}, "GET /x")
+    assert type(error) is kind
+    assert isinstance(error, PlatformTrouble)
+    assert (error.status, error.reason, str(error)) == (status, "Why", "GET /x: words")
+
+
+def test_only_a_status_object_is_trusted_for_its_words_and_they_are_bounded() -> None:
+    assert str(errors.error_for(503, {"message": "<html>"}, "GET /x")) == "GET /x: HTTP status 503"
+    long = errors.error_for(422, {"kind": "Status", "message": "x" * 100_000}, "PATCH /x")
+    assert len(str(long)) == errors.MESSAGE_LIMIT
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        (DEPLOYMENTS.path("ns", "a"), "/apis/apps/v1/namespaces/ns/deployments/a"),
+        (DEPLOYMENTS.path(None), "/apis/apps/v1/deployments"),
+        (SECRETS.path("ns"), "/api/v1/namespaces/ns/secrets"),
+        (MCP_SERVERS.path("ns", "a", "status"), "/apis/fairlead.dev/v1alpha1/namespaces/ns/mcpservers/a/status"),
+        (LATENCY_TIERS.path("ignored", "fast"), "/apis/fairlead.dev/v1alpha1/latencytiers/fast"),
+    ],
+)
+def test_every_kind_knows_its_place(path: str, expected: str) -> None:
+    assert path == expected
+
+
+def deployed(**changes: Any) -> Json:
+    metadata = {"name": "a", "uid": "u", "resourceVersion": "1", "generation": 1, "managedFields": [{"manager": "x"}]}
+    metadata["annotations"] = {"deployment.kubernetes.io/revision": "1"}
+    return {"metadata": metadata, "spec": {"replicas": 1}, "status": {"replicas": 1}, **changes}
+
+
+def test_bookkeeping_and_status_do_not_change_a_fingerprint_and_all_else_does() -> None:
+    one, other = deployed(), deployed(status={"replicas": 7}, kind="Deployment")
+    other["metadata"] |= {"resourceVersion": "9", "generation": 4, "managedFields": []}
+    other["metadata"]["annotations"] = {"deployment.kubernetes.io/revision": "2"}
+    assert fingerprint(one) == fingerprint(other)
+    assert fingerprint(deployed(spec={"replicas": 2})) != fingerprint(one)
+    relabelled = deployed()
+    relabelled["metadata"]["labels"] = {"a": "b"}
+    assert fingerprint(relabelled) != fingerprint(one)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "actual", "surplus"),
+    [
+        ({"ports": [{"port": 1}]}, {"ports": [{"port": 1, "protocol": "TCP"}]}, False),
+        ({"ports": [{"port": 1}]}, {"ports": [{"port": 1}, {"port": 2}]}, True),
+        ({"a": {"b": [1]}}, {"a": {"b": [1], "c": [1, 2]}}, False),
+        ({"containers": [{"env": []}]}, {"containers": [{"env": [{"name": "X"}]}]}, True),
+        ({"a": 1}, {}, False),
+    ],
+)
+def test_only_longer_lists_are_surplus(wanted: Json, actual: Json, surplus: bool) -> None:
+    assert has_surplus(wanted, actual) is surplus
+
+
+def test_only_the_controlling_mcpserver_is_an_owner() -> None:
+    def item(**reference: Any) -> Json:
+        return {"metadata": {"namespace": "team", "ownerReferences": [{"name": "demo", "uid": "u", **reference}]}}
+
+    assert owner_of(item(kind="McpServer", controller=True)) == (ServerKey("team", "demo"), "u")
+    assert owner_of(item(kind="McpServer")) is None
+    assert owner_of(item(kind="ReplicaSet", controller=True)) is None
+    assert owner_of({"metadata": {}}) is None
+
+
+@pytest.mark.parametrize("size", [10, 2_000_000])
+def test_blobs_come_back_from_config_maps_as_they_were(size: int) -> None:
+    noise = "".join(chr(0x4E00 + (number * 7919) % 20_000) for number in range(size))
+    for blob in pack("name", CATALOG, noise.encode(), {"a": "b"}):
+        back = blob_from(config_map_for(blob, "release"))
+        assert back == blob
+        assert holds(back, blob)
+
+
+def test_labels_of_others_do_not_matter_and_foreign_content_does() -> None:
+    (blob,) = pack("name", CATALOG, b"{}")
+    config_map = config_map_for(blob, "release")
+    config_map["metadata"]["labels"] = {**blob.labels, "theirs": "x"}
+    assert holds(blob_from(config_map), blob)
+    config_map["data"] = {**blob.data, "more": "x"}
+    assert not holds(blob_from(config_map), blob)
+    config_map["binaryData"] = {"bad": "***"}
+    assert blob_from(config_map).binary == {"bad": b""}
+
+
+@pytest.mark.parametrize(
+    ("annotation", "host", "allowed"),
+    [
+        (None, "anything.example", True),
+        ("tools.example.com", "tools.example.com", True),
+        ("a.example, Tools.Example.com ", "tools.example.com", True),
+        ("example.com", "tools.example.com", False),
+        ("", "tools.example.com", False),
+    ],
+)
+def test_the_hosts_annotation_names_whole_hosts(annotation: str | None, host: str, allowed: bool) -> None:
+    assert hosts_allow(annotation, host) is allowed
+
+
+def test_every_server_has_its_place_among_the_fixed_secrets() -> None:
+    keys = [ServerKey(f"ns{number % 7}", f"server{number}") for number in range(1000)]
+    assert {shard_name(key) for key in keys} == set(store_names())
+    assert len({store_key(key) for key in keys}) == 1000
+    assert store_key(ServerKey("a-b", "c")) != store_key(ServerKey("a", "b-c"))
+
+
+def test_a_secret_shows_its_keys_and_never_its_values() -> None:
+    item = {
+        "metadata": {"namespace": "n", "name": "s", "uid": "u", "resourceVersion": "1"},
+        "data": {"token": "czNjcmV0"},
+    }
+    secret = LabelledSecret.from_object(item)
+    assert secret.value("token") == b"s3cret"
+    assert secret.value("none") is None
+    assert "czNjcmV0" not in repr(secret)
+
+
+def test_the_secrets_of_the_environment_are_those_that_are_not_optional() -> None:
+    server = mcp_server(
+        image="demo:1",
+        env=[
+            {"name": "A", "valueFrom": {"secretKeyRef": {"name": "one", "key": "k"}}},
+            {"name": "B", "valueFrom": {"secretKeyRef": {"name": "two", "key": "k", "optional": True}}},
+            {"name": "C", "valueFrom": {"configMapKeyRef": {"name": "three", "key": "k"}}},
+        ],
+        envFrom=[{"secretRef": {"name": "four"}}, {"configMapRef": {"name": "five"}}],
+    )
+    assert env_references(server) == [("one", "k"), ("four", None)]
+
+
+def test_an_image_is_reached_by_its_service_and_a_url_as_it_stands() -> None:
+    image = mcp_server("demo", image="demo:1", port=9000, path="/x")
+    assert endpoint_of(image).url == "http://demo.team.svc:9000/x"  # type: ignore[union-attr]
+    assert dialled_host(image) == "demo.team.svc"
+    assert dialled_host(mcp_server(url="https://Tools.example.com:8443/mcp")) == "tools.example.com"
+
+
+def declared_servers() -> tuple[Declared[McpServer], list[ServerKey]]:
+    changed: list[ServerKey] = []
+    return Declared(Kube(None), MCP_SERVERS, McpServer, changed.append), changed  # type: ignore[arg-type]
+
+
+def item(version: str, url: str, uid: str = "u") -> Json:
+    metadata = {"namespace": "team", "name": "demo", "uid": uid, "resourceVersion": version}
+    return {"metadata": metadata, "spec": {"url": url}}
+
+
+def test_an_older_reading_does_not_replace_a_newer_one() -> None:
+    servers, changed = declared_servers()
+    servers.put(item("10", "http://new.example/mcp"))
+    servers.put(item("9", "http://old.example/mcp"))
+    servers.put(item("10", "http://new.example/mcp"))
+    found = servers.get(ServerKey("team", "demo"))
+    assert isinstance(found, McpServer)
+    assert found.spec.url == "http://new.example/mcp"
+    assert len(changed) == 1
+
+
+def test_a_late_deletion_of_the_predecessor_does_not_remove_the_successor() -> None:
+    servers, _ = declared_servers()
+    servers.put(item("10", "http://a.example/mcp", uid="first"))
+    servers.put(item("12", "http://b.example/mcp", uid="second"))
+    servers.remove(ServerKey("team", "demo"), "first")
+    assert ServerKey("team", "demo") in servers
+    servers.remove(ServerKey("team", "demo"), "second")
+    assert len(servers) == 0
+
+
+def test_a_resource_that_breaks_a_rule_is_kept_as_broken_with_its_field(caplog: pytest.LogCaptureFixture) -> None:
+    servers, _ = declared_servers()
+    servers.put(item("1", "ftp://a.example/"))
+    found = servers.get(ServerKey("team", "demo"))
+    assert isinstance(found, Broken)
+    assert "spec.url" in found.problem
+    assert servers.sound() == []
+
+
+async def test_a_write_without_the_lease_is_not_sent() -> None:
+    kube = Kube(None, may_write=lambda: False)  # type: ignore[arg-type]
+    calls = [
+        kube.apply(SECRETS, "ns", {"metadata": {"name": "a"}}),
+        kube.create(SECRETS, "ns", {}),
+        kube.replace(SECRETS, "ns", "a", {}),
+        kube.merge(SECRETS, "ns", "a", {}),
+        kube.delete(SECRETS, "ns", "a"),
+    ]
+    results = await asyncio.gather(*calls, return_exceptions=True)
+    assert [type(result) for result in results] == [errors.NotLeading] * 5

@@ -1,0 +1,60 @@
+"""The objects of image servers against golden files: `NAME.in.yaml` is the McpServer, `NAME.out.yaml` what is applied.
+
+`UPDATE_GOLDEN=1 pytest tests/unit/operator/test_manifests.py` writes the files anew; read the difference afterwards.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from fairlead_api.v1alpha1.mcpserver import McpServer
+from fairlead_operator.server.manifests import Frame
+from fairlead_operator.server.plan import plan
+from operatorfakes import mcp_server
+
+GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "operator"
+INPUTS = sorted(GOLDEN.glob("*.in.yaml"))
+
+
+def rendered(server: McpServer, frame: Frame) -> list[dict[str, Any]]:
+    """What is applied, as it is sent."""
+    return [
+        {"apiVersion": kind.api_version, "kind": kind.kind, **manifest} for kind, manifest in plan(server, frame).apply
+    ]
+
+
+@pytest.mark.parametrize("path", INPUTS, ids=[path.name.removesuffix(".in.yaml") for path in INPUTS])
+def test_a_server_becomes_the_objects_of_its_golden_file(path: Path) -> None:
+    server = McpServer.model_validate(yaml.safe_load(path.read_text()))
+    objects = rendered(server, Frame("fairlead-system", "secrets-1" if server.spec.env_from else ""))
+    expected = path.with_name(path.name.replace(".in.", ".out."))
+    if os.environ.get("UPDATE_GOLDEN"):
+        expected.write_text(yaml.safe_dump_all(objects, sort_keys=False, allow_unicode=True, width=110))
+    assert objects == list(yaml.safe_load_all(expected.read_text()))
+
+
+def test_there_are_golden_files() -> None:
+    assert len(INPUTS) >= 3
+
+
+def test_a_server_that_runs_elsewhere_has_no_objects_and_gives_up_those_it_had() -> None:
+    wanted = plan(mcp_server(), Frame("fairlead-system"))
+    assert wanted.apply == ()
+    assert {kind.kind for kind in wanted.remove} == {
+        "Deployment", "Service", "ServiceAccount", "NetworkPolicy", "PodDisruptionBudget",
+    }  # fmt: skip
+
+
+def test_one_replica_has_no_disruption_budget_and_leaves_its_number_to_an_autoscaler() -> None:
+    wanted = plan(mcp_server(image="demo:1"), Frame("fairlead-system"))
+    kinds = [kind.kind for kind, _ in wanted.apply]
+    assert "PodDisruptionBudget" not in kinds
+    assert [kind.kind for kind in wanted.remove] == ["PodDisruptionBudget"]
+    assert kinds[-1] == "Deployment", "pods come last"
+    deployment = wanted.apply[-1][1]
+    assert "replicas" not in deployment["spec"]

@@ -1,0 +1,355 @@
+"""One look after another at servers in memory, in virtual time: the state that results, not the calls made."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from fairlead_api.documents.catalog import Catalog
+from fairlead_api.documents.codec import RULES_NAME, catalog_name, decode
+from fairlead_api.meta import ServerKey
+from fairlead_api.v1alpha1.conditions import Reason
+from fairlead_mcp.errors import ConnectFailed
+from fairlead_operator.controller import Controller, Rhythm, World
+from fairlead_operator.discovery.rounds import Pace
+from fairlead_operator.outcome import Stalled, Waiting
+from fairlead_operator.ports import PlatformTrouble, ResolvedCredential, Verdict, Workload
+from fairlead_operator.reconciler import Options
+from fairlead_operator.workqueue import Backoff
+from operatorfakes import (
+    NOW,
+    RUNS,
+    MemoryDeclarations,
+    MemoryDocuments,
+    MemoryPlatform,
+    Script,
+    ScriptedConnector,
+    mcp_server,
+)
+
+pytestmark = pytest.mark.looptime(start=0)
+
+KEY = ServerKey("team", "demo")
+REFUSED = ConnectFailed("nothing listens there", reason="ConnectionRefused")
+
+
+@dataclass
+class Bench:
+    """Adapters in memory, and the controllers that tests run over them."""
+
+    platform: MemoryPlatform = field(default_factory=MemoryPlatform)
+    documents: MemoryDocuments = field(default_factory=MemoryDocuments)
+    connector: ScriptedConnector = field(default_factory=ScriptedConnector)
+    declarations: MemoryDeclarations = field(default_factory=MemoryDeclarations)
+    controller: Controller | None = None
+
+    def declare(self, name: str = "demo", *tools: str, **spec: Any) -> Script:
+        server = mcp_server(name, **spec)
+        self.platform.declare(server)
+        script = self.connector.scripts[server.key] = Script(tools=[{"name": tool} for tool in tools])
+        return script
+
+    @asynccontextmanager
+    async def running(self, **options: Any) -> AsyncIterator[Controller]:
+        world = World(self.platform, self.documents, self.connector, self.declarations)
+        pace = Pace(timeout=60, floor=30, jitter=0, retry=Backoff(first=1, limit=60, jitter=0))
+        controller = Controller(
+            world,
+            options=Options(**{"pace": pace, **options}),
+            rhythm=Rhythm(backoff=Backoff(first=1, limit=60, jitter=0)),
+            now=lambda: NOW,
+            monotonic=asyncio.get_running_loop().time,
+        )
+        task = asyncio.create_task(controller.run())
+        await asyncio.sleep(0.5)
+        try:
+            yield controller
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    def ready(self, name: str = "demo") -> tuple[str, str]:
+        condition = self.platform.servers[ServerKey("team", name)].status.condition("Ready")
+        assert condition is not None
+        return condition.status, condition.reason
+
+    async def catalog(self, name: str = "demo") -> Catalog | None:
+        data = await self.documents.read(catalog_name(ServerKey("team", name)))
+        document = decode(data) if data else None
+        assert document is None or isinstance(document, Catalog)
+        return document
+
+
+async def test_a_server_that_answers_is_published_and_ready() -> None:
+    bench = Bench()
+    bench.declare("demo", "a", "b")
+    async with bench.running():
+        catalog = await bench.catalog()
+    assert bench.ready() == ("True", "Verified")
+    assert catalog is not None
+    assert [tool.name for tool in catalog.tools] == ["a", "b"]
+    assert [(n.kind, n.reason) for n in bench.platform.announced] == [
+        ("Normal", "CatalogPublished"),
+        ("Normal", "Ready"),
+    ]
+
+
+async def test_nothing_is_written_while_nothing_changes() -> None:
+    bench = Bench()
+    bench.declare("demo", "a")
+    async with bench.running():
+        writes, reports = bench.documents.writes, len(bench.platform.reported)
+        await asyncio.sleep(24 * 3600)
+    assert (bench.documents.writes, len(bench.platform.reported)) == (writes, reports)
+    assert bench.connector.scripts[KEY].asked > 100
+
+
+async def test_a_server_is_asked_at_its_interval_and_not_below_the_floor() -> None:
+    bench = Bench()
+    slow, fast = (
+        bench.declare("slow", discovery={"interval": "10m"}),
+        bench.declare("fast", discovery={"interval": "30s"}),
+    )
+    async with bench.running(pace=Pace(floor=60, jitter=0)):
+        await asyncio.sleep(3600 - 1)
+    assert (slow.asked, fast.asked) == (6, 60)
+
+
+async def test_a_server_that_hangs_delays_no_other_and_ends_in_a_timeout() -> None:
+    bench = Bench()
+    for number in range(40):
+        bench.declare(f"hangs{number}").hang = True
+    bench.declare("demo", "a")
+    async with bench.running():
+        assert bench.ready() == ("True", "Verified")
+        assert bench.ready("hangs0") == ("Unknown", "NotDiscovered")
+        await asyncio.sleep(61)
+        assert bench.ready("hangs0") == ("False", "Timeout")
+
+
+async def test_a_failing_server_is_tried_again_with_growing_pauses() -> None:
+    bench = Bench()
+    script = bench.declare("demo", "a")
+    script.error = REFUSED
+    async with bench.running():
+        assert bench.ready() == ("False", "ConnectionRefused")
+        assert await bench.catalog() is None
+        await asyncio.sleep(31)
+        assert script.asked == 6
+        script.error = None
+        await asyncio.sleep(60)
+    assert bench.ready() == ("True", "Verified")
+
+
+@pytest.mark.parametrize("policy", ["MarkOffline", "Remove"])
+async def test_a_loss_keeps_the_catalog_offline_or_removes_it(policy: str) -> None:
+    bench = Bench()
+    script = bench.declare("demo", "a", discovery={"interval": "30s", "onDisconnect": policy})
+    async with bench.running():
+        script.error = REFUSED
+        await asyncio.sleep(31)
+        catalog = await bench.catalog()
+        assert bench.ready() == ("False", "ConnectionRefused")
+        assert (catalog is not None and not catalog.online) is (policy == "MarkOffline")
+        script.error = None
+        await asyncio.sleep(31)
+        catalog = await bench.catalog()
+        assert catalog is not None
+        assert catalog.online
+
+
+async def test_a_restart_writes_nothing_and_keeps_what_is_shown_until_the_server_has_answered() -> None:
+    bench = Bench()
+    script = bench.declare("demo", "a")
+    async with bench.running():
+        assert bench.ready() == ("True", "Verified")
+    writes, reports = bench.documents.writes, len(bench.platform.reported)
+    script.hang = True
+    async with bench.running():
+        assert bench.ready() == ("True", "Verified")
+        catalog = await bench.catalog()
+        assert catalog is not None
+        assert catalog.online
+    assert (bench.documents.writes, len(bench.platform.reported)) == (writes, reports)
+
+
+async def test_a_server_that_is_gone_loses_everything_that_was_kept_of_it() -> None:
+    bench = Bench()
+    bench.declare("demo", "a")
+    async with bench.running() as controller:
+        del bench.platform.servers[KEY]
+        controller.enqueue(KEY)
+        await asyncio.sleep(1)
+        assert await bench.catalog() is None
+    assert bench.platform.forgotten == [KEY]
+
+
+async def test_a_deletion_that_nobody_told_of_is_found_by_the_sweep() -> None:
+    bench = Bench()
+    bench.declare("demo", "a")
+    async with bench.running():
+        del bench.platform.servers[KEY]
+        await asyncio.sleep(181)
+        assert await bench.catalog() is None
+    assert bench.platform.swept[-1] == set()
+
+
+async def test_a_server_that_was_made_anew_under_its_old_name_does_not_inherit_the_catalog() -> None:
+    bench = Bench()
+    bench.declare("demo", "a")
+    async with bench.running():
+        assert await bench.catalog() is not None
+    bench.platform.declare(mcp_server("demo", uid="another"))
+    bench.connector.scripts[KEY].error = REFUSED
+    async with bench.running():
+        assert await bench.catalog() is None
+
+
+async def test_what_does_not_run_yet_is_not_asked() -> None:
+    bench = Bench()
+    script = bench.declare("demo", "a", image="demo:1")
+    bench.platform.workload = replace(RUNS, verdict=Verdict(None, Reason.DEPLOYING, "no pod yet"))
+    async with bench.running() as controller:
+        assert bench.ready() == ("Unknown", "Deploying")
+        assert script.asked == 0
+        bench.platform.workload = RUNS
+        controller.enqueue(KEY)
+        await asyncio.sleep(1)
+        assert bench.ready() == ("True", "Verified")
+
+
+async def test_a_server_that_comes_back_is_asked_at_once_and_so_is_one_that_was_replaced() -> None:
+    bench = Bench()
+    script = bench.declare("demo", "a", image="demo:1")
+    async with bench.running() as controller:
+        for workload in (
+            replace(RUNS, down=Verdict(False, Reason.UNREACHABLE, "no pod")),
+            RUNS,
+            replace(RUNS, revision="2"),
+        ):
+            bench.platform.workload = workload
+            controller.enqueue(KEY)
+            await asyncio.sleep(1)
+    assert script.asked == 3
+
+
+async def test_a_reference_that_leads_nowhere_keeps_the_server_from_being_asked_and_offline() -> None:
+    bench = Bench()
+    script = bench.declare("demo", "a")
+    async with bench.running() as controller:
+        bench.platform.resolved = ResolvedCredential(Verdict(False, Reason.SECRET_NOT_FOUND, "no Secret key"))
+        controller.enqueue(KEY)
+        await asyncio.sleep(1)
+        assert bench.ready() == ("False", "SecretNotFound")
+        catalog = await bench.catalog()
+        assert catalog is not None
+        assert not catalog.online
+    assert script.asked == 1
+
+
+async def test_references_that_cannot_be_read_now_change_nothing() -> None:
+    bench = Bench()
+    bench.declare("demo", "a")
+    async with bench.running() as controller:
+        bench.platform.resolved = ResolvedCredential(Verdict(None, Reason.REFS_UNREADABLE, "not now"))
+        controller.enqueue(KEY)
+        await asyncio.sleep(1)
+        catalog = await bench.catalog()
+    assert catalog is not None
+    assert catalog.online
+    verified = bench.platform.servers[KEY].status.condition("Verified")
+    assert verified is not None
+    assert verified.status == "True"
+
+
+async def test_a_refused_spec_is_neither_run_nor_asked_and_loses_its_catalog() -> None:
+    bench = Bench()
+    bench.declare("demo", "a")
+    async with bench.running() as controller:
+        bench.platform.declare(mcp_server("demo", command=["demo"], generation=2))
+        controller.enqueue(KEY)
+        await asyncio.sleep(1)
+        assert bench.ready() == ("False", "NotSupportedHere")
+        assert await bench.catalog() is None
+        assert await controller.reconciler.reconcile(KEY) == Stalled("NotSupportedHere")
+
+
+async def test_trouble_with_the_platform_is_waited_out() -> None:
+    bench = Bench()
+    bench.declare("demo", "a")
+    bench.platform.trouble = PlatformTrouble("the API server is away")
+    async with bench.running() as controller:
+        assert await controller.reconciler.reconcile(KEY) == Waiting("PlatformTrouble")
+        bench.platform.trouble = None
+        await asyncio.sleep(10)
+        assert bench.ready() == ("True", "Verified")
+
+
+async def test_an_apply_that_fails_is_tried_again_soon_and_one_that_is_refused_later() -> None:
+    bench = Bench()
+    bench.declare("demo", "a", image="demo:1")
+    async with bench.running() as controller:
+        for ok, reason, expected in (
+            (None, Reason.APPLY_FAILED, Waiting("ApplyFailed")),
+            (False, Reason.APPLY_REFUSED, Stalled("ApplyRefused", 60.0)),
+        ):
+            bench.platform.workload = Workload(Verdict(ok, reason, "words"), RUNS.endpoint)
+            assert await controller.reconciler.reconcile(KEY) == expected
+
+
+async def test_a_resource_that_cannot_be_read_keeps_its_catalog_and_every_other_ones() -> None:
+    bench = Bench()
+    bench.declare("demo", "a")
+    async with bench.running() as controller:
+        bench.platform.unreadable.add(KEY)
+        assert await controller.reconciler.reconcile(KEY) == Stalled("Invalid")
+        await controller.sweep()
+        assert await bench.catalog() is not None
+
+
+async def test_after_a_restart_the_younger_of_two_does_not_take_the_prefix_for_a_moment() -> None:
+    bench = Bench()
+    bench.declare("younger", "a", age=1, prefix="same")
+    bench.declare("older", "a", age=60, prefix="same")
+    async with bench.running():
+        assert bench.ready("younger") == ("False", "PrefixTaken")
+        assert bench.ready("older") == ("True", "Verified")
+    writes = bench.documents.writes
+    async with bench.running():
+        catalog = await bench.catalog("younger")
+        assert catalog is not None
+        assert catalog.prefix is None
+    assert bench.documents.writes == writes
+
+
+async def test_the_rules_are_published_once_and_restored_when_disturbed() -> None:
+    bench = Bench()
+    async with bench.running() as controller:
+        assert RULES_NAME in bench.documents.blobs
+        writes = bench.documents.writes
+        controller.declarations_changed()
+        await asyncio.sleep(1)
+        assert bench.documents.writes == writes
+        bench.documents.blobs.clear()
+        controller.document_disturbed(RULES_NAME, {})
+        await asyncio.sleep(1)
+        assert RULES_NAME in bench.documents.blobs
+
+
+async def test_a_refresh_asks_at_once() -> None:
+    bench = Bench()
+    script = bench.declare("demo", "a")
+    async with bench.running() as controller:
+        script.tools.append({"name": "b"})
+        controller.reconciler.refresh(KEY)
+        await asyncio.sleep(1)
+        catalog = await bench.catalog()
+    assert script.asked == 2
+    assert catalog is not None
+    assert len(catalog.tools) == 2
+    assert bench.platform.announced[-1].note == "2 tools: 1 new, 0 gone"

@@ -1,0 +1,182 @@
+"""What is decided about one server without any I/O: acceptance, prefixes, overlays, workloads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fairlead_api.meta import ServerKey
+from fairlead_operator.ports import Environment
+from fairlead_operator.server import workload
+from fairlead_operator.server.checks import check
+from fairlead_operator.server.overlay import merged
+from fairlead_operator.server.prefixes import Prefixes, wanted_prefix
+from operatorfakes import mcp_server
+
+IMAGE = {"image": "demo:1"}
+STUCK = {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}
+PACKAGE = {"package": {"registry": "pypi", "name": "demo", "version": "1"}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "environment", "words"),
+    [
+        (IMAGE, "cluster", None),
+        ({"url": "https://a.example/mcp"}, "cluster", None),
+        ({"url": "https://a.example/mcp"}, "local", None),
+        ({"command": ["demo"]}, "local", None),
+        (PACKAGE, "local", None),
+        ({"command": ["demo"]}, "cluster", "for `fairlead up` only"),
+        (PACKAGE, "cluster", "use image or url"),
+        (IMAGE, "local", "needs a cluster"),
+        ({**IMAGE, "command": ["demo"], "transport": "stdio"}, "cluster", "transport stdio is not spoken"),
+        ({"url": "https://a.example/sse", "transport": "sse"}, "local", "transport sse is not spoken"),
+    ],
+)
+def test_a_spec_is_accepted_or_refused_with_a_sentence(
+    spec: dict[str, Any], environment: Environment, words: str | None
+) -> None:
+    verdict = check(mcp_server(**spec), environment)
+    assert verdict.ok is (words is None)
+    if words is not None:
+        assert verdict.reason == "NotSupportedHere"
+        assert words in verdict.message
+
+
+def test_the_default_prefix_depends_on_name_namespace_and_style_alone() -> None:
+    assert wanted_prefix(mcp_server("demo"), "name") == "demo"
+    assert wanted_prefix(mcp_server("demo"), "namespace-name") == "team-demo"
+    assert wanted_prefix(mcp_server("demo", prefix="mine"), "namespace-name") == "mine"
+
+
+def test_the_oldest_holds_a_prefix_in_whatever_order_the_servers_are_seen() -> None:
+    old, young = mcp_server("old", age=60, prefix="p"), mcp_server("young", age=1, prefix="p")
+    for order in ([old, young], [young, old]):
+        prefixes = Prefixes("name")
+        for server in order:
+            prefixes.claim(server)
+        assert prefixes.holder("p") == old.key
+
+
+def test_of_two_of_one_age_namespace_and_name_decide() -> None:
+    prefixes = Prefixes("name")
+    prefixes.claim(mcp_server("b", prefix="p"))
+    prefixes.claim(mcp_server("a", prefix="p"))
+    assert prefixes.holder("p") == ServerKey("team", "a")
+
+
+def test_a_default_prefix_is_taken_by_an_older_explicit_one() -> None:
+    prefixes = Prefixes("name")
+    prefixes.claim(mcp_server("demo", age=1))
+    assert prefixes.claim(mcp_server("other", age=60, prefix="demo")) == {ServerKey("team", "demo")}
+    assert prefixes.holder("demo") == ServerKey("team", "other")
+
+
+def test_whoever_waits_for_a_prefix_is_named_when_it_becomes_free() -> None:
+    prefixes = Prefixes("name")
+    holder, waiting = mcp_server("old", age=60, prefix="p"), mcp_server("young", prefix="p")
+    prefixes.claim(holder)
+    assert prefixes.claim(waiting) == set()
+    assert prefixes.release(holder.key) == {waiting.key}
+    assert prefixes.holder("p") == waiting.key
+    assert prefixes.release(waiting.key) == set()
+    assert prefixes.holder("p") is None
+
+
+def test_a_server_that_changes_its_prefix_frees_the_old_one() -> None:
+    prefixes = Prefixes("name")
+    prefixes.claim(mcp_server("old", age=60, prefix="p"))
+    prefixes.claim(mcp_server("young", prefix="p"))
+    assert prefixes.claim(mcp_server("old", age=60, prefix="q")) == {ServerKey("team", "young")}
+    assert prefixes.holder("p") == ServerKey("team", "young")
+    assert prefixes.claim(mcp_server("old", age=60, prefix="q")) == set()
+
+
+@pytest.mark.parametrize(
+    ("base", "overlay", "result"),
+    [
+        ({"a": 1, "b": 2}, {"b": 3, "c": 4}, {"a": 1, "b": 3, "c": 4}),
+        ({"a": {"x": 1}}, {"a": {"y": 2}}, {"a": {"x": 1, "y": 2}}),
+        ({"a": 1, "b": 2}, {"a": None}, {"b": 2}),
+        (
+            {"containers": [{"name": "server", "image": "a"}]},
+            {"containers": [{"name": "server", "tty": True}, {"name": "side"}]},
+            {"containers": [{"name": "server", "image": "a", "tty": True}, {"name": "side"}]},
+        ),
+        (
+            {"volumes": [{"name": "a"}, {"name": "b"}]},
+            {"volumes": [{"name": "a", "$patch": "delete"}]},
+            {"volumes": [{"name": "b"}]},
+        ),
+        ({"tolerations": [{"key": "a"}]}, {"tolerations": [{"key": "b"}]}, {"tolerations": [{"key": "b"}]}),
+        ({"args": ["a"]}, {"args": ["b", "c"]}, {"args": ["b", "c"]}),
+        ({"s": {"a": 1}}, {"s": {"$patch": "replace", "b": 2}}, {"s": {"b": 2}}),
+        (
+            {"volumeMounts": [{"mountPath": "/data", "name": "small"}]},
+            {"volumeMounts": [{"mountPath": "/data", "name": "big"}]},
+            {"volumeMounts": [{"mountPath": "/data", "name": "big"}]},
+        ),
+    ],
+)  # fmt: skip
+def test_a_pod_template_is_merged_strategically(base: Any, overlay: Any, result: Any) -> None:
+    assert merged(base, overlay) == result
+
+
+def up(generation: int = 1) -> dict[str, Any]:
+    """A status that shows the pods as up."""
+    return {
+        "conditions": [
+            {
+                "type": "Programmed",
+                "status": "True",
+                "reason": "Programmed",
+                "observedGeneration": generation,
+                "lastTransitionTime": "2026-11-20T12:00:00Z",
+            }
+        ]
+    }
+
+
+@pytest.mark.parametrize(
+    ("spec", "shown", "status", "ok", "reason", "down"),
+    [
+        ({}, {}, {}, None, "Deploying", False),
+        ({}, {}, {"availableReplicas": 1}, True, "Programmed", False),
+        ({"replicas": 0}, {}, {"availableReplicas": 1}, False, "Stopped", False),
+        ({}, up(), {"unavailableReplicas": 1}, True, "Programmed", True),
+        ({}, up(generation=0), {"unavailableReplicas": 1}, None, "Deploying", False),
+        (
+            {}, up(),
+            {"observedGeneration": 1, "conditions": [STUCK]},
+            False, "DeploymentFailed", False,
+        ),
+        (
+            {}, {},
+            {"observedGeneration": 0, "conditions": [STUCK]},
+            None, "Deploying", False,
+        ),
+        (
+            {}, {}, {"conditions": [{"type": "ReplicaFailure", "status": "True", "message": "exceeded quota"}]},
+            False, "DeploymentFailed", False,
+        ),
+    ],
+)  # fmt: skip
+def test_a_deployments_status_is_judged(
+    spec: dict[str, Any], shown: dict[str, Any], status: dict[str, Any], ok: bool | None, reason: str, down: bool
+) -> None:
+    server = mcp_server(image="demo:1", **spec)
+    server = type(server).model_validate({**server.to_wire(), "status": shown})
+    verdict, lost = workload.judge(server, 1, status)
+    assert (verdict.ok, verdict.reason, lost is not None) == (ok, reason, down)
+
+
+def test_a_rollout_is_told_apart_from_its_begin_and_its_end() -> None:
+    stages = [
+        {"observedGeneration": 1, "replicas": 2, "updatedReplicas": 2},
+        {"observedGeneration": 2, "replicas": 3, "updatedReplicas": 1},
+        {"observedGeneration": 2, "replicas": 2, "updatedReplicas": 2},
+    ]
+    revisions = [workload.rollout(2, stage) for stage in stages]
+    assert len(set(revisions)) == 3
+    assert workload.rollout(2, stages[2]) == workload.rollout(2, {**stages[2], "availableReplicas": 2})

@@ -1,0 +1,41 @@
+"""Settings from the environment."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairlead_operator.settings import BadSetting, Settings
+
+
+def test_every_setting_comes_from_its_variable_and_the_command_line_wins() -> None:
+    environ = {
+        "FAIRLEAD_NAMESPACE": "tools",
+        "FAIRLEAD_METRICS_PORT": "0",
+        "FAIRLEAD_LEASE_SECONDS": "7.5",
+        "FAIRLEAD_PREFIX_STYLE": "namespace-name",
+        "FAIRLEAD_LOG_FORMAT": "",
+    }
+    settings = Settings.from_env(environ, metrics_port=9000, kubeconfig=None)
+    assert (settings.namespace, settings.metrics_port, settings.lease_seconds) == ("tools", 9000, 7.5)
+    assert (settings.prefix_style, settings.log_format) == ("namespace-name", "text")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("WORKERS", "many", "FAIRLEAD_WORKERS is 'many'; it takes a number"),
+        ("SWEEP_SECONDS", "x", "FAIRLEAD_SWEEP_SECONDS is 'x'; it takes a number"),
+        ("PREFIX_STYLE", "both", "FAIRLEAD_PREFIX_STYLE is 'both'; it takes name or namespace-name"),
+    ],
+)
+def test_a_bad_value_is_named_with_what_is_expected(name: str, value: str, words: str) -> None:
+    with pytest.raises(BadSetting, match=words):
+        Settings.from_env({f"FAIRLEAD_{name}": value})
+
+
+def test_off_a_pod_the_release_has_a_namespace_and_every_process_a_name() -> None:
+    settings = Settings.from_env({})
+    assert settings.release_namespace
+    assert settings.replica
+    assert Settings(namespace="a", identity="b").release_namespace == "a"
+    assert Settings(identity="b").replica == "b"

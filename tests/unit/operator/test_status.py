@@ -1,0 +1,144 @@
+"""What people are told: the conditions, Ready derived from them, and no change where nothing changed."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from msgspec import Raw
+
+from fairlead_api.documents.catalog import Catalog, ChildEndpoint, HttpEndpoint, ToolEntry
+from fairlead_api.v1alpha1.conditions import ConditionType, Reason
+from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
+from fairlead_operator.ports import Verdict
+from fairlead_operator.server.status import Facts, Verdicts, build_status, ready
+from operatorfakes import NOW, URL, mcp_server
+
+GOOD = Verdict(True, Reason.ACCEPTED, "good")
+BAD = Verdict(False, Reason.SECRET_NOT_FOUND, "no Secret")
+OPEN = Verdict(None, Reason.DEPLOYING, "not yet")
+DOWN = Verdict(False, Reason.CONNECTION_REFUSED, "refused")
+VERIFIED = Verdict(True, Reason.VERIFIED, "it answered")
+WELL = Verdicts(GOOD, GOOD, GOOD, VERIFIED)
+HTTP = HttpEndpoint(url=URL)
+
+
+def catalog(*names: str, online: bool = True, server_info: bytes = b"{}") -> Catalog:
+    tools = tuple(ToolEntry(name=name, definition=Raw(b"{}"), hash="", search_hash="") for name in names)
+    return Catalog(
+        namespace="team",
+        name="demo",
+        uid="u",
+        generation=1,
+        endpoint=HTTP,
+        protocol_version="2026-07-28",
+        server_info=Raw(server_info),
+        tools=tools,
+        online=online,
+        hash="h",
+        updated_at=NOW.isoformat(),
+    )
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "result"),
+    [
+        ((GOOD, GOOD, GOOD, VERIFIED), VERIFIED),
+        ((GOOD, GOOD, OPEN, OPEN), OPEN),
+        ((GOOD, GOOD, OPEN, DOWN), DOWN),
+        ((GOOD, BAD, GOOD, DOWN), BAD),
+        ((GOOD, OPEN, BAD, DOWN), BAD),
+    ],
+)
+def test_ready_is_false_before_unknown_before_true_by_the_first_to_blame(
+    verdicts: tuple[Verdict, ...], result: Verdict
+) -> None:
+    kinds = (
+        ConditionType.ACCEPTED,
+        ConditionType.RESOLVED_REFS,
+        ConditionType.PROGRAMMED,
+        ConditionType.VERIFIED,
+    )
+    given = dict(zip(kinds, verdicts, strict=True))
+    assert ready({**given, ConditionType.CALIBRATED: BAD}) == result
+
+
+def shown(server: McpServer, status: McpServerStatus) -> McpServer:
+    return server.model_copy(update={"status": status})
+
+
+def test_an_unchanged_server_has_an_unchanged_status_whatever_the_time() -> None:
+    server, facts = mcp_server(), Facts(HTTP, catalog("a"))
+    first = build_status(server, WELL, facts, NOW)
+    again = build_status(shown(server, first), WELL, facts, NOW + timedelta(days=1))
+    assert again.to_wire() == first.to_wire()
+
+
+def test_the_transition_time_moves_when_the_status_does_and_not_with_the_reason() -> None:
+    server = mcp_server()
+    first = build_status(server, Verdicts(GOOD, GOOD, GOOD, DOWN), Facts(HTTP), NOW)
+    later = NOW + timedelta(minutes=5)
+    other = Verdict(False, Reason.TIMEOUT, "too slow")
+    second = build_status(shown(server, first), Verdicts(GOOD, GOOD, GOOD, other), Facts(HTTP), later)
+    third = build_status(shown(server, second), WELL, Facts(HTTP, catalog("a")), later)
+    times = [s.condition("Verified").last_transition_time for s in (first, second, third)]  # type: ignore[union-attr]
+    assert times == [NOW, NOW, later]
+
+
+def test_what_is_not_known_anew_stays_as_it_is_shown() -> None:
+    server = mcp_server()
+    first = build_status(server, WELL, Facts(HTTP, catalog("a")), NOW)
+    again = build_status(shown(server, first), Verdicts(GOOD, GOOD, GOOD, None), Facts(HTTP, catalog("a")), NOW)
+    assert again.to_wire() == first.to_wire()
+    fresh = build_status(server, Verdicts(GOOD, GOOD, GOOD, None), Facts(HTTP), NOW)
+    verified = fresh.condition("Verified")
+    assert verified is not None
+    assert (verified.status, verified.reason) == ("Unknown", "Pending")
+
+
+def test_every_condition_carries_the_generation_that_it_was_observed_for() -> None:
+    status = build_status(mcp_server(generation=7), WELL, Facts(HTTP), NOW)
+    assert {c.observed_generation for c in status.conditions} == {7}
+    assert status.observed_generation == 7
+    assert [c.type for c in status.conditions] == [
+        "Accepted", "ResolvedRefs", "Programmed", "Verified", "Calibrated", "Ready",
+    ]  # fmt: skip
+
+
+def test_tools_are_absent_then_counted_then_offline_then_none() -> None:
+    server = mcp_server()
+    counts = []
+    for facts in (
+        Facts(HTTP),
+        Facts(HTTP, catalog("a", "b")),
+        Facts(HTTP, catalog("a", "b", online=False)),
+        Facts(HTTP),
+    ):
+        status = build_status(server, WELL, facts, NOW)
+        counts.append((status.tools, status.tools_offline))
+        server = shown(server, status)
+    assert counts == [(None, None), (2, 0), (2, 2), (0, 0)]
+
+
+@pytest.mark.parametrize(
+    ("raw", "name"),
+    [
+        (b'{"name":"x","version":"1","icons":[{"src":"y"}]}', "x"),
+        (b'{"name":7}', None),
+        (b"{}", None),
+        (b"[]", None),
+        (b'{"name":"' + b"n" * 5000 + b'"}', "n" * 1024),
+    ],
+)
+def test_whatever_a_server_says_of_itself_fits_the_schema(raw: bytes, name: str | None) -> None:
+    info = build_status(mcp_server(), WELL, Facts(HTTP, catalog(server_info=raw)), NOW).server_info
+    assert (info.name if info else None) == name
+
+
+def test_a_long_message_is_cut_and_a_child_is_shown_by_its_command() -> None:
+    long = Verdict(False, Reason.NOT_MCP, "x" * 10_000)
+    status = build_status(
+        mcp_server(), Verdicts(GOOD, GOOD, GOOD, long), Facts(ChildEndpoint(command="uv", args=("run", "x"))), NOW
+    )
+    assert len(status.condition("Ready").message) == 2000  # type: ignore[union-attr]
+    assert status.endpoint == "uv run x"
