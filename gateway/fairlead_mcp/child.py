@@ -21,7 +21,7 @@ from typing import Final
 from msgspec import Raw
 
 from fairlead_mcp.backoff import Backoff
-from fairlead_mcp.eras import Client, Era, Negotiated, modern_params
+from fairlead_mcp.eras import Client, Era, Negotiated, listen_params, modern_params
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, Timeout, TransportError
 from fairlead_mcp.handshake import read_line, shake_hands
 from fairlead_mcp.multiplex import Multiplexer
@@ -124,6 +124,11 @@ class Child:
                     await self._changed.wait()
             except TimeoutError as error:
                 raise Timeout(f"{self.name} is still starting", sent=False) from error
+
+    async def end(self) -> McpError:
+        """Wait until the process that runs now has ended; why it did."""
+        life = self._life
+        return await asyncio.shield(life.end) if life is not None else self._down()
 
     async def request(
         self,
@@ -321,6 +326,15 @@ class ChildChannel:
         if agreed.era is Era.MODERN:
             params = modern_params(params, self._child.client)
         return read_line(await self._child.request(method, params, deadline=deadline))
+
+    async def listen(self, deadline: float) -> None:
+        """See `McpSession.listen`; what is announced goes to the listeners of the host."""
+        agreed = await self._child.ready(deadline)
+        if agreed.era is Era.MODERN:
+            params = modern_params(listen_params(agreed.announced), self._child.client)
+            read_line(await self._child.request("subscriptions/listen", params, deadline=float("inf")))
+            raise ConnectionLost(f"{self._child.name} ended the subscription", sent=True)
+        raise await self._child.end()
 
     async def aclose(self) -> None:
         """Nothing to end: the process is not ours."""

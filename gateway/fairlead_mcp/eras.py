@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from types import MappingProxyType
 from typing import Final
@@ -55,6 +55,9 @@ LISTS: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 """Paginated method to the member of its result that holds the items."""
+
+ANNOUNCED: Final = ("tools", "prompts", "resources")
+"""The capabilities that may have `listChanged`."""
 
 MODERN_ONLY_RESULT_MEMBERS: Final = frozenset({"resultType", "ttlMs", "cacheScope"})
 """Members that a legacy client does not expect in a result."""
@@ -130,6 +133,29 @@ class Negotiated(msgspec.Struct, frozen=True):
     def offers(self, feature: str) -> bool:
         """Whether the server declared a capability: "tools", "resources", "prompts", …"""
         return feature in jsonrpc.decode_object(self.capabilities)
+
+    @property
+    def announced(self) -> tuple[str, ...]:
+        """The lists ("tools", "prompts", "resources") whose changes the server says it announces."""
+        return announced(self.capabilities)
+
+
+def announced(capabilities: bytes | Raw) -> tuple[str, ...]:
+    """See `Negotiated.announced`. Tolerant: a capability of another shape announces nothing."""
+    found = []
+    for feature in ANNOUNCED:
+        try:
+            said = jsonrpc.decode_object(jsonrpc.decode_object(capabilities).get(feature, Raw(b"{}")))
+        except msgspec.DecodeError:
+            continue
+        if bytes(said.get("listChanged", b"")) == b"true":
+            found.append(feature)
+    return tuple(found)
+
+
+def listen_params(features: Iterable[str]) -> bytes:
+    """`params` of `subscriptions/listen` for changes of these lists (MCP 2026-07-28, Subscriptions)."""
+    return jsonrpc.encode({"notifications": {f"{feature}ListChanged": True for feature in features}})
 
 
 def meta_members(client: Client) -> dict[str, Raw]:

@@ -1,6 +1,6 @@
 """Many callers over one stream of JSON-RPC messages: ids and progress tokens of our own, mapped back.
 
-Used by `fairlead_mcp.child`; holds no process and no socket, only a `write` function and the lines it is fed.
+Used by `fairlead_mcp.child` and `link`; holds no process and no socket, only a `write` function and what it is fed.
 One sender must use each id and each progress token once at a time (MCP, "Progress"), and callers do not know of each
 other: so both are replaced by a counter.
 """
@@ -121,6 +121,12 @@ class Multiplexer:
         if pending is not None and not pending.future.done():
             pending.future.set_result(line)
         return True  # an answer to what was given up is no fault
+
+    def fail(self, ident: bytes, error: McpError) -> None:
+        """Fail one request, by our id of it; no-op when it is over."""
+        pending = self._pending.get(ident)
+        if pending is not None and not pending.future.done():
+            pending.future.set_exception(error)
 
     def fail_all(self, error: McpError) -> None:
         """Fail whatever is in flight."""

@@ -1,4 +1,4 @@
-"""What Linux needs to be told so that no process outlives us. Helpers of `fairlead_mcp.stdio`; no MCP in here.
+"""What the system needs to be told so that no process outlives us. Helpers of `fairlead_mcp.stdio`; no MCP in here.
 
 Covered when this process is killed with SIGKILL, without a chance to clean up:
 
@@ -11,6 +11,8 @@ Covered when this process is killed with SIGKILL, without a chance to clean up:
 
 When a child is stopped or dies while we live, its group is killed, and what left the group before that is found in
 /proc and killed by pid; `become_subreaper` makes such orphans our children, so that they can be reaped.
+
+Where there is no prctl (macOS, BSD) the guard and the end of standard input do what they do, and nothing else does.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from typing import Final, NamedTuple
 
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
-_libc: Final = ctypes.CDLL(None, use_errno=True)  # loaded here: a forked child must not import
+_prctl: Final = getattr(ctypes.CDLL(None, use_errno=True), "prctl", None)  # here: a forked child must not import
 
 _GUARD: Final = """\
 trap '' INT TERM HUP QUIT
@@ -38,7 +40,7 @@ for group in $last; do kill -s KILL -- "-$group" 2>/dev/null; done
 
 def become_subreaper() -> None:
     """Make orphans of our children our own children. Called once by the composition root. Raises OSError."""
-    if _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+    if _prctl is not None and _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 
@@ -47,10 +49,11 @@ def dying_with_parent() -> Callable[[], None]:
     if threading.current_thread() is not threading.main_thread():
         raise RuntimeError("child processes are started from the main thread only: they would die with another")
     parent = os.getpid()
-    prctl = _libc.prctl
+    prctl = _prctl
 
     def preexec() -> None:
-        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if prctl is not None:
+            prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != parent:  # it died before the call above
             os._exit(1)
 

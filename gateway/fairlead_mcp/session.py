@@ -12,6 +12,7 @@ Timeouts are seconds for the whole operation. Every method raises McpError and n
 
 from __future__ import annotations
 
+import contextlib
 import ssl as tls
 import time
 from collections.abc import Callable, Mapping
@@ -29,6 +30,7 @@ from fairlead_mcp.http.channel import HttpChannel
 from fairlead_mcp.http.dial import Resolve
 from fairlead_mcp.http.pool import Pool
 from fairlead_mcp.http.target import Target
+from fairlead_mcp.link import Link, LinkChannel
 
 CONNECT_SECONDS: Final = 10.0
 LIST_SECONDS: Final = 30.0
@@ -53,16 +55,22 @@ class Channel(Protocol):
 
     async def request(self, method: str, params: bytes | Raw | None, *, deadline: float) -> Raw: ...
 
+    async def listen(self, deadline: float) -> None: ...
+
     async def aclose(self) -> None: ...
 
 
 class McpSession:
-    """See the module. Made by `over_http` or `over_child`; `pool` is closed with the session."""
+    """See the module. Made by `over_http`, `over_link` or `over_child`; `pool` is closed with the session.
+
+    `ttl` has the shortest `ttlMs` (milliseconds) of each method's last listing, where the server gave one.
+    """
 
     def __init__(
         self, channel: Channel, *, pool: Pool | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.channel = channel
+        self.ttl: dict[str, int] = {}
         self._pool = pool
         self._clock = clock
 
@@ -91,6 +99,11 @@ class McpSession:
     def over_child(cls, child: Child) -> McpSession:
         """A session with a running child process, which goes on when the session is closed."""
         return cls(ChildChannel(child), clock=child.clock)
+
+    @classmethod
+    def over_link(cls, link: Link) -> McpSession:
+        """A session over a stream of messages (`tcp`, `http.events`), which is closed with the session."""
+        return cls(LinkChannel(link), clock=link.clock)
 
     async def __aenter__(self) -> Self:
         try:
@@ -160,6 +173,13 @@ class McpSession:
         params = b'{"name":%b,"arguments":%b}' % (jsonrpc.encode(name), raw)
         return await self.request("tools/call", params, timeout=timeout)
 
+    async def listen(self, timeout: float = CONNECT_SECONDS) -> None:
+        """Have changes of the lists announced to `on_notification`; `timeout` bounds the connecting alone.
+
+        Ends by an McpError, always: TransportError when the stream ends, another one where the server has none.
+        """
+        await self.channel.listen(self._clock() + timeout)
+
     async def list_all(self, method: str, *, timeout: float = LIST_SECONDS, bounds: Bounds | None = None) -> list[Raw]:
         """The items of all pages of "tools/list", "prompts/list", "resources/list" or "resources/templates/list".
 
@@ -172,6 +192,9 @@ class McpSession:
             page = await self.channel.request(method, params, deadline=deadline)
             cursor = listing.add(page)
             if cursor is None:
+                self.ttl.pop(method, None)
+                if listing.ttl is not None:
+                    self.ttl[method] = listing.ttl
                 return listing.items
             params = b'{"cursor":%b}' % jsonrpc.encode(cursor)
 
@@ -181,6 +204,7 @@ class Listing:
 
     def __init__(self, method: str, bounds: Bounds) -> None:
         self.items: list[Raw] = []
+        self.ttl: int | None = None
         self._method = method
         self._member = LISTS[method]
         self._bounds = bounds
@@ -213,12 +237,22 @@ class Listing:
             members = jsonrpc.decode_object(page)
             items = _decode_items(members[self._member])
             cursor = _decode_cursor(members["nextCursor"]) if "nextCursor" in members else None
+            self._note_ttl(members.get("ttlMs"))
         except KeyError as error:
             raise NotMcp(f"the answer to {self._method} has no {self._member}") from error
         except msgspec.DecodeError as error:
             raise NotMcp(f"the answer to {self._method} has an unexpected shape: {error}") from error
         return items, cursor
 
+    def _note_ttl(self, said: Raw | None) -> None:
+        """A hint, so that one of another shape is none."""
+        if said is None:
+            return
+        with contextlib.suppress(msgspec.DecodeError):
+            found = _decode_ttl(said)
+            self.ttl = found if self.ttl is None else min(self.ttl, found)
 
+
+_decode_ttl = msgspec.json.Decoder(int).decode
 _decode_items = msgspec.json.Decoder(list[Raw]).decode
 _decode_cursor = msgspec.json.Decoder(str | None).decode

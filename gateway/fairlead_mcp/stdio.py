@@ -121,6 +121,13 @@ class LineBuffer:
             self._pieces.append(rest)
         return lines
 
+    def rest(self) -> bytes:
+        """What came after the last line break, and nothing from now on: the words of a process that has ended."""
+        line = b"".join(self._pieces).strip()
+        self._pieces.clear()
+        self._size = 0
+        return line
+
     def _bound(self, size: int) -> None:
         if size > self.limit:
             self._pieces.clear()
@@ -207,6 +214,9 @@ class _Streams(asyncio.SubprocessProtocol):
     def _tell(self) -> None:
         if not self._told:
             self._told = True
+            words = self._log.rest()
+            if words:
+                self._events.on_stderr(printable(words))
             code = self.transport.get_returncode() if self.transport is not None else None
             self._events.on_exit(describe_exit(code))
 

@@ -32,13 +32,14 @@ from fairlead_mcp.eras import (
     Negotiated,
     header_value,
     initialize_params,
+    listen_params,
     modern_params,
     read_discover,
     read_initialize,
 )
 from fairlead_mcp.errors import ConnectionLost, HttpRefused, McpError, RpcError, Timeout, TransportError
 from fairlead_mcp.http.exchange import Answer
-from fairlead_mcp.http.pool import Pool
+from fairlead_mcp.http.pool import NEVER, Pool
 from fairlead_mcp.http.reading import read_answer, refusal
 from fairlead_mcp.http.target import Target, with_body
 
@@ -77,6 +78,7 @@ class HttpChannel:
         self._max_bytes = max_bytes
         self._head = target.head(headers=headers)
         self._delete_head = target.head(b"DELETE", headers)
+        self._get_head = target.head(b"GET", headers)
         self._on_notification = on_notification
         self._ids = itertools.count(1)
         self._negotiating = asyncio.Lock()
@@ -106,6 +108,25 @@ class HttpChannel:
     async def notify(self, method: str, params: bytes | None, *, deadline: float) -> None:
         """Send a notification (legacy servers only take them). Raises McpError."""
         await self._post_aside(jsonrpc.notification(method, params), method, deadline)
+
+    async def listen(self, deadline: float) -> None:
+        """Hold the stream on which changes of the lists are announced; see `McpSession.listen`. Raises McpError."""
+        agreed = self.negotiated or await self.connect(deadline)
+        ident = self._next_id()
+        if agreed.era is Era.MODERN:
+            method, params = "subscriptions/listen", modern_params(listen_params(agreed.announced), self._client)
+            body = jsonrpc.request(ident, method, params)
+            data = with_body(self._head + self._modern_lines(method, params), body)
+        else:
+            lines = self._legacy_lines(agreed.protocol_version)
+            data = b"%bAccept: text/event-stream\r\n%b\r\n" % (self._get_head, lines)
+        answer = await self._pool.exchange(
+            data, deadline=NEVER, max_bytes=self._max_bytes, on_event=lambda event: self._on_event(event, ident)
+        )
+        if answer.streamed and not answer.body:
+            raise ConnectionLost("the server ended the stream", sent=True, received=True)
+        read_answer(answer, ident)
+        raise ConnectionLost("the server ended the subscription", sent=True, received=True)
 
     async def aclose(self) -> None:
         """End a legacy session and whatever is still being sent; bounded, raises nothing."""

@@ -1,0 +1,196 @@
+"""MCP over HTTP+SSE as of 2024-11-05: answers come on one event stream, requests are posted to an address named there.
+
+Opens streams for `fairlead_mcp.link`. Deprecated since 2025-03-26 and still what many servers speak. The first event
+names the address (relative to the stream's); one of another origin is refused, for a credential goes with each request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl as tls
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import urljoin, urlsplit
+
+import msgspec
+from msgspec import UNSET
+
+from fairlead_mcp import jsonrpc
+from fairlead_mcp.errors import ConnectionLost, HttpRefused, McpError, NotMcp, PoolFull, RpcError, Timeout
+from fairlead_mcp.http.dial import Resolve
+from fairlead_mcp.http.exchange import Answer
+from fairlead_mcp.http.pool import NEVER, Pool
+from fairlead_mcp.http.reading import read_answer, refusal
+from fairlead_mcp.http.target import InvalidTarget, Target, with_body
+from fairlead_mcp.link import Ears
+from fairlead_mcp.stdio import MAX_LINE
+
+OPEN_SECONDS: Final = 10.0
+POST_SECONDS: Final = 30.0
+MAX_POSTS: Final = 1024
+CONNECTIONS: Final = 16
+"""For posting, beside the stream's own."""
+
+
+class EventsOpener:
+    """See the module. `url` is that of the stream; `headers` go with every request.
+
+    Raises InvalidTarget for a URL or a header that cannot be used.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        host_header: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        ssl: tls.SSLContext | None = None,
+        resolve: Resolve | None = None,
+    ) -> None:
+        self.url = url
+        self.host_header = host_header
+        self.headers = dict(headers or {})
+        self.target = Target.from_url(url, host_header)
+        self.head = self.target.head(b"GET", self.headers) + b"Accept: text/event-stream\r\n\r\n"
+        self._ssl = (ssl or tls.create_default_context()) if self.target.tls else None
+        self._resolve = resolve
+
+    def pool(self) -> Pool:
+        """Connections for one stream and what belongs to it."""
+        target = self.target
+        return Pool(target.host, target.port, ssl=self._ssl, limit=CONNECTIONS + 1, resolve=self._resolve)
+
+    def post_head(self, endpoint: str) -> bytes:
+        """Head of the requests to the address that the server named. Raises NotMcp."""
+        absolute = urljoin(self.url, endpoint)
+        named, ours = urlsplit(absolute), urlsplit(self.url)
+        if (named.scheme, named.netloc) not in ((ours.scheme, ours.netloc), (ours.scheme, self.host_header)):
+            raise NotMcp(f"the server wants requests at another origin ({jsonrpc.excerpt(absolute.encode())})")
+        path = named._replace(scheme=ours.scheme, netloc=ours.netloc).geturl()
+        try:
+            return Target.from_url(path, self.host_header).head(headers=self.headers)
+        except InvalidTarget as error:
+            raise NotMcp(f"the server names an address that cannot be used: {error}") from error
+
+    async def open(self, ears: Ears) -> EventStream:
+        """Raises McpError; what a refusal says is kept."""
+        stream = EventStream(self, ears)
+        try:
+            await stream.begin()
+        except BaseException:
+            await stream.aclose()
+            raise
+        return stream
+
+
+class EventStream:
+    """One stream with the posts that belong to it. A `Pipe`."""
+
+    def __init__(self, opener: EventsOpener, ears: Ears) -> None:
+        self._opener = opener
+        self._ears = ears
+        self._pool = opener.pool()
+        self._endpoint: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self._stream: asyncio.Task[None] | None = None
+        self._posts: set[asyncio.Task[None]] = set()
+        self._note: asyncio.Task[None] | None = None
+        self._over = False
+
+    async def begin(self) -> None:
+        """Open the stream and wait for the address to post to. Raises McpError."""
+        loop = asyncio.get_running_loop()
+        self._stream = loop.create_task(self._listen(), name=f"events of {self._pool.host}")
+        done, _ = await asyncio.wait([self._endpoint], timeout=OPEN_SECONDS)
+        if not done:
+            raise Timeout("the event stream did not name an address to post to in time", sent=True)
+        self._endpoint.result()
+
+    def write(self, line: bytes) -> None:
+        """Post a message, after the last notification: a server refuses requests before `initialized` has come.
+
+        Raises PoolFull.
+        """
+        if self._over:
+            return
+        if len(self._posts) >= MAX_POSTS:
+            raise PoolFull(f"{MAX_POSTS} messages to the server are under way already")
+        task = asyncio.get_running_loop().create_task(self._post(line, self._note), name=f"post {self._pool.host}")
+        self._posts.add(task)
+        task.add_done_callback(self._posts.discard)
+        if jsonrpc.decode_message(line).id is UNSET:
+            self._note = task
+
+    async def aclose(self) -> None:
+        self._over = True
+        tasks = [*self._posts, *([self._stream] if self._stream is not None else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._endpoint.done() and not self._endpoint.cancelled():
+            self._endpoint.exception()
+        await self._pool.aclose()
+
+    # The stream
+
+    async def _listen(self) -> None:
+        try:
+            answer = await self._pool.exchange(
+                self._opener.head, deadline=NEVER, max_bytes=MAX_LINE, on_event=self._on_event
+            )
+            error = self._ended(answer)
+        except McpError as caught:
+            error = caught
+        self._end(error)
+
+    def _on_event(self, data: bytes) -> bool:
+        if self._endpoint.done():
+            self._ears.on_line(data)
+            return False
+        try:
+            self._endpoint.set_result(self._opener.post_head(data.decode("utf-8", "replace").strip()))
+        except NotMcp as error:
+            self._endpoint.set_exception(error)
+        return False
+
+    def _ended(self, answer: Answer) -> McpError:
+        if answer.streamed:
+            return ConnectionLost("the server ended its event stream", sent=True, received=True)
+        try:
+            read_answer(answer, b"null")
+        except (RpcError, HttpRefused, NotMcp) as error:
+            return error
+        except McpError:
+            pass
+        kind = answer.content_type.decode("latin-1") or "nothing"
+        return NotMcp(f"the server answered with {kind} instead of an event stream", status=answer.status)
+
+    def _end(self, error: McpError) -> None:
+        if not self._endpoint.done():
+            self._endpoint.set_exception(error)
+        elif not self._over:
+            self._over = True
+            self._ears.on_end(error)
+
+    # Posts
+
+    async def _post(self, line: bytes, after: asyncio.Task[None] | None) -> None:
+        if after is not None and not after.done():
+            await asyncio.wait([after])
+        data = with_body(self._endpoint.result(), line)
+        deadline = self._pool.clock() + POST_SECONDS
+        try:
+            answer = await self._pool.exchange(data, deadline=deadline, max_bytes=MAX_LINE)
+        except McpError as error:
+            self._refused(line, error)
+            return
+        if answer.status == 404 or (answer.status == 400 and b"session" in answer.body.lower()):
+            self._end(ConnectionLost("the server does not know its own event stream any more", sent=False))
+        elif answer.status >= 300:
+            self._refused(line, refusal(answer))
+
+    def _refused(self, line: bytes, error: McpError) -> None:
+        if not self._over:
+            try:
+                self._ears.on_refused(line, error)
+            except msgspec.DecodeError:
+                return

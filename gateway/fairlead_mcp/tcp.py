@@ -1,0 +1,115 @@
+"""Messages over a TCP connection to a server that lives on stdio: one line each, a token in front of them all.
+
+Opens streams for `fairlead_mcp.link`. What listens there starts one process of the server per connection, whose
+standard input and output are the socket, after the first line has turned out to be the token it expects; with a wrong
+one it closes. So the end of the connection is the end of the process, and the other way round.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+from collections.abc import Callable
+from typing import Final, cast
+
+from fairlead_mcp.errors import ConnectionLost, PoolFull, TooLarge
+from fairlead_mcp.http.dial import Address, Dialer, Resolve, resolve_by_dns
+from fairlead_mcp.link import Ears
+from fairlead_mcp.stdio import MAX_BACKLOG, LineBuffer
+
+DIAL_SECONDS: Final = 5.0
+_KEEP_ALIVE: Final = ((socket.TCP_KEEPIDLE, 20), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3))
+"""A node that vanishes says nothing: found out after 35 silent seconds."""
+
+
+class TcpOpener:
+    """See the module. Of several addresses (one per pod) any one is taken, by `shuffle`; the next where it refuses."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        token: str,
+        *,
+        resolve: Resolve | None = None,
+        timeout: float = DIAL_SECONDS,
+        shuffle: Callable[[list[Address]], None] = random.shuffle,
+    ) -> None:
+        ask = resolve or resolve_by_dns
+
+        async def spread(host: str, port: int) -> list[Address]:
+            addresses = await ask(host, port)
+            shuffle(addresses)
+            return addresses
+
+        self._dialer = Dialer(host, port, None, None, spread, timeout)
+        self._greeting = token.encode() + b"\n"
+
+    async def open(self, ears: Ears) -> Lines:
+        """Connect and show the token. Raises ConnectFailed."""
+        return await self._dialer.connect(lambda: Lines(ears, self._greeting))
+
+
+class Lines(asyncio.Protocol):
+    """One connection. A `Pipe`."""
+
+    def __init__(self, ears: Ears, greeting: bytes) -> None:
+        self._ears = ears
+        self._greeting = greeting
+        self._buffer = LineBuffer()
+        self._transport: asyncio.Transport | None = None
+        self._heard = False
+        self._over = False
+        self._gone = asyncio.Event()
+
+    def write(self, line: bytes) -> None:
+        """Raises PoolFull when the server does not read."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        if self._transport.get_write_buffer_size() > MAX_BACKLOG:
+            raise PoolFull("the server's process does not read its input")
+        self._transport.write(line + b"\n")
+
+    async def aclose(self) -> None:
+        """The process reads the end of its input and ends."""
+        self._over = True
+        if self._transport is not None:
+            self._transport.abort() if self._transport.get_write_buffer_size() else self._transport.close()
+            await self._gone.wait()
+
+    # Called by the loop
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # uvloop's transports do not derive from asyncio.Transport
+        self._transport = cast("asyncio.Transport", transport)
+        connection = cast("socket.socket", transport.get_extra_info("socket"))
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, value in _KEEP_ALIVE:
+            connection.setsockopt(socket.IPPROTO_TCP, option, value)
+        self._transport.write(self._greeting)
+
+    def data_received(self, data: bytes) -> None:
+        self._heard = True
+        try:
+            for line in self._buffer.feed(data):
+                self._ears.on_line(line)
+        except TooLarge as error:
+            self._tell(error)
+            assert self._transport is not None
+            self._transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._gone.set()
+        if self._heard:
+            error = ConnectionLost("the server's process ended", sent=True, reason="ProcessExited")
+        else:
+            what = "the server's process ended before it said anything: its log says why"
+            error = ConnectionLost(f"{what}, if it was started at all", sent=True, reason="StartFailed")
+        error.__cause__ = exc
+        self._tell(error)
+
+    def _tell(self, error: ConnectionLost | TooLarge) -> None:
+        if not self._over:
+            self._over = True
+            self._ears.on_end(error)

@@ -1,0 +1,56 @@
+"""What makes a server on stdio reachable in a pod: a listener and a gate, both of one static busybox. Pure.
+
+`busybox nc` starts one process per connection, with standard input and output on the socket; the end of either ends the
+other. In front of the server stands the gate: the first line of a connection must be the token of this server, else
+no server starts, for the port is open wherever nothing enforces NetworkPolicy. The pod holds a digest of the token and
+not the token, so that no Secret has to be written beside the server, and neither the server nor who reads its pods
+can connect to another replica of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Final
+
+FOLDER: Final = "/fairlead"
+BUSYBOX: Final = f"{FOLDER}/busybox"
+
+LISTEN: Final = """\
+trap 'kill -9 $L 2>/dev/null; exit 0' TERM INT
+B=$1 P=$2; shift 2
+$B nc -ll -p $P -e "$@" & L=$!
+wait $L
+"""
+"""PID 1 of the container. `nc` alone would ignore SIGTERM there; when this ends, the kernel ends the rest."""
+
+GATE: Final = """\
+IFS= read -r -t 5 -n 256 line || exit 1
+[ "`printf %s "$line" | $1 sha256sum`" = "$2  -" ] || exit 1
+shift 2
+exec "$@"
+"""
+"""`read` takes a byte at a time, so what follows the token in the same segment is left for the server. Backquotes,
+because Kubernetes has a use of its own for the other form."""
+
+
+def digest(token: str) -> str:
+    """What the gate compares the token with. The token is random and long, so this says nothing about it."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def listen(port: int, token_digest: str, command: Sequence[str], busybox: str = BUSYBOX) -> list[str]:
+    """The command of a container that serves `command` on `port` to whoever knows the token."""
+    gate = [busybox, "sh", "-c", GATE, "gate", busybox, token_digest, *command]
+    return [busybox, "sh", "-c", LISTEN, "listen", busybox, str(port), *gate]
+
+
+def readiness(port: int) -> list[str]:
+    """A command that succeeds while the port is listened on. Connecting would start a server each time."""
+    listening = rf"^ *[0-9]*: [0-9A-F]*:{port:04X} [0-9A-F]*:0000 0A "
+    return [BUSYBOX, "grep", "-q", listening, "/proc/net/tcp", "/proc/net/tcp6"]
+
+
+def installation(busybox: str = "/bin/busybox") -> list[str]:
+    """The command of an init container that puts busybox where `listen` finds it."""
+    return [busybox, "cp", busybox, BUSYBOX]

@@ -1,0 +1,230 @@
+"""Servers behind a listener with a gate, and behind an event stream: real ones, and what becomes of a connection."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+
+import pytest
+
+from fairlead_mcp.eras import Era
+from fairlead_mcp.errors import ConnectFailed, ConnectionLost, HttpRefused, McpError, NotMcp
+from fairlead_mcp.http.events import EventsOpener
+from fairlead_mcp.link import Link
+from fairlead_mcp.session import McpSession
+from fairlead_mcp.tcp import TcpOpener
+from gated import TOKEN, Gated, gated
+from rawserver import Reply, Request, raw_server
+from sdk_tools import make_server
+from toolservers import LEGACY_STDIO, SDK_STDIO, SDK_TOOLS, free_port, serve_asgi
+from waiting import until_async
+
+
+def link_to(server: Gated, token: str = TOKEN, **options: float) -> Link:
+    return Link("gated", TcpOpener("127.0.0.1", server.port, token), **options)  # type: ignore[arg-type]
+
+
+def soon(seconds: float = 20) -> float:
+    return time.monotonic() + seconds
+
+
+async def becomes(what: str, condition: Callable[[], bool]) -> None:
+    async def look() -> bool:
+        return condition()
+
+    await until_async(what, look)
+
+
+async def names_of(session: McpSession) -> list[str]:
+    return sorted(json.loads(bytes(item))["name"] for item in await session.list_all("tools/list"))
+
+
+async def test_a_stdio_server_behind_the_gate_lists_and_answers() -> None:
+    async with gated(SDK_STDIO) as server, McpSession.over_link(link_to(server)) as session:
+        assert session.era is Era.MODERN
+        assert await names_of(session) == list(SDK_TOOLS)
+        result = json.loads(bytes(await session.call_tool("add", {"a": 2, "b": 3})))
+        assert result["content"][0]["text"] == "5"
+        assert len(server.servers) == 1
+
+
+async def test_a_wrong_token_starts_no_server() -> None:
+    async with gated(SDK_STDIO) as server:
+        link = link_to(server, "another")
+        with pytest.raises(ConnectFailed) as refused:
+            await link.ready(soon())
+        assert refused.value.reason == "StartFailed"
+        with pytest.raises(ConnectFailed):
+            await link.ready(soon())
+        assert link.opened == 1, "the second request came a moment later and had to wait"
+        await link.aclose()
+        await becomes("no process is left", lambda: server.servers == [])
+
+
+async def test_many_requests_share_one_connection_and_one_process() -> None:
+    async with gated(LEGACY_STDIO) as server:
+        link = link_to(server)
+
+        async def ask(n: int) -> None:
+            line = await link.request("tools/call", b'{"name":"echo","arguments":{"n":%d}}' % n, deadline=soon())
+            assert json.loads(json.loads(line)["result"]["content"][0]["text"]) == {"n": n}
+
+        await asyncio.gather(*(ask(n) for n in range(200)))
+        assert (link.opened, len(server.servers)) == (1, 1)
+        await link.aclose()
+        await becomes("the process ends with the connection", lambda: server.servers == [])
+
+
+async def test_an_idle_connection_is_closed_and_the_next_request_opens_another() -> None:
+    async with gated(LEGACY_STDIO) as server:
+        link = link_to(server, idle=0.1)
+        await link.request("tools/list", None, deadline=soon())
+        await becomes("the process ends", lambda: server.servers == [])
+        assert link.negotiated is None
+        await link.request("tools/list", None, deadline=soon())
+        assert link.opened == 2
+        await link.aclose()
+
+
+async def test_a_killed_process_fails_what_is_in_flight_and_the_next_request_gets_a_new_one() -> None:
+    async with gated(LEGACY_STDIO) as server:
+        link = link_to(server)
+        await link.ready(soon())
+        call = asyncio.ensure_future(
+            link.request("tools/call", b'{"name":"later","arguments":{"n":9}}', deadline=soon())
+        )
+        await asyncio.sleep(0)
+        os.kill(server.servers[0], signal.SIGKILL)
+        with pytest.raises(ConnectionLost) as lost:
+            await call
+        assert lost.value.reason == "ProcessExited"
+
+        async def answers() -> bool:
+            try:
+                return bool(await link.request("tools/list", None, deadline=soon()))
+            except McpError:
+                return False
+
+        await until_async("a new process answers", answers)
+        await link.aclose()
+
+
+async def test_the_listener_ends_at_sigterm_and_takes_its_servers_along() -> None:
+    async with gated(SDK_STDIO) as server:
+        link = link_to(server)
+        await link.ready(soon())
+        server.process.send_signal(signal.SIGTERM)
+        assert await asyncio.wait_for(server.process.wait(), 5) == 0
+        await link.aclose()
+
+
+async def test_no_listener_is_a_refused_connection() -> None:
+    link = Link("nobody", TcpOpener("127.0.0.1", free_port(), TOKEN))
+    with pytest.raises(ConnectFailed) as refused:
+        await link.ready(soon())
+    assert refused.value.reason == "ConnectionRefused"
+    await link.aclose()
+
+
+async def test_a_command_that_does_not_exist_says_so_as_far_as_can_be_seen() -> None:
+    async with gated("/nonexistent/server") as server:
+        link = link_to(server)
+        with pytest.raises(ConnectFailed, match="before it said anything") as failed:
+            await link.ready(soon())
+        assert failed.value.reason == "StartFailed"
+        await link.aclose()
+
+
+# HTTP+SSE
+
+
+def over_events(url: str, **headers: str) -> McpSession:
+    return McpSession.over_link(Link("events", EventsOpener(url, headers=headers), legacy=True))
+
+
+async def test_the_sdk_server_over_an_event_stream_lists_and_answers() -> None:
+    async with serve_asgi(make_server().sse_app()) as port, over_events(f"http://127.0.0.1:{port}/sse") as session:
+        assert session.era is Era.LEGACY
+        assert await names_of(session) == list(SDK_TOOLS)
+        results = await asyncio.gather(*(session.call_tool("add", {"a": n, "b": 1}) for n in range(20)))
+        assert [json.loads(bytes(r))["content"][0]["text"] for r in results] == [str(n + 1) for n in range(20)]
+
+
+async def test_an_event_stream_that_ends_is_opened_again_by_the_next_request() -> None:
+    streams: list[Reply] = []
+
+    async def handle(request: Request, reply: Reply) -> None:
+        if request.verb == "GET":
+            streams.append(reply)
+            begin(reply, f"/post/{len(streams)}")
+            return
+        assert request.headers["authorization"] == "Bearer x"
+        reply.send(202)
+        if "id" in request.message:
+            member = {"tools": []} if request.method == "tools/list" else INITIALIZED
+            streams[-1].event({"jsonrpc": "2.0", "id": request.message["id"], "result": member})
+
+    async with raw_server(handle) as server:
+        link = Link("raw", EventsOpener(server.url, headers={"Authorization": "Bearer x"}), legacy=True)
+        await link.request("tools/list", None, deadline=soon())
+        streams[0].writer.close()
+        await becomes("the link has noticed", lambda: link.negotiated is None)
+
+        async def answers() -> bool:
+            try:
+                return bool(await link.request("tools/list", None, deadline=soon()))
+            except McpError:
+                return False
+
+        await until_async("it is opened again", answers)
+        assert link.opened == 2
+        await link.aclose()
+
+
+def begin(reply: Reply, endpoint: str) -> None:
+    """Open the stream and name the address to post to."""
+    reply.open_stream()
+    reply.chunk(b"event: endpoint\r\ndata: " + endpoint.encode() + b"\r\n\r\n")
+
+
+INITIALIZED = {"protocolVersion": "2024-11-05", "capabilities": {"tools": {}}, "serverInfo": {"name": "s"}}
+
+
+async def test_a_credential_is_not_posted_to_another_origin() -> None:
+    async def handle(request: Request, reply: Reply) -> None:
+        begin(reply, "http://elsewhere.example/post")
+
+    async with raw_server(handle) as server:
+        with pytest.raises(NotMcp, match="another origin"):
+            await over_events(server.url, Authorization="Bearer x").connect()
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "reason"), [(401, HttpRefused, "Unauthorized"), (404, HttpRefused, "NotFound")]
+)
+async def test_a_refused_stream_says_why(status: int, kind: type[McpError], reason: str) -> None:
+    async def handle(request: Request, reply: Reply) -> None:
+        reply.send(status)
+
+    async with raw_server(handle) as server:
+        session = over_events(server.url)
+        with pytest.raises(kind) as refused:
+            await session.connect()
+        assert refused.value.reason == reason
+        await session.aclose()
+
+
+async def test_a_page_instead_of_a_stream_is_recognized() -> None:
+    async def handle(request: Request, reply: Reply) -> None:
+        reply.send(200, b"<html>hello</html>", kind="text/html")
+
+    async with raw_server(handle) as server:
+        session = over_events(server.url)
+        with pytest.raises(NotMcp) as refused:
+            await session.connect()
+        assert refused.value.reason == "HtmlInsteadOfMcp"
+        await session.aclose()

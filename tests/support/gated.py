@@ -1,0 +1,74 @@
+"""A real server on stdio behind the real listener and gate, as they run in a pod, on a free port of this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from fairlead_operator.server import gate
+from toolservers import free_port
+
+TOKEN = "a-token-of-a-test"
+
+
+@dataclass(frozen=True)
+class Gated:
+    """A running listener."""
+
+    port: int
+    process: asyncio.subprocess.Process
+
+    @property
+    def servers(self) -> list[int]:
+        """Process ids of the servers that it has started and that live (the listener itself is no server)."""
+        found = []
+        for listener in children(self.process.pid):
+            found += children(listener)
+        return found
+
+
+def children(pid: int) -> list[int]:
+    """Direct children; a zombie is none."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                state, parent = (entry / "stat").read_text().rpartition(")")[2].split()[:2]
+                if int(parent) == pid and state != "Z":
+                    found.append(int(entry.name))
+    return found
+
+
+@contextlib.asynccontextmanager
+async def gated(*command: str, token: str = TOKEN) -> AsyncIterator[Gated]:
+    """Serve `command` (of this interpreter, where it is a script) to whoever knows the token."""
+    busybox = shutil.which("busybox")
+    if busybox is None:
+        pytest.skip("busybox is not installed: apt-get install busybox-static")
+    port = free_port()
+    program = [sys.executable, *command] if command[0].endswith(".py") else list(command)
+    argv = gate.listen(port, gate.digest(token), program, busybox)
+    process = await asyncio.create_subprocess_exec(*argv, start_new_session=True)
+    try:
+        await _listening(port)
+        yield Gated(port, process)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+
+
+async def _listening(port: int) -> None:
+    """Seen in the table of sockets: a connection would start a server."""
+    async with asyncio.timeout(10):
+        while not any(f":{port:04X} " in Path(f"/proc/net/{name}").read_text() for name in ("tcp", "tcp6")):  # noqa: ASYNC110, ASYNC240
+            await asyncio.sleep(0.01)
