@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 
@@ -128,9 +129,14 @@ def build(
 
     async def swap(snapshot: Snapshot) -> bool:
         await registry.sync(snapshot.servers)
-        routes = bind_all(snapshot, bind, front.selection)
-        front.selection = Selection(snapshot, routes)
+        front.selection = await asyncio.to_thread(select, snapshot, front.selection)
         return not registry.incomplete
+
+    def select(snapshot: Snapshot, before: Selection) -> Selection:
+        # in a thread: tens of thousands of tools take tens of milliseconds
+        selection = Selection(snapshot, bind_all(snapshot, bind, before))
+        selection.prepare()
+        return selection
 
     cache = SnapshotCache(settings.cache_dir) if settings.cache_dir is not None else None
     return Gateway(settings, Keeper(source, swap, cache=cache), registry, front, book)

@@ -76,10 +76,11 @@ class Dispatcher:
     async def run(self, exchange: Exchange, route: Route, request: Request) -> None:
         """Make the call and answer it. Raises nothing but CancelledError, when the client is gone."""
         started = self._clock()
-        key = None if request.session is None else (request.session, request.id)
-        task = asyncio.current_task()
-        if key is not None and task is not None:
-            self._cancellable[key] = task
+        key = task = None
+        if request.session is not None:
+            key, task = (request.session, request.id), asyncio.current_task()
+            if task is not None:
+                self._cancellable[key] = task
         self._book.in_flight += 1
         error_type = refusals.CANCELLED
         try:

@@ -169,19 +169,20 @@ class Keeper:
         self.broken[name] = problem
 
     async def _compile(self) -> None:
-        retry = False
+        complete = True
         while True:
             try:
-                async with asyncio.timeout(RETRY_SECONDS if retry else None):
+                async with asyncio.timeout(None if complete else RETRY_SECONDS):
                     await self._dirty.wait()
             except TimeoutError:
                 pass
+            changed = self._dirty.is_set()
             self._dirty.clear()
             try:
-                retry = not await self._renew()
+                complete = await (self._renew() if changed else self._swap(self.snapshot))
             except Exception:
-                log.exception("A snapshot could not be made; the last one stays")
-                retry = True
+                log.exception("A snapshot could not be taken into service; the last one stays")
+                complete = False
 
     async def _renew(self) -> bool:
         before, documents = self.snapshot, dict(self._documents)

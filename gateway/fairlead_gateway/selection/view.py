@@ -106,6 +106,10 @@ class Selection:
         for key, server in snapshot.servers.items():
             self.targets[server_target(key)] = _server_view(server, routes[key])
 
+    def prepare(self) -> None:
+        """Put the merged list together now, so that no request has to wait for it."""
+        _ = self.targets[MERGED].listing
+
 
 def bind_all(snapshot: Snapshot, bind: Bind, before: Selection) -> dict[ServerKey, Mapping[str, Route]]:
     """Routes of every server; those of a server that did not change are taken over while they lead to the same

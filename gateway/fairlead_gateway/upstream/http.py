@@ -10,9 +10,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import random
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -38,9 +37,7 @@ _CALL: Final = b'{"jsonrpc":"2.0","id":%b,"method":"tools/call","params":%b}'
 
 
 class HttpUpstream:
-    """See the module. `resolve` and `shuffle` (the order in which a new connection tries the addresses) are for
-    tests.
-    """
+    """See the module. `resolve` gives the addresses of a host, one per pod."""
 
     def __init__(
         self,
@@ -52,7 +49,6 @@ class HttpUpstream:
         tls: ssl.SSLContext | None = None,
         limit: int = 64,
         resolve: Resolve = resolve_by_dns,
-        shuffle: Callable[[list[Address]], None] = random.shuffle,
     ) -> None:
         self.modern = modern
         self._client = client
@@ -68,9 +64,10 @@ class HttpUpstream:
         async def spread(host: str, port: int) -> list[Address]:
             # a legacy session lives in one pod, so everybody goes to the first in order while it answers
             addresses = sorted(await resolve(host, port))
-            if modern:
-                shuffle(addresses)
-            return addresses
+            first = dials() % len(addresses) if modern and addresses else 0
+            return addresses[first:] + addresses[:first]
+
+        dials = itertools.count().__next__
 
         self.pool = Pool(target.host, target.port, ssl=tls, limit=limit, resolve=spread)
 

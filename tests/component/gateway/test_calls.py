@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import itertools
 import json
 from pathlib import Path
 
@@ -11,10 +13,7 @@ import pytest
 from fairlead_mcp.eras import text_of_header
 from gatewayworld import LEGACY, MODERN, Wire, ask, calling, catalog, legacy, running
 from rawserver import Reply, Request, raw_server
-from toolservers import (
-    legacy_server,
-    sdk_server,
-)
+from toolservers import free_port, legacy_server, modern_server, sdk_server
 
 ERAS = (MODERN, LEGACY)
 
@@ -138,3 +137,48 @@ async def test_progress_for_a_client_of_http_1_0_is_left_out(tmp_path: Path) -> 
         request = calling("demo__progress", {"steps": 2}, progressToken=1)
         answer = await ask(gateway, type(request)(request.message, request.headers, version="1.0"))
     assert answer.message["result"]["isError"] is False
+
+
+@pytest.mark.parametrize(("era", "reached_servers"), [(MODERN, 2), (LEGACY, 1)])
+async def test_modern_calls_spread_over_the_addresses_of_a_server_and_a_session_stays_at_one(
+    tmp_path: Path, era: str, reached_servers: int
+) -> None:
+    together = asyncio.Barrier(2)
+
+    async def handle(request: Request, reply: Reply) -> None:
+        if request.method == "initialize":
+            agreed = {"protocolVersion": LEGACY, "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}}
+            return reply.result(request, agreed, mcp_session_id="s")
+        if "id" not in request.message:
+            return reply.send(202)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await together.wait()
+        return reply.result(request, {"content": [], "resultType": "complete"})
+
+    async with raw_server(handle) as one, raw_server(handle) as two:
+        turn = itertools.cycle([[one, two], [two, one]])  # as DNS gives them
+
+        async def resolve(host: str, port: int) -> list[tuple[str, int]]:
+            assert host == "demo.tools.svc"
+            return [("127.0.0.1", server.port) for server in next(turn)]
+
+        demo = catalog("demo", "http://demo.tools.svc:8080/mcp", ["x"], version=era)
+        async with running(tmp_path, demo, resolve=resolve) as gateway:
+            for _ in range(12):
+                await asyncio.gather(*(ask(gateway, calling("demo__x")) for _ in range(4)))
+        called = [server for server in (one, two) if "tools/call" in server.methods()]
+    assert len(called) == reached_servers
+    assert {request.headers["host"] for server in called for request in server.seen} == {"demo.tools.svc:8080"}
+
+
+async def test_an_address_that_is_dead_is_passed_over(tmp_path: Path) -> None:
+    async with modern_server() as server:
+        dead = free_port()
+
+        async def resolve(host: str, port: int) -> list[tuple[str, int]]:
+            return [("127.0.0.1", dead), ("127.0.0.1", server.port)]
+
+        async with running(tmp_path, catalog("demo", "http://demo/mcp", ["x"]), resolve=resolve) as gateway:
+            for _ in range(6):
+                assert (await ask(gateway, calling("demo__x"))).message["result"]["isError"] is False

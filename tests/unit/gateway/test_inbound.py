@@ -60,7 +60,7 @@ def test_a_modern_call_that_agrees_with_its_headers_passes() -> None:
     ],
 )
 def test_a_modern_request_is_refused_at_the_first_rung_that_fails(
-    params: dict[str, Any] | None, headers: dict[str, str | None], code: int
+    params: dict[str, Any] | None, headers: dict[str, Any], code: int
 ) -> None:
     refused = modern(params=params, **headers)
     assert isinstance(refused, Rejection)
