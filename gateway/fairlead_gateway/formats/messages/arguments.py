@@ -5,6 +5,7 @@ Pure module. Used by every format and by the assemblers of streams.
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import msgspec
@@ -68,30 +69,38 @@ def amiss(value: object) -> str | None:
         nodes += 1
         if nodes > MAX_NODES:
             return f"hold more than {MAX_NODES} values"
-        if isinstance(item, str):
-            if not item.isascii() and not well_formed(item):
-                return "hold text that is not valid Unicode"
-            size += len(item)
-        elif isinstance(item, dict | list):
+        if not isinstance(item, dict | list):
+            reason = _amiss_in_leaf(item)
+            if reason is not None:
+                return reason
+            size += len(item) if isinstance(item, str) else 0
+        else:
             if depth > MAX_DEPTH:
                 return f"are nested deeper than {MAX_DEPTH} levels"
             if isinstance(item, dict):
-                if not all(isinstance(key, str) and (key.isascii() or well_formed(key)) for key in item):
+                if not all(isinstance(key, str) and well_formed(key) for key in item):
                     return "hold a member whose name is not valid text"
                 size += sum(map(len, item))
             stack.extend((child, depth + 1) for child in (item.values() if isinstance(item, dict) else item))
-        elif isinstance(item, float):
-            if item != item or item in (float("inf"), float("-inf")):
-                return "hold a number that is not finite"
-        elif item is not None and not isinstance(item, int):
-            return f"hold something that is no JSON value ({type(item).__name__})"
         if size > MAX_ARGUMENT_BYTES:
             return f"hold more than {MAX_ARGUMENT_BYTES} characters"
     return None
 
 
+def _amiss_in_leaf(item: object) -> str | None:
+    if isinstance(item, str):
+        return None if well_formed(item) else "hold text that is not valid Unicode"
+    if isinstance(item, float):
+        return None if math.isfinite(item) else "hold a number that is not finite"
+    if item is None or isinstance(item, int):
+        return None
+    return f"hold something that is no JSON value ({type(item).__name__})"
+
+
 def well_formed(text: str) -> bool:
     """Whether text can be sent as UTF-8: it holds no lone surrogate."""
+    if text.isascii():
+        return True
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -60,7 +60,8 @@ class ToolCall(msgspec.Struct, frozen=True):
 
     @property
     def wire_name(self) -> str:
-        return self.sent_as or self.name
+        """What the model called it; `unknown` where it wrote nothing, for no format takes an empty name."""
+        return self.sent_as or self.name or "unknown"
 
     @property
     def valid(self) -> bool:

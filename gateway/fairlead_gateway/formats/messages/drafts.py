@@ -39,7 +39,9 @@ def finish(drafts: Iterable[Draft], names: Names | None, *, start: int = 0) -> l
     for place, draft in enumerate(drafts, start):
         call = _call(draft, place, names)
         if call.id in seen:
-            call = _refused(call, f"the id {call.id!r} stands for an earlier call of this message; it was not run again")
+            call = _refused(
+                call, f"the id {call.id!r} is that of an earlier call of this message; repeat the call with another"
+            )
         elif place >= MAX_CALLS:
             call = _refused(call, f"a message may make {MAX_CALLS} calls; this one was not run: repeat it on its own")
         seen.add(call.id)

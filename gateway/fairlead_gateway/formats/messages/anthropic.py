@@ -1,0 +1,129 @@
+"""Anthropic Messages: calls are `tool_use` blocks, results `tool_result` blocks of one message of the user's.
+
+Pure module. `{type: tool_use, id, name, input: object}` and `{type: tool_result, tool_use_id, content: [text, image,
+document], is_error?}`; all results of a message stand together, first in the next one. Tools that the provider runs
+itself (`server_tool_use`, `mcp_tool_use`) are not ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from fairlead_gateway.formats import registry
+from fairlead_gateway.formats.format import JsonObject
+from fairlead_gateway.formats.messages.call import (
+    DEFAULT_CARRY,
+    Carry,
+    McpResult,
+    ToolCall,
+    ToolResult,
+    Written,
+    name_for,
+    paired,
+)
+from fairlead_gateway.formats.messages.content import (
+    MEGABYTE,
+    PDF,
+    WEB_IMAGES,
+    Body,
+    Media,
+    Report,
+    Text,
+    accepting,
+    body_of,
+    json_text,
+    report_structured,
+)
+from fairlead_gateway.formats.messages.drafts import Draft, anthropic_id, finish, items, member, text_of
+from fairlead_gateway.formats.messages.reading import as_text, media_block, result_of
+from fairlead_gateway.formats.names import Names
+
+MAX_IMAGE: Final = 5 * MEGABYTE
+
+
+class AnthropicMessages:
+    """Anthropic Messages."""
+
+    name = registry.ANTHROPIC
+
+    def parse_calls(self, message: object, names: Names | None = None) -> list[ToolCall]:
+        return finish(_drafts(message), names)
+
+    def write_calls(self, calls: Sequence[ToolCall], names: Names | None = None) -> list[JsonObject]:
+        blocks = [
+            {"type": "tool_use", "id": anthropic_id(call.id), "name": name_for(call, names), "input": call.arguments}
+            for call in calls
+            if call.valid
+        ]
+        return [{"role": "assistant", "content": blocks}] if blocks else []
+
+    def write_results(
+        self, calls: Sequence[ToolCall], results: Sequence[McpResult | None], carry: Carry = DEFAULT_CARRY
+    ) -> Written:
+        answered, pending = paired(calls, results)
+        accept = accepting(WEB_IMAGES if carry.images else (), (PDF,) if carry.documents else (), max_bytes=MAX_IMAGE)
+        blocks, losses = [], []
+        for call, result in answered:
+            report = Report(call)
+            body = body_of(result, report, accept)
+            block: JsonObject = {"type": "tool_result", "tool_use_id": anthropic_id(call.id)}
+            content = _content(body, report)
+            if content:
+                block["content"] = content
+            if body.is_error:
+                block["is_error"] = True
+            blocks.append(block)
+            losses.extend(report.losses)
+        messages = ({"role": "user", "content": blocks},) if blocks else ()
+        return Written(messages, tuple(losses), pending)
+
+    def parse_results(self, messages: object) -> list[ToolResult]:
+        found = []
+        for message in items(messages) or [messages]:
+            for block in items(member(message, "content")) or [message]:
+                if member(block, "type") == "tool_result":
+                    content = [_block(part) for part in _parts(block.get("content"))]
+                    result = result_of(content, is_error=block.get("is_error") is True)
+                    found.append(ToolResult(text_of(block.get("tool_use_id")), "", result))
+        return found
+
+
+def _drafts(message: object) -> Iterator[Draft]:
+    """From a response, a message (they are alike), or a list of blocks."""
+    blocks = message if isinstance(message, list) else items(member(message, "content"))
+    for block in blocks or [message]:
+        if member(block, "type") == "tool_use":
+            yield Draft(member(block, "id"), member(block, "name"), member(block, "input"))
+
+
+def _content(body: Body, report: Report) -> list[JsonObject]:
+    """Blocks; the provider refuses empty texts."""
+    content = [_written(block) for block in body.blocks if not (isinstance(block, Text) and not block.text)]
+    if body.structured is not None and not body.structured_said:
+        content.append({"type": "text", "text": json_text(body.structured)})
+    report_structured(body, report)
+    return content
+
+
+def _written(block: Text | Media) -> JsonObject:
+    if isinstance(block, Text):
+        return {"type": "text", "text": block.text}
+    source = {"type": "base64", "media_type": block.mime, "data": block.data}
+    return {"type": "document" if block.mime == PDF else "image", "source": source}
+
+
+def _parts(content: object) -> list[object]:
+    if content is None:
+        return []
+    return content if isinstance(content, list) else [content]
+
+
+def _block(part: object) -> JsonObject:
+    kind = member(part, "type")
+    if kind == "text":
+        return as_text(member(part, "text") or "")
+    source = member(part, "source")
+    if kind in ("image", "document") and member(source, "type") == "base64":
+        return media_block(text_of(member(source, "media_type")), member(source, "data"))
+    return as_text(part)

@@ -1,0 +1,162 @@
+"""Bedrock Converse: calls are `toolUse` blocks, results `toolResult` blocks of one message of the user's.
+
+Pure module. `{toolUse: {toolUseId, name, input}}` and `{toolResult: {toolUseId, content: [text, json, image,
+document], status?}}` (botocore `bedrock-runtime`). Bytes are base64 as in the HTTP API; boto3 wants them decoded:
+`with_bytes`.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from fairlead_gateway.formats import registry
+from fairlead_gateway.formats.format import Action, JsonObject
+from fairlead_gateway.formats.messages.call import (
+    DEFAULT_CARRY,
+    Carry,
+    McpResult,
+    ToolCall,
+    ToolResult,
+    Written,
+    name_for,
+    paired,
+)
+from fairlead_gateway.formats.messages.content import (
+    MEGABYTE,
+    PDF,
+    WEB_IMAGES,
+    Body,
+    Media,
+    Report,
+    accepting,
+    body_of,
+    marked,
+    report_repeated,
+)
+from fairlead_gateway.formats.messages.drafts import Draft, bedrock_id, finish, items, member, text_of
+from fairlead_gateway.formats.messages.reading import as_text, media_block, result_of
+from fairlead_gateway.formats.names import Names
+
+MAX_IMAGE: Final = 15 * MEGABYTE // 4
+_NOT_IN_A_NAME: Final = re.compile(r"[^A-Za-z0-9 ()\[\]-]+")
+
+
+class BedrockMessages:
+    """Bedrock Converse."""
+
+    name = registry.BEDROCK_CONVERSE
+
+    def parse_calls(self, message: object, names: Names | None = None) -> list[ToolCall]:
+        return finish(_drafts(message), names)
+
+    def write_calls(self, calls: Sequence[ToolCall], names: Names | None = None) -> list[JsonObject]:
+        blocks = [
+            {"toolUse": {"toolUseId": bedrock_id(call.id), "name": name_for(call, names), "input": call.arguments}}
+            for call in calls
+            if call.valid
+        ]
+        return [{"role": "assistant", "content": blocks}] if blocks else []
+
+    def write_results(
+        self, calls: Sequence[ToolCall], results: Sequence[McpResult | None], carry: Carry = DEFAULT_CARRY
+    ) -> Written:
+        answered, pending = paired(calls, results)
+        accept = accepting(WEB_IMAGES if carry.images else (), (PDF,) if carry.documents else (), max_bytes=MAX_IMAGE)
+        blocks, losses = [], []
+        for call, result in answered:
+            report = Report(call)
+            body = body_of(result, report, accept)
+            written: JsonObject = {"toolUseId": bedrock_id(call.id), "content": _content(body, report, carry)}
+            if body.is_error and carry.status:
+                written["status"] = "error"
+            blocks.append({"toolResult": written})
+            losses.extend(report.losses)
+        messages = ({"role": "user", "content": blocks},) if blocks else ()
+        return Written(messages, tuple(losses), pending)
+
+    def parse_results(self, messages: object) -> list[ToolResult]:
+        found = []
+        for message in items(messages) or [messages]:
+            for block in items(member(message, "content")) or [message]:
+                result = member(block, "toolResult")
+                if isinstance(result, dict):
+                    found.append(ToolResult(text_of(result.get("toolUseId")), "", _result(result)))
+        return found
+
+
+def with_bytes(message: JsonObject) -> JsonObject:
+    """A message with the bytes of images and documents decoded, as boto3 takes them."""
+    return {key: _with_bytes(value) for key, value in message.items()}
+
+
+def _with_bytes(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_with_bytes(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if value.keys() == {"bytes"} and isinstance(value["bytes"], str):
+        return {"bytes": binascii.a2b_base64(value["bytes"])}
+    return {key: inner if key == "json" else _with_bytes(inner) for key, inner in value.items()}
+
+
+def _drafts(message: object) -> Iterator[Draft]:
+    """From a response, its output, a message, or a list of blocks."""
+    output = member(message, "output") or message
+    inner = member(output, "message") or output
+    blocks = inner if isinstance(inner, list) else items(member(inner, "content"))
+    for block in blocks or [inner]:
+        use = member(block, "toolUse")
+        if use is not None:
+            yield Draft(member(use, "toolUseId"), member(use, "name"), member(use, "input"))
+
+
+def _content(body: Body, report: Report, carry: Carry) -> list[JsonObject]:
+    """At least one block, none empty. Structured content has one of its own, and the text that repeats it goes."""
+    content: list[JsonObject] = []
+    report_repeated(body, report)
+    for block in body.blocks:
+        if isinstance(block, Media):
+            content.append(_media(block, len(content)))
+        elif block.text and block.path != body.repeated:
+            content.append({"text": block.text})
+    if body.structured is not None:
+        content.append({"json": _json(body.structured, report)})
+    if body.is_error and not carry.status:
+        content.insert(0, {"text": marked("", body, report).strip()})
+    return content or [{"text": "(no output)"}]
+
+
+def _json(value: Any, report: Report) -> Any:
+    if isinstance(value, dict):
+        return value
+    report.add("/structuredContent", "structuredContent", Action.REWRITTEN, "models want an object: below `output`")
+    return {"output": value}
+
+
+def _media(item: Media, place: int) -> JsonObject:
+    source = {"bytes": item.data}
+    if item.mime == PDF:
+        name = _NOT_IN_A_NAME.sub(" ", item.uri.rsplit("/", 1)[-1]).strip()[:200] or f"file {place}"
+        return {"document": {"format": "pdf", "name": name, "source": source}}
+    return {"image": {"format": item.mime.removeprefix("image/"), "source": source}}
+
+
+def _result(result: JsonObject) -> JsonObject:
+    blocks: list[JsonObject] = []
+    structured: Any = None
+    for part in items(result.get("content")):
+        media = member(part, "image", "document")
+        if member(part, "text") is not None:
+            blocks.append(as_text(part["text"]))
+        elif member(part, "json") is not None and structured is None:
+            structured = part["json"]
+        elif media is not None:
+            family = "image" if "image" in part else "application"
+            mime = f"{family}/{text_of(member(media, 'format'))}"
+            blocks.append(media_block(mime, member(member(media, "source"), "bytes")))
+        else:
+            blocks.append(as_text(part))
+    return result_of(blocks, is_error=result.get("status") == "error", structured=structured)

@@ -1,0 +1,73 @@
+"""MCP itself as a message format: JSON-RPC `tools/call` requests, and their responses.
+
+Pure module. MCP 2026-07-28, "Tools": `params {name, arguments?}`, `result {content, structuredContent?, isError?}`.
+Bare params and bare results are read too. Results pass as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from fairlead_gateway.formats import registry
+from fairlead_gateway.formats.format import JsonObject
+from fairlead_gateway.formats.messages.call import (
+    DEFAULT_CARRY,
+    Carry,
+    McpResult,
+    ToolCall,
+    ToolResult,
+    Written,
+    name_for,
+    paired,
+)
+from fairlead_gateway.formats.messages.drafts import Draft, finish, member, text_of
+from fairlead_gateway.formats.names import Names
+
+METHOD = "tools/call"
+
+
+class McpMessages:
+    """MCP. The id of a request is that of the call."""
+
+    name = registry.MCP
+
+    def parse_calls(self, message: object, names: Names | None = None) -> list[ToolCall]:
+        return finish(_drafts(message), names)
+
+    def write_calls(self, calls: Sequence[ToolCall], names: Names | None = None) -> list[JsonObject]:
+        return [
+            {
+                "jsonrpc": "2.0",
+                "id": call.id,
+                "method": METHOD,
+                "params": {"name": name_for(call, names), "arguments": call.arguments},
+            }
+            for call in calls
+            if call.valid
+        ]
+
+    def write_results(
+        self, calls: Sequence[ToolCall], results: Sequence[McpResult | None], carry: Carry = DEFAULT_CARRY
+    ) -> Written:
+        answered, pending = paired(calls, results)
+        messages = [{"jsonrpc": "2.0", "id": call.id, "result": result} for call, result in answered]
+        return Written(tuple(messages), (), pending)
+
+    def parse_results(self, messages: object) -> list[ToolResult]:
+        found = []
+        for message in messages if isinstance(messages, list) else [messages]:
+            result = member(message, "result") if member(message, "jsonrpc") else message
+            if isinstance(result, Mapping) and ("content" in result or "structuredContent" in result):
+                found.append(ToolResult(text_of(member(message, "id")), "", dict(result)))
+        return found
+
+
+def _drafts(message: object) -> Iterator[Draft]:
+    for entry in message if isinstance(message, list) else [message]:
+        method = member(entry, "method")
+        if method not in (None, METHOD) or (method is None and member(entry, "name") is None):
+            continue
+        params = member(entry, "params") if method is not None else entry
+        ident = member(entry, "id")
+        number = isinstance(ident, int) and not isinstance(ident, bool)
+        yield Draft(str(ident) if number else ident, member(params, "name"), member(params, "arguments"))

@@ -1,0 +1,94 @@
+"""The message formats by name, and calls and results from one to another through MCP.
+
+Pure module. Names and aliases are those of `fairlead_gateway.formats.registry`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from fairlead_gateway.formats import registry
+from fairlead_gateway.formats.format import Action, JsonObject
+from fairlead_gateway.formats.messages.anthropic import AnthropicMessages
+from fairlead_gateway.formats.messages.bedrock import BedrockMessages
+from fairlead_gateway.formats.messages.call import (
+    DEFAULT_CARRY,
+    Carry,
+    McpResult,
+    MessageFormat,
+    ResultLoss,
+    ToolCall,
+    ToolResult,
+    Written,
+)
+from fairlead_gateway.formats.messages.drafts import anthropic_id, bedrock_id
+from fairlead_gateway.formats.messages.gemini import GeminiLiveMessages, GeminiMessages
+from fairlead_gateway.formats.messages.mcp import McpMessages
+from fairlead_gateway.formats.messages.openai_chat import ChatMessages
+from fairlead_gateway.formats.messages.openai_responses import RealtimeMessages, ResponsesMessages
+from fairlead_gateway.formats.names import Names
+
+_FORMATS: Final[dict[str, MessageFormat]] = {
+    each.name: each
+    for each in (
+        McpMessages(),
+        ChatMessages(),
+        ChatMessages(registry.OPENAI_FUNCTIONS, function_call=True),
+        ChatMessages(registry.AZURE_OPENAI),
+        ResponsesMessages(),
+        RealtimeMessages(),
+        AnthropicMessages(),
+        GeminiMessages(),
+        GeminiLiveMessages(),
+        BedrockMessages(),
+    )
+}
+
+
+def message_format(name: str) -> MessageFormat:
+    """The format of a name or alias, whatever its case. Raises `registry.UnknownFormat`."""
+    return _FORMATS[registry.canonical(name)]
+
+
+def translate_calls(
+    message: object, source: str, target: str, *, read: Names | None = None, write: Names | None = None
+) -> list[JsonObject]:
+    """A model's message with its calls in another format; `read` and `write` are the names of either request. Invalid
+    calls are left out: parse the message for their reasons. Raises `registry.UnknownFormat`.
+    """
+    return message_format(target).write_calls(message_format(source).parse_calls(message, read), write)
+
+
+def translate_results(
+    calls: Sequence[ToolCall], messages: object, source: str, target: str, *, carry: Carry = DEFAULT_CARRY
+) -> Written:
+    """Results of `calls`, in the messages of one format, in the messages of another. A call without a result stays
+    pending, a result without a call is dropped and reported. Raises `registry.UnknownFormat`.
+    """
+    found = message_format(source).parse_results(messages)
+    matched, strays = match(calls, found)
+    written = message_format(target).write_results(calls, matched, carry)
+    dropped = tuple(
+        ResultLoss(stray.id or stray.name, "", "block", Action.DROPPED, "no call of the message has this id")
+        for stray in strays
+    )
+    return msgspec.structs.replace(written, report=written.report + dropped)
+
+
+def match(calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> tuple[list[McpResult | None], list[ToolResult]]:
+    """Results in the order of calls, by id, else by name and order; and those that no call has."""
+    by_key: dict[str, deque[int]] = {}
+    for place, result in enumerate(results):
+        by_key.setdefault(result.id or f"\0{result.name}", deque()).append(place)
+    matched: list[McpResult | None] = []
+    used: set[int] = set()
+    for call in calls:
+        keys = (call.id, anthropic_id(call.id), bedrock_id(call.id), f"\0{call.wire_name}", f"\0{call.name}", "\0")
+        place = next((by_key[key].popleft() for key in keys if by_key.get(key)), -1)
+        matched.append(None if place < 0 else results[place].result)
+        used.add(place)
+    return matched, [result for place, result in enumerate(results) if place not in used]

@@ -1,0 +1,130 @@
+"""Calls put together from the events of a stream, as they become complete.
+
+Pure module: the caller reads the stream and feeds its events, in order. An event that cannot be read is passed over: a
+stream holds much that is not about calls. A call that the stream does not finish comes out at `close`, invalid where
+its arguments are cut off.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from fairlead_gateway.formats import registry
+from fairlead_gateway.formats.messages.call import MAX_ARGUMENT_BYTES, MAX_CALLS, Invalid, ToolCall
+from fairlead_gateway.formats.messages.drafts import Draft, finish
+from fairlead_gateway.formats.names import Names
+
+CUT_OFF: Final = "the message ended before the arguments did"
+_decode = msgspec.json.Decoder().decode
+
+
+class Assembler(Protocol):
+    """Puts the calls of one message together."""
+
+    def feed(self, event: object) -> list[ToolCall]:
+        """The calls that are complete with this event: decoded JSON, or the data of a server-sent event as text.
+        Never raises for what an event holds.
+        """
+
+    def close(self) -> list[ToolCall]:
+        """The calls that the stream did not finish. Also for a stream that broke off."""
+
+
+class Partial:
+    """One call in the making. Arguments are bounded while they grow."""
+
+    __slots__ = ("_chunks", "_size", "id", "kind", "name", "whole")
+
+    def __init__(self, ident: object = None, name: object = None, kind: str = "") -> None:
+        self.id = ident
+        self.name = name
+        self.kind = kind
+        self.whole: object = None
+        """Arguments that came in one piece: they count for more than the pieces."""
+        self._chunks: list[str] = []
+        self._size = 0
+
+    def append(self, chunk: object) -> None:
+        """More of the arguments' JSON text; anything else is passed over."""
+        if isinstance(chunk, str) and chunk and self._size <= MAX_ARGUMENT_BYTES:
+            self._chunks.append(chunk)
+            self._size += len(chunk)
+
+    @property
+    def empty(self) -> bool:
+        """Whether no piece of the arguments came."""
+        return not self._chunks
+
+    def draft(self) -> Draft:
+        """What came so far, as a call of a message."""
+        if self._size > MAX_ARGUMENT_BYTES:
+            return Draft(self.id, self.name, None, self.kind, f"the arguments exceed {MAX_ARGUMENT_BYTES} characters")
+        text = "".join(self._chunks)
+        return Draft(self.id, self.name, text if self.whole is None else self.whole, self.kind)
+
+
+class Ready:
+    """Makes calls of finished partials, with ids and places counted over the whole stream."""
+
+    def __init__(self, names: Names | None) -> None:
+        self._names = names
+        self._seen: set[str] = set()
+        self.count = 0
+
+    def call(self, partial: Partial, *, cut_off: bool = False) -> ToolCall:
+        """The call. `cut_off`: the stream did not say that it is complete."""
+        call = finish([partial.draft()], self._names, start=self.count)[0]
+        self.count += 1
+        if call.id in self._seen:
+            reason = f"the id {call.id!r} is that of an earlier call of this message; repeat the call with another"
+            call = msgspec.structs.replace(call, arguments=Invalid(reason))
+        elif cut_off and call.name and (not call.valid or (partial.empty and not partial.whole)):
+            text = call.arguments.text if isinstance(call.arguments, Invalid) else ""
+            call = msgspec.structs.replace(call, arguments=Invalid(CUT_OFF, text))
+        self._seen.add(call.id)
+        return call
+
+    def seen(self, ident: object) -> bool:
+        """Whether a call of this id is out."""
+        return ident in self._seen
+
+
+def event_of(event: object) -> Any:
+    """The decoded event; None for text that is none, as `[DONE]`."""
+    if not isinstance(event, str | bytes):
+        return event
+    try:
+        return _decode(event)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+
+
+def is_done(event: object) -> bool:
+    """The end mark of OpenAI's Chat streams."""
+    return isinstance(event, str | bytes) and event.strip() in ("[DONE]", b"[DONE]")
+
+
+def room(partials: dict[Any, Partial]) -> bool:
+    """Whether one more call may be put together: a stream of openings must not fill the memory."""
+    return len(partials) < 2 * MAX_CALLS
+
+
+def assembler(format_name: str, names: Names | None = None) -> Assembler:
+    """The assembler of a format by name or alias. Raises `registry.UnknownFormat`, and KeyError for a format whose
+    streams hold whole calls: parse each of its events by itself.
+    """
+    from fairlead_gateway.formats.messages.anthropic_stream import AnthropicAssembler
+    from fairlead_gateway.formats.messages.openai_stream import ChatAssembler, ResponsesAssembler
+
+    makers: dict[str, Any] = {
+        registry.OPENAI_CHAT: ChatAssembler,
+        registry.OPENAI_FUNCTIONS: ChatAssembler,
+        registry.AZURE_OPENAI: ChatAssembler,
+        registry.OPENAI_RESPONSES: ResponsesAssembler,
+        registry.OPENAI_REALTIME: ResponsesAssembler,
+        registry.ANTHROPIC: AnthropicAssembler,
+    }
+    made: Assembler = makers[registry.canonical(format_name)](names)
+    return made
