@@ -34,6 +34,9 @@ class Options(msgspec.Struct, frozen=True):
     """Which member of a Gemini function declaration holds the schema. Gemini Live reads `parameters` only."""
 
 
+DEFAULT: Final = Options()
+
+
 class Action(StrEnum):
     """What became of a part of a definition."""
 
@@ -43,6 +46,8 @@ class Action(StrEnum):
     """No longer enforced, but told to the model in the description."""
     WIDENED = "widened"
     """The target accepts more than the original, and is not told so."""
+    NARROWED = "narrowed"
+    """The target accepts less than the original."""
     DROPPED = "dropped"
     """Left out."""
     NON_STRICT = "non-strict"
@@ -110,7 +115,7 @@ class Format(Protocol):
     def max_tools(self) -> int | None:
         """Tools that one request may hold; None where no bound is known."""
 
-    def convert(self, tools: Sequence[Definition], options: Options = ..., names: Names | None = None) -> Converted:
+    def convert(self, tools: Sequence[Definition], options: Options = DEFAULT, names: Names | None = None) -> Converted:
         """MCP definitions in this form. `names` from an earlier conversion keeps a mapping stable. Never raises for
         what a definition holds: a bad tool is refused in the report.
         """

@@ -49,6 +49,14 @@ class Names:
         self._safe: Mapping[str, str] = MappingProxyType(safe)
         self._originals: Mapping[str, str] = MappingProxyType({short: name for name, short in safe.items()})
 
+    @classmethod
+    def unchanged(cls, originals: Iterable[str]) -> Names:
+        """The mapping of every name to itself, for a format that takes any name."""
+        names = cls()
+        names._safe = MappingProxyType({name: name for name in originals})
+        names._originals = names._safe
+        return names
+
     def safe(self, original: str) -> str:
         """The name for a provider. Raises KeyError for a name that is not in the mapping."""
         return self._safe[original]

@@ -8,6 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from fairlead_gateway.formats import envelopes, families
+from fairlead_gateway.formats.canonical import McpFormat
+from fairlead_gateway.formats.definitions import Envelope, ToolFormat
+from fairlead_gateway.formats.format import Format
+
 MCP: Final = "mcp"
 OPENAI_CHAT: Final = "openai-chat"
 OPENAI_FUNCTIONS: Final = "openai-functions"
@@ -52,3 +57,49 @@ def canonical(name: str) -> str:
         return _CANONICAL[key]
     except KeyError:
         raise UnknownFormat(name) from None
+
+
+def find(name: str) -> Format:
+    """The format that goes by a name, in any case. Raises UnknownFormat, which names the known ones."""
+    return FORMATS[canonical(name)]
+
+
+_OPENAI_TOOLS: Final = 128
+_OPENAI_DESCRIPTION: Final = 1024
+_GEMINI_TOOLS: Final = 512
+
+
+def _openai(name: str, title: str, envelope: Envelope, *, strict: bool) -> ToolFormat:
+    targets = families.openai if strict else families.openai_lax
+    return ToolFormat(
+        name, title, ALIASES[name], envelope, targets, max_tools=_OPENAI_TOOLS, max_description=_OPENAI_DESCRIPTION
+    )
+
+
+_EVERY: Final[tuple[Format, ...]] = (
+    McpFormat(MCP, ALIASES[MCP]),
+    _openai(OPENAI_CHAT, "OpenAI Chat Completions", envelopes.CHAT, strict=True),
+    _openai(OPENAI_FUNCTIONS, "OpenAI functions (before tools)", envelopes.FUNCTIONS, strict=False),
+    _openai(OPENAI_RESPONSES, "OpenAI Responses", envelopes.RESPONSES, strict=True),
+    _openai(OPENAI_REALTIME, "OpenAI Realtime", envelopes.REALTIME, strict=False),
+    _openai(AZURE_OPENAI, "Azure OpenAI", envelopes.CHAT, strict=True),
+    ToolFormat(ANTHROPIC, "Anthropic Messages", ALIASES[ANTHROPIC], envelopes.ANTHROPIC, families.anthropic),
+    ToolFormat(GEMINI, "Gemini", ALIASES[GEMINI], envelopes.GEMINI, families.gemini, max_tools=_GEMINI_TOOLS),
+    ToolFormat(
+        GEMINI_LIVE,
+        "Gemini Live",
+        ALIASES[GEMINI_LIVE],
+        envelopes.GEMINI_LIVE,
+        families.gemini_live,
+        max_tools=_GEMINI_TOOLS,
+    ),
+    ToolFormat(
+        BEDROCK_CONVERSE,
+        "Amazon Bedrock Converse",
+        ALIASES[BEDROCK_CONVERSE],
+        envelopes.BEDROCK,
+        families.bedrock,
+        needs_description=True,
+    ),
+)
+FORMATS: Final[dict[str, Format]] = {known.name: known for known in _EVERY}

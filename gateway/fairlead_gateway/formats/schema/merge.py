@@ -118,15 +118,29 @@ def _types(a: Any, b: Any) -> Any:
     for kind in types_of(a):
         if kind in types_of(b):
             common.append(kind)
-        elif kind == "number" and "integer" in types_of(b):
-            common.append("integer")
-        elif kind == "integer" and "number" in types_of(b):
+        elif {"number": "integer", "integer": "number"}.get(kind) in types_of(b):
             common.append("integer")
     return common[0] if len(common) == 1 else common
 
 
 def _enums(a: Any, b: Any) -> Any:
     return [value for value in a if any(same(value, other) for other in b)]
+
+
+def type_of(value: Any) -> str:
+    """The JSON type of a decoded value."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int):
+        return "integer"
+    return {str: "string", float: "number", list: "array"}.get(type(value), "object")
+
+
+def is_null(schema: Any) -> bool:
+    """Whether a schema is satisfied by null alone."""
+    return isinstance(schema, dict) and (schema.get("type") in ("null", ["null"]) or _values(schema) == [None])
 
 
 def same(a: Any, b: Any) -> bool:

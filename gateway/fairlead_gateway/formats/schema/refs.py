@@ -36,6 +36,14 @@ class References:
         found = self._pointer(ref[1:]) if ref == "#" or ref.startswith("#/") else self._anchor(ref[1:])
         return found if isinstance(found, dict | bool) else None
 
+    def peek(self, schema: Any) -> Any:
+        """What a schema comes to when it is a chain of references and nothing else."""
+        for _ in range(10):
+            if not isinstance(schema, dict) or schema.keys() != {"$ref"}:
+                break
+            schema = self.target(schema["$ref"])
+        return schema
+
     def size(self, ref: str, schema: Any) -> int:
         """Bytes of what `ref` points to, as JSON. Raises TooMuch for what cannot be encoded."""
         if ref not in self._sizes:

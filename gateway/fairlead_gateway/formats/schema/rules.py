@@ -132,7 +132,7 @@ maxItems                      nested  keep keep keep keep tell keep keep keep ke
 minLength,maxLength           nested  keep keep tell keep tell keep keep keep keep tell
 pattern                       nested  fix  fix  fix  keep tell keep keep fix  keep tell
 format                        nested  keep keep fix  keep fix  fix  tell keep keep fix
-minimum,maximum               nested  keep keep keep keep tell keep keep keep keep tell
+minimum,maximum               nested  keep keep keep keep tell fix  fix  keep keep tell
 exclusiveMinimum,exclusiveMaximum nested keep keep keep keep tell fix fix keep keep tell
 multipleOf                    nested  keep keep keep keep tell tell keep keep keep tell
 default                       nested  keep keep tell keep tell keep keep keep keep tell

@@ -28,10 +28,15 @@ def told(keyword: str, value: Any) -> str:
 def with_notes(description: str | None, notes: list[str]) -> str:
     """A description with sentences appended."""
     added = " ".join(f"{note[:1].upper()}{note[1:]}." for note in dict.fromkeys(notes))
-    text = (description or "").rstrip()
-    if not text:
-        return added
-    return f"{text} {added}" if text[-1] in ".!?:;。！？" else f"{text}. {added}"
+    return joined(description or "", added)
+
+
+def joined(text: str, sentences: str) -> str:
+    """A description with sentences that are ready."""
+    text = text.rstrip()
+    if not text or not sentences:
+        return text or sentences
+    return f"{text} {sentences}" if text[-1] in ".!?:;。！？" else f"{text}. {sentences}"
 
 
 def shown(value: Any) -> str:
