@@ -126,6 +126,8 @@ def _content(body: Body, report: Report, carry: Carry) -> list[JsonObject]:
         content.append({"json": _json(body.structured, report)})
     if body.is_error and not carry.status:
         content.insert(0, {"text": marked("", body, report).strip()})
+    if not content:
+        report.add("/content", "text", Action.REWRITTEN, "the format takes no empty result")
     return content or [{"text": "(no output)"}]
 
 

@@ -56,7 +56,9 @@ class ToolCall(msgspec.Struct, frozen=True):
     made_id: bool = False
     """`id` was made here: formats that match results by name and order leave it out."""
     kind: str = ""
-    """The form it came in, where a format has several: `function_call` in OpenAI's chat messages."""
+    """The form it came in, where a format has several: `function_call` in OpenAI's chat messages, `number` for the id
+    of an MCP request.
+    """
 
     @property
     def wire_name(self) -> str:

@@ -7,6 +7,7 @@ Bare params and bare results are read too. Results pass as they are.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 from fairlead_gateway.formats import registry
 from fairlead_gateway.formats.format import JsonObject
@@ -23,7 +24,9 @@ from fairlead_gateway.formats.messages.call import (
 from fairlead_gateway.formats.messages.drafts import Draft, finish, member, text_of
 from fairlead_gateway.formats.names import Names
 
-METHOD = "tools/call"
+METHOD: Final = "tools/call"
+NUMBER: Final = "number"
+"""Kind of a call whose request has a number for an id: its response must have it too."""
 
 
 class McpMessages:
@@ -38,7 +41,7 @@ class McpMessages:
         return [
             {
                 "jsonrpc": "2.0",
-                "id": call.id,
+                "id": _ident(call),
                 "method": METHOD,
                 "params": {"name": name_for(call, names), "arguments": call.arguments},
             }
@@ -50,7 +53,7 @@ class McpMessages:
         self, calls: Sequence[ToolCall], results: Sequence[McpResult | None], carry: Carry = DEFAULT_CARRY
     ) -> Written:
         answered, pending = paired(calls, results)
-        messages = [{"jsonrpc": "2.0", "id": call.id, "result": result} for call, result in answered]
+        messages = [{"jsonrpc": "2.0", "id": _ident(call), "result": result} for call, result in answered]
         return Written(tuple(messages), (), pending)
 
     def parse_results(self, messages: object) -> list[ToolResult]:
@@ -62,6 +65,10 @@ class McpMessages:
         return found
 
 
+def _ident(call: ToolCall) -> str | int:
+    return int(call.id) if call.kind == NUMBER else call.id
+
+
 def _drafts(message: object) -> Iterator[Draft]:
     for entry in message if isinstance(message, list) else [message]:
         method = member(entry, "method")
@@ -70,4 +77,5 @@ def _drafts(message: object) -> Iterator[Draft]:
         params = member(entry, "params") if method is not None else entry
         ident = member(entry, "id")
         number = isinstance(ident, int) and not isinstance(ident, bool)
-        yield Draft(str(ident) if number else ident, member(params, "name"), member(params, "arguments"))
+        kind = NUMBER if number else ""
+        yield Draft(str(ident) if number else ident, member(params, "name"), member(params, "arguments"), kind)
