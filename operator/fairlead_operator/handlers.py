@@ -18,6 +18,7 @@ import kopf
 from kubernetes.aio.client import Configuration
 
 from fairlead_api.meta import GROUP, VERSION
+from fairlead_operator.kube.client import CLOSING_SECONDS
 from fairlead_operator.kube.resources import OWN_KINDS
 
 logger = logging.getLogger(__name__)
@@ -126,3 +127,4 @@ class Feed:
         await kopf.operator(
             standalone=True, clusterwide=True, registry=registry, settings=operator_settings(), stop_flag=stop
         )
+        await asyncio.sleep(CLOSING_SECONDS)  # its connections close in further turns of this loop

@@ -25,6 +25,8 @@ READ_TIMEOUT: Final = 15.0
 WRITE_TIMEOUT: Final = 4.0
 """Below the lease's duration less its renew deadline: no write lands after another operator may lead."""
 LIST_PAGE: Final = 500
+CLOSING_SECONDS: Final = 0.25
+"""TLS connections that are closed in use say goodbye in further turns of the loop; aiohttp has nothing to wait for."""
 APPLY: Final = "application/apply-patch+yaml; charset=utf-8"
 """With a parameter, so that the client passes our bytes on instead of dumping them with every non-ASCII character
 escaped: six bytes for two, and a 1 MiB document would be refused."""
@@ -66,6 +68,7 @@ class Kube:
 
     async def aclose(self) -> None:
         await self.api.close()  # type: ignore[no-untyped-call]
+        await asyncio.sleep(CLOSING_SECONDS)
 
     async def get(self, kind: Kind, namespace: str | None, name: str) -> Json:
         """Raises NotFound."""
@@ -171,6 +174,9 @@ class Kube:
                 while line := await response.content.readline():
                     yield _event(line, what)
             finally:
+                connection = response.connection
+                if connection is not None and connection.transport is not None:
+                    connection.transport.abort()  # nobody listens any more: no goodbye, and nothing left open
                 response.close()
         except (TimeoutError, OSError, aiohttp.ClientError, ValueError) as error:
             raise Unavailable(f"{what}: {_words(error)}") from error
