@@ -19,7 +19,7 @@ from kubernetes.aio.client import Configuration
 from fairlead_api.meta import LABEL_DOCUMENT, LABEL_MANAGED_BY, MANAGED_BY, ServerKey
 from fairlead_mcp.http.dial import Resolve
 from fairlead_operator.controller import Controller, Rhythm, World
-from fairlead_operator.discovery.connect import HttpConnector
+from fairlead_operator.discovery.connect import NetworkConnector
 from fairlead_operator.discovery.rounds import Pace
 from fairlead_operator.handlers import Feed
 from fairlead_operator.kube.client import Json, Kube
@@ -41,6 +41,7 @@ from fairlead_operator.kube.platform import KubePlatform
 from fairlead_operator.kube.resources import CONFIG_MAPS, SECRETS, WORKLOAD_KINDS, Kind
 from fairlead_operator.kube.watch import Follower, Picture, Scope
 from fairlead_operator.reconciler import Options
+from fairlead_operator.server.manifests import Images
 from fairlead_operator.settings import Settings
 from fairlead_operator.telemetry import Telemetry
 
@@ -126,8 +127,9 @@ class _Leadership:
             Resolver(kube, self.secrets),
             self.store,
             Events(kube, settings.replica, monotonic=wiring.monotonic),
+            Images(settings.listener_image),
         )
-        connector = HttpConnector(resolve=wiring.resolve)
+        connector = NetworkConnector(resolve=wiring.resolve)
         self.controller = Controller(
             World(platform, self.documents, connector, self.declarations),
             options=Options(settings.prefix_style, Pace(settings.discovery_timeout, settings.interval_floor)),

@@ -5,7 +5,7 @@ Pure declarations. `kube/` implements them on the Kubernetes API, `local/` on ma
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -18,6 +18,7 @@ from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_api.v1alpha1.toolpolicy import ToolPolicy
 from fairlead_mcp.session import McpSession
 
+Heard = Callable[[str], None]
 Environment = Literal["cluster", "local"]
 
 
@@ -150,7 +151,10 @@ class Connector(Protocol):
     """Opens the connection that a discovery runs over."""
 
     def session(
-        self, key: ServerKey, endpoint: Endpoint, credential: Credential | None
+        self, key: ServerKey, endpoint: Endpoint, credential: Credential | None, heard: Heard | None = None
     ) -> AbstractAsyncContextManager[McpSession]:
-        """A negotiated session. Raises fairlead_mcp.errors.McpError, on entry or from the session's methods."""
+        """A negotiated session. Raises fairlead_mcp.errors.McpError, on entry or from the session's methods.
+
+        `heard(method)` is called with each notification that comes over it; it may not raise.
+        """
         ...

@@ -120,6 +120,10 @@ class Reconciler:
         self._rounds.refresh(key)
         self._changed(key)
 
+    def hint(self, key: ServerKey) -> None:
+        """The server announced that its lists have changed: ask it soon, within the floor."""
+        self._rounds.hint(key)
+
     async def reconcile(self, key: ServerKey) -> Outcome:
         """One look. What the world refuses is in the outcome, not raised."""
         try:

@@ -36,6 +36,8 @@ class Settings:
     """Name of the Lease."""
     lease_seconds: float = 15.0
     """How long a Lease stands unrenewed before another replica takes it. Writing stops after two thirds of it."""
+    listener_image: str = "busybox:1.37-musl"
+    """Image with a static /bin/busybox, which serves stdio servers in pods."""
     prefix_style: Style = "name"
     """Default prefix of tools: the server's `name`, or `namespace-name` where namespaces share an installation."""
     default_action: Action = "Allow"

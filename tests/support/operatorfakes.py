@@ -28,6 +28,7 @@ from fairlead_mcp.session import McpSession
 from fairlead_operator.ports import (
     Announcement,
     Environment,
+    Heard,
     PlatformTrouble,
     ResolvedCredential,
     UnreadableServer,
@@ -204,7 +205,7 @@ class ScriptedConnector:
 
     @asynccontextmanager
     async def session(
-        self, key: ServerKey, endpoint: Endpoint, credential: Credential | None
+        self, key: ServerKey, endpoint: Endpoint, credential: Credential | None, heard: Heard | None = None
     ) -> AsyncIterator[McpSession]:
         async with McpSession(ScriptedChannel(self.scripts[key])) as session:
             yield session

@@ -36,7 +36,26 @@ class ChildEndpoint(DocumentStruct, kw_only=True, frozen=True, tag_field="transp
     """Absolute working directory; absent = that of the gateway."""
 
 
-Endpoint = HttpEndpoint | ChildEndpoint
+class EventsEndpoint(DocumentStruct, kw_only=True, frozen=True, tag_field="transport", tag="sse"):
+    """A server behind HTTP+SSE (MCP 2024-11-05): answers come on one event stream, requests are posted beside it."""
+
+    url: str
+    """Absolute URL of the event stream."""
+    host_header: str | None = None
+    """As for `HttpEndpoint`."""
+    ca_bundle: str | None = None
+    """As for `HttpEndpoint`."""
+
+
+class TcpEndpoint(DocumentStruct, kw_only=True, frozen=True, tag_field="transport", tag="stdio-tcp"):
+    """A server on stdio behind a listener that starts one process per connection, after the token of its credential."""
+
+    host: str
+    """A name that stands for several pods resolves to one address per pod."""
+    port: int
+
+
+Endpoint = HttpEndpoint | ChildEndpoint | EventsEndpoint | TcpEndpoint
 
 
 class CredentialRef(DocumentStruct, kw_only=True, frozen=True):
@@ -55,9 +74,12 @@ class Credential(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True
 
     headers: dict[str, str] = msgspec.field(default_factory=dict)
     env: dict[str, str] = msgspec.field(default_factory=dict)
+    token: str = ""
+    """First line of a connection to a `TcpEndpoint`."""
 
     def __repr__(self) -> str:
-        return f"Credential(headers={sorted(self.headers)}, env={sorted(self.env)})"
+        token = ", token" if self.token else ""
+        return f"Credential(headers={sorted(self.headers)}, env={sorted(self.env)}{token})"
 
 
 class DeclaredLatency(DocumentStruct, kw_only=True, frozen=True):

@@ -1,4 +1,5 @@
 """The side towards servers: one runtime object per server, which outlives snapshots while nothing about it changed.
 
-`base` says what an upstream is; `http` and `child` are the two kinds; `registry` makes, keeps and retires them.
+`base` says what an upstream is; `http`, `child` and `link` are the kinds of it (the latter two share `lines`);
+`registry` makes, keeps and retires them.
 """

@@ -1,7 +1,7 @@
 """What an upstream is to the path of a call.
 
-Pure declarations. Implemented by `upstream.http` and `upstream.child`, made by `upstream.registry`, called by
-`calls.dispatch`.
+Pure declarations. Implemented by `upstream.http`, `upstream.child` and `upstream.link`, made by `upstream.registry`,
+called by `calls.dispatch`.
 """
 
 from __future__ import annotations

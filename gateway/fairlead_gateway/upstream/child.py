@@ -7,23 +7,18 @@ Made by `upstream.registry`, called by `calls.dispatch`. The process belongs to 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 
-import msgspec
 from msgspec import Raw
 
 from fairlead_api.documents.catalog import ChildEndpoint
 from fairlead_api.meta import ServerKey
-from fairlead_gateway.upstream.base import Gauges, Notify, Order
-from fairlead_mcp import jsonrpc
+from fairlead_gateway.upstream.base import Gauges, Order
+from fairlead_gateway.upstream.lines import call_over
 from fairlead_mcp.child import Child
 from fairlead_mcp.eras import Era
-from fairlead_mcp.errors import NotMcp, PoolFull, TooLarge
-from fairlead_mcp.handshake import read_line
+from fairlead_mcp.errors import PoolFull
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.stdio import ChildSpec
-
-METHOD = "tools/call"
 
 
 class ChildUpstream:
@@ -67,18 +62,9 @@ class ChildUpstream:
             raise PoolFull(f"{self._limit} calls to {self._key} are running already")
         self._busy += 1
         try:
-            line = await self._child().request(
-                METHOD, order.params, deadline=order.deadline, on_progress=_decoded(order.notify)
-            )
+            return await call_over(self._child(), order)
         finally:
             self._busy -= 1
-        if len(line) > order.max_bytes:
-            raise TooLarge(f"the answer exceeds {order.max_bytes} bytes")
-        try:
-            line.decode()
-        except UnicodeDecodeError as error:
-            raise NotMcp("the answer is not UTF-8") from error
-        return read_line(line)
 
     def gauges(self) -> Gauges:
         return Gauges(busy=self._busy)
@@ -92,16 +78,3 @@ class ChildUpstream:
 
     def _child(self) -> Child:
         return (self._host.find(self._key) if self._shared else None) or self._host.get(self._key, self._spec)
-
-
-def _decoded(notify: Notify | None) -> Callable[[bytes], None] | None:
-    if notify is None:
-        return None
-
-    def on_progress(line: bytes) -> None:
-        try:
-            notify(jsonrpc.decode_message(line))
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return
-
-    return on_progress

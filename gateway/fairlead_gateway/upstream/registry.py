@@ -15,21 +15,37 @@ from typing import Final, Protocol
 import msgspec
 from msgspec import Raw
 
-from fairlead_api.documents.catalog import Catalog, ChildEndpoint, Credential, CredentialRef, HttpEndpoint
+from fairlead_api.documents.catalog import (
+    Catalog,
+    ChildEndpoint,
+    Credential,
+    CredentialRef,
+    Endpoint,
+    EventsEndpoint,
+    HttpEndpoint,
+    TcpEndpoint,
+)
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.catalog.model import Server
 from fairlead_gateway.upstream.base import Gauges, Order, Upstream
 from fairlead_gateway.upstream.child import ChildUpstream
 from fairlead_gateway.upstream.http import HttpUpstream
+from fairlead_gateway.upstream.link import LinkUpstream
 from fairlead_mcp import eras
 from fairlead_mcp.errors import ConnectFailed, McpError
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.http.dial import Resolve, resolve_by_dns
+from fairlead_mcp.http.events import EventsOpener
 from fairlead_mcp.http.target import Target
+from fairlead_mcp.link import Link, Opener
+from fairlead_mcp.tcp import TcpOpener
 
 log = logging.getLogger(__name__)
 
-CREDENTIAL_SECONDS: Final = 5.0
+CREDENTIAL_SECONDS: Final = 2.0
+"""Bound on reading one; a snapshot waits for it."""
+IDLE_SECONDS: Final = 300.0
+"""How long a stream of messages, and with it a server's process, is kept without a call."""
 RETIRE_DELAY: Final = 1.0
 """How long a replaced upstream still takes calls: those that were resolved just before the swap."""
 RETIRE_SECONDS: Final = 60.0
@@ -72,7 +88,7 @@ class Unreachable:
 class _Identity(msgspec.Struct, frozen=True):
     """All that makes an upstream what it is; while it stays equal, so does the upstream."""
 
-    endpoint: HttpEndpoint | ChildEndpoint
+    endpoint: Endpoint
     credential: CredentialRef | None
     modern: bool
     limit: int
@@ -128,12 +144,14 @@ class Registry:
             if key not in self._held or self._held[key].identity != identity or not self._held[key].complete
         }
         made = await asyncio.gather(*(self._make(key, identity) for key, identity in changed.items()))
-        gone = [key for key in self._held if key not in wanted]
-        for key in [*gone, *changed]:
-            held = self._held.pop(key, None)
-            if held is not None:
-                self._retire(key, held.upstream)
+        for key in [key for key in self._held if key not in wanted]:
+            self._retire(key, self._held.pop(key).upstream)
         for (key, identity), (upstream, complete) in zip(changed.items(), made, strict=True):
+            held = self._held.get(key)
+            if held is not None:
+                if held.identity == identity and not complete:
+                    continue  # still not to be had
+                self._retire(key, held.upstream)
             self._held[key] = _Held(identity, upstream, complete)
 
     async def aclose(self, grace: float) -> None:
@@ -157,7 +175,9 @@ class Registry:
                     credential = await self._credentials.read(identity.credential)
             if isinstance(identity.endpoint, ChildEndpoint):
                 return self._child(key, identity, identity.endpoint, credential), True
-            return await self._http(identity, identity.endpoint, credential), True
+            if isinstance(identity.endpoint, HttpEndpoint):
+                return await self._http(identity, identity.endpoint, credential), True
+            return await self._link(key, identity, identity.endpoint, credential), True
         except (CredentialUnreadable, TimeoutError) as error:
             why = str(error) or "the credential was not read in time"
             log.warning("%s cannot be called: %s", key, why)
@@ -181,6 +201,21 @@ class Registry:
             target, modern=identity.modern, client=self._client, headers=credential.headers, tls=tls,
             limit=identity.limit, resolve=self._resolve,
         )  # fmt: skip
+
+    async def _link(
+        self, key: ServerKey, identity: _Identity, endpoint: EventsEndpoint | TcpEndpoint, credential: Credential
+    ) -> Upstream:
+        opener: Opener
+        if isinstance(endpoint, TcpEndpoint):
+            opener = TcpOpener(endpoint.host, endpoint.port, credential.token, resolve=self._resolve)
+        else:
+            tls = await self._tls(endpoint.ca_bundle) if Target.from_url(endpoint.url).tls else None
+            opener = EventsOpener(
+                endpoint.url, host_header=endpoint.host_header, headers=credential.headers, ssl=tls,
+                resolve=self._resolve,
+            )  # fmt: skip
+        link = Link(str(key), opener, client=self._client, legacy=not identity.modern, idle=IDLE_SECONDS)
+        return LinkUpstream(link, modern=identity.modern, limit=identity.limit)
 
     async def _tls(self, ca_bundle: str | None) -> ssl.SSLContext:
         """In a thread: reading the system's certificates takes tens of milliseconds."""

@@ -34,6 +34,8 @@ class Found:
     resources: tuple[Raw, ...] = ()
     resource_templates: tuple[Raw, ...] = ()
     prompts: tuple[Raw, ...] = ()
+    ttl_ms: int = 0
+    """How long the server says that its lists keep, the shortest of them; 0 = it does not say."""
     notes: tuple[str, ...] = ()
     """What was odd, in sentences."""
 
@@ -57,6 +59,7 @@ async def read_everything(session: McpSession) -> Found:
         resources=listings[RESOURCES],
         resource_templates=listings[TEMPLATES],
         prompts=listings[PROMPTS],
+        ttl_ms=min((ttl for ttl in session.ttl.values() if ttl > 0), default=0),
         notes=tuple(notes),
     )
 

@@ -15,7 +15,9 @@ from dataclasses import dataclass, field
 
 from fairlead_api.documents.catalog import Credential, Endpoint
 from fairlead_api.meta import ServerKey
+from fairlead_mcp.eras import announced
 from fairlead_mcp.errors import McpError
+from fairlead_operator.discovery.listening import Listeners, Source
 from fairlead_operator.discovery.listing import Found, read_everything
 from fairlead_operator.ports import Connector
 from fairlead_operator.workqueue import Backoff
@@ -54,6 +56,10 @@ class Round:
     failures: int = 0
     due: float = 0.0
     """On the monotonic clock."""
+    asked: float = float("-inf")
+    """When it was asked last, on the same clock."""
+    stale: bool = False
+    """A change was announced after it was asked."""
     task: asyncio.Task[None] | None = field(default=None, repr=False)
 
 
@@ -87,6 +93,7 @@ class Rounds:
         self._monotonic = monotonic
         self._rng = rng or random.Random()
         self._rounds: dict[ServerKey, Round] = {}
+        self._listeners = Listeners(connector, self.hint, retry=self._pace.retry, rng=self._rng)
 
     def __repr__(self) -> str:
         running = sum(1 for round_ in self._rounds.values() if round_.task is not None)
@@ -101,15 +108,32 @@ class Rounds:
         if round_.task is None and self._monotonic() >= round_.due:
             work = self._ask(key, round_, credential, max(interval, self._pace.floor))
             round_.task = asyncio.create_task(work, name=f"discovery of {key}")
+            round_.asked, round_.stale = self._monotonic(), False
+        if round_.found is not None and announced(round_.found.capabilities):
+            self._listeners.hold(key, Source(subject.endpoint, subject.credential_hash, subject.revision), credential)
+        else:
+            self._listeners.drop(key)
         return round_
 
     def pause(self, key: ServerKey) -> Round | None:
         """There is nothing to ask now; the next look asks at once. What is known of the server, if anything."""
         round_ = self._rounds.get(key)
+        self._listeners.drop(key)
         if round_ is not None:
             self._cancel(round_)
             round_.due = 0.0
         return round_
+
+    def hint(self, key: ServerKey) -> None:
+        """Its lists may have changed: have it asked soon, but no more often than `Pace.floor` allows."""
+        round_ = self._rounds.get(key)
+        if round_ is None:
+            return
+        if round_.task is not None:
+            round_.stale = True
+            return
+        round_.due = min(round_.due, round_.asked + self._pace.floor)
+        self._finished(key)
 
     def refresh(self, key: ServerKey) -> None:
         """Make a discovery due now; the caller sees to it that the server is looked at."""
@@ -119,6 +143,7 @@ class Rounds:
 
     def forget(self, key: ServerKey) -> None:
         """The server is gone."""
+        self._listeners.drop(key)
         self._cancel(self._rounds.pop(key, None))
 
     def until_due(self, round_: Round) -> float:
@@ -127,6 +152,7 @@ class Rounds:
 
     async def aclose(self) -> None:
         """Cancel what runs and wait for its end."""
+        await self._listeners.aclose()
         tasks = [round_.task for round_ in self._rounds.values() if round_.task is not None]
         for key in list(self._rounds):
             self.forget(key)
@@ -137,7 +163,7 @@ class Rounds:
         """The same server at the same address keeps its last answer until the next one: a rollout blinds nobody."""
         if before is None or (before.subject.uid, before.subject.endpoint) != (subject.uid, subject.endpoint):
             return Round(subject)
-        return Round(subject, found=before.found, failure=before.failure)
+        return Round(subject, found=before.found, failure=before.failure, asked=before.asked)
 
     @staticmethod
     def _cancel(round_: Round | None) -> None:
@@ -170,9 +196,19 @@ class Rounds:
     def _settle(self, round_: Round, outcome: Found | Failure, interval: float) -> None:
         if isinstance(outcome, Found):
             round_.found, round_.failure, round_.failures = outcome, None, 0
-            delay = interval * (1 + self._pace.jitter * (self._rng.random() - 0.5))
+            delay = self._freshness(outcome, interval) * (1 + self._pace.jitter * (self._rng.random() - 0.5))
         else:
             round_.failures += 1
             round_.failure = outcome
             delay = min(self._pace.retry.delay(round_.failures, self._rng), interval)
         round_.due = self._monotonic() + delay
+        if round_.stale:
+            round_.due = min(round_.due, round_.asked + self._pace.floor)
+
+    def _freshness(self, found: Found, interval: float) -> float:
+        """Seconds until the next discovery: sooner than the interval where the server says its lists will not keep.
+
+        A `ttlMs` of 0 says nothing: most servers send it because they have to send something.
+        """
+        hint = found.ttl_ms / 1000 if found.ttl_ms else interval
+        return min(max(hint, self._pace.floor), interval)

@@ -135,6 +135,14 @@ class CredentialStore:
         self._lost = lost
         self._data: dict[str, dict[str, str]] = {}
 
+    def token(self, key: ServerKey) -> str:
+        """The token that opens the gate of a server, if it has one."""
+        value = self._data.get(shard_name(key), {}).get(store_key(key))
+        try:
+            return msgspec.json.decode(base64.b64decode(value or ""), type=Credential).token
+        except (binascii.Error, ValueError, msgspec.DecodeError):
+            return ""
+
     async def put(self, key: ServerKey, credential: Credential) -> None:
         """Store one credential; nothing is sent where it is stored already."""
         shard, entry = shard_name(key), store_key(key)
@@ -231,9 +239,7 @@ class Resolver:
             message = f"key {source.key} of Secret {source.name} holds characters that no HTTP header may hold"
             return ResolvedCredential(Verdict(False, Reason.SECRET_VALUE_INVALID, message))
         headers = {auth.header.name: text} if auth.header else {"Authorization": f"Bearer {text}"}
-        own = server.key
-        ref = CredentialRef(secret=shard_name(own), key=store_key(own), hash=sha256(secret.version.encode())[:16])
-        return ResolvedCredential(RESOLVED, ref, Credential(headers=headers))
+        return ResolvedCredential(RESOLVED, credential_ref(server.key, secret.version), Credential(headers=headers))
 
     def revision(self, server: McpServer) -> str:
         """Changes when a Secret that the pods read their environment from does."""
@@ -261,6 +267,11 @@ class Resolver:
             return Verdict(None, Reason.REFS_UNREADABLE, str(error))
         message = f'Secret {name} exists but is not labelled {LABEL_CREDENTIAL}: "true", so it is not used'
         return Verdict(False, Reason.SECRET_NOT_LABELLED, message)
+
+
+def credential_ref(key: ServerKey, version: str) -> CredentialRef:
+    """Where the credential of a server is stored; `version` changes with its value."""
+    return CredentialRef(secret=shard_name(key), key=store_key(key), hash=sha256(version.encode())[:16])
 
 
 def auth_source(server: McpServer) -> CredentialSource | None:

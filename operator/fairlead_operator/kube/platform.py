@@ -6,17 +6,19 @@ read them. Decides nothing beyond which refusal of the API server is whose to me
 
 from __future__ import annotations
 
+import dataclasses
 import logging
+import secrets
 from collections.abc import Collection
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
-from fairlead_api.documents.catalog import Endpoint, HttpEndpoint
+from fairlead_api.documents.catalog import Credential, Endpoint, EventsEndpoint, HttpEndpoint, TcpEndpoint
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.conditions import ConditionType, Reason
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_operator.kube.client import Kube
-from fairlead_operator.kube.credentials import CredentialStore, Resolver
+from fairlead_operator.kube.credentials import CredentialStore, Resolver, credential_ref
 from fairlead_operator.kube.declared import Broken, Declared
 from fairlead_operator.kube.errors import Forbidden, Invalid, KubeError, NotFound, NotLeading, TooBig
 from fairlead_operator.kube.events import Events
@@ -30,8 +32,8 @@ from fairlead_operator.ports import (
     Verdict,
     Workload,
 )
-from fairlead_operator.server import workload
-from fairlead_operator.server.manifests import Frame, service_host
+from fairlead_operator.server import gate, workload
+from fairlead_operator.server.manifests import Frame, Images, service_host
 from fairlead_operator.server.plan import Plan, plan
 
 logger = logging.getLogger(__name__)
@@ -49,6 +51,7 @@ class KubePlatform:
         resolver: Resolver,
         store: CredentialStore,
         events: Events,
+        images: Images,
     ) -> None:
         self._kube = kube
         self._release_namespace = release_namespace
@@ -57,6 +60,7 @@ class KubePlatform:
         self._resolver = resolver
         self._store = store
         self._events = events
+        self._images = images
 
     @property
     def environment(self) -> Environment:
@@ -75,16 +79,26 @@ class KubePlatform:
 
     async def credential(self, server: McpServer) -> ResolvedCredential:
         resolved = await self._resolver.resolve(server, dialled_host(server))
+        if server.spec.effective_transport == "stdio":
+            resolved = self._with_token(server, resolved)
         if resolved.value is not None:
             await self._store.put(server.key, resolved.value)
         elif resolved.verdict.ok is not None:
             await self._store.remove(server.key)
         return resolved
 
+    def _with_token(self, server: McpServer, resolved: ResolvedCredential) -> ResolvedCredential:
+        """What opens the gate in front of the server; kept whatever becomes of its references, as its pods know it."""
+        token = self._store.token(server.key) or secrets.token_urlsafe(32)
+        return dataclasses.replace(
+            resolved, ref=credential_ref(server.key, gate.digest(token)), value=Credential(token=token)
+        )
+
     async def ensure(self, server: McpServer, credential: ResolvedCredential) -> Workload:
         endpoint = endpoint_of(server)
-        secrets = self._resolver.revision(server)
-        wanted = plan(server, Frame(self._release_namespace, secrets))
+        revision = self._resolver.revision(server)
+        token = credential.value.token if credential.value is not None else ""
+        wanted = plan(server, Frame(self._release_namespace, revision, gate.digest(token), self._images))
         try:
             await self._carry_out(server, wanted)
         except (Invalid, Forbidden, TooBig, ForeignObject) as error:
@@ -152,7 +166,11 @@ class KubePlatform:
 def endpoint_of(server: McpServer) -> Endpoint:
     """Where a server on a cluster is reached."""
     spec = server.spec
+    if spec.effective_transport == "stdio":
+        return TcpEndpoint(host=service_host(server), port=spec.effective_port)
     url = spec.url or f"http://{service_host(server)}:{spec.effective_port}{spec.effective_path}"
+    if spec.effective_transport == "sse":
+        return EventsEndpoint(url=url, host_header=spec.host_header, ca_bundle=spec.ca_bundle)
     return HttpEndpoint(url=url, host_header=spec.host_header, ca_bundle=spec.ca_bundle)
 
 

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final, Literal, Protocol
 
-from fairlead_api.documents.catalog import ChildEndpoint, Credential, Endpoint, HttpEndpoint
+from fairlead_api.documents.catalog import ChildEndpoint, Credential, Endpoint, EventsEndpoint, HttpEndpoint
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.conditions import Reason
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
@@ -22,13 +22,13 @@ from fairlead_mcp.child import Child, ChildState
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.session import McpSession
 from fairlead_mcp.stdio import ChildSpec
-from fairlead_operator.discovery.connect import HttpConnector
+from fairlead_operator.discovery.connect import NetworkConnector
 from fairlead_operator.local.documents import DirectoryCredentials
 from fairlead_operator.local.installers import Launch, Package
 from fairlead_operator.local.inventory import DeclaredServer, Inventory
 from fairlead_operator.local.packages import Failed, Installing, PackageStore
 from fairlead_operator.local.references import resolve, surroundings
-from fairlead_operator.ports import Announcement, ResolvedCredential, Verdict, Workload
+from fairlead_operator.ports import Announcement, Heard, ResolvedCredential, Verdict, Workload
 
 _REMOTE: Final = Verdict(True, Reason.PROGRAMMED, "it runs elsewhere")
 _RUNNING: Final = Verdict(True, Reason.PROGRAMMED, "its process runs")
@@ -114,7 +114,8 @@ class LocalPlatform:
             return Workload(Verdict(None, Reason.PENDING, "its references are not resolved"), None)
         if spec.url is not None:
             self._children.retire(server.key)
-            endpoint = HttpEndpoint(url=spec.url, host_header=spec.host_header, ca_bundle=spec.ca_bundle)
+            kind = EventsEndpoint if spec.effective_transport == "sse" else HttpEndpoint
+            endpoint = kind(url=spec.url, host_header=spec.host_header, ca_bundle=spec.ca_bundle)
             return Workload(_REMOTE, endpoint)
         launch = self._launch(declared)
         if isinstance(launch, Verdict):
@@ -182,23 +183,23 @@ class LocalPlatform:
 
 
 class LocalConnector:
-    """Implements the Connector port: a session over the running child, or over HTTP."""
+    """Implements the Connector port: a session over the running child, or over the network."""
 
     def __init__(self, children: ChildHost) -> None:
         self._children = children
-        self._http = HttpConnector()
+        self._network = NetworkConnector()
 
     @asynccontextmanager
     async def session(
-        self, key: ServerKey, endpoint: Endpoint, credential: Credential | None
+        self, key: ServerKey, endpoint: Endpoint, credential: Credential | None, heard: Heard | None = None
     ) -> AsyncIterator[McpSession]:
-        """A negotiated session. The child goes on when it is closed. Raises McpError."""
+        """A negotiated session. The child goes on when it is closed, and is heard by `Wakening`. Raises McpError."""
         if isinstance(endpoint, ChildEndpoint):
             child = self._children.get(key, child_spec(endpoint, credential))
             async with McpSession.over_child(child) as session:
                 yield session
         else:
-            async with self._http.session(key, endpoint, credential) as session:
+            async with self._network.session(key, endpoint, credential, heard) as session:
                 yield session
 
 

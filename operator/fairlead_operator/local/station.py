@@ -88,7 +88,7 @@ class Station:
         )
         world = World(self._platform, self.documents, LocalConnector(children), self.inventory)
         self.controller = Controller(world)
-        self._stop_listening = children.listen(Wakening(self.controller.enqueue, self.controller.reconciler.refresh))
+        self._stop_listening = children.listen(Wakening(self.controller.enqueue, self.controller.reconciler.hint))
 
     def __repr__(self) -> str:
         return f"<Station {self.inventory!r}>"

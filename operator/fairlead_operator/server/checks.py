@@ -40,14 +40,20 @@ def image_off_a_cluster(server: McpServer, environment: Environment) -> Verdict 
 
 
 def transport_not_spoken(server: McpServer, environment: Environment) -> Verdict | None:
-    """The schema has more transports than this version."""
+    """The schema has rules of the same meaning; an object written before them still exists."""
     transport, source = server.spec.effective_transport, server.spec.source_kind
-    if source in ("image", "url") and transport != "streamable-http":
-        return _refused(
-            f"transport {transport} is not spoken with {source} servers by this version: use streamable-http"
-        )
+    if source == "url" and transport == "stdio":
+        return _refused("a url is not reached over stdio: use streamable-http or sse")
     if source in ("package", "command") and transport != "stdio":
-        return _refused(f"transport {transport} is not spoken with {source} servers by this version: use stdio")
+        return _refused(f"a {source} does not speak {transport}: use stdio")
+    return None
+
+
+def nothing_to_start(server: McpServer, environment: Environment) -> Verdict | None:
+    """The entry point of an image is not known here, and something has to be started per connection."""
+    spec = server.spec
+    if spec.source_kind == "image" and spec.effective_transport == "stdio" and not spec.command:
+        return _refused("an image with transport stdio needs command: the program to start for each connection")
     return None
 
 
@@ -56,6 +62,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     package_on_a_cluster,
     image_off_a_cluster,
     transport_not_spoken,
+    nothing_to_start,
 )
 
 

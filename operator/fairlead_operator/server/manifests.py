@@ -1,4 +1,4 @@
-"""The objects that run an `image` server over HTTP, as plain dicts for server-side apply. Pure.
+"""The objects that run an `image` server, as plain dicts for server-side apply. Pure.
 
 All are called like the server, stand in its namespace and are owned by it, so that they go with it even when no
 operator runs. Pods are restricted: any user but root, no privileges, a read-only root with writable /tmp and home.
@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from fairlead_api.meta import API_VERSION, LABEL_MANAGED_BY, LABEL_NAME, MANAGED_BY
 from fairlead_api.v1alpha1.mcpserver import McpServer
+from fairlead_operator.server import gate
 from fairlead_operator.server.overlay import merged
 
 Json = dict[str, Any]
@@ -25,6 +26,9 @@ COMPONENT_LABEL: Final = "app.kubernetes.io/component"
 APP: Final = "fairlead"
 CALLERS: Final = ("gateway", "operator")
 
+DRAIN_SECONDS: Final = 5
+"""How long a pod of a server on stdio goes on serving after it was told to end."""
+
 _USER: Final = 65532
 _HOME: Final = "/home/fairlead"
 _RESTRICTED_CONTAINER: Final[Json] = {
@@ -35,6 +39,14 @@ _RESTRICTED_CONTAINER: Final[Json] = {
 
 
 @dataclass(frozen=True)
+class Images:
+    """Images of the installation's own that pods need beside that of the server."""
+
+    listener: str = "busybox:1.37-musl"
+    """Has a static busybox as /bin/busybox."""
+
+
+@dataclass(frozen=True)
 class Frame:
     """What the manifests depend on beside the server itself."""
 
@@ -42,6 +54,9 @@ class Frame:
     """Where gateway and operator run: nothing else may connect to a server."""
     secrets_revision: str = ""
     """Of the Secrets that the environment comes from; empty where there are none."""
+    token_digest: str = ""
+    """Of the token that a connection to a server on stdio begins with."""
+    images: Images = Images()
 
 
 def selector_labels(server: McpServer) -> dict[str, str]:
@@ -126,7 +141,7 @@ def _pod_template(server: McpServer, frame: Frame) -> Json:
     metadata: Json = {"labels": selector_labels(server)}
     if frame.secrets_revision:
         metadata["annotations"] = {ANNOTATION_SECRETS: frame.secrets_revision}
-    spec = {
+    spec: Json = {
         "serviceAccountName": server.metadata.name,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
@@ -140,6 +155,8 @@ def _pod_template(server: McpServer, frame: Frame) -> Json:
         "containers": [_container(server)],
         "volumes": [{"name": "tmp", "emptyDir": {}}, {"name": "home", "emptyDir": {}}],
     }
+    if server.spec.effective_transport == "stdio":
+        _listen(spec, server, frame)
     return {"metadata": metadata, "spec": spec}
 
 
@@ -167,3 +184,25 @@ def _container(server: McpServer) -> Json:
     if spec.resources is not None:
         container["resources"] = spec.resources.to_wire()
     return container
+
+
+def _listen(pod: Json, server: McpServer, frame: Frame) -> None:
+    """Make the pod of a server on stdio reachable: see `gate`."""
+    volume: Json = {"name": "fairlead", "mountPath": gate.FOLDER}
+    install: Json = {
+        "name": "listener",
+        "image": frame.images.listener,
+        "command": gate.installation(),
+        "securityContext": _RESTRICTED_CONTAINER,
+        "volumeMounts": [volume],
+    }
+    (container,) = pod["containers"]
+    program = [*container.pop("command", ()), *container.pop("args", ())]
+    port = server.spec.effective_port
+    container["command"] = gate.listen(port, frame.token_digest, program)
+    container["readinessProbe"] = {"exec": {"command": gate.readiness(port)}, "periodSeconds": 5, "failureThreshold": 3}
+    # Calls that run are cut off by the end of the listener, so they get a moment; new ones go elsewhere by then.
+    container["lifecycle"] = {"preStop": {"exec": {"command": [gate.BUSYBOX, "sleep", str(DRAIN_SECONDS)]}}}
+    container["volumeMounts"].append({**volume, "readOnly": True})
+    pod["initContainers"] = [install]
+    pod["volumes"].append({"name": "fairlead", "emptyDir": {}})

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from fairlead_api.documents.catalog import Catalog, ChildEndpoint, Endpoint
+from fairlead_api.documents.catalog import Catalog, ChildEndpoint, Endpoint, TcpEndpoint
 from fairlead_api.documents.codec import catalog_name
 from fairlead_api.v1alpha1.common import Condition
 from fairlead_api.v1alpha1.conditions import READY_DEPENDS_ON, ConditionType, Reason, Status
@@ -124,6 +124,8 @@ def _address(endpoint: Endpoint | None) -> str | None:
         return None
     if isinstance(endpoint, ChildEndpoint):
         return " ".join([endpoint.command, *endpoint.args])[:TEXT_LIMIT]
+    if isinstance(endpoint, TcpEndpoint):
+        return f"tcp://{endpoint.host}:{endpoint.port}"
     return endpoint.url[:2048]
 
 

@@ -1,0 +1,110 @@
+"""Streams on which servers announce that their lists have changed, one per server that says it does.
+
+Held by `rounds` for the leader. A stream that ends is opened again with back-off; its end is a reason to ask the server
+too, at once and again before the next opening: changes may have gone unheard, or the server itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from fairlead_api.documents.catalog import Credential, Endpoint
+from fairlead_api.meta import ServerKey
+from fairlead_mcp.errors import McpError, TransportError
+from fairlead_operator.ports import Connector
+from fairlead_operator.workqueue import Backoff
+
+logger = logging.getLogger(__name__)
+
+REFUSED_RETRY: Final = 600.0
+"""Seconds until a server is asked again that announces changes and refuses the stream for it."""
+STABLE: Final = 60.0
+"""Seconds that a stream lives for its end not to count as one more failure in a row."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """What is listened to: while it stays equal, so does the stream."""
+
+    endpoint: Endpoint
+    credential_hash: str
+    revision: str
+
+
+class Listeners:
+    """See the module. `changed(key)` is called for each announcement and each loss; it should be cheap."""
+
+    def __init__(
+        self, connector: Connector, changed: Callable[[ServerKey], None], *, retry: Backoff, rng: random.Random
+    ) -> None:
+        self._connector = connector
+        self._changed = changed
+        self._retry = retry
+        self._rng = rng
+        self._held: dict[ServerKey, tuple[Source, asyncio.Task[None]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def hold(self, key: ServerKey, source: Source, credential: Credential | None) -> None:
+        """Listen to the server; no-op where that is done already."""
+        held = self._held.get(key)
+        if held is not None and held[0] == source:
+            return
+        self.drop(key)
+        work = self._listen(key, source, credential)
+        self._held[key] = (source, asyncio.create_task(work, name=f"listening to {key}"))
+
+    def drop(self, key: ServerKey) -> None:
+        """Listen to it no more."""
+        held = self._held.pop(key, None)
+        if held is not None:
+            held[1].cancel()
+
+    async def aclose(self) -> None:
+        """Drop all streams and wait for their end."""
+        tasks = [task for _, task in self._held.values()]
+        for key in list(self._held):
+            self.drop(key)
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _listen(self, key: ServerKey, source: Source, credential: Credential | None) -> None:
+        def heard(method: str) -> None:
+            if method.endswith("/list_changed"):
+                logger.info("%s announced %s", key, method)
+                self._changed(key)
+
+        failures, clock = 0, asyncio.get_running_loop().time
+        while True:
+            opened = clock()
+            try:
+                refused = await self._hold_once(key, source, credential, heard)
+            except Exception:
+                logger.exception("listening to %s broke down", key)
+                refused = True
+            if refused:
+                await asyncio.sleep(REFUSED_RETRY)
+                continue
+            failures = 1 if clock() - opened >= STABLE else failures + 1
+            self._changed(key)
+            await asyncio.sleep(self._retry.delay(failures, self._rng))
+            self._changed(key)
+
+    async def _hold_once(
+        self, key: ServerKey, source: Source, credential: Credential | None, heard: Callable[[str], None]
+    ) -> bool:
+        """One stream from its opening to its end; whether the server has none."""
+        try:
+            async with self._connector.session(key, source.endpoint, credential, heard) as session:
+                await session.listen()
+        except TransportError as error:
+            logger.info("%s is listened to no more: %s", key, error)
+        except McpError as error:
+            logger.info("%s announces changes but has no stream for it: %s", key, error)
+            return True
+        return False

@@ -1,0 +1,121 @@
+"""Every transport on a real cluster: from `kubectl apply` to an answered call."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+
+import pytest
+from mcp import Client
+
+from clusterworld import RELEASE, catalog, condition, kubectl, mcp_server, ready
+from waiting import until, until_async
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+
+SSE = """
+from mcp.server import MCPServer
+server = MCPServer("told")
+@server.tool()
+def add(a: int, b: int) -> int:
+    return a + b
+server.run("sse", host="0.0.0.0", port=8080)
+"""
+
+
+def stdio(name: str, image: str, command: str = "mcp-server-time") -> str:
+    return mcp_server(name, image=image, transport="stdio", command=[command], args=["--local-timezone", "UTC"])
+
+
+def processes(namespace: str) -> str:
+    """What runs in the only pod of a namespace."""
+    pod = kubectl("get", "pods", "-n", namespace, "-o", "name").strip()
+    return kubectl("exec", "-n", namespace, pod, "-c", "server", "--", "/fairlead/busybox", "ps")
+
+
+def pod_ip(namespace: str, name: str) -> str:
+    selector = f"fairlead.dev/server={name}"
+    return kubectl("get", "pods", "-n", namespace, "-l", selector, "-o", "jsonpath={.items[0].status.podIP}")
+
+
+async def test_a_stdio_server_in_an_image_is_served_through_the_listener(
+    time_image: str, gateway: str, namespace: str
+) -> None:
+    name = f"time-{namespace[-8:]}"
+    kubectl("apply", "-n", namespace, "-f", "-", stdin=stdio(name, time_image))
+    until("Ready", lambda: ready(namespace, name) == "True", seconds=90)
+    document = catalog(name)
+    assert document is not None
+    assert document["endpoint"] == {"transport": "stdio-tcp", "host": f"{name}.{namespace}.svc", "port": 8080}
+    for mode in ("auto", "legacy"):
+        async with Client(f"{gateway}/mcp", mode=mode) as client:
+            assert f"{name}__get_current_time" in {tool.name for tool in (await client.list_tools()).tools}
+            result = await client.call_tool(f"{name}__get_current_time", {"timezone": "UTC"})
+            assert not result.is_error, result
+
+
+async def test_a_wrong_token_starts_no_server(time_image: str, gateway: str, namespace: str) -> None:
+    name = f"gate-{namespace[-8:]}"
+    kubectl("apply", "-n", namespace, "-f", "-", stdin=stdio(name, time_image))
+    until("Ready", lambda: ready(namespace, name) == "True", seconds=90)
+    until("the discovery's own server has ended", lambda: "python" not in processes(namespace), seconds=20)
+    reader, writer = await asyncio.open_connection(pod_ip(namespace, name), 8080)
+    writer.write(b"not the token\n")
+    assert await asyncio.wait_for(reader.read(), 10) == b""
+    writer.close()
+    assert "python" not in processes(namespace)
+
+
+def test_the_token_stands_nowhere_but_in_the_credentials(time_image: str, gateway: str, namespace: str) -> None:
+    name = f"word-{namespace[-8:]}"
+    kubectl("apply", "-n", namespace, "-f", "-", stdin=stdio(name, time_image))
+    until("Ready", lambda: ready(namespace, name) == "True", seconds=90)
+    stored = kubectl("get", "secrets", "-n", RELEASE, "-l", "fairlead.dev/credentials-store=true", "-o", "json")
+    values = {k: v for secret in json.loads(stored)["items"] for k, v in secret.get("data", {}).items()}
+    token = json.loads(base64.b64decode(next(v for k, v in values.items() if name in k)))["token"]
+    assert len(token) > 30
+    everything = kubectl("get", "pods,deployments,replicasets,configmaps,secrets", "-n", namespace, "-o", "json")
+    assert token not in everything + kubectl("get", "configmaps", "-n", RELEASE, "-o", "json")
+
+
+async def test_a_server_that_speaks_http_and_events_is_served_from_an_image(
+    image: str, gateway: str, namespace: str
+) -> None:
+    name = f"told-{namespace[-8:]}"
+    kubectl(
+        "apply",
+        "-n",
+        namespace,
+        "-f",
+        "-",
+        stdin=mcp_server(name, image=image, transport="sse", command=["python", "-c", SSE]),
+    )
+    until("Ready", lambda: ready(namespace, name) == "True", seconds=90)
+    async with Client(f"{gateway}/servers/{namespace}/{name}/mcp") as client:
+        result = await client.call_tool("add", {"a": 2, "b": 3})
+        assert result.structured_content == {"result": 5}
+
+
+async def test_a_pod_that_is_replaced_ends_its_stdio_server_and_the_next_call_finds_the_new_one(
+    time_image: str, gateway: str, namespace: str
+) -> None:
+    name = f"roll-{namespace[-8:]}"
+    kubectl("apply", "-n", namespace, "-f", "-", stdin=stdio(name, time_image))
+    until("Ready", lambda: ready(namespace, name) == "True", seconds=90)
+    async with Client(f"{gateway}/mcp") as client:
+
+        async def answers() -> bool:
+            return not (await client.call_tool(f"{name}__get_current_time", {"timezone": "UTC"})).is_error
+
+        await until_async("an answer", answers, seconds=10)
+        kubectl("delete", "pods", "-n", namespace, "--all", "--grace-period=1")
+        await until_async("an answer from the new pod", answers, seconds=60)
+
+
+async def test_a_command_that_does_not_exist_is_named_as_the_reason(
+    time_image: str, gateway: str, namespace: str
+) -> None:
+    name = f"none-{namespace[-8:]}"
+    kubectl("apply", "-n", namespace, "-f", "-", stdin=stdio(name, time_image, "no-such-program"))
+    until("a reason", lambda: condition(namespace, name, "Ready").get("reason") == "StartFailed", seconds=60)
