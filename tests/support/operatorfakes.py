@@ -23,7 +23,7 @@ from fairlead_api.v1alpha1.latencytier import LatencyTier
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_api.v1alpha1.toolpolicy import ToolPolicy
 from fairlead_mcp.eras import Era, Negotiated
-from fairlead_mcp.errors import RpcError
+from fairlead_mcp.errors import ConnectionLost, RpcError
 from fairlead_mcp.session import McpSession
 from fairlead_operator.ports import (
     Announcement,
@@ -156,6 +156,10 @@ class Script:
     tools: list[dict[str, Any]] = field(default_factory=list)
     listings: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     capabilities: dict[str, Any] = field(default_factory=lambda: {"tools": {}})
+    ttl_ms: int | None = None
+    """`ttlMs` of its listings."""
+    listened: asyncio.Event | None = None
+    """Set: it has a stream for announcements, which ends when the event is set."""
     error: Exception | None = None
     hang: bool = False
     asked: int = 0
@@ -188,9 +192,13 @@ class ScriptedChannel:
         listings = {"tools/list": self._script.tools, **self._script.listings}
         if method not in listings:
             raise RpcError(-32601, "Method not found")
-        return Raw(msgspec.json.encode({member: listings[method]}))
+        hint = {} if self._script.ttl_ms is None else {"ttlMs": self._script.ttl_ms}
+        return Raw(msgspec.json.encode({member: listings[method], **hint}))
 
     async def listen(self, deadline: float) -> None:
+        if self._script.listened is not None:
+            await self._script.listened.wait()
+            raise ConnectionLost("the stream ended", sent=True)
         raise RpcError(-32601, "Method not found")
 
     async def aclose(self) -> None:

@@ -228,3 +228,17 @@ async def test_a_page_instead_of_a_stream_is_recognized() -> None:
             await session.connect()
         assert refused.value.reason == "HtmlInsteadOfMcp"
         await session.aclose()
+
+
+async def test_changes_are_announced_over_the_stream_that_is_held_for_it() -> None:
+    heard: list[str] = []
+    async with gated(LEGACY_STDIO) as server:
+        opener = TcpOpener("127.0.0.1", server.port, TOKEN)
+        link = Link("gated", opener, idle=0.1, on_notification=lambda method, line: heard.append(method))
+        listening = asyncio.create_task(link.listen(soon()))
+        await link.request("tools/call", b'{"name":"changed","arguments":{}}', deadline=soon())
+        await becomes("the announcement", lambda: heard == ["notifications/tools/list_changed"])
+        os.kill(server.servers[0], signal.SIGKILL)
+        with pytest.raises(ConnectionLost):
+            await listening
+        await link.aclose()

@@ -1,0 +1,110 @@
+"""When a server is asked again: its interval, its own hints, its announcements, and the floor under all of them."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass, field
+
+import pytest
+
+from fairlead_api.documents.catalog import HttpEndpoint
+from fairlead_api.meta import ServerKey
+from fairlead_operator.discovery.rounds import Pace, Round, Rounds, Subject
+from operatorfakes import Script, ScriptedConnector, until
+
+KEY = ServerKey("team", "demo")
+SUBJECT = Subject("uid-1", HttpEndpoint(url="http://demo.example/mcp"), "", "")
+ANNOUNCES = {"tools": {"listChanged": True}}
+
+
+@dataclass
+class Bench:
+    """Rounds of one scripted server, on a clock that the test sets."""
+
+    script: Script
+    now: float = 0.0
+    told: list[ServerKey] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        pace = Pace(floor=30.0, jitter=0.0)
+        connector = ScriptedConnector({KEY: self.script})
+        self.rounds = Rounds(
+            connector, self.told.append, pace=pace, monotonic=lambda: self.now, rng=random.Random(1)
+        )  # fmt: skip
+
+    def look(self) -> Round:
+        return self.rounds.look(KEY, SUBJECT, None, 600.0)
+
+    async def asked(self) -> Round:
+        """Look, and wait for the discovery that this starts."""
+        before = len(self.told)
+        self.look()
+        await until(lambda: len(self.told) > before)
+        return self.look()
+
+
+@pytest.mark.parametrize(
+    ("ttl_ms", "seconds"),
+    [(None, 600), (0, 600), (120_000, 120), (5_000, 30), (86_400_000, 600)],
+    ids=["no hint", "0 is no hint", "sooner", "not below the floor", "not beyond the interval"],
+)
+async def test_a_hint_of_the_server_shortens_the_interval_within_bounds(ttl_ms: int | None, seconds: float) -> None:
+    bench = Bench(Script(ttl_ms=ttl_ms))
+    round_ = await bench.asked()
+    assert bench.rounds.until_due(round_) == seconds
+    await bench.rounds.aclose()
+
+
+async def test_announcements_lead_to_one_discovery_and_not_before_the_floor() -> None:
+    bench = Bench(Script())
+    round_ = await bench.asked()
+    bench.now = 10
+    for _ in range(5):
+        bench.rounds.hint(KEY)
+    assert bench.rounds.until_due(round_) == 20
+    bench.look()
+    assert bench.script.asked == 1
+    bench.now = 30
+    await bench.asked()
+    assert bench.script.asked == 2
+    assert bench.rounds.until_due(round_) == 600
+    await bench.rounds.aclose()
+
+
+async def test_an_announcement_after_a_quiet_time_is_followed_at_once() -> None:
+    bench = Bench(Script())
+    round_ = await bench.asked()
+    bench.now = 100
+    bench.rounds.hint(KEY)
+    assert bench.rounds.until_due(round_) == 0
+    await bench.rounds.aclose()
+
+
+async def test_an_announcement_during_a_discovery_makes_another_one_due() -> None:
+    bench = Bench(Script())
+    bench.look()
+    bench.rounds.hint(KEY)
+    await until(lambda: bench.told)
+    assert bench.rounds.until_due(bench.look()) == 30
+    await bench.rounds.aclose()
+
+
+async def test_a_stream_that_ends_is_a_reason_to_ask() -> None:
+    stream = asyncio.Event()
+    bench = Bench(Script(capabilities=ANNOUNCES, listened=stream))
+    round_ = await bench.asked()
+    bench.now = 100
+    assert bench.rounds.until_due(round_) == 500
+    stream.set()
+    await until(lambda: bench.rounds.until_due(round_) == 0)
+    await bench.rounds.aclose()
+
+
+async def test_nothing_is_held_for_servers_that_announce_nothing() -> None:
+    bench = Bench(Script())
+    await bench.asked()
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert bench.script.asked == 1, "one connection, for the discovery"
+    await bench.rounds.aclose()
