@@ -73,6 +73,7 @@ def private_plane(_assets: Path, tmp_path_factory: pytest.TempPathFactory) -> It
                 raise
             if crds:
                 plane.install_crds()
+                plane.restart_controllers()
             return plane
 
         yield make

@@ -135,6 +135,12 @@ class ControlPlane:
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self._apiserver.tail()}\n{self._etcd.tail(5)}") from None
 
+    def restart_controllers(self) -> None:
+        """End and start the controllers: the garbage collector looks for new kinds every 30 s, or at its start."""
+        if self._controllers is not None:
+            self._controllers.kill()
+            self._controllers.start()
+
     def kill_apiserver(self) -> None:
         """End the API server at once: every watch and request in flight breaks."""
         self._apiserver.kill()
