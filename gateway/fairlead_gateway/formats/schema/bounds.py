@@ -10,7 +10,7 @@ from typing import Final
 
 MAX_DEPTH: Final = 100
 """Levels of a schema, after `$ref`s are followed. The C encoder and Python's stack end far later."""
-MAX_NODES: Final = 20_000
+MAX_NODES: Final = 10_000
 """Subschemas of one definition, copies by `$ref` included."""
 MAX_BYTES: Final = 1 << 20
 """Of one definition as JSON, and of all copies that its `$ref`s ask for."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fairlead_gateway.formats.format import Action
-from fairlead_gateway.formats.schema import wording
+from fairlead_gateway.formats.schema import merge, wording
 from fairlead_gateway.formats.schema.nulls import allows_null
 from fairlead_gateway.formats.schema.untyped import anything
 
@@ -111,13 +111,11 @@ def _or_null(schema: JsonObject) -> JsonObject:
     if allows_null(schema):
         return schema
     kind = schema.get("type")
-    if isinstance(kind, str):
-        schema = {**schema, "type": [kind, "null"]}
+    if kind is not None:
+        schema = {**schema, "type": list(dict.fromkeys([*merge.types_of(kind), "null"]))}
         if "enum" in schema:
             schema["enum"] = [*schema["enum"], None]
         return schema
-    if isinstance(kind, list):
-        return {**schema, "type": [*kind, "null"]}
     if "anyOf" in schema:
         return {**schema, "anyOf": [*schema["anyOf"], {"type": "null"}]}
     description = {"description": schema["description"]} if "description" in schema else {}

@@ -37,7 +37,7 @@ def _schema(schema: Any, bounds: Bounds, depth: int) -> Any:
         return schema
     out: JsonObject = {}
     for given, value in schema.items():
-        keyword: str = _NAMES.get(given, given)
+        keyword = _NAMES.get(str(given)) or given
         if keyword == "type" and isinstance(value, str):
             out["type"] = value.lower()
         elif keyword == "properties" and isinstance(value, dict):

@@ -77,7 +77,8 @@ class Target(msgspec.Struct, frozen=True, eq=False):
     max_text: int | None = None
     """Characters of all property names, definition names and enum values together."""
     unknown: Cell = Cell.KEEP
-    """For keywords without a row."""
+    """For keywords without a row, below the root."""
+    unknown_root: Cell = Cell.KEEP
     root: Table = {}
     nested: Table = {}
 
@@ -183,7 +184,8 @@ _OPENAI_LIMITS: Final[dict[str, Any]] = {
 }  # fmt: skip
 _CLAUDE_LIMITS: Final[dict[str, Any]] = {
     "no_extra": True, "type_lists": False, "bare_refs": True, "min_items": 1, "lookaround": False,
-    "max_optional": 24, "max_unions": 16, "unknown": Cell.DROP, "formats": STRICT_FORMATS | {"uri"},
+    "max_optional": 24, "max_unions": 16, "unknown": Cell.DROP, "unknown_root": Cell.DROP,
+    "formats": STRICT_FORMATS | {"uri"},
 }  # fmt: skip
 
 OPENAI: Final = _target("openai")
@@ -192,16 +194,16 @@ OPENAI_5: Final = _target("openai-5")
 """gpt-5 and later: combinators at the root are taken."""
 OPENAI_STRICT: Final = _target(
     "openai-strict", closed=True, bare_refs=True, typed=True, formats=STRICT_FORMATS, lookaround=False,
-    unknown=Cell.DROP, **_OPENAI_LIMITS,
+    unknown=Cell.DROP, unknown_root=Cell.DROP, **_OPENAI_LIMITS,
 )  # fmt: skip
-ANTHROPIC: Final = _target("anthropic")
+ANTHROPIC: Final = _target("anthropic", unknown_root=Cell.DROP)
 ANTHROPIC_STRICT: Final = _target("anthropic-strict", typed=True, **_CLAUDE_LIMITS)
 GEMINI: Final = _target(
     "gemini", refs=False, typed=True, nullable=True, type_lists=False, lone_any_of=True, string_enums=True,
-    formats=frozenset({"date-time", "enum"}), unknown=Cell.DROP,
+    formats=frozenset({"date-time", "enum"}), unknown=Cell.DROP, unknown_root=Cell.DROP,
 )  # fmt: skip
 """`parameters`: a subset of OpenAPI 3.0, also what Gemini Live reads."""
-GEMINI_JSON: Final = _target("gemini-json", unknown=Cell.DROP)
+GEMINI_JSON: Final = _target("gemini-json", unknown=Cell.DROP, unknown_root=Cell.DROP)
 """`parametersJsonSchema`."""
 BEDROCK: Final = _target("bedrock", refs=False, lookaround=False)
 """Converse for any family; Nova and Llama follow no `$ref`."""

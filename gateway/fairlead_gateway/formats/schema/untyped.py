@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fairlead_gateway.formats.format import Action
 from fairlead_gateway.formats.schema import wording
+from fairlead_gateway.formats.schema.rules import Cell
 
 if TYPE_CHECKING:
     from fairlead_gateway.formats.schema.walk import Walk
@@ -21,8 +22,11 @@ SCALARS: Final = ("string", "number", "boolean")
 def no_object(walk: Walk, schema: Any, path: str) -> JsonObject:
     """A boolean schema, or no schema at all, below the root."""
     if schema is False:
-        walk.lose(path, "false", Action.DESCRIBED, "a value that may not be given is said in words")
-        return {**anything(walk, path), "description": "Must not be given."}
+        if walk.target.nested["not"] is Cell.KEEP:
+            walk.lose(path, "false", Action.REWRITTEN, "a schema is an object")
+            return {"not": {}}
+        walk.lose(path, "false", Action.DESCRIBED, "that a value may not be given is said in words")
+        return {"type": "string", "description": "Must not be given."}
     if schema is not True:
         walk.lose(path, "", Action.WIDENED, f"{wording.shown(schema)} is no schema")
     return anything(walk, path)

@@ -133,7 +133,7 @@ class Walk:
             elif cell is Cell.FIX:
                 steps.STEPS[keyword](self, out, schema, path, notes)
             elif cell is None:
-                self._unknown(out, keyword, value, path)
+                self._unknown(out, keyword, value, path, root=table is self.target.root)
             else:
                 self._left_out(cell, keyword, value, path, notes)
         if not partial:
@@ -149,15 +149,16 @@ class Walk:
         if keyword in shapes.LISTS:
             return [self.node(part, f"{path}/{keyword}/{i}", depth + 1) for i, part in enumerate(value)]
         if keyword in shapes.SINGLES:
-            if isinstance(value, bool) or not value:
+            trivial = isinstance(value, bool) or not value
+            if value is False or (trivial and not (keyword == "items" and self.target.typed)):
                 return value
             return self.node(value, f"{path}/{keyword}", depth + 1)
         return value
 
-    def _unknown(self, out: JsonObject, keyword: str, value: Any, path: str) -> None:
+    def _unknown(self, out: JsonObject, keyword: str, value: Any, path: str, *, root: bool) -> None:
         if keyword in _HANDLED:
             return
-        if self.target.unknown is Cell.KEEP:
+        if (self.target.unknown_root if root else self.target.unknown) is Cell.KEEP:
             out[keyword] = value
         else:
             self.lose(path, keyword, Action.DROPPED, f"{self.target.name} does not know {keyword}")

@@ -1,0 +1,371 @@
+"""What providers refuse, as an executable rule set that knows nothing of the converter.
+
+`violations(format, tool, model)` takes one definition in a provider's form and returns a sentence per broken rule. SDK
+types accept anything, so they prove nothing here; the rules are those of the providers' documentation, of transformers
+that run in production, and of reports from the field. `formatfailures` holds payloads that were really refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import jsonschema_rs
+
+import formatenvelopes
+from formatenvelopes import Tool
+
+Schema = dict[str, Any]
+
+COMBINATORS = {"anyOf", "oneOf", "allOf"}
+TYPES = {"string", "number", "integer", "boolean", "object", "array", "null"}
+STRICT_FORMATS = {"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"}
+MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
+SINGLES = ("items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames",
+           "unevaluatedItems", "unevaluatedProperties")  # fmt: skip
+GEMINI_SCHEMA = {
+    "type", "format", "title", "description", "nullable", "enum", "properties", "required", "items", "anyOf", "default",
+    "example", "minItems", "maxItems", "minProperties", "maxProperties", "minLength", "maxLength", "minimum", "maximum",
+    "pattern", "propertyOrdering",
+}  # fmt: skip
+"""Members of the `Schema` message of the Gemini API; any other is "Unknown name" for the whole request."""
+NO_STRICT_OPENAI = {
+    "allOf", "oneOf", "not", "if", "then", "else", "dependentRequired", "dependentSchemas", "patternProperties",
+    "propertyNames", "prefixItems", "uniqueItems", "contains", "minContains", "maxContains", "minProperties",
+    "maxProperties", "unevaluatedProperties", "unevaluatedItems", "default", "title", "$schema", "discriminator",
+}  # fmt: skip
+NO_STRICT_CLAUDE = {
+    "oneOf", "not", "if", "then", "else", "dependentRequired", "dependentSchemas", "patternProperties",
+    "propertyNames", "prefixItems", "uniqueItems", "contains", "minimum", "maximum", "exclusiveMinimum",
+    "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "pattern", "maxItems", "minProperties",
+    "maxProperties", "default", "$schema", "examples",
+}  # fmt: skip
+ANTHROPIC_ROOT = {"type", "properties", "additionalProperties", "required", "$defs"}
+
+
+@dataclass(frozen=True)
+class Place:
+    """One subschema: where it stands, and what it is."""
+
+    path: str
+    schema: Any
+    depth: int
+    parent: str = ""
+    """The keyword that holds it."""
+
+
+def places(schema: Any, path: str = "", depth: int = 0, parent: str = "") -> Iterator[Place]:
+    """Every subschema, the root first."""
+    yield Place(path, schema, depth, parent)
+    if not isinstance(schema, dict):
+        return
+    for keyword in MAPS:
+        for name, part in (schema.get(keyword) or {}).items() if isinstance(schema.get(keyword), dict) else ():
+            yield from places(part, f"{path}/{keyword}/{name}", depth + 1, keyword)
+    for keyword in LISTS:
+        for i, part in enumerate(schema[keyword] if isinstance(schema.get(keyword), list) else ()):
+            yield from places(part, f"{path}/{keyword}/{i}", depth + 1, keyword)
+    for keyword in SINGLES:
+        if isinstance(schema.get(keyword), dict):
+            yield from places(schema[keyword], f"{path}/{keyword}", depth + 1, keyword)
+
+
+Check = Callable[[Tool, "Rules"], Iterator[str]]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """One target's rules."""
+
+    open_envelope: Callable[[dict[str, Any]], Tool]
+    name: str = r"[A-Za-z0-9_-]{1,64}"
+    checks: tuple[Check, ...] = ()
+    description_required: bool = False
+    max_description: int | None = None
+    schema_optional: bool = False
+    extra: frozenset[str] = field(default_factory=frozenset)
+
+
+def violations(format_name: str, tool: dict[str, Any], model: str | None = None) -> list[str]:
+    """The rules that a definition breaks, in the order of the rules; empty for one that the provider takes."""
+    rules = _rules(format_name, tool, model)
+    parts = rules.open_envelope(tool)
+    found = list(parts.problems)
+    if not isinstance(parts.name, str) or not re.fullmatch(rules.name, parts.name):
+        found.append(f"name {str(parts.name)[:80]!r} does not match {rules.name}")
+    if rules.description_required and not (isinstance(parts.description, str) and parts.description.strip()):
+        found.append("the description is empty")
+    limit = rules.max_description
+    if limit and isinstance(parts.description, str) and len(parts.description) > limit:
+        found.append(f"the description is longer than {limit}")
+    if parts.schema is None and rules.schema_optional:
+        return found
+    if not isinstance(parts.schema, dict) or parts.schema.get("type") not in ("object", "OBJECT"):
+        return [*found, "the root is not of type object"]
+    for check in rules.checks:
+        found += check(parts, rules)
+    return found
+
+
+# Checks, one rule each
+
+
+def well_formed(tool: Tool, rules: Rules) -> Iterator[str]:
+    try:
+        jsonschema_rs.meta.validate(tool.schema)
+    except jsonschema_rs.ValidationError as error:
+        yield f"no JSON Schema at {error.instance_path}: {error.message[:120]}"
+
+
+def has_properties(tool: Tool, rules: Rules) -> Iterator[str]:
+    if not isinstance(tool.schema.get("properties"), dict):
+        yield "object schema missing properties"
+
+
+def no_root_combinators(tool: Tool, rules: Rules) -> Iterator[str]:
+    for keyword in sorted(tool.schema.keys() & (COMBINATORS | {"enum", "const", "not"})):
+        yield f"schema must not have {keyword} at the top level"
+
+
+def arrays_have_items(tool: Tool, rules: Rules) -> Iterator[str]:
+    for place in places(tool.schema):
+        kind = place.schema.get("type") if isinstance(place.schema, dict) else None
+        kinds = [str(k).lower() for k in (kind if isinstance(kind, list) else [kind])]
+        if "array" in kinds and "items" not in place.schema:
+            yield f"{place.path}: array schema missing items"
+
+
+def patterns_are_python(tool: Tool, rules: Rules) -> Iterator[str]:
+    for place in places(tool.schema):
+        pattern = place.schema.get("pattern") if isinstance(place.schema, dict) else None
+        if isinstance(pattern, str):
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                yield f"{place.path}: pattern is not a regex: {error}"
+
+
+def no_lookaround(tool: Tool, rules: Rules) -> Iterator[str]:
+    for place in places(tool.schema):
+        pattern = place.schema.get("pattern") if isinstance(place.schema, dict) else None
+        if isinstance(pattern, str) and re.search(r"\(\?<?[=!]", pattern):
+            yield f"{place.path}: pattern with look-around"
+
+
+def references_resolve(tool: Tool, rules: Rules) -> Iterator[str]:
+    for place in places(tool.schema):
+        ref = place.schema.get("$ref") if isinstance(place.schema, dict) else None
+        if ref is None or ref == "#":
+            continue
+        name = str(ref).removeprefix("#/$defs/").replace("~1", "/").replace("~0", "~")
+        if not str(ref).startswith("#/$defs/") or name not in tool.schema.get("$defs", {}):
+            yield f"{place.path}: reference {ref} can not be resolved within $defs"
+
+
+def no_references(tool: Tool, rules: Rules) -> Iterator[str]:
+    for place in places(tool.schema):
+        for keyword in ("$ref", "$defs", "definitions"):
+            if isinstance(place.schema, dict) and keyword in place.schema:
+                yield f"{place.path}: {keyword} is not followed"
+
+
+def references_stand_alone(tool: Tool, rules: Rules) -> Iterator[str]:
+    for place in places(tool.schema):
+        if isinstance(place.schema, dict) and "$ref" in place.schema and len(place.schema) > 1:
+            yield f"{place.path}: $ref cannot have keywords {sorted(place.schema.keys() - {'$ref'})}"
+
+
+def without(keywords: set[str], why: str) -> Check:
+    def check(tool: Tool, rules: Rules) -> Iterator[str]:
+        for place in places(tool.schema):
+            if isinstance(place.schema, dict):
+                for keyword in sorted(place.schema.keys() & keywords):
+                    yield f"{place.path}: {keyword} {why}"
+
+    return check
+
+
+def no_booleans(tool: Tool, rules: Rules) -> Iterator[str]:
+    for place in places(tool.schema):
+        if not isinstance(place.schema, dict):
+            yield f"{place.path}: {place.schema!r} is no schema object"
+
+
+def closed(tool: Tool, rules: Rules) -> Iterator[str]:
+    for place in places(tool.schema):
+        kind = place.schema.get("type") if isinstance(place.schema, dict) else None
+        if (kind == "object" or (isinstance(kind, list) and "object" in kind)) and (
+            place.schema.get("additionalProperties") is not False
+        ):
+            yield f"{place.path}: 'additionalProperties' is required to be supplied and to be false"
+
+
+def all_required(tool: Tool, rules: Rules) -> Iterator[str]:
+    for place in places(tool.schema):
+        properties = place.schema.get("properties") if isinstance(place.schema, dict) else None
+        missing = set(properties or ()) - set(place.schema.get("required", ())) if properties else set()
+        if missing:
+            yield f"{place.path}: 'required' must include every key in properties: missing {sorted(missing)}"
+
+
+def typed(tool: Tool, rules: Rules) -> Iterator[str]:
+    for place in places(tool.schema):
+        if isinstance(place.schema, dict) and not place.schema.keys() & {"type", "anyOf", "$ref", "enum", "const"}:
+            yield f"{place.path}: schema must have a 'type' key"
+
+
+def formats_in(known: set[str]) -> Check:
+    def check(tool: Tool, rules: Rules) -> Iterator[str]:
+        for place in places(tool.schema):
+            found = place.schema.get("format") if isinstance(place.schema, dict) else None
+            if found is not None and found not in known:
+                yield f"{place.path}: {found!r} is not a valid format"
+
+    return check
+
+
+def enums_agree(tool: Tool, rules: Rules) -> Iterator[str]:
+    for place in places(tool.schema):
+        if not isinstance(place.schema, dict) or "type" not in place.schema or "enum" not in place.schema:
+            continue
+        validator = jsonschema_rs.Draft202012Validator({"type": place.schema["type"]})
+        for value in place.schema["enum"]:
+            if not validator.is_valid(value):
+                yield f"{place.path}: enum value {value!r} does not match the declared type"
+
+
+def openai_limits(tool: Tool, rules: Rules) -> Iterator[str]:
+    every = [place for place in places(tool.schema) if isinstance(place.schema, dict)]
+    properties = sum(len(place.schema.get("properties", {})) for place in every)
+    values = [value for place in every for value in place.schema.get("enum", ())]
+    text = sum(len(name) for place in every for name in place.schema.get("properties", {}))
+    text += sum(len(value) for value in values if isinstance(value, str))
+    levels = max(place.path.count("/properties/") + place.path.count("/items") for place in every) + 1
+    for count, limit, what in (
+        (properties, 5000, "properties"), (levels, 10, "levels"), (len(values), 1000, "enum values"),
+        (text, 120_000, "characters"),
+    ):  # fmt: skip
+        if count > limit:
+            yield f"{count} {what}, more than {limit}"
+
+
+def claude_limits(tool: Tool, rules: Rules) -> Iterator[str]:
+    every = [place.schema for place in places(tool.schema) if isinstance(place.schema, dict)]
+    optional = sum(len(set(s.get("properties", {})) - set(s.get("required", ()))) for s in every)
+    unions = sum("anyOf" in s or isinstance(s.get("type"), list) for s in every)
+    if optional > 24:
+        yield f"{optional} optional parameters, more than 24"
+    if unions > 16:
+        yield f"{unions} unions, more than 16"
+    for schema in every:
+        if isinstance(schema.get("type"), list):
+            yield "the SDK raises on a list of types"
+        if schema.get("minItems", 0) > 1:
+            yield "minItems may be 0 or 1"
+
+
+def anthropic_root(tool: Tool, rules: Rules) -> Iterator[str]:
+    for keyword in sorted(tool.schema.keys() - ANTHROPIC_ROOT):
+        yield f"{keyword} at the root is not read"
+
+
+def gemini_schema(tool: Tool, rules: Rules) -> Iterator[str]:
+    for place in places(tool.schema):
+        if not isinstance(place.schema, dict):
+            yield f"{place.path}: {place.schema!r} is no Schema"
+            continue
+        for keyword in sorted(place.schema.keys() - GEMINI_SCHEMA):
+            yield f"{place.path}: Unknown name {keyword}"
+        yield from _gemini_place(place)
+
+
+def _gemini_place(place: Place) -> Iterator[str]:
+    schema = place.schema
+    kind = schema.get("type")
+    if "anyOf" in schema:
+        if schema.keys() != {"anyOf"}:
+            yield f"{place.path}: when using any_of, it must be the only field set"
+        return
+    if not isinstance(kind, str) or kind.lower() not in TYPES:
+        yield f"{place.path}: didn't specify the schema type field"
+    if "enum" in schema:
+        if str(kind).lower() != "string":
+            yield f"{place.path}: enum: only allowed for STRING type"
+        for value in schema["enum"]:
+            if not isinstance(value, str) or not value:
+                yield f"{place.path}: enum: {value!r} cannot be empty, and must be a string"
+    if schema.get("format") not in (None, "date-time", "enum") and str(kind).lower() == "string":
+        yield f"{place.path}: only 'enum' and 'date-time' are supported for STRING type"
+    for name in schema.get("required", ()):
+        if name not in schema.get("properties", {}):
+            yield f"{place.path}: required[{name}]: property is not defined"
+    if str(kind).lower() == "object" and place.path == "" and not schema.get("properties"):
+        yield "properties: should be non-empty for OBJECT type"
+
+
+# Targets
+
+_OPENAI: tuple[Check, ...] = (well_formed, has_properties, arrays_have_items, patterns_are_python, references_resolve)
+_OPENAI_STRICT: tuple[Check, ...] = (
+    *_OPENAI, no_root_combinators, closed, all_required, typed, references_stand_alone, no_booleans, no_lookaround,
+    without(NO_STRICT_OPENAI, "is not permitted"), formats_in(STRICT_FORMATS), enums_agree, openai_limits,
+)  # fmt: skip
+_CLAUDE_STRICT: tuple[Check, ...] = (
+    well_formed, has_properties, references_resolve, references_stand_alone, closed, typed, no_booleans, enums_agree,
+    without(NO_STRICT_CLAUDE, "is not supported"), formats_in(STRICT_FORMATS | {"uri"}), claude_limits, anthropic_root,
+)  # fmt: skip
+_ANTHROPIC: tuple[Check, ...] = (
+    well_formed, has_properties, references_resolve, anthropic_root, enums_agree,
+    without({"oneOf"}, "is not supported by every model"), without({"definitions"}, "is not followed"),
+)  # fmt: skip
+_BEDROCK: tuple[Check, ...] = (well_formed, has_properties, no_root_combinators)
+_GEMINI_JSON: tuple[Check, ...] = (
+    well_formed, references_resolve, no_root_combinators,
+    without({"title", "const", "allOf", "exclusiveMinimum", "exclusiveMaximum"}, "is refused"),
+)  # fmt: skip
+_GEMINI_NAME = r"[A-Za-z_][A-Za-z0-9_.:-]{0,63}"
+
+
+def _rules(format_name: str, tool: dict[str, Any], model: str | None) -> Rules:
+    if format_name in {"openai-chat", "azure-openai", "openai-responses", "openai-realtime", "openai-functions"}:
+        return _openai_rules(format_name, tool, model)
+    if format_name == "anthropic":
+        strict = tool.get("strict") is True
+        return Rules(formatenvelopes.anthropic, checks=_CLAUDE_STRICT if strict else _ANTHROPIC)
+    checks: tuple[Check, ...]
+    if format_name in {"gemini", "gemini-live"}:
+        live = format_name == "gemini-live"
+        if not live and "parametersJsonSchema" in tool:
+            return Rules(formatenvelopes.gemini("parametersJsonSchema", live=False), _GEMINI_NAME, _GEMINI_JSON)
+        checks = (gemini_schema, arrays_have_items)
+        return Rules(formatenvelopes.gemini("parameters", live=live), _GEMINI_NAME, checks, schema_optional=True)
+    claude = "claude" in (model or "")
+    spec = tool.get("toolSpec")
+    strict = isinstance(spec, dict) and spec.get("strict") is True
+    lax = (*_BEDROCK, references_resolve) if claude else (*_BEDROCK, no_references, no_lookaround)
+    if strict and not claude:
+        lax = (*lax, lambda tool, rules: iter(["strict is known to Claude only"]))
+    return Rules(
+        formatenvelopes.bedrock,
+        r"[A-Za-z][A-Za-z0-9_-]{0,63}",
+        _CLAUDE_STRICT if strict and claude else lax,
+        description_required=True,
+    )
+
+
+def _openai_rules(format_name: str, tool: dict[str, Any], model: str | None) -> Rules:
+    flat = {"type", "name", "description", "parameters"}
+    envelopes: dict[str, Callable[[dict[str, Any]], Tool]] = {
+        "openai-responses": formatenvelopes.responses,
+        "openai-realtime": formatenvelopes.flat(flat),
+        "openai-functions": formatenvelopes.flat(flat - {"type"}, kind=False),
+    }
+    read = envelopes.get(format_name, formatenvelopes.chat)
+    checks = _OPENAI_STRICT if read(tool).strict is True else _OPENAI
+    family = re.search(r"gpt-(\d+)", model or "")
+    if not (family and int(family[1]) >= 5) and checks is _OPENAI:
+        checks = (*_OPENAI, no_root_combinators)
+    return Rules(read, checks=checks, max_description=1024)
