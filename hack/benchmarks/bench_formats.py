@@ -1,0 +1,207 @@
+"""Tool definitions in every provider's format: valid, true to the original, and fast.
+
+Over the MCP tools of a file of JSON lines (`{"name", "description", "inputSchema", "pool"}`) that the environment
+variable FAIRLEAD_EVAL_TOOLS names. Valid is what the rule set of the tests finds nothing against. Disagreement is
+judged by jsonschema-rs over 100 values per tool, half of them made from the original schema and half from the
+converted one, half of each changed in one place: *narrowed* are values that the original takes and the converted
+refuses, *widened* the reverse. FAIRLEAD_PEERS_PYTHON may name the Python of an environment with pydantic-ai and openai-agents, whose
+transformers then run on the same tools.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import jsonschema_rs
+import msgspec
+
+from fairlead_gateway.formats import registry
+from fairlead_gateway.formats.cache import Conversions, hash_of
+from fairlead_gateway.formats.format import DEFAULT, Action, Converted, Format, Options
+from fairlead_gateway.formats.schema.nulls import un_null
+from fairlead_gateway.formats.schema.openapi import from_openapi
+from harness import Goal, Report, Sample, Settings, Unmeasurable
+from instances import Instances
+from peers_formats import peers
+
+VARIABLE = "FAIRLEAD_EVAL_TOOLS"
+SUPPORT = Path(__file__).resolve().parents[2] / "tests" / "support"
+VALUES = 100
+
+Tool = dict[str, Any]
+Validator = jsonschema_rs.Draft202012Validator
+
+
+@dataclass(frozen=True)
+class Target:
+    """One column of the matrix."""
+
+    name: str
+    format: Format
+    options: Options = DEFAULT
+
+
+def targets() -> list[Target]:
+    """Every format, and what is chosen by an option in each."""
+    found = [Target(name, known) for name, known in registry.FORMATS.items() if name != registry.MCP]
+    gemini, bedrock = registry.find(registry.GEMINI), registry.find(registry.BEDROCK_CONVERSE)
+    chat, anthropic = registry.find(registry.OPENAI_CHAT), registry.find(registry.ANTHROPIC)
+    return [
+        *found,
+        Target("openai-chat, gpt-5", chat, Options(model="gpt-5")),
+        Target("openai-chat, strict", chat, Options(strict=True)),
+        Target("anthropic, strict", anthropic, Options(strict=True)),
+        Target("gemini, parameters", gemini, Options(gemini_field="parameters")),
+        Target("bedrock-converse, claude", bedrock, Options(model="claude-sonnet-5")),
+        Target("bedrock-converse, claude strict", bedrock, Options(model="claude-sonnet-5", strict=True)),
+    ]
+
+
+def tools() -> list[Tool]:
+    """The definitions of the pool of real MCP servers, under names of their own. Raises Unmeasurable."""
+    path = os.environ.get(VARIABLE)
+    if not path or not Path(path).is_file():
+        raise Unmeasurable(f"{VARIABLE} must name a file of tool definitions as JSON lines")
+    found: list[Tool] = []
+    with Path(path).open("rb") as lines:
+        for line in lines:
+            tool = msgspec.json.decode(line)
+            if tool.get("pool", "mcp") == "mcp":
+                name = tool.get("id") or f"{len(found)}_{tool['name']}"
+                kept = {key: tool[key] for key in ("description", "inputSchema") if key in tool}
+                found.append({"name": name, "inputSchema": {"type": "object", "properties": {}}, **kept})
+    return found
+
+
+def schema_of(target: Target, written: Tool) -> tuple[Tool, bool]:
+    """The schema in a provider's tool as JSON Schema, and whether it is strict."""
+    function = written.get("function") or written.get("toolSpec") or written
+    schema = function.get("parameters") or function.get("input_schema") or function.get("parametersJsonSchema")
+    schema = schema or function.get("inputSchema", {}).get("json") or {"type": "object", "properties": {}}
+    if target.format.name == registry.GEMINI_LIVE or target.options.gemini_field == "parameters":
+        schema = from_openapi(schema)
+    return schema, function.get("strict") is True
+
+
+def with_nulls(value: Any, schema: Any) -> Any:
+    """What a model says in strict mode in place of `value`: null for every required property that is missing."""
+    if isinstance(value, list) and isinstance(schema, dict) and isinstance(schema.get("items"), dict):
+        return [with_nulls(item, schema["items"]) for item in value]
+    if not isinstance(value, dict) or not isinstance(schema, dict) or "properties" not in schema:
+        return value
+    described = schema["properties"]
+    out = {name: with_nulls(part, described.get(name)) for name, part in value.items()}
+    return {**out, **{name: None for name in schema.get("required", ()) if name not in out}}
+
+
+@dataclass
+class Disagreement:
+    """Values that two schemas judge differently."""
+
+    values: int = 0
+    narrowed: int = 0
+    widened: int = 0
+
+    def add(self, original: Tool, converted: Tool, *, strict: bool, chance: Random) -> None:
+        """Compare one pair of schemas."""
+        try:
+            judge, other = Validator(original), Validator(converted)
+        except (ValueError, jsonschema_rs.ValidationError):
+            return  # the original is no schema that a validator compiles
+        for source, mine in ((Instances(original, chance), True), (Instances(converted, chance), False)):
+            for number in range(VALUES // 2):
+                value = source.near() if number % 2 else source.value()
+                shown = with_nulls(value, converted) if strict and mine else value
+                plain = un_null(value, original) if strict and isinstance(value, dict) and not mine else value
+                before, after = judge.is_valid(plain), other.is_valid(shown)
+                self.values += 1
+                self.narrowed += before and not after
+                self.widened += after and not before
+
+
+def disagreement(pairs: Iterable[tuple[Tool, Tool, bool]]) -> Disagreement:
+    """Over all pairs of (original, converted, strict)."""
+    found, chance = Disagreement(), Random(7)
+    for original, converted, strict in pairs:
+        found.add(original, converted, strict=strict, chance=chance)
+    return found
+
+
+def _pairs(target: Target, every: list[Tool], converted: Converted) -> list[tuple[Tool, Tool, bool]]:
+    originals = {tool["name"]: tool["inputSchema"] for tool in every}
+    out = []
+    for written in converted.tools:
+        safe = (written.get("function") or written.get("toolSpec") or written)["name"]
+        schema, strict = schema_of(target, written)
+        out.append((originals[str(converted.names.original(safe))], schema, strict))
+    return out
+
+
+def _rate(work: Callable[[], object], count: int, rounds: int) -> Sample:
+    rates = []
+    for _ in range(rounds):
+        start = time.process_time()
+        work()
+        rates.append(count / max(time.process_time() - start, 1e-9))
+    return Sample.of(rates)
+
+
+def measure(target: Target, every: list[Tool], rounds: int, quick: bool) -> tuple[dict[str, Any], float, Sample]:
+    """A row, the percentage of valid tools, and the cold rate."""
+    from formatrules import violations
+
+    converted = target.format.convert(every, target.options)
+    valid = sum(not violations(target.format.name, tool, target.options.model) for tool in converted.tools)
+    sample = _pairs(target, every, converted)
+    found = disagreement(sample[::20] if quick else sample)
+    cold = _rate(lambda: target.format.convert(every, target.options), len(every), rounds)
+    kept, hashes = Conversions(), [hash_of(tool) or "" for tool in every]
+    kept.convert(target.format, every, target.options, hashes=hashes)
+    cached = _rate(lambda: kept.convert(target.format, every, target.options, hashes=hashes), len(every), rounds)
+    lossy = {loss.tool for loss in converted.report if loss.lossy and loss.action is not Action.NON_STRICT}
+    percent = 100 * valid / len(every)
+    row = {
+        "target": target.name,
+        "valid %": percent,
+        "strict": sum(strict for _, _, strict in sample) if target.options.strict else None,
+        "with losses": len(lossy),
+        "narrowed %": 100 * found.narrowed / max(found.values, 1),
+        "widened %": 100 * found.widened / max(found.values, 1),
+        "cold/s": cold,
+        "cached/s": cached,
+    }
+    return row, percent, cold
+
+
+def run(settings: Settings) -> Report:
+    """Measure; raises Unmeasurable without tools."""
+    sys.path.insert(0, str(SUPPORT))
+    every = tools()
+    report = Report("formats", notes=[f"{len(every)} tools, one core, processor time"])
+    worst, slowest = 100.0, float("inf")
+    for target in targets():
+        row, percent, cold = measure(target, every, settings.rounds, settings.quick)
+        report.rows.append(row)
+        worst = min(worst, percent)
+        slowest = min(slowest, cold.median) if not target.options.strict else slowest
+    for name, pairs in peers(every, report.notes):
+        theirs = disagreement(pairs[::20] if settings.quick else pairs)
+        report.rows.append(
+            {
+                "target": name,
+                "narrowed %": 100 * theirs.narrowed / max(theirs.values, 1),
+                "widened %": 100 * theirs.widened / max(theirs.values, 1),
+            }
+        )
+    report.goals += [
+        Goal("tools converted validly, worst target", worst, "%", at_least=100),
+        Goal("conversions, cold, slowest target that is not strict", slowest, "per second and core", at_least=20_000),
+    ]
+    return report

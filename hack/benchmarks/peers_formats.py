@@ -1,0 +1,76 @@
+"""The schema transformers of other projects, run on the same tools in an environment of their own.
+
+Called by `bench_formats`; started again by itself as a script under FAIRLEAD_PEERS_PYTHON, where it reads schemas as
+JSON lines and writes one line per schema: what each transformer makes of it, or null where it fails.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+VARIABLE = "FAIRLEAD_PEERS_PYTHON"
+Schema = dict[str, Any]
+
+
+def peers(tools: list[Schema], notes: list[str]) -> list[tuple[str, list[tuple[Schema, Schema, bool]]]]:
+    """(name, [(original, converted, strict)]) per transformer found; a note where there are none."""
+    python = os.environ.get(VARIABLE)
+    if not python:
+        notes.append(f"no peers: {VARIABLE} names no Python with pydantic-ai or openai-agents")
+        return []
+    schemas = [tool["inputSchema"] for tool in tools]
+    lines = "\n".join(json.dumps(schema) for schema in schemas)
+    command = [python, "-I", str(Path(__file__).resolve())]
+    done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=300, check=False)
+    if done.returncode:
+        notes.append(f"peers failed: {done.stderr.strip().splitlines()[-1] if done.stderr.strip() else 'no message'}")
+        return []
+    found: dict[str, list[tuple[Schema, Schema, bool]]] = {}
+    failed: dict[str, int] = {}
+    for original, line in zip(schemas, done.stdout.splitlines(), strict=True):
+        for name, converted in json.loads(line).items():
+            if converted is None:
+                failed[name] = failed.get(name, 0) + 1
+            else:
+                found.setdefault(name, []).append((original, converted, "strict" in name))
+    notes += [f"{name}: fails on {count} tools" for name, count in sorted(failed.items())]
+    return sorted(found.items())
+
+
+def _transformers() -> dict[str, Callable[[Schema], Any]]:
+    """What is installed here. Each may change what it is given."""
+    out: dict[str, Callable[[Schema], Any]] = {}
+    with contextlib.suppress(ImportError):
+        from pydantic_ai.profiles.google import GoogleJsonSchemaTransformer  # type: ignore[import-not-found]
+        from pydantic_ai.profiles.openai import OpenAIJsonSchemaTransformer  # type: ignore[import-not-found]
+
+        out["pydantic-ai, openai strict"] = lambda schema: OpenAIJsonSchemaTransformer(schema, strict=True).walk()
+        out["pydantic-ai, openai"] = lambda schema: OpenAIJsonSchemaTransformer(schema, strict=False).walk()
+        out["pydantic-ai, gemini"] = lambda schema: GoogleJsonSchemaTransformer(schema).walk()
+    with contextlib.suppress(ImportError):
+        from agents.strict_schema import ensure_strict_json_schema  # type: ignore[import-not-found]
+
+        out["openai-agents, strict"] = ensure_strict_json_schema
+    return out
+
+
+def _answer(transform: Callable[[Schema], Any], schema: Schema) -> Any:
+    try:
+        return transform(copy.deepcopy(schema))
+    except Exception:  # noqa: BLE001 - whatever theirs raises, it did not convert
+        return None
+
+
+if __name__ == "__main__":
+    known = _transformers()
+    for text in sys.stdin:
+        given = json.loads(text)
+        print(json.dumps({name: _answer(transform, given) for name, transform in known.items()}))
