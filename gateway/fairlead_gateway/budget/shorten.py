@@ -1,0 +1,71 @@
+"""Shorter descriptions for models with little room. What a schema demands is never touched.
+
+Pure module. Deterministic: the same definition always comes out the same, so that its size can be kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+TOOL: Final = 200
+"""Characters that a tool's description may keep."""
+PARAMETER: Final = 80
+"""Characters that a description within the schema may keep."""
+MAX_DEPTH: Final = 64
+_SENTENCE_END: Final = re.compile(r"[.!?。！？](?=\s|$)|\n\s*\n")
+_NOISE: Final = frozenset({"title", "examples", "$comment"})
+"""Annotations of JSON Schema (2020-12, section 9) that help a person more than a model."""
+_NAMED: Final = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+"""Members whose members are names of the tool's own, not keywords."""
+_DATA: Final = frozenset({"default", "const", "enum", "required", "dependentRequired"})
+"""Members that hold data, whatever it looks like."""
+
+
+def shortened(definition: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The definition with descriptions cut at the end of a sentence, and without titles and examples in its schema;
+    the very object where that changes nothing.
+    """
+    changed = dict(definition)
+    description = definition.get("description")
+    if isinstance(description, str):
+        changed["description"] = cut(description, TOOL)
+    schema = definition.get("inputSchema")
+    if isinstance(schema, dict):
+        changed["inputSchema"] = _schema(schema, MAX_DEPTH)
+    return definition if changed == definition else changed
+
+
+def cut(text: str, limit: int) -> str:
+    """The sentences at the beginning of a text that fit within `limit` characters; else its first words."""
+    flat = text.strip()
+    if len(flat) <= limit:
+        return flat
+    ends = [match.end() for match in _SENTENCE_END.finditer(flat, 0, limit + 1) if match.end() <= limit]
+    if ends:
+        return flat[: ends[-1]].strip()
+    head = flat[: limit - 1]
+    return f"{head.rsplit(None, 1)[0] if ' ' in head else head}…"
+
+
+def _schema(value: Any, depth: int) -> Any:
+    if depth == 0:
+        return value
+    if isinstance(value, list):
+        return [_schema(item, depth - 1) for item in value]
+    if not isinstance(value, dict):
+        return value
+    kept: dict[str, Any] = {}
+    for key, inner in value.items():
+        if key in _NOISE:
+            continue
+        if key == "description" and isinstance(inner, str):
+            kept[key] = cut(inner, PARAMETER)
+        elif key in _NAMED and isinstance(inner, dict):
+            kept[key] = {name: _schema(schema, depth - 1) for name, schema in inner.items()}
+        elif key in _DATA:
+            kept[key] = inner
+        else:
+            kept[key] = _schema(inner, depth - 1)
+    return kept
