@@ -113,6 +113,7 @@ class Feed:
             try:
                 async with asyncio.timeout(STOP_SECONDS):
                     await ended.wait()
+                thread.join()  # it has nothing left to do but to end
             except TimeoutError:
                 logger.warning("kopf did not end within %g s", STOP_SECONDS)
 
