@@ -59,7 +59,7 @@ class GeminiMessages:
     name = registry.GEMINI
 
     def parse_calls(self, message: object, names: Names | None = None) -> list[ToolCall]:
-        return finish(_drafts(message), names)
+        return finish(drafts(message), names)
 
     def write_calls(self, calls: Sequence[ToolCall], names: Names | None = None) -> list[JsonObject]:
         parts = [{"functionCall": _call(call, names)} for call in calls if call.valid]
@@ -102,7 +102,7 @@ class GeminiLiveMessages:
     name = registry.GEMINI_LIVE
 
     def parse_calls(self, message: object, names: Names | None = None) -> list[ToolCall]:
-        return finish(_live_drafts(message), names)
+        return finish(live_drafts(message), names)
 
     def write_calls(self, calls: Sequence[ToolCall], names: Names | None = None) -> list[JsonObject]:
         written = [_call(call, names) for call in calls if call.valid]
@@ -139,7 +139,10 @@ def _parts(message: object) -> list[Any]:
     return items(member(content if isinstance(content, dict) else message, "parts"))
 
 
-def _drafts(message: object) -> Iterator[Draft]:
+def drafts(message: object) -> Iterator[Draft]:
+    """From a response, a candidate, a content or a list of parts; also from one piece of a stream, whose calls are
+    whole.
+    """
     entries = message if isinstance(message, list) else _parts(message) or [message]
     for entry in entries:
         call = member(entry, "functionCall", "function_call")
@@ -147,7 +150,8 @@ def _drafts(message: object) -> Iterator[Draft]:
             yield _draft(call)
 
 
-def _live_drafts(message: object) -> Iterator[Draft]:
+def live_drafts(message: object) -> Iterator[Draft]:
+    """From one message of the server, or a list of them."""
     for entry in items(message) or [message]:
         calls = member(member(entry, "toolCall", "tool_call") or entry, "functionCalls", "function_calls")
         for call in items(calls):

@@ -35,7 +35,7 @@ class McpMessages:
     name = registry.MCP
 
     def parse_calls(self, message: object, names: Names | None = None) -> list[ToolCall]:
-        return finish(_drafts(message), names)
+        return finish(drafts(message), names)
 
     def write_calls(self, calls: Sequence[ToolCall], names: Names | None = None) -> list[JsonObject]:
         return [
@@ -69,7 +69,8 @@ def _ident(call: ToolCall) -> str | int:
     return int(call.id) if call.kind == NUMBER else call.id
 
 
-def _drafts(message: object) -> Iterator[Draft]:
+def drafts(message: object) -> Iterator[Draft]:
+    """From a request, its params, or a list of either."""
     for entry in message if isinstance(message, list) else [message]:
         method = member(entry, "method")
         if method not in (None, METHOD) or (method is None and member(entry, "name") is None):

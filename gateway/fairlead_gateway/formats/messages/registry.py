@@ -6,15 +6,17 @@ Pure module. Names and aliases are those of `fairlead_gateway.formats.registry`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
 
 from fairlead_gateway.formats import registry
 from fairlead_gateway.formats.format import Action, JsonObject
+from fairlead_gateway.formats.messages import gemini, mcp
 from fairlead_gateway.formats.messages.anthropic import AnthropicMessages
 from fairlead_gateway.formats.messages.bedrock import BedrockMessages
+from fairlead_gateway.formats.messages.block_streams import AnthropicAssembler, BedrockAssembler
 from fairlead_gateway.formats.messages.call import (
     DEFAULT_CARRY,
     Carry,
@@ -30,6 +32,8 @@ from fairlead_gateway.formats.messages.gemini import GeminiLiveMessages, GeminiM
 from fairlead_gateway.formats.messages.mcp import McpMessages
 from fairlead_gateway.formats.messages.openai_chat import ChatMessages
 from fairlead_gateway.formats.messages.openai_responses import RealtimeMessages, ResponsesMessages
+from fairlead_gateway.formats.messages.openai_stream import ChatAssembler, ResponsesAssembler
+from fairlead_gateway.formats.messages.streams import Assembler, WholeAssembler
 from fairlead_gateway.formats.names import Names
 
 _FORMATS: Final[dict[str, MessageFormat]] = {
@@ -48,10 +52,30 @@ _FORMATS: Final[dict[str, MessageFormat]] = {
     )
 }
 
+_ASSEMBLERS: Final[dict[str, Callable[[Names | None], Assembler]]] = {
+    registry.MCP: lambda names: WholeAssembler(mcp.drafts, names),
+    registry.OPENAI_CHAT: ChatAssembler,
+    registry.OPENAI_FUNCTIONS: ChatAssembler,
+    registry.AZURE_OPENAI: ChatAssembler,
+    registry.OPENAI_RESPONSES: ResponsesAssembler,
+    registry.OPENAI_REALTIME: ResponsesAssembler,
+    registry.ANTHROPIC: AnthropicAssembler,
+    registry.GEMINI: lambda names: WholeAssembler(gemini.drafts, names),
+    registry.GEMINI_LIVE: lambda names: WholeAssembler(gemini.live_drafts, names),
+    registry.BEDROCK_CONVERSE: BedrockAssembler,
+}
+
 
 def message_format(name: str) -> MessageFormat:
     """The format of a name or alias, whatever its case. Raises `registry.UnknownFormat`."""
     return _FORMATS[registry.canonical(name)]
+
+
+def assembler(name: str, names: Names | None = None) -> Assembler:
+    """What puts the calls of one streamed message together, for a format by name or alias; `names` are those of the
+    request. Raises `registry.UnknownFormat`.
+    """
+    return _ASSEMBLERS[registry.canonical(name)](names)
 
 
 def translate_calls(

@@ -7,11 +7,11 @@ its arguments are cut off.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any, Final, Protocol
 
 import msgspec
 
-from fairlead_gateway.formats import registry
 from fairlead_gateway.formats.messages.call import MAX_ARGUMENT_BYTES, MAX_CALLS, Invalid, ToolCall
 from fairlead_gateway.formats.messages.drafts import Draft, finish
 from fairlead_gateway.formats.names import Names
@@ -75,14 +75,19 @@ class Ready:
 
     def call(self, partial: Partial, *, cut_off: bool = False) -> ToolCall:
         """The call. `cut_off`: the stream did not say that it is complete."""
-        call = finish([partial.draft()], self._names, start=self.count)[0]
+        call = self.whole(partial.draft())
+        if cut_off and call.name and (not call.valid or (partial.empty and not partial.whole)):
+            text = call.arguments.text if isinstance(call.arguments, Invalid) else ""
+            return msgspec.structs.replace(call, arguments=Invalid(CUT_OFF, text))
+        return call
+
+    def whole(self, draft: Draft) -> ToolCall:
+        """The call of a draft that is complete."""
+        call = finish([draft], self._names, start=self.count)[0]
         self.count += 1
         if call.id in self._seen:
             reason = f"the id {call.id!r} is that of an earlier call of this message; repeat the call with another"
             call = msgspec.structs.replace(call, arguments=Invalid(reason))
-        elif cut_off and call.name and (not call.valid or (partial.empty and not partial.whole)):
-            text = call.arguments.text if isinstance(call.arguments, Invalid) else ""
-            call = msgspec.structs.replace(call, arguments=Invalid(CUT_OFF, text))
         self._seen.add(call.id)
         return call
 
@@ -111,20 +116,15 @@ def room(partials: dict[Any, Partial]) -> bool:
     return len(partials) < 2 * MAX_CALLS
 
 
-def assembler(format_name: str, names: Names | None = None) -> Assembler:
-    """The assembler of a format by name or alias. Raises `registry.UnknownFormat`, and KeyError for a format whose
-    streams hold whole calls: parse each of its events by itself.
-    """
-    from fairlead_gateway.formats.messages.anthropic_stream import AnthropicAssembler
-    from fairlead_gateway.formats.messages.openai_stream import ChatAssembler, ResponsesAssembler
+class WholeAssembler:
+    """For streams whose events hold whole calls."""
 
-    makers: dict[str, Any] = {
-        registry.OPENAI_CHAT: ChatAssembler,
-        registry.OPENAI_FUNCTIONS: ChatAssembler,
-        registry.AZURE_OPENAI: ChatAssembler,
-        registry.OPENAI_RESPONSES: ResponsesAssembler,
-        registry.OPENAI_REALTIME: ResponsesAssembler,
-        registry.ANTHROPIC: AnthropicAssembler,
-    }
-    made: Assembler = makers[registry.canonical(format_name)](names)
-    return made
+    def __init__(self, drafts: Callable[[object], Iterable[Draft]], names: Names | None = None) -> None:
+        self._ready = Ready(names)
+        self._drafts = drafts
+
+    def feed(self, event: object) -> list[ToolCall]:
+        return [self._ready.whole(draft) for draft in self._drafts(event_of(event))]
+
+    def close(self) -> list[ToolCall]:
+        return []

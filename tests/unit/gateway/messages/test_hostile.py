@@ -14,11 +14,9 @@ from hypothesis import strategies as st
 from fairlead_gateway.formats import registry
 from fairlead_gateway.formats.messages import arguments
 from fairlead_gateway.formats.messages.call import EXCERPT, MAX_ARGUMENT_BYTES, MAX_CALLS, Invalid, ToolCall
-from fairlead_gateway.formats.messages.registry import message_format
-from fairlead_gateway.formats.messages.streams import assembler
+from fairlead_gateway.formats.messages.registry import assembler, message_format
 
 FORMATS = sorted(registry.ALIASES)
-STREAMED = ("openai-chat", "openai-responses", "openai-realtime", "anthropic")
 GOLDEN = Path(__file__).resolve().parents[3] / "golden" / "messages"
 
 anything = st.recursive(
@@ -76,7 +74,7 @@ def test_results_of_any_kind_can_be_read(name: str, messages: Any) -> None:
     message_format(name).parse_results(messages)
 
 
-@pytest.mark.parametrize("name", STREAMED)
+@pytest.mark.parametrize("name", FORMATS)
 @settings(max_examples=50, deadline=None)
 @given(events=st.lists(anything, max_size=4))
 def test_events_of_any_kind_can_be_fed(name: str, events: list[Any]) -> None:

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairlead_gateway.formats.messages.call import MAX_ARGUMENT_BYTES, Invalid, ToolCall
-from fairlead_gateway.formats.messages.streams import CUT_OFF, Assembler, assembler
+from fairlead_gateway.formats.messages.registry import assembler
+from fairlead_gateway.formats.messages.streams import CUT_OFF, Assembler
 from fairlead_gateway.formats.names import Names
 
 Event = dict[str, Any]
@@ -196,6 +197,42 @@ ANTHROPIC: dict[str, tuple[list[Any], list[Any]]] = {
 def test_calls_of_an_anthropic_stream(what: str) -> None:
     events, expected = ANTHROPIC[what]
     assert run(assembler("claude"), events) == expected
+
+
+def opened(index: int, ident: str, name: str) -> Event:
+    use = {"toolUseId": ident, "name": name}
+    return {"contentBlockStart": {"contentBlockIndex": index, "start": {"toolUse": use}}}
+
+
+def grown(index: int, text: str) -> Event:
+    return {"contentBlockDelta": {"contentBlockIndex": index, "delta": {"toolUse": {"input": text}}}}
+
+
+def closed(index: int) -> Event:
+    return {"contentBlockStop": {"contentBlockIndex": index}}
+
+
+def test_calls_of_a_bedrock_stream() -> None:
+    text = {"contentBlockDelta": {"contentBlockIndex": 0, "delta": {"text": "Hm"}}}
+    whole = [{"messageStart": {"role": "assistant"}}, text, closed(0), opened(1, "a", "now"), grown(1, '{"city":'),
+             opened(2, "b", "later"), grown(2, '{"days":2}'), grown(1, '"Köln"}'), closed(2), closed(1),
+             {"messageStop": {"stopReason": "tool_use"}}]  # fmt: skip
+    assert run(assembler("bedrock"), whole) == [B, A]
+    assert run(assembler("bedrock"), [opened(0, "a", "now"), closed(0)]) == [("a", "now", {})]
+    assert run(assembler("bedrock"), [opened(0, "a", "now"), grown(0, '{"ci')]) == [("a", "now", CUT_OFF)]
+
+
+def test_calls_of_streams_that_send_them_whole() -> None:
+    def content(**call: Any) -> Event:
+        return {"candidates": [{"content": {"parts": [{"functionCall": call}], "role": "model"}}]}
+
+    calls = run(
+        assembler("gemini"), [content(name="now", args=A[2]), content(name="now", args=A[2]), {"candidates": []}]
+    )
+    assert [call[1:] for call in calls] == [("now", A[2]), ("now", A[2])]
+    assert len({call[0] for call in calls}) == 2
+    live = {"toolCall": {"functionCalls": [{"id": "a", "name": "now", "args": A[2]}]}}
+    assert run(assembler("gemini-live"), [{"serverContent": {}}, live]) == [A]
 
 
 arguments = st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=10), max_size=4)
