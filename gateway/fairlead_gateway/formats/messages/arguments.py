@@ -53,8 +53,17 @@ def _from_text(text: str | bytes) -> JsonObject | Invalid:
         return {}
     if not isinstance(value, dict):
         return Invalid(f"the arguments must be a JSON object, not {kind_of(value)}", excerpt(text))
-    reason = amiss(value)
+    reason = None if _small(text) else amiss(value)
     return value if reason is None else Invalid(f"the arguments {reason}", excerpt(text))
+
+
+def _small(text: str | bytes) -> bool:
+    """Whether JSON text cannot exceed the bounds, whatever its strings hold: then it need not be walked. Everything
+    else that `amiss` looks for is no JSON and was refused by the decoder.
+    """
+    raw = text.encode() if isinstance(text, str) else text
+    opened = raw.count(b"{") + raw.count(b"[")
+    return opened <= MAX_DEPTH and opened + raw.count(b",") < MAX_NODES
 
 
 def amiss(value: object) -> str | None:
