@@ -38,7 +38,8 @@ from fairlead_operator.kube.events import Events
 from fairlead_operator.kube.lease import Lease, Timings
 from fairlead_operator.kube.owned import Owned, OwnedPicture
 from fairlead_operator.kube.platform import KubePlatform
-from fairlead_operator.kube.resources import CONFIG_MAPS, SECRETS, WORKLOAD_KINDS, Kind
+from fairlead_operator.kube.pods import Pods
+from fairlead_operator.kube.resources import CONFIG_MAPS, PODS, SECRETS, WORKLOAD_KINDS, Kind
 from fairlead_operator.kube.watch import Follower, Picture, Scope
 from fairlead_operator.reconciler import Options
 from fairlead_operator.server.manifests import Images
@@ -115,6 +116,7 @@ class _Leadership:
     ) -> None:
         release = settings.release_namespace
         self.owned = Owned(kube, self._enqueue)
+        self.pods = Pods(self._enqueue)
         self.secrets = LabelledSecrets(self._enqueue_namespace)
         self.store = CredentialStore(kube, release, self._credential_lost)
         self.documents = KubeDocuments(kube, release, self._disturbed)
@@ -127,7 +129,8 @@ class _Leadership:
             Resolver(kube, self.secrets),
             self.store,
             Events(kube, settings.replica, monotonic=wiring.monotonic),
-            Images(settings.listener_image),
+            self.pods,
+            Images(settings.listener_image, settings.runner_image),
         )
         connector = NetworkConnector(resolve=wiring.resolve)
         self.controller = Controller(
@@ -172,6 +175,7 @@ class _Leadership:
         ]
         return [
             *workloads,
+            (Scope(PODS, None, ours), self.pods),
             (Scope(CONFIG_MAPS, release, LABEL_DOCUMENT), self.documents),
             (Scope(SECRETS, release, STORE_SELECTOR), self.store),
             (Scope(SECRETS, None, SELECTOR), self.secrets),

@@ -38,6 +38,8 @@ class Settings:
     """How long a Lease stands unrenewed before another replica takes it. Writing stops after two thirds of it."""
     listener_image: str = "busybox:1.37-musl"
     """Image with a static /bin/busybox, which serves stdio servers in pods."""
+    runner_image: str = "fairlead-runner:0.1.0"
+    """Image that `package` servers are installed and run in; see operator/runner/Dockerfile."""
     prefix_style: Style = "name"
     """Default prefix of tools: the server's `name`, or `namespace-name` where namespaces share an installation."""
     default_action: Action = "Allow"

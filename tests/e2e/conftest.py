@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from clusterworld import LISTENER, built, installed, kubectl, listener
+from clusterworld import LISTENER, RUNNER, built, installed, kubectl, listener
 
 
 @pytest.fixture(scope="session")
@@ -25,9 +25,17 @@ def time_image(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="session")
+def runner_image(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What packages are installed and run in, in the node's store."""
+    return built(tmp_path_factory.mktemp("runner"), RUNNER, "operator/runner/Dockerfile")
+
+
+@pytest.fixture(scope="session")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """URL of a gateway that an operator feeds."""
-    with installed(tmp_path_factory.mktemp("processes"), FAIRLEAD_LISTENER_IMAGE=LISTENER) as url:
+    with installed(
+        tmp_path_factory.mktemp("processes"), FAIRLEAD_LISTENER_IMAGE=LISTENER, FAIRLEAD_RUNNER_IMAGE=RUNNER
+    ) as url:
         yield url
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -24,6 +25,7 @@ from planeprocesses import free_port
 REPOSITORY = Path(__file__).resolve().parents[2]
 RELEASE = "fairlead-system"
 LISTENER = "localhost/fairlead-busybox:e2e"
+RUNNER = "localhost/fairlead-runner:e2e"
 
 
 def run(*command: str | Path, check: bool = True) -> str:
@@ -98,6 +100,31 @@ def on_cluster_network(folder: Path, name: str, *command: str) -> Iterator[subpr
             except subprocess.TimeoutExpired:
                 process.kill()
                 raise
+
+
+def node_address() -> str:
+    """Where pods reach what listens on this machine."""
+    path = "jsonpath={.items[0].status.addresses[?(@.type=='InternalIP')].address}"
+    return kubectl("get", "nodes", "-o", path)
+
+
+@contextmanager
+def mirror(folder: Path, *packages: str) -> Iterator[str]:
+    """URL of an index, for pods, that has these packages and all that they need (PEP 503: a folder for each)."""
+    download = ["-m", "pip", "download", "-q", "--python-version", "3.13", "--only-binary=:all:", "-d", str(folder)]
+    run(sys.executable, *download, *packages)
+    for wheel in folder.glob("*.whl"):
+        place = folder / re.sub(r"[-_.]+", "-", wheel.name.split("-")[0]).lower()
+        place.mkdir(exist_ok=True)
+        wheel.rename(place / wheel.name)
+    address, port = node_address(), free_port()
+    serve = [sys.executable, "-m", "http.server", str(port), "--bind", address, "--directory", str(folder)]
+    process = subprocess.Popen(serve, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield f"http://{address}:{port}/"
+    finally:
+        process.terminate()
+        process.wait(10)
 
 
 @contextmanager

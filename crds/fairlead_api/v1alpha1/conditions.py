@@ -79,6 +79,7 @@ class Reason(StrEnum):
     CRASH_LOOPING = "CrashLooping"
     RUN_AS_ROOT_REFUSED = "RunAsRootRefused"
     INSTALL_FAILED = "InstallFailed"
+    REGISTRY_UNREACHABLE = "RegistryUnreachable"
     APPLY_REFUSED = "ApplyRefused"
     APPLY_FAILED = "ApplyFailed"
 

@@ -121,7 +121,12 @@ _PROGRAMMED: Final = {
     Reason.INSTALL_FAILED: Explanation(
         "False",
         "The package could not be installed.",
-        "Check name and version, and that its registry can be reached; the message has the installer's words.",
+        "Check name and version; the message has the installer's words.",
+    ),
+    Reason.REGISTRY_UNREACHABLE: Explanation(
+        "False",
+        "The package could not be fetched, because its registry cannot be reached; tried again by itself.",
+        "Give the pods a way to the registry, or name a mirror in spec.env: UV_DEFAULT_INDEX or npm_config_registry.",
     ),
     Reason.APPLY_REFUSED: Explanation(
         "False",

@@ -18,7 +18,16 @@ from yaml import YAMLError
 from fairlead_api.meta import API_VERSION, GROUP
 from fairlead_operator.kube.client import Kube
 from fairlead_operator.kube.errors import Forbidden, KubeError, NotFound, Unauthorized, Unavailable
-from fairlead_operator.kube.resources import DEPLOYMENTS, LATENCY_TIERS, LEASES, MCP_SERVERS, OWN_KINDS, SECRETS, Kind
+from fairlead_operator.kube.resources import (
+    DEPLOYMENTS,
+    LATENCY_TIERS,
+    LEASES,
+    MCP_SERVERS,
+    OWN_KINDS,
+    PODS,
+    SECRETS,
+    Kind,
+)
 
 DEFAULT_KUBECONFIG: Final = "~/.kube/config"
 CONNECT_SECONDS: Final = 15.0
@@ -93,6 +102,7 @@ async def _rights(kube: Kube, release_namespace: str) -> None:
         ("create", LATENCY_TIERS, "", ""),
         ("patch", DEPLOYMENTS, "", ""),
         ("list", SECRETS, "", ""),
+        ("watch", PODS, "", ""),
         ("update", LEASES, release_namespace, ""),
     ]
     for verb, kind, namespace, subresource in needed:

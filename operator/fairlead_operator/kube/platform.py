@@ -23,6 +23,7 @@ from fairlead_operator.kube.declared import Broken, Declared
 from fairlead_operator.kube.errors import Forbidden, Invalid, KubeError, NotFound, NotLeading, TooBig
 from fairlead_operator.kube.events import Events
 from fairlead_operator.kube.owned import ForeignObject, Owned
+from fairlead_operator.kube.pods import Pods
 from fairlead_operator.kube.resources import DEPLOYMENTS, MCP_SERVERS
 from fairlead_operator.ports import (
     Announcement,
@@ -51,6 +52,7 @@ class KubePlatform:
         resolver: Resolver,
         store: CredentialStore,
         events: Events,
+        pods: Pods,
         images: Images,
     ) -> None:
         self._kube = kube
@@ -60,6 +62,7 @@ class KubePlatform:
         self._resolver = resolver
         self._store = store
         self._events = events
+        self._pods = pods
         self._images = images
 
     @property
@@ -112,6 +115,8 @@ class KubePlatform:
         seen = self._owned.seen(DEPLOYMENTS, server.metadata.namespace, server.metadata.name)
         generation, status = (seen.generation, seen.status) if seen is not None else (0, {})
         verdict, down = workload.judge(server, generation, status)
+        if down is not None or not verdict.ok:
+            verdict, down = workload.explained(verdict, down, self._pods.symptom(server.key))
         return Workload(verdict, endpoint, workload.rollout(generation, status), down)
 
     async def report(self, server: McpServer, status: McpServerStatus) -> None:

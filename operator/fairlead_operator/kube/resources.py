@@ -39,6 +39,7 @@ TOOL_POLICIES: Final = Kind(GROUP, VERSION, "toolpolicies", "ToolPolicy")
 OWN_KINDS: Final = (MCP_SERVERS, LATENCY_TIERS, TOOL_POLICIES)
 
 DEPLOYMENTS: Final = Kind("apps", "v1", "deployments", "Deployment")
+PODS: Final = Kind("", "v1", "pods", "Pod")
 SERVICES: Final = Kind("", "v1", "services", "Service")
 SERVICE_ACCOUNTS: Final = Kind("", "v1", "serviceaccounts", "ServiceAccount")
 NETWORK_POLICIES: Final = Kind("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")

@@ -68,6 +68,8 @@ class Failed:
 
     message: str
     retry_seconds: float
+    network: bool = False
+    """For want of a connection to its registry."""
 
 
 State = Installing | Installed | Failed
@@ -147,10 +149,11 @@ class PackageStore:
                 async with self._slots:
                     started = await self._attempt(package, entry)
             except (InstallFailed, OSError) as error:
-                first = FIRST_RETRY if isinstance(error, InstallFailed) and error.network else FIRST_RETRY_OTHERWISE
+                network = isinstance(error, InstallFailed) and error.network
+                first = FIRST_RETRY if network else FIRST_RETRY_OTHERWISE
                 pause = min(first * 2**failures, LAST_RETRY) * (0.75 + self._jitter() / 2)
                 failures += 1
-                self._move(package, entry, Failed(str(error), pause))
+                self._move(package, entry, Failed(str(error), pause, network))
                 await asyncio.sleep(pause)
             else:
                 self._move(package, entry, Installed(started))

@@ -164,7 +164,8 @@ class LocalPlatform:
             if isinstance(state, Installing):
                 return Verdict(None, Reason.INSTALLING, state.progress)
             if isinstance(state, Failed):
-                return Verdict(False, Reason.INSTALL_FAILED, f"{state.message}; tried again by itself")
+                reason = Reason.REGISTRY_UNREACHABLE if state.network else Reason.INSTALL_FAILED
+                return Verdict(False, reason, f"{state.message}; tried again by itself")
             extra = spec.package.args if spec.package is not None else []
             return Launch(state.launch.command, (*state.launch.args, *extra))
         if spec.command is None:

@@ -21,14 +21,9 @@ def _refused(message: str) -> Verdict:
 def command_on_a_cluster(server: McpServer, environment: Environment) -> Verdict | None:
     """A CEL rule refuses it at admission; an object written before that rule still exists."""
     if environment == "cluster" and server.spec.source_kind == "command":
-        return _refused("command runs a local child process, for `fairlead up` only: use image or url on a cluster")
-    return None
-
-
-def package_on_a_cluster(server: McpServer, environment: Environment) -> Verdict | None:
-    """There is no image to run it in."""
-    if environment == "cluster" and server.spec.source_kind == "package":
-        return _refused("package is run by `fairlead up` only in this version: use image or url on a cluster")
+        return _refused(
+            "command runs a local child process, for `fairlead up` only: use image, package or url on a cluster"
+        )
     return None
 
 
@@ -59,7 +54,6 @@ def nothing_to_start(server: McpServer, environment: Environment) -> Verdict | N
 
 CHECKS: Final[tuple[Check, ...]] = (
     command_on_a_cluster,
-    package_on_a_cluster,
     image_off_a_cluster,
     transport_not_spoken,
     nothing_to_start,

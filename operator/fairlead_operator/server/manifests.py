@@ -1,4 +1,4 @@
-"""The objects that run an `image` server, as plain dicts for server-side apply. Pure.
+"""The objects that run an `image` or a `package` server, as plain dicts for server-side apply. Pure.
 
 All are called like the server, stand in its namespace and are owned by it, so that they go with it even when no
 operator runs. Pods are restricted: any user but root, no privileges, a read-only root with writable /tmp and home.
@@ -10,13 +10,16 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from fairlead_api.meta import API_VERSION, LABEL_MANAGED_BY, LABEL_NAME, MANAGED_BY
-from fairlead_api.v1alpha1.mcpserver import McpServer
+from fairlead_api.v1alpha1.mcpserver import McpServer, Package
 from fairlead_operator.server import gate
 from fairlead_operator.server.overlay import merged
 
 Json = dict[str, Any]
 
 CONTAINER: Final = "server"
+INSTALL: Final = "install"
+"""The init container of a `package` server that installs it."""
+CACHE: Final = "/cache"
 PORT_NAME: Final = "mcp"
 ANNOTATION_SECRETS: Final = "fairlead.dev/secrets"
 """On pods: changes when a Secret that they read their environment from does, so that they are replaced."""
@@ -44,6 +47,8 @@ class Images:
 
     listener: str = "busybox:1.37-musl"
     """Has a static busybox as /bin/busybox."""
+    runner: str = "fairlead-runner:0.1.0"
+    """Installs packages; has a static busybox too."""
 
 
 @dataclass(frozen=True)
@@ -155,6 +160,8 @@ def _pod_template(server: McpServer, frame: Frame) -> Json:
         "containers": [_container(server)],
         "volumes": [{"name": "tmp", "emptyDir": {}}, {"name": "home", "emptyDir": {}}],
     }
+    if server.spec.package is not None:
+        _install(spec, server, server.spec.package, frame)
     if server.spec.effective_transport == "stdio":
         _listen(spec, server, frame)
     return {"metadata": metadata, "spec": spec}
@@ -166,13 +173,14 @@ def _container(server: McpServer) -> Json:
     env = [] if "HOME" in own else [{"name": "HOME", "value": _HOME}]
     container: Json = {
         "name": CONTAINER,
-        "image": spec.image,
+        "image": spec.image or "",
         "env": env + [variable.to_wire() for variable in spec.env],
         "ports": [{"name": PORT_NAME, "containerPort": spec.effective_port, "protocol": "TCP"}],
         # Whether the port is open, and no more: a GET is refused by servers that take POST alone, and a real request
         # every few seconds would fill a server's log. That it serves is seen by discovery.
         "readinessProbe": {"tcpSocket": {"port": PORT_NAME}, "periodSeconds": 5, "failureThreshold": 3},
         "securityContext": _RESTRICTED_CONTAINER,
+        "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}, {"name": "home", "mountPath": _HOME}],  # noqa: S108
     }
     if spec.command is not None:
@@ -189,9 +197,9 @@ def _container(server: McpServer) -> Json:
 def _listen(pod: Json, server: McpServer, frame: Frame) -> None:
     """Make the pod of a server on stdio reachable: see `gate`."""
     volume: Json = {"name": "fairlead", "mountPath": gate.FOLDER}
-    install: Json = {
+    bring: Json = {
         "name": "listener",
-        "image": frame.images.listener,
+        "image": frame.images.runner if server.spec.package is not None else frame.images.listener,
         "command": gate.installation(),
         "securityContext": _RESTRICTED_CONTAINER,
         "volumeMounts": [volume],
@@ -204,5 +212,28 @@ def _listen(pod: Json, server: McpServer, frame: Frame) -> None:
     # Calls that run are cut off by the end of the listener, so they get a moment; new ones go elsewhere by then.
     container["lifecycle"] = {"preStop": {"exec": {"command": [gate.BUSYBOX, "sleep", str(DRAIN_SECONDS)]}}}
     container["volumeMounts"].append({**volume, "readOnly": True})
-    pod["initContainers"] = [install]
+    pod["initContainers"] = [bring, *pod.get("initContainers", ())]
     pod["volumes"].append({"name": "fairlead", "emptyDir": {}})
+
+
+def _install(pod: Json, server: McpServer, package: Package, frame: Frame) -> None:
+    """Have the package installed before the server starts, with its environment: it may name another registry.
+
+    The volume `cache` lives as long as the pod; `spec.podTemplate` can put a lasting one in its place.
+    """
+    (container,) = pod["containers"]
+    volume: Json = {"name": "cache", "mountPath": CACHE}
+    container["image"] = frame.images.runner
+    container["command"] = [f"{CACHE}/server", *package.args]
+    container["volumeMounts"].append(volume)
+    shared = ("env", "envFrom", "resources", "securityContext", "volumeMounts", "terminationMessagePolicy")
+    words = [package.registry, package.name, package.version, *([package.executable] if package.executable else [])]
+    install: Json = {
+        "name": INSTALL,
+        "image": frame.images.runner,
+        "command": ["python", "-m", "fairlead_operator.local.runner", *words],
+        **{member: container[member] for member in shared if member in container},
+    }
+    install["volumeMounts"] = list(container["volumeMounts"])
+    pod["initContainers"] = [install]
+    pod["volumes"].append({"name": "cache", "emptyDir": {}})

@@ -29,7 +29,7 @@ class Plan:
 
 def plan(server: McpServer, frame: Frame) -> Plan:
     """The plan of a server that was accepted. One that runs elsewhere has nothing here, whatever it had before."""
-    if server.spec.source_kind != "image":
+    if server.spec.source_kind not in ("image", "package"):
         return Plan((), WORKLOAD_KINDS)
     wanted = [
         (SERVICE_ACCOUNTS, manifests.service_account(server)),

@@ -8,6 +8,7 @@ from typing import Any, Final
 from fairlead_api.v1alpha1.conditions import ConditionType, Reason
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_operator.ports import Verdict
+from fairlead_operator.server.symptoms import Symptom
 
 NOTHING_TO_RUN: Final = Verdict(True, Reason.PROGRAMMED, "the server runs elsewhere")
 NO_POD: Final = Verdict(False, Reason.UNREACHABLE, "none of its pods is available")
@@ -37,6 +38,17 @@ def judge(server: McpServer, generation: int, status: Mapping[str, Any]) -> tupl
     if _was_up(server):
         return Verdict(True, Reason.PROGRAMMED, "it was started"), NO_POD
     return Verdict(None, Reason.DEPLOYING, "no pod is available yet"), None
+
+
+def explained(verdict: Verdict, down: Verdict | None, found: Symptom | None) -> tuple[Verdict, Verdict | None]:
+    """The same with what a pod says about it. A server that is up is not blamed for a pod that is not."""
+    if found is None or verdict.reason == Reason.STOPPED:
+        return verdict, down
+    if down is not None:
+        return verdict, Verdict(False, down.reason, f"{down.message}: {found.message}")
+    if verdict.ok is True:
+        return verdict, down
+    return Verdict(False if found.hopeless else None, found.reason, found.message), down
 
 
 def rollout(generation: int, status: Mapping[str, Any]) -> str:

@@ -28,7 +28,7 @@ PACKAGE = {"package": {"registry": "pypi", "name": "demo", "version": "1"}}
         ({"command": ["demo"]}, "local", None),
         (PACKAGE, "local", None),
         ({"command": ["demo"]}, "cluster", "for `fairlead up` only"),
-        (PACKAGE, "cluster", "use image or url"),
+        (PACKAGE, "cluster", None),
         (IMAGE, "local", "needs a cluster"),
         ({**IMAGE, "command": ["demo"], "transport": "stdio"}, "cluster", None),
         ({**IMAGE, "transport": "sse"}, "cluster", None),

@@ -1,0 +1,125 @@
+"""What keeps a pod of a server from serving, as far as its status tells. Pure.
+
+A Deployment only says that no pod is available; why stands in the pods. Used by `kube.pods`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fairlead_api.v1alpha1.conditions import Reason
+from fairlead_operator.server.manifests import INSTALL
+
+TEXT: Final = 400
+"""Characters of foreign words that a message quotes."""
+REGISTRY_UNREACHABLE: Final = 75
+"""Exit code of the runner where the registry could not be reached."""
+RELAX: Final = (
+    "to let it run as root, set spec.podTemplate.spec.securityContext to {runAsNonRoot: false, runAsUser: 0}, and "
+    "securityContext.readOnlyRootFilesystem of the container server to false where it writes outside of /tmp"
+)
+_PULL: Final = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"}
+_CREATE: Final = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "StartError"}
+_ROOT: Final = re.compile(
+    r"(?:must|needs? to|has to|should) (?:be )?(?:run|started|executed)?\s*(?:as|by|with) (?:the )?(?:root|superuser)"
+    r"|(?:requires?|without|not) root|not running as root|will run as root|permission denied|operation not permitted"
+    r"|read-only file system|\bEACCES\b|\bEPERM\b|\bEROFS\b",
+    re.IGNORECASE,
+)
+_MISSING: Final = re.compile(r"executable file not found|no such file or directory", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Symptom:
+    """Becomes the verdict about a server that is not up. `hopeless` False: it is on its way."""
+
+    reason: Reason
+    message: str
+    hopeless: bool = True
+
+
+def symptom(pod: Mapping[str, Any]) -> Symptom | None:
+    """The first thing that is wrong with a pod; None for one that serves, that starts, or that is being deleted."""
+    status = pod.get("status") or {}
+    if pod.get("metadata", {}).get("deletionTimestamp") or _condition(status, "Ready").get("status") == "True":
+        return None
+    scheduled = _condition(status, "PodScheduled")
+    if scheduled.get("reason") == "Unschedulable":
+        return Symptom(Reason.UNSCHEDULABLE, f"no node takes its pod: {_cut(scheduled.get('message', ''))}")
+    for container in _containers(status):
+        found = _of_container(container)
+        if found is not None:
+            return found
+    return None
+
+
+def _of_container(container: Mapping[str, Any]) -> Symptom | None:
+    state = container.get("state") or {}
+    waiting, ended = state.get("waiting") or {}, _ended(container)
+    reason, message = str(waiting.get("reason", "")), _cut(waiting.get("message", ""))
+    if reason in _PULL:
+        return Symptom(Reason.IMAGE_PULL_FAILED, f"its image cannot be fetched: {message}")
+    if container.get("name") == INSTALL:
+        return _of_installation(state, ended)
+    if reason in _CREATE:
+        return _not_created(message)
+    if ended is None or not (reason == "CrashLoopBackOff" or container.get("restartCount") or "terminated" in state):
+        return None
+    if ended.get("exitCode") in (None, 0) and reason != "CrashLoopBackOff":
+        return None
+    return _crashed(ended)
+
+
+def _not_created(message: str) -> Symptom:
+    if _ROOT.search(message):
+        return Symptom(Reason.RUN_AS_ROOT_REFUSED, f"its image insists on root ({message}): {RELAX}")
+    if _MISSING.search(message):
+        return Symptom(Reason.COMMAND_NOT_FOUND, f"its program cannot be started: {message}")
+    return Symptom(Reason.DEPLOYMENT_FAILED, f"its container cannot be made: {message}")
+
+
+def _of_installation(state: Mapping[str, Any], ended: Mapping[str, Any] | None) -> Symptom | None:
+    if ended is not None and ended.get("exitCode"):
+        words = _cut(ended.get("message") or f"the installation exited with {ended['exitCode']}")
+        unreachable = ended["exitCode"] == REGISTRY_UNREACHABLE
+        return Symptom(Reason.REGISTRY_UNREACHABLE if unreachable else Reason.INSTALL_FAILED, words)
+    if "running" in state:
+        return Symptom(Reason.INSTALLING, "its package is being installed", hopeless=False)
+    return None
+
+
+def _crashed(ended: Mapping[str, Any]) -> Symptom:
+    words = _cut(ended.get("message") or ended.get("reason") or "it said nothing")
+    said = f"it ended with exit code {ended.get('exitCode')}: {words}"
+    if ended.get("reason") == "OOMKilled":
+        return Symptom(Reason.CRASH_LOOPING, "it was killed for using more memory than spec.resources.limits allows")
+    if _ROOT.search(words):
+        return Symptom(Reason.RUN_AS_ROOT_REFUSED, f"it does not start as an ordinary user ({said}): {RELAX}")
+    return Symptom(Reason.CRASH_LOOPING, said)
+
+
+def _ended(container: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """How it ended last, if it ever did."""
+    for when in ("state", "lastState"):
+        found = (container.get(when) or {}).get("terminated")
+        if found is not None:
+            return dict(found)
+    return None
+
+
+def _containers(status: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    yield from status.get("initContainerStatuses") or ()
+    yield from status.get("containerStatuses") or ()
+
+
+def _condition(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
+    return next((c for c in status.get("conditions") or () if c.get("type") == kind), {})
+
+
+def _cut(text: object) -> str:
+    """The end of foreign words on one line: what went wrong stands last."""
+    line = " ".join(str(text).split())
+    return line if len(line) <= TEXT else f"…{line[1 - TEXT :]}"

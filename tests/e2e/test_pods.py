@@ -1,0 +1,65 @@
+"""What pods of servers may be told, and what is said when they do not come up."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from mcp import Client
+
+from clusterworld import condition, kubectl, mcp_server, ready
+from waiting import until
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+
+INSISTS = "import os, sys; os.getuid() and sys.exit('this server must be run as root'); "
+SERVE = "sys.argv[1:] = ['--port', '8080']; import runpy; runpy.run_path('/srv/demo.py', run_name='__main__')"
+
+
+def insisting(name: str, image: str, **pod: Any) -> str:
+    containers = [{"name": "server", "imagePullPolicy": "Never"}]
+    template = {"spec": {"containers": containers, **pod}}
+    return mcp_server(name, image=image, command=["python", "-c", INSISTS + SERVE], podTemplate=template)
+
+
+async def test_an_image_that_insists_on_root_is_told_how_and_runs_once_it_may(
+    image: str, gateway: str, namespace: str
+) -> None:
+    name = f"root-{namespace[-8:]}"
+    kubectl("apply", "-n", namespace, "-f", "-", stdin=insisting(name, image))
+    refused = "RunAsRootRefused"
+    until("a reason", lambda: condition(namespace, name, "Ready").get("reason") == refused, seconds=60)
+    message = condition(namespace, name, "Programmed")["message"]
+    assert "this server must be run as root" in message
+    assert "spec.podTemplate.spec.securityContext to {runAsNonRoot: false, runAsUser: 0}" in message
+    relaxed = {"securityContext": {"runAsNonRoot": False, "runAsUser": 0}}
+    kubectl("apply", "-n", namespace, "-f", "-", stdin=insisting(name, image, **relaxed))
+    until("Ready", lambda: ready(namespace, name) == "True", seconds=90)
+
+
+def test_an_image_that_does_not_exist_is_named(gateway: str, namespace: str) -> None:
+    name = f"gone-{namespace[-8:]}"
+    kubectl("apply", "-n", namespace, "-f", "-", stdin=mcp_server(name, image="localhost/no-such-image:1"))
+    until("a reason", lambda: condition(namespace, name, "Ready").get("reason") == "ImagePullFailed", seconds=60)
+
+
+async def test_two_replicas_are_addressed_one_by_one(image: str, gateway: str, namespace: str) -> None:
+    name = f"two-{namespace[-8:]}"
+    kubectl("apply", "-n", namespace, "-f", "-", stdin=mcp_server(name, image=image, replicas=2))
+    deployment = ["get", "deployment", "-n", namespace, name, "-o", "jsonpath={.status.readyReplicas}"]
+    until("both pods", lambda: kubectl(*deployment) == "2", seconds=90)
+    until("Ready", lambda: ready(namespace, name) == "True", seconds=30)
+    service = json.loads(kubectl("get", "service", "-n", namespace, name, "-o", "json"))
+    assert service["spec"]["clusterIP"] == "None"
+    selector = f"fairlead.dev/server={name}"
+
+    def served_by() -> list[bool]:
+        pods = kubectl("get", "pods", "-n", namespace, "-l", selector, "-o", "name").split()
+        logs = [kubectl("logs", "-n", namespace, pod, "-c", "server") for pod in pods]
+        return ["POST /mcp" in log for log in logs]
+
+    async with Client(f"{gateway}/servers/{namespace}/{name}/mcp") as client:
+        for _ in range(40):
+            assert not (await client.call_tool("get_stock", {"item": "rope"})).is_error
+    assert served_by() == [True, True]
