@@ -4,8 +4,8 @@ Over the MCP tools of a file of JSON lines (`{"name", "description", "inputSchem
 variable FAIRLEAD_EVAL_TOOLS names. Valid is what the rule set of the tests finds nothing against. Disagreement is
 judged by jsonschema-rs over 100 values per tool, half of them made from the original schema and half from the
 converted one, half of each changed in one place: *narrowed* are values that the original takes and the converted
-refuses, *widened* the reverse. FAIRLEAD_PEERS_PYTHON may name the Python of an environment with pydantic-ai and openai-agents, whose
-transformers then run on the same tools.
+refuses, *widened* the reverse. FAIRLEAD_PEERS_PYTHON may name the Python of an environment with pydantic-ai and
+openai-agents, whose transformers then run on the same tools.
 """
 
 from __future__ import annotations

@@ -31,10 +31,10 @@ def _listed(payload: Any, *members: str) -> list[Any]:
     """The list below the first member that holds one, the payload itself if it is a list, or a list of it."""
     if isinstance(payload, dict):
         for member in members:
-            if isinstance(payload.get(member), list):
+            if isinstance(payload.get(member), list | tuple):
                 return list(payload[member])
         return [payload]
-    return payload if isinstance(payload, list) else [payload]
+    return list(payload) if isinstance(payload, list | tuple) else [payload]
 
 
 def _tools(tools: list[Definition]) -> JsonObject:

@@ -74,7 +74,7 @@ def _root(schema: Any, target: Target) -> Outcome:
     walk.bounds.node(0)
     out = walk.written(shape, "", 0, target.root)
     _object(walk, out, shape)
-    _definitions(walk, out)
+    _definitions(walk, out, schema)
     if target.strict:
         _limits(walk, out)
     notes = ""
@@ -132,7 +132,7 @@ def _flat(walk: Walk, schema: JsonObject, keyword: str) -> JsonObject:
     flat.update(union)
     if len(branches) == 1:
         walk.lose("", keyword, Action.REWRITTEN, f"{keyword} of one alternative is that alternative")
-        return {**branches[0], **flat}
+        return branches[0]
     walk.lose(
         "", keyword, Action.DESCRIBED, f"{walk.target.name} holds no {keyword} at the root: one set of properties"
     )
@@ -156,9 +156,12 @@ def _object(walk: Walk, out: JsonObject, shape: JsonObject) -> None:
     if "properties" not in out:
         walk.lose("", "properties", Action.REWRITTEN, "an object needs properties, be there none")
         out["properties"] = {}
+    if walk.target.lone_any_of and not out["properties"]:
+        for keyword in sorted(out.keys() - {"type", "properties", "required", "description"}):
+            walk.lose("", keyword, Action.WIDENED, f"{walk.target.name} describes no object without properties")
 
 
-def _definitions(walk: Walk, out: JsonObject) -> None:
+def _definitions(walk: Walk, out: JsonObject, root: JsonObject) -> None:
     """`$defs` with what is referred to, each converted once; what nobody refers to stays behind."""
     done: dict[str, JsonObject] = {}
     while missing := [name for name in walk.defs if name not in done]:
@@ -167,6 +170,12 @@ def _definitions(walk: Walk, out: JsonObject) -> None:
             done[name] = walk.node(target, f"/$defs/{name}", 1)
     if done:
         out["$defs"] = done
+    maps = (root.get("$defs"), root.get("definitions"))
+    given = {name for found in maps if isinstance(found, dict) for name in found}
+    if walk.target.refs and given - done.keys():
+        walk.lose("", "$defs", Action.REWRITTEN, "definitions that nothing refers to are left out")
+    elif not walk.target.refs and given:
+        walk.lose("", "$defs", Action.REWRITTEN, "definitions are put in the place where they are referred to")
 
 
 def _limits(walk: Walk, out: JsonObject) -> None:

@@ -21,8 +21,6 @@ def allows_null(schema: Any) -> bool:
     """Whether null satisfies a schema, as far as that shows without following a `$ref`."""
     if not isinstance(schema, dict):
         return schema is True
-    if schema.get("nullable") is True:
-        return True
     kind = schema.get("type")
     if kind is not None and kind != "null" and not (isinstance(kind, list) and "null" in kind):
         return False

@@ -91,11 +91,8 @@ def constant(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: 
 
 
 def nullable(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
-    """`nullable` where it is a keyword; elsewhere it has become a union before, and false says nothing."""
-    if walk.target.nullable:
-        out["nullable"] = schema["nullable"]
-    else:
-        walk.lose(path, "nullable", Action.REWRITTEN, "nullable is no keyword of JSON Schema")
+    """`nullable` where a step before put it in place of a union with null."""
+    out["nullable"] = schema["nullable"]
 
 
 def pattern(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:

@@ -143,7 +143,7 @@ title                         root    keep keep drop drop drop drop drop keep ke
 examples                      nested  keep keep tell keep tell tell keep keep keep tell
 examples                      root    keep keep drop drop drop drop keep keep keep drop
 example                       nested  keep keep tell keep tell tell tell keep keep tell
-nullable                      nested  fix  fix  fix  fix  fix  fix  fix  fix  fix  fix
+nullable                      nested  keep keep fix  keep fix  fix  fix  keep keep fix
 deprecated                    nested  keep keep tell keep tell tell keep keep keep tell
 readOnly,writeOnly,$comment   any     keep keep drop keep drop drop drop keep keep drop
 contentEncoding,contentMediaType nested keep keep tell keep tell tell tell keep keep tell

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fairlead_gateway.formats.format import Action
 from fairlead_gateway.formats.schema import closing, merge, patterns, wording
 from fairlead_gateway.formats.schema.merge import type_of
+from fairlead_gateway.formats.schema.rules import Cell
 from fairlead_gateway.formats.schema.untyped import anything
 
 if TYPE_CHECKING:
@@ -39,14 +40,13 @@ def one_of(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
 def reshaped(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
     """The schema with type, null, tuples and enumerations said as the target says them; itself where it does."""
     target = walk.target
+    if "nullable" in schema and target.nested["nullable"] is not Cell.KEEP:
+        schema = _without_nullable(walk, schema, path)
     if isinstance(schema.get("items"), list) or "additionalItems" in schema:
         schema = _modern_tuple(walk, schema, path)
     kind = schema.get("type")
     if kind is None and target.typed and not schema.keys() & {"anyOf", "oneOf", "allOf"}:
         schema = _with_type(walk, schema, path)
-        kind = schema.get("type")
-    if schema.get("nullable") is True and not target.nullable:
-        schema = _null_in_type(walk, schema, path)
         kind = schema.get("type")
     if isinstance(kind, list):
         if len(kind) == 1:
@@ -89,16 +89,13 @@ def _with_type(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
     return {**schema, **anything(walk, path)}
 
 
-def _null_in_type(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
-    """`nullable` of OpenAPI 3.0, which is no keyword of JSON Schema, said as JSON Schema says it."""
-    walk.lose(path, "nullable", Action.REWRITTEN, "nullable became a union with null")
-    rest = {key: value for key, value in schema.items() if key != "nullable"}
-    kind = rest.get("type")
-    if isinstance(kind, str) and kind != "null":
-        rest["type"] = [kind, "null"]
-    if isinstance(rest.get("enum"), list) and None not in rest["enum"]:
-        rest["enum"] = [*rest["enum"], None]
-    return rest
+def _without_nullable(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
+    """`nullable` is of OpenAPI 3.0 and no keyword of JSON Schema: the tool's server is held to refuse null, and so is
+    the gateway, which checks arguments against the original.
+    """
+    action = Action.DROPPED if schema["nullable"] else Action.REWRITTEN
+    walk.lose(path, "nullable", action, "nullable is no keyword of JSON Schema")
+    return {key: value for key, value in schema.items() if key != "nullable"}
 
 
 _ABOUT: Final[dict[str, frozenset[str]]] = {
@@ -150,9 +147,9 @@ def _fits(value: Any, kind: str) -> bool:
 
 def lone_any_of(walk: Walk, schema: JsonObject, path: str, depth: int) -> JsonObject:
     """`anyOf` for a target that wants it alone: null becomes `nullable`, and the siblings go into the branches."""
-    rest = {key: value for key, value in schema.items() if key not in {"anyOf", "nullable", "default"}}
+    rest = {key: value for key, value in schema.items() if key not in {"anyOf", "default"}}
     some = [branch for branch in schema["anyOf"] if not merge.is_null(walk.refs.peek(branch))]
-    null = len(some) < len(schema["anyOf"]) or schema.get("nullable") is True
+    null = len(some) < len(schema["anyOf"])
     constraints = {key: value for key, value in rest.items() if key not in merge.ANNOTATIONS}
     if constraints:
         some = _with_siblings(walk, some, constraints, path)
@@ -172,6 +169,13 @@ def lone_any_of(walk: Walk, schema: JsonObject, path: str, depth: int) -> JsonOb
     if null:
         flat = [{**branch, "nullable": True} for branch in flat]
     return flat[0] if len(flat) == 1 else {"anyOf": flat}
+
+
+def alone(schema: JsonObject) -> JsonObject:
+    """A written `anyOf` without siblings: its description goes into the branches."""
+    text = schema.get("description")
+    branches = schema["anyOf"]
+    return {"anyOf": [_described(branch, text) for branch in branches] if isinstance(text, str) else branches}
 
 
 def _described(branch: JsonObject, text: str) -> JsonObject:

@@ -75,12 +75,13 @@ class Walk:
         self.bounds.node(depth)
         rest = {key: value for key, value in schema.items() if key != "allOf"}
         parts = schema["allOf"]
-        if len(parts) == 1 and "$ref" in parts[0] and rest.keys() <= merge.ANNOTATIONS:
+        if len(parts) == 1 and parts[0].__class__ is dict and "$ref" in parts[0] and rest.keys() <= merge.ANNOTATIONS:
             self.lose(path, "allOf", Action.REWRITTEN, "allOf of one part is that part")
             return {**parts[0], **rest}
         for part in parts:
             try:
-                rest = merge.intersect(rest, self.followed(part, path), self.bounds)
+                whole = merge.intersect(rest, self.followed(part, path), self.bounds)
+                rest = whole if isinstance(whole, dict) else {} if whole is True else merge.NOTHING
             except merge.Unmergeable as error:
                 self.lose(path, "allOf", Action.WIDENED, f"one part of allOf is left out: {error}")
         self.lose(path, "allOf", Action.REWRITTEN, "the parts of allOf are put together")
@@ -109,6 +110,8 @@ class Walk:
             schema = self.merged(schema, path)
         if "oneOf" in schema and table["oneOf"] is Cell.FIX:
             schema = steps.one_of(self, schema, path)
+        if schema == merge.NOTHING:
+            return untyped.no_object(self, False, path)
         if "$ref" in schema:  # a part of allOf was nothing else
             return self._reference(schema, path, depth)
         reshaped = steps.reshaped(self, schema, path)
@@ -140,6 +143,8 @@ class Walk:
             closing.finish(self, out, schema, path)
         if notes:
             out["description"] = wording.with_notes(out.get("description"), notes)
+        if self.target.lone_any_of and "anyOf" in out and len(out) > 1:
+            return steps.alone(out)
         return out
 
     def _below(self, keyword: str, value: Any, path: str, depth: int) -> Any:
@@ -168,7 +173,8 @@ class Walk:
         if cell is Cell.TELL:
             sentence = wording.told(keyword, value)
             if sentence:
-                self.lose(path, keyword, Action.DESCRIBED, holds)
+                moved = keyword == "description"
+                self.lose(path, keyword, Action.REWRITTEN if moved else Action.DESCRIBED, holds)
                 notes.append(sentence)
         elif cell is Cell.OPEN:
             if value is not True and value != {}:

@@ -27,7 +27,7 @@ def told(keyword: str, value: Any) -> str:
 
 def with_notes(description: str | None, notes: list[str]) -> str:
     """A description with sentences appended."""
-    added = " ".join(f"{note[:1].upper()}{note[1:]}." for note in dict.fromkeys(notes))
+    added = " ".join(f"{note[:1].upper()}{note[1:].rstrip('.')}." for note in dict.fromkeys(notes))
     return joined(description or "", added)
 
 

@@ -1,0 +1,148 @@
+"""The schema engine against odd schemas, bombs, and whatever hypothesis thinks of."""
+
+from __future__ import annotations
+
+import json
+import time
+from random import Random
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fairlead_gateway.formats.format import Action, Options
+from fairlead_gateway.formats.registry import FORMATS, find
+from fairlead_gateway.formats.schema.openapi import from_openapi
+from formatrules import violations
+from formatschemas import ODDITIES, REFUSED, SCHEMAS, bomb, deep
+from instances import Instances
+
+CHOICES = [
+    *((name, Options()) for name in sorted(FORMATS) if name != "mcp"),
+    ("openai-chat", Options(model="gpt-5")),
+    ("openai-chat", Options(strict=True)),
+    ("anthropic", Options(strict=True)),
+    ("gemini", Options(gemini_field="parameters")),
+    ("bedrock-converse", Options(model="claude-sonnet-5")),
+    ("bedrock-converse", Options(model="claude-sonnet-5", strict=True)),
+]
+every_choice = pytest.mark.parametrize(("format_name", "options"), CHOICES)
+
+
+def tool(schema: Any) -> dict[str, Any]:
+    return {"name": "t", "description": "d", "inputSchema": schema}
+
+
+def schema_in(format_name: str, written: dict[str, Any]) -> dict[str, Any]:
+    """The schema in a provider's definition, as JSON Schema."""
+    parts = written.get("function") or written.get("toolSpec") or written
+    if "parameters" in parts and format_name.startswith("gemini"):
+        return from_openapi(parts["parameters"])
+    found = parts.get("parameters") or parts.get("input_schema") or parts.get("parametersJsonSchema")
+    found = found or parts.get("inputSchema", {}).get("json")
+    return found or {"type": "object", "properties": {}}
+
+
+@every_choice
+@pytest.mark.parametrize("odd", ODDITIES)
+def test_an_odd_schema_is_converted_and_breaks_no_rule(format_name: str, options: Options, odd: str) -> None:
+    converted = find(format_name).convert([tool(ODDITIES[odd])], options)
+    assert len(converted.tools) == 1, converted.report
+    assert violations(format_name, converted.tools[0], options.model) == []
+
+
+@every_choice
+@pytest.mark.parametrize("bad", REFUSED)
+def test_what_is_no_schema_of_an_object_is_refused(format_name: str, options: Options, bad: str) -> None:
+    converted = find(format_name).convert([tool(REFUSED[bad])], options)
+    assert converted.tools == ()
+    assert [loss.action for loss in converted.report] == [Action.REFUSED]
+
+
+@pytest.mark.parametrize("format_name", ["gemini-live", "bedrock-converse"])
+def test_a_schema_bomb_is_refused_and_not_expanded(format_name: str) -> None:
+    start = time.process_time()
+    converted = find(format_name).convert([tool(bomb())])
+    assert converted.tools == ()
+    assert "parts" in converted.report[-1].why or "bytes" in converted.report[-1].why
+    assert time.process_time() - start < 2
+
+
+@pytest.mark.parametrize("format_name", ["openai", "anthropic", "gemini"])
+def test_a_bomb_that_need_not_be_expanded_goes_over_as_it_is(format_name: str) -> None:
+    converted = find(format_name).convert([tool(bomb())])
+    assert len(json.dumps(converted.tools)) < 2 * len(json.dumps(bomb()))
+
+
+@every_choice
+def test_a_schema_nested_without_end_is_refused(format_name: str, options: Options) -> None:
+    converted = find(format_name).convert([tool(deep(3000))], options)
+    assert converted.tools == ()
+
+
+def test_a_deep_schema_is_not_made_strict_beyond_ten_levels() -> None:
+    closed = find("openai").convert([tool(deep(5)), {**tool(deep(12)), "name": "u"}], Options(strict=True))
+    assert [found["function"]["strict"] for found in closed.tools] == [True, False]
+
+
+def test_the_schema_given_is_not_changed() -> None:
+    for format_name, options in CHOICES:
+        for schema in ODDITIES.values():
+            before = json.dumps(schema)
+            find(format_name).convert([tool(schema)], options)
+            assert json.dumps(schema) == before
+
+
+def test_what_cannot_be_held_is_told_in_plain_words() -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "tags": {"type": "array", "items": {"type": "string"}, "uniqueItems": True, "description": "Tags"},
+            "ratio": {"type": "number", "exclusiveMinimum": 0, "multipleOf": 0.5},
+            "level": {"type": "integer", "enum": [1, 5]},
+        },
+    }
+    written = find("gemini").convert([tool(schema)], Options(gemini_field="parameters")).tools[0]
+    properties = written["parameters"]["properties"]
+    assert properties["tags"]["description"] == "Tags. No item twice."
+    assert properties["ratio"]["description"] == "Greater than 0. A multiple of 0.5."
+    assert properties["ratio"]["minimum"] == 0
+    assert properties["level"]["description"] == "One of 1 or 5."
+
+
+@every_choice
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(schema=SCHEMAS)
+def test_any_schema_is_converted_to_what_the_provider_takes_or_refused(
+    format_name: str, options: Options, schema: dict[str, Any]
+) -> None:
+    converted = find(format_name).convert([tool(schema)], options)
+    if not converted.tools:
+        assert converted.report[-1].action is Action.REFUSED
+        return
+    json.dumps(converted.tools)
+    assert violations(format_name, converted.tools[0], options.model) == []
+
+
+LAX = [(name, options) for name, options in CHOICES if not options.strict]
+
+
+@pytest.mark.parametrize(("format_name", "options"), LAX)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(schema=SCHEMAS, seed=st.integers(0, 1000))
+def test_what_is_reported_as_lossless_accepts_the_same_values_and_an_empty_report_means_equality(
+    format_name: str, options: Options, schema: dict[str, Any], seed: int
+) -> None:
+    format_ = find(format_name)
+    converted = format_.convert([tool(schema)], options)
+    if not converted.tools or any(loss.lossy for loss in converted.report):
+        return
+    if not converted.report:
+        assert format_.read(converted.tools).tools == (tool(schema),)
+    other = schema_in(format_name, converted.tools[0])
+    before, after = jsonschema_rs.Draft202012Validator(schema), jsonschema_rs.Draft202012Validator(other)
+    for source in (Instances(schema, Random(seed)), Instances(other, Random(seed))):
+        for value in [source.value() for _ in range(8)] + [source.near() for _ in range(8)]:
+            assert before.is_valid(value) == after.is_valid(value), (value, other, converted.report)

@@ -1,0 +1,83 @@
+"""Nulls of strict mode are taken out where they stand for "left out", and nowhere else."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import jsonschema_rs
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fairlead_gateway.formats.format import Options
+from fairlead_gateway.formats.registry import find
+from fairlead_gateway.formats.schema.nulls import un_null
+from formatschemas import SCHEMAS
+from instances import Instances
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "needed": {"type": "string"},
+        "optional": {"type": "string"},
+        "nullable": {"type": ["string", "null"]},
+        "inner": {"type": "object", "properties": {"optional": {"type": "integer"}}},
+        "rows": {"type": "array", "items": {"$ref": "#/$defs/Row"}},
+        "choice": {"anyOf": [{"type": "object", "properties": {"x": {"type": "integer"}}}, {"type": "string"}]},
+    },
+    "required": ["needed"],
+    "$defs": {"Row": {"type": "object", "properties": {"id": {"type": "integer"}, "next": {"$ref": "#/$defs/Row"}}}},
+}
+
+
+def test_an_optional_property_that_is_null_was_left_out() -> None:
+    assert un_null({"needed": "a", "optional": None}, SCHEMA) == {"needed": "a"}
+
+
+def test_a_null_that_the_original_allows_stays() -> None:
+    assert un_null({"nullable": None}, SCHEMA) == {"nullable": None}
+
+
+def test_a_required_null_stays_for_the_validator_to_refuse() -> None:
+    assert un_null({"needed": None}, SCHEMA) == {"needed": None}
+
+
+def test_a_null_that_nothing_describes_stays() -> None:
+    assert un_null({"extra": None}, SCHEMA) == {"extra": None}
+
+
+def test_nulls_are_taken_out_below_objects_arrays_references_and_alternatives() -> None:
+    arguments = {
+        "inner": {"optional": None},
+        "rows": [{"id": None, "next": {"id": None, "next": None}}],
+        "choice": {"x": None},
+    }
+    assert un_null(arguments, SCHEMA) == {"inner": {}, "rows": [{"next": {}}], "choice": {}}
+
+
+def test_the_arguments_given_are_not_changed() -> None:
+    arguments = {"inner": {"optional": None}}
+    un_null(arguments, SCHEMA)
+    assert arguments == {"inner": {"optional": None}}
+
+
+def test_a_schema_of_alternatives_without_end_ends() -> None:
+    circle: dict[str, Any] = {"$defs": {"A": {"anyOf": [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/A"}]}}}
+    assert un_null({"a": {"b": None}}, {**circle, "properties": {"a": {"$ref": "#/$defs/A"}}}) == {"a": {"b": None}}
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@given(schema=SCHEMAS, seed=st.integers(0, 1000))
+def test_what_a_strict_schema_accepts_the_original_accepts_once_the_nulls_are_out(
+    schema: dict[str, Any], seed: int
+) -> None:
+    tool = {"name": "t", "description": "d", "inputSchema": schema}
+    converted = find("openai").convert([tool], Options(strict=True)).tools
+    if not converted or not converted[0]["function"]["strict"]:
+        return
+    strict = converted[0]["function"]["parameters"]
+    before, after = jsonschema_rs.Draft202012Validator(schema), jsonschema_rs.Draft202012Validator(strict)
+    source = Instances(strict, Random(seed))
+    for value in [source.value() for _ in range(10)] + [source.near() for _ in range(10)]:
+        if isinstance(value, dict) and after.is_valid(value):
+            assert before.is_valid(un_null(value, schema)), (value, strict)
