@@ -21,3 +21,5 @@ def configure_logging(*, verbose: bool, console: Console | None) -> None:
     logging.basicConfig(level=level, handlers=[handler], force=True)
     if verbose:
         logging.getLogger("fairlead_mcp.child").setLevel(logging.DEBUG)  # what servers print
+    else:
+        logging.getLogger("fairlead_operator").setLevel(logging.ERROR)  # its warnings are states, which are shown
