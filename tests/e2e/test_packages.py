@@ -41,11 +41,9 @@ def test_a_registry_that_cannot_be_reached_has_a_reason_of_its_own(
     name = f"away-{namespace[-8:]}"
     nowhere = {"UV_DEFAULT_INDEX": "http://127.0.0.1:9/simple", "UV_HTTP_RETRIES": "0"}
     kubectl("apply", "-n", namespace, "-f", "-", stdin=package(name, **nowhere))
-    found = until(
-        "the reason",
-        lambda: (c := condition(namespace, name, "Ready")).get("reason") == "RegistryUnreachable" and c,
-        seconds=90,
-    )
+    reason = "RegistryUnreachable"
+    until("the reason", lambda: condition(namespace, name, "Ready").get("reason") == reason, seconds=90)
+    found = condition(namespace, name, "Programmed")
     assert found["status"] == "False"
     assert "no network connection" in found["message"]
 

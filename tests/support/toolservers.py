@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -81,11 +82,13 @@ class _Server(uvicorn.Server):
 
 
 @contextlib.asynccontextmanager
-async def serve_asgi(app: Any) -> AsyncIterator[int]:
+async def serve_asgi(app: Any, *, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
     """Run an ASGI application in this loop on a free port of 127.0.0.1; yields the port."""
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     config = uvicorn.Config(app, log_level="error", ws="none", timeout_graceful_shutdown=1)
+    config.load()
+    config.ssl = tls
     server = _Server(config)
     task = asyncio.get_running_loop().create_task(server.serve(sockets=[listener]))
     try:

@@ -1,0 +1,108 @@
+"""Servers that are reached with conditions: a certificate of their own, a name that they answer to, a credential."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client
+from mcp.server.transport_security import TransportSecuritySettings
+
+from certificates import Authority
+from rawserver import Reply, Request, raw_server
+from sdk_tools import make_server
+from toolservers import answer_modern, sdk_server, serve_asgi, tool
+from upprocess import fairlead_up
+from waiting import until_async
+
+ANY_HOST = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+
+
+def server(name: str, **spec: Any) -> str:
+    document = {"apiVersion": "fairlead.dev/v1alpha1", "kind": "McpServer", "metadata": {"name": name}, "spec": spec}
+    return f"---\n{json.dumps(document)}\n"
+
+
+def secret(value: str) -> str:
+    metadata = {"name": "key", "labels": {"fairlead.dev/credential": "true"}}
+    document = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"token": value}}
+    return f"---\n{json.dumps(document)}\n"
+
+
+@pytest.mark.parametrize("transport", ["streamable-http", "sse"])
+async def test_a_certificate_is_verified_against_the_bundle_of_the_spec_and_nothing_else(
+    transport: str, tmp_path: Path
+) -> None:
+    authority, stranger = Authority(), Authority("a stranger")
+    demo = make_server()
+    http = transport == "streamable-http"
+    app = demo.streamable_http_app(transport_security=ANY_HOST) if http else demo.sse_app(transport_security=ANY_HOST)
+    async with serve_asgi(app, tls=authority.server_context(tmp_path)) as port:
+        reached = {"url": f"https://127.0.0.1:{port}/{'mcp' if http else 'sse'}", "transport": transport}
+        (tmp_path / "a.yaml").write_text(
+            server("known", **reached, caBundle=authority.bundle)
+            + server("strange", **reached, caBundle=stranger.bundle)
+            + server("unknown", **reached)
+        )
+        async with fairlead_up(tmp_path / "a.yaml", cwd=tmp_path) as up:
+            states: dict[str, str] = {}
+            while len(states) < 3:
+                event = await up.event(lambda event: event.get("state") in ("ready", "failed"))
+                states[event["server"]] = event["state"] + ":" + event.get("reason", "")
+            assert states["default/known"].startswith("ready")
+            assert "TlsFailed" in states["default/strange"]
+            assert "TlsFailed" in states["default/unknown"]
+            async with Client(up.url) as client:
+                result = await client.call_tool("known__add", {"a": 2, "b": 3})
+                assert result.structured_content == {"result": 5}
+
+
+async def test_a_server_that_answers_to_one_name_is_called_by_it(tmp_path: Path) -> None:
+    async with sdk_server(allowed_hosts=["tools.internal"]) as url:
+        (tmp_path / "a.yaml").write_text(
+            server("plain", url=url) + server("named", url=url, hostHeader="tools.internal")
+        )
+        async with fairlead_up(tmp_path / "a.yaml", cwd=tmp_path) as up:
+            states: dict[str, str] = {}
+            while len(states) < 2:
+                event = await up.event(lambda event: event.get("state") in ("ready", "failed"))
+                states[event["server"]] = event["state"] + ":" + event.get("reason", "")
+            assert states["default/named"].startswith("ready")
+            assert "MisdirectedRequest" in states["default/plain"]
+            async with Client(up.url) as client:
+                assert not (await client.call_tool("named__add", {"a": 2, "b": 3})).is_error
+
+
+async def test_a_credential_that_is_renewed_is_used_without_a_restart(tmp_path: Path) -> None:
+    right = ["Bearer first"]
+    called: list[str] = []
+
+    async def handle(request: Request, reply: Reply) -> None:
+        sent = request.headers.get("authorization", "")
+        if sent not in right:
+            reply.send(401, b"no")
+            return
+        if request.method == "tools/call":
+            called.append(sent)
+        answer_modern(request, reply, [tool("add")])
+
+    async with raw_server(handle) as guarded:
+        auth = {"bearer": {"secretRef": {"name": "key"}}}
+        folder = tmp_path / "manifests"
+        folder.mkdir()
+        (folder / "server.yaml").write_text(server("demo", url=guarded.url, auth=auth))
+        (folder / "secret.yaml").write_text(secret("first"))
+        async with fairlead_up(folder, cwd=tmp_path) as up:
+            await up.ready("default/demo")
+            async with Client(up.url) as client:
+                assert not (await client.call_tool("demo__add", {})).is_error
+                right[:] = ["Bearer second"]
+                (folder / "secret.yaml").write_text(secret("second"))
+
+                async def answers() -> bool:
+                    return not (await client.call_tool("demo__add", {})).is_error
+
+                await until_async("calls with the new credential", answers, seconds=10)
+    assert (called[0], called[-1]) == ("Bearer first", "Bearer second")
