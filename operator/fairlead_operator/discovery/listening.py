@@ -1,7 +1,8 @@
 """Streams on which servers announce that their lists have changed, one per server that says it does.
 
 Held by `rounds` for the leader. A stream that ends is opened again with back-off; its end is a reason to ask the server
-too, at once and again before the next opening: changes may have gone unheard, or the server itself.
+too, at once and again before the next opening: changes may have gone unheard, or the server itself. A server on stdio
+that announces changes has one process more for it.
 """
 
 from __future__ import annotations

@@ -1,0 +1,61 @@
+"""A child process that changes while it runs: the operator off a cluster hears of it through the shared process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from msgspec import Raw
+
+from fairlead_api.documents.catalog import ChildEndpoint
+from fairlead_api.meta import ServerKey
+from fairlead_mcp.eras import Era, modern_params
+from fairlead_mcp.host import ChildHost
+from fairlead_operator.discovery.rounds import Pace, Round, Rounds, Subject
+from fairlead_operator.local.platform import LocalConnector, Wakening
+from waiting import until_async
+
+KEY = ServerKey("default", "growing")
+SCRIPT = str(Path(__file__).parents[2] / "support" / "stdio_servers" / "growing_stdio.py")
+
+
+def names(tools: Iterable[Raw]) -> set[str]:
+    return {json.loads(bytes(tool))["name"] for tool in tools}
+
+
+async def test_a_modern_child_is_subscribed_to_and_asked_again_when_it_announces_a_change() -> None:
+    host = ChildHost()
+    subject = Subject("uid", ChildEndpoint(command=sys.executable, args=(SCRIPT,)), "", "")
+    rounds = Rounds(LocalConnector(host), lambda key: None, pace=Pace(floor=0.05), rng=random.Random(1))
+    stop = host.listen(Wakening(lambda key: None, rounds.hint))
+
+    def look() -> Round:
+        return rounds.look(KEY, subject, None, 600.0)
+
+    async def knows(*wanted: str) -> bool:
+        found = look().found
+        return found is not None and names(found.tools) == set(wanted)
+
+    await until_async("its first tool", lambda: knows("grow"))
+    child = host.find(KEY)
+    assert child is not None
+    assert child.negotiated is not None
+    assert child.negotiated.era is Era.MODERN
+
+    async def grows() -> bool:
+        """Called until it is heard: nobody tells when the subscription stands."""
+        before = child.clock()
+        params = modern_params(b'{"name":"grow","arguments":{"name":"later"}}', child.client)
+        await child.request("tools/call", params, deadline=before + 10)
+        await asyncio.sleep(0.1)
+        return await knows("grow", "later")
+
+    await until_async("the announced tool", grows)
+    assert child.starts == 1
+    stop()
+    await rounds.aclose()
+    await host.aclose()
