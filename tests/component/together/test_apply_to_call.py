@@ -1,0 +1,125 @@
+"""Operator and gateway together on a real API server: what is applied is listed and called, and goes when it goes.
+
+Each half has tests of its own; here they meet over nothing but ConfigMaps and Secrets.
+"""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+
+import pytest
+from mcp import Client
+
+from controlplane import ControlPlane
+from fairlead_gateway.app import Gateway, build
+from fairlead_gateway.catalog.kube import KubeCredentials, KubeSource
+from fairlead_gateway.catalog.kubeapi import KubeApi, load_configuration
+from fairlead_gateway.settings import Settings
+from gatewayworld import ask, modern
+from operatorworld import World, release_namespace, running
+from toolservers import SDK_TOOLS, Reply, Request, answer_modern, raw_server, sdk_server, tool
+from waiting import until_async
+
+
+@pytest.fixture
+def world(control_plane: ControlPlane, namespace: str) -> Iterator[World]:
+    with release_namespace(control_plane, namespace) as release:
+        yield World(control_plane, namespace, release)
+
+
+@asynccontextmanager
+async def serving(world: World) -> AsyncIterator[Gateway]:
+    """A gateway on the release's documents, to which host names are what they are to the operator."""
+    api = KubeApi(await load_configuration(world.plane.kubeconfig), world.release)
+    gateway = build(
+        Settings(port=0, metrics_port=0),
+        source=KubeSource(api),
+        credentials=KubeCredentials(api),
+        resolve=world.hosts.resolve,
+    )
+    await gateway.start()
+    try:
+        yield gateway
+    finally:
+        await gateway.stop(0)
+        await api.aclose()
+
+
+def shows(gateway: Gateway, *expected: str) -> Callable[[], Awaitable[bool]]:
+    """Whether the merged endpoint lists exactly these tools."""
+
+    async def look() -> bool:
+        answer = await ask(gateway, modern("tools/list"))
+        return [tool["name"] for tool in answer.message["result"]["tools"]] == sorted(expected)
+
+    return look
+
+
+async def test_a_server_is_listed_within_a_second_of_being_ready_and_called_in_both_eras(world: World) -> None:
+    expected = [f"demo__{name}" for name in SDK_TOOLS]
+    async with sdk_server() as url, running(world), serving(world) as gateway:
+        world.create("demo", {"url": url})
+        await world.until("Ready", lambda: world.is_("demo", "Ready", "True"))
+        ready = time.monotonic()
+        await until_async("the tools in the list", shows(gateway, *expected), seconds=1)
+        assert time.monotonic() - ready < 1
+        for target in (f"http://127.0.0.1:{gateway.port}/mcp", _own(gateway, world, "demo")):
+            prefix = "" if "/servers/" in target else "demo__"
+            for mode in ("auto", "legacy"):
+                async with Client(target, mode=mode) as client:
+                    result = await client.call_tool(f"{prefix}add", {"a": 2, "b": 3})
+                assert result.structured_content == {"result": 5}
+        assert world.request("DELETE", world.server_path("demo"))[0] == 200
+        await until_async("an empty list", shows(gateway), seconds=5)
+
+
+def _own(gateway: Gateway, world: World, name: str) -> str:
+    return f"http://127.0.0.1:{gateway.port}/servers/{world.namespace}/{name}/mcp"
+
+
+async def test_an_image_is_served_once_its_pod_runs(world: World) -> None:
+    async with sdk_server() as url, running(world), serving(world) as gateway:
+        world.hosts.ports[f"demo.{world.namespace}.svc"] = int(url.split(":")[2].split("/")[0])
+        world.create("demo", {"image": "example.com/demo:1", "port": 8000})
+        await world.until("a Deployment", lambda: world.get(world.path("deployments", "demo")))
+        assert not world.is_("demo", "Ready", "True")
+        world.pods_are("demo", 1)
+        await world.until("Ready", lambda: world.is_("demo", "Ready", "True"))
+        await until_async("the tools", shows(gateway, *(f"demo__{name}" for name in SDK_TOOLS)), seconds=1)
+        async with Client(f"http://127.0.0.1:{gateway.port}/mcp") as client:
+            result = await client.call_tool("demo__add", {"a": 2, "b": 3})
+        assert not result.is_error
+
+
+async def test_a_credential_reaches_the_server_with_the_call_and_stands_in_no_document(world: World) -> None:
+    async def handle(request: Request, reply: Reply) -> None:
+        if request.headers.get("authorization") == "Bearer hunter2":
+            answer_modern(request, reply, [tool("look")], call=lambda _: {"content": [], "isError": False})
+        else:
+            reply.send(401)
+
+    async with raw_server(handle) as vault, running(world), serving(world) as gateway:
+        _secret(world, "token", "hunter2")
+        auth = {"bearer": {"secretRef": {"name": "token", "key": "token"}}}
+        world.create("vault", {"url": vault.url, "auth": auth})
+        await world.until("Ready", lambda: world.is_("vault", "Ready", "True"))
+        await until_async("its tool", shows(gateway, "vault__look"), seconds=5)
+        async with Client(f"http://127.0.0.1:{gateway.port}/mcp") as client:
+            result = await client.call_tool("vault__look", {})
+        assert not result.is_error
+        assert vault.seen[-1].method == "tools/call"
+        assert all(b"hunter2" not in document for document in world.documents().values())
+
+
+def _secret(world: World, name: str, value: str) -> None:
+    body = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name, "labels": {"fairlead.dev/credential": "true"}},
+        "data": {"token": base64.b64encode(value.encode()).decode()},
+    }
+    status, answer = world.request("POST", f"/api/v1/namespaces/{world.namespace}/secrets", body)
+    assert status == 201, answer
