@@ -119,7 +119,7 @@ class Disagreement:
             for number in range(VALUES // 2):
                 value = source.near() if number % 2 else source.value()
                 shown = with_nulls(value, converted) if strict and mine else value
-                plain = un_null(value, original) if strict and isinstance(value, dict) and not mine else value
+                plain = un_null(value, original) if strict and isinstance(value, dict) else value
                 before, after = judge.is_valid(plain), other.is_valid(shown)
                 self.values += 1
                 self.narrowed += before and not after
@@ -180,6 +180,20 @@ def measure(target: Target, every: list[Tool], rounds: int, quick: bool) -> tupl
     return row, percent, cold
 
 
+def _valid_peers(name: str, pairs: list[tuple[Tool, Tool, bool]]) -> int:
+    """How many of another project's schemas the rule set takes, in an envelope of ours."""
+    from formatrules import violations
+
+    count = 0
+    for _, schema, strict in pairs:
+        if "gemini" in name:
+            count += not violations("gemini", {"name": "t", "description": "d", "parametersJsonSchema": schema})
+            continue
+        function = {"name": "t", "description": "d", "parameters": schema, "strict": strict}
+        count += not violations("openai-chat", {"type": "function", "function": function})
+    return count
+
+
 def run(settings: Settings) -> Report:
     """Measure; raises Unmeasurable without tools."""
     sys.path.insert(0, str(SUPPORT))
@@ -196,6 +210,7 @@ def run(settings: Settings) -> Report:
         report.rows.append(
             {
                 "target": name,
+                "valid %": 100 * _valid_peers(name, pairs) / len(every),
                 "narrowed %": 100 * theirs.narrowed / max(theirs.values, 1),
                 "widened %": 100 * theirs.widened / max(theirs.values, 1),
             }

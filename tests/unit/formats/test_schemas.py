@@ -112,6 +112,14 @@ def test_what_cannot_be_held_is_told_in_plain_words() -> None:
     assert properties["level"]["description"] == "One of 1 or 5."
 
 
+def test_exclusive_bounds_of_draft_4_keep_their_meaning() -> None:
+    bounds = {"type": "integer", "minimum": 0, "exclusiveMinimum": True, "maximum": 9, "exclusiveMaximum": False}
+    converted = find("openai").convert([tool({"type": "object", "properties": {"page": bounds}})])
+    page = converted.tools[0]["function"]["parameters"]["properties"]["page"]
+    assert page == {"type": "integer", "exclusiveMinimum": 0, "maximum": 9}
+    assert not any(loss.lossy for loss in converted.report)
+
+
 @every_choice
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(schema=SCHEMAS)

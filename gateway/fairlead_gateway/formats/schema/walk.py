@@ -62,13 +62,23 @@ class Walk:
 
     def sane(self, schema: JsonObject, path: str) -> JsonObject:
         """The schema without keywords whose value means nothing."""
-        bad = [key for key, value in schema.items() if (check := shapes.SHAPES.get(key)) and not check(value)]
-        if not bad:
+        if not _malformed(schema):
             return schema
+        schema = self._modern_bounds(schema, path)
+        bad = _malformed(schema)
         for keyword in bad:
             action = Action.REWRITTEN if _says_nothing(keyword, schema[keyword]) else Action.DROPPED
             self.lose(path, keyword, action, f"{wording.shown(schema[keyword])} is no value of {keyword}")
         return {key: value for key, value in schema.items() if key not in bad}
+
+    def _modern_bounds(self, schema: JsonObject, path: str) -> JsonObject:
+        """Exclusive bounds as numbers; until draft 6 they were a word about the inclusive ones."""
+        for keyword, kin in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+            if schema.get(keyword) is True and shapes.SHAPES[kin](schema.get(kin)):
+                schema = {**schema, keyword: schema[kin]}
+                del schema[kin]
+                self.lose(path, keyword, Action.REWRITTEN, f"{keyword} of an older draft holds the bound itself")
+        return schema
 
     def merged(self, schema: JsonObject, path: str, depth: int = 0) -> JsonObject:
         """The schema with its `allOf` put together; what cannot be is left out. Raises TooMuch."""
@@ -226,6 +236,10 @@ def _escaped(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1") if "~" in name or "/" in name else name
 
 
+def _malformed(schema: JsonObject) -> list[str]:
+    return [key for key, value in schema.items() if (check := shapes.SHAPES.get(key)) and not check(value)]
+
+
 def _says_nothing(keyword: str, value: Any) -> bool:
-    """Whether a malformed value demands nothing in any reading: null, or an empty list of names."""
-    return value is None or (keyword == "required" and value == [])
+    """Whether a malformed value demands nothing in any reading."""
+    return value is None or (value is False and keyword in ("exclusiveMinimum", "exclusiveMaximum"))

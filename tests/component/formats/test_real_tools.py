@@ -1,0 +1,137 @@
+"""Tools of real servers in every format: taken by the rule set, and by the validators of botocore and google-genai."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead_gateway.formats.format import Options
+from fairlead_gateway.formats.registry import FORMATS, find
+from foreignvalidators import VARIABLE, judge
+from formatrules import violations
+from formatschemas import ODDITIES
+
+EVAL = "FAIRLEAD_EVAL_TOOLS"
+CHOICES = {
+    **{name: (name, Options()) for name in FORMATS if name != "mcp"},
+    "openai-chat gpt-5": ("openai-chat", Options(model="gpt-5")),
+    "openai-chat strict": ("openai-chat", Options(strict=True)),
+    "anthropic strict": ("anthropic", Options(strict=True)),
+    "gemini parameters": ("gemini", Options(gemini_field="parameters")),
+    "bedrock-converse strict": ("bedrock-converse", Options(strict=True, model="claude-sonnet-5")),
+}
+every_choice = pytest.mark.parametrize("choice", sorted(CHOICES))
+Tool = dict[str, Any]
+
+
+def broken(choice: str, tools: list[Tool]) -> list[Any]:
+    """What is refused or breaks a rule, of `tools` converted."""
+    format_name, options = CHOICES[choice]
+    converted = find(format_name).convert(tools, options)
+    refused: list[Any] = [loss for loss in converted.report if loss.action == "refused"]
+    return refused + [
+        (tool, found) for tool in converted.tools if (found := violations(format_name, tool, options.model))
+    ]
+
+
+@pytest.fixture(scope="module")
+def evaluation_tools() -> list[Tool]:
+    """The tools of 98 real servers, each under a name of its own."""
+    path = os.environ.get(EVAL)
+    if not path or not Path(path).is_file():
+        pytest.skip(f"{EVAL} names no file of tool definitions (JSON lines with name, description, inputSchema)")
+    with Path(path).open(encoding="utf-8") as lines:
+        found = [json.loads(line) for line in lines]
+    members = ("description", "inputSchema")
+    return [
+        {"name": tool.get("id", tool["name"]), **{key: tool[key] for key in members if key in tool}}
+        for tool in found
+        if tool.get("pool", "mcp") == "mcp"
+    ]
+
+
+@every_choice
+def test_every_tool_of_the_evaluation_set_is_converted_validly(choice: str, evaluation_tools: list[Tool]) -> None:
+    assert broken(choice, evaluation_tools) == []
+
+
+@pytest.fixture(scope="module", params=["mcp-server-time", "mcp-server-git", "mcp-server-fetch"])
+def server_tools(request: pytest.FixtureRequest) -> list[Tool]:
+    """What a published server answers to tools/list."""
+    return list(listed(request.param))
+
+
+def listed(package: str) -> Iterator[Tool]:
+    """The tools of a package that speaks MCP on standard input and output, run by uvx."""
+    uvx = shutil.which("uvx")
+    assert uvx, "uv comes with the development dependencies"
+    with subprocess.Popen(
+        [uvx, "-q", package], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        answer: dict[str, Any] = {}
+        client = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+        for message in (
+            {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": client},
+            {"jsonrpc": "2.0", "method": "notifications/initialized"},
+            {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
+        ):
+            process.stdin.write(json.dumps(message) + "\n")
+            process.stdin.flush()
+            if message.get("id"):
+                answer = json.loads(process.stdout.readline())
+        process.stdin.close()
+        process.terminate()
+    yield from answer["result"]["tools"]
+
+
+@pytest.mark.network
+@pytest.mark.timeout(180)
+@every_choice
+def test_every_tool_of_a_published_server_is_converted_validly(choice: str, server_tools: list[Tool]) -> None:
+    assert server_tools
+    assert broken(choice, server_tools) == []
+
+
+@pytest.fixture(scope="module")
+def validators() -> str:
+    """The Python that has botocore and google-genai."""
+    python = os.environ.get(VARIABLE)
+    if not python:
+        pytest.skip(
+            f"{VARIABLE} names no Python with botocore and google-genai, which do not fit into this environment"
+        )
+    return python
+
+
+@pytest.mark.timeout(180)
+def test_the_validators_of_botocore_and_google_take_every_tool(validators: str, request: pytest.FixtureRequest) -> None:
+    tools: list[Tool] = [
+        {"name": f"odd_{number}", "inputSchema": schema} for number, schema in enumerate(ODDITIES.values())
+    ]
+    if os.environ.get(EVAL):
+        tools += request.getfixturevalue("evaluation_tools")
+    converted: dict[str, list[Tool]] = {}
+    for format_name, options in CHOICES.values():
+        if format_name.startswith(("gemini", "bedrock")):
+            converted.setdefault(format_name, []).extend(find(format_name).convert(tools, options).tools)
+    assert judge(validators, converted) == []
+
+
+@pytest.mark.timeout(180)
+def test_the_validators_of_botocore_and_google_refuse_what_is_not_converted(validators: str) -> None:
+    raw = {"type": "object", "properties": {"a": {"type": ["string", "null"], "exclusiveMinimum": 1}}}
+    spec = {"name": "t", "description": "", "inputSchema": {"json": raw}}
+    tools: dict[str, list[Tool]] = {
+        "gemini": [{"name": "t", "parameters": raw}],
+        "bedrock-converse": [{"toolSpec": spec}],
+    }
+    assert [found[0] for found in judge(validators, tools)] == ["gemini", "bedrock-converse"]
