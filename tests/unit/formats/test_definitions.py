@@ -99,11 +99,11 @@ def shown(format_name: str, converted: Converted) -> str:
 
 @pytest.mark.parametrize("choice", sorted(CHOICES))
 def test_the_translation_is_the_golden_one(choice: str) -> None:
-    """FAIRLEAD_GOLDEN=write writes the files anew; look at the difference before you commit it."""
+    """`UPDATE_GOLDEN=1 pytest` on this module writes the files anew; read the difference afterwards."""
     format_name, options = CHOICES[choice]
     found = shown(format_name, find(format_name).convert(TOOLS, options))
     path = GOLDEN / f"{choice}.json"
-    if os.environ.get("FAIRLEAD_GOLDEN") == "write":
+    if os.environ.get("UPDATE_GOLDEN"):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(found)
     assert found == path.read_text()

@@ -1,0 +1,28 @@
+"""The values that benchmarks and property tests judge schemas by."""
+
+from __future__ import annotations
+
+from random import Random
+
+import jsonschema_rs
+import pytest
+
+from formatschemas import ODDITIES
+from instances import Instances
+
+FAIR = ("ref", "recursion", "const", "prefixItems", "open map", "oneOf", "null in every way", "pointer into properties")
+
+
+@pytest.mark.parametrize("name", FAIR)
+def test_most_values_satisfy_their_schema_and_some_changed_ones_do_not(name: str) -> None:
+    schema = ODDITIES[name]
+    validator = jsonschema_rs.Draft202012Validator(schema)
+    source = Instances(schema, Random(1))
+    assert sum(validator.is_valid(source.value()) for _ in range(100)) > 50
+    assert not all(validator.is_valid(source.near()) for _ in range(200))
+
+
+def test_values_are_the_same_for_the_same_chance() -> None:
+    schema = ODDITIES["recursion"]
+    first, second = (Instances(schema, Random(3)) for _ in range(2))
+    assert [first.near() for _ in range(20)] == [second.near() for _ in range(20)]
