@@ -17,6 +17,7 @@ import httptools
 
 from fairlead_mcp.errors import BadHttp, ConnectionLost, TooLarge
 from fairlead_mcp.http.exchange import Answer, Call
+from fairlead_mcp.http.heads import KnownHead
 from fairlead_mcp.sse import EventParser
 
 MAX_HEADERS: Final = 128
@@ -67,8 +68,8 @@ class Connection(asyncio.Protocol):
     """See the module. `deadline` is when its state ends at the latest: of the call, the draining or the idleness."""
 
     __slots__ = (
-        "_body", "_complete", "_drained", "_events", "_fields", "_head_done", "_header_count", "_owner", "_parser",
-        "_received", "_reusable", "_size", "_slack", "_status", "_transport", "_until_eof", "call", "closed",
+        "_body", "_complete", "_drained", "_events", "_fields", "_head_done", "_header_count", "_known", "_owner",
+        "_parser", "_received", "_reusable", "_size", "_slack", "_status", "_transport", "_until_eof", "call", "closed",
         "deadline", "draining", "idle", "keep_alive", "sent_at", "served",
     )  # fmt: skip
 
@@ -94,6 +95,7 @@ class Connection(asyncio.Protocol):
         self._received = False
         self._slack = 0
         self._drained = 0
+        self._known: KnownHead | None = None
 
     def __repr__(self) -> str:
         states = {"closed": self.closed, "busy": self.call is not None, "draining": self.draining, "idle": self.idle}
@@ -133,6 +135,12 @@ class Connection(asyncio.Protocol):
         if call is not None and error is not None:
             call.failed(error)
 
+    @property
+    def peer(self) -> tuple[str, int] | None:
+        """Address and port of the other side; None where it is not known any more."""
+        name = self._transport.get_extra_info("peername") if self._transport is not None else None
+        return None if name is None else (str(name[0]), int(name[1]))
+
     def pause_reading(self) -> None:
         """Stop reading, for a stream whose consumer cannot follow. No-op on a closed connection."""
         if self._transport is not None and self.usable:
@@ -152,7 +160,11 @@ class Connection(asyncio.Protocol):
         if self.call is None and not self.draining:
             self.close()
             return
+        whole = not self._received
+        if whole and self._known is not None and self._is_known(self._known, data):
+            return
         self._received = True
+        self._known = None
         self._slack += len(data)
         try:
             self._parser.feed_data(data)
@@ -160,6 +172,8 @@ class Connection(asyncio.Protocol):
             self._refuse(error)
             return
         if self._complete:
+            if whole and self._reusable and self._status == 200 and self._events is None:
+                self._known = KnownHead.of(data)
             self._finish()
         elif self._slack > MAX_HEAD_BYTES:
             self.close(TooLarge(f"the answer's headers exceed {MAX_HEAD_BYTES} bytes", reason="HeadersTooLarge"))
@@ -217,8 +231,7 @@ class Connection(asyncio.Protocol):
             self._until_eof = not chunked and status not in (204, 304)
         if fields.get(_TYPE, b"")[:17].lower() == b"text/event-stream" and status == 200:
             self._events = EventParser(call.max_bytes)
-            if call.on_open is not None:
-                call.on_open(self)
+            call.on_open(self)
 
     def on_body(self, data: bytes) -> None:
         self._slack = 0
@@ -249,6 +262,15 @@ class Connection(asyncio.Protocol):
         self._fields = {}
         self._body = []
         self._events = None
+
+    def _is_known(self, known: KnownHead, data: bytes) -> bool:
+        """Whether `data` is a whole answer with the head of the last one, whose fields then hold again."""
+        call, start = self.call, known.body_start(data)
+        if not start or call is None or len(data) - start > call.max_bytes:
+            return False
+        self._body = [data[start:]]
+        self._finish()
+        return True
 
     def _on_stream(self, events: EventParser, data: bytes) -> None:
         if self.draining:

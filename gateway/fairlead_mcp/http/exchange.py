@@ -16,6 +16,11 @@ from fairlead_mcp import jsonrpc
 class Carrier(Protocol):
     """What a call and an answer may know of the connection that carries them."""
 
+    @property
+    def peer(self) -> tuple[str, int] | None:
+        """Address and port of the other side; None where it is not known any more."""
+        ...
+
     def pause_reading(self) -> None:
         """Stop reading, for a stream whose consumer cannot follow. No-op on a closed connection."""
         ...
@@ -49,12 +54,11 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
 class Call:
     """One exchange from `Pool.submit` to its outcome: exactly one of `answered` and `failed` is called, once.
 
-    Subclass it for callbacks; neither method may raise. `on_event(data)` gets the data of each event of a stream and
-    returns True for the one that is the answer; `on_open(connection)` is called when a stream begins (use the
-    connection's `pause_reading` and `resume_reading` for back-pressure). `deadline` is in seconds of the pool's clock.
+    Subclass it for callbacks; neither method may raise. `on_event` and `on_open` may be given or overridden.
+    `deadline` is in seconds of the pool's clock.
     """
 
-    __slots__ = ("connection", "data", "deadline", "max_bytes", "on_event", "on_open")
+    __slots__ = ("_on_event", "_on_open", "connection", "data", "deadline", "max_bytes")
 
     def __init__(
         self,
@@ -67,9 +71,18 @@ class Call:
         self.data = data
         self.deadline = deadline
         self.max_bytes = max_bytes
-        self.on_event = on_event or is_answer
-        self.on_open = on_open
+        self._on_event = on_event or is_answer
+        self._on_open = on_open
         self.connection: Carrier | None = None
+
+    def on_event(self, data: bytes) -> bool:
+        """Gets the data of each event of a stream; True for the one that is the answer."""
+        return self._on_event(data)
+
+    def on_open(self, connection: Carrier) -> None:
+        """A stream begins. Use the connection's `pause_reading` and `resume_reading` for back-pressure."""
+        if self._on_open is not None:
+            self._on_open(connection)
 
     def answered(self, answer: Answer) -> None:
         raise NotImplementedError
