@@ -10,6 +10,7 @@ import pytest
 from mcp import Client
 
 from clusterworld import RELEASE, catalog, condition, kubectl, mcp_server, ready
+from eventservers import sse_server
 from waiting import until, until_async
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
@@ -95,6 +96,21 @@ async def test_a_server_that_speaks_http_and_events_is_served_from_an_image(
     async with Client(f"{gateway}/servers/{namespace}/{name}/mcp") as client:
         result = await client.call_tool("add", {"a": 2, "b": 3})
         assert result.structured_content == {"result": 5}
+
+
+async def test_a_server_that_speaks_http_and_events_is_served_by_url(gateway: str, namespace: str) -> None:
+    name = f"away-{namespace[-8:]}"
+    async with sse_server() as url:
+        manifest = mcp_server(name, url=url, transport="sse")
+        kubectl("apply", "-n", namespace, "-f", "-", stdin=manifest)
+
+        async def is_ready() -> bool:
+            return await asyncio.to_thread(ready, namespace, name) == "True"
+
+        await until_async("Ready", is_ready, seconds=30)
+        async with Client(f"{gateway}/mcp") as client:
+            result = await client.call_tool(f"{name}__add", {"a": 2, "b": 3})
+            assert result.structured_content == {"result": 5}
 
 
 async def test_a_pod_that_is_replaced_ends_its_stdio_server_and_the_next_call_finds_the_new_one(

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
+from eventservers import sse_server
 from fairlead_mcp.eras import Era
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, HttpRefused, McpError, NotMcp
 from fairlead_mcp.http.events import EventsOpener
@@ -19,8 +20,7 @@ from fairlead_mcp.session import McpSession
 from fairlead_mcp.tcp import TcpOpener
 from gated import TOKEN, Gated, gated
 from rawserver import Reply, Request, raw_server
-from sdk_tools import make_server
-from toolservers import LEGACY_STDIO, SDK_STDIO, SDK_TOOLS, free_port, serve_asgi
+from toolservers import LEGACY_STDIO, SDK_STDIO, SDK_TOOLS, free_port
 from waiting import until_async
 
 
@@ -147,7 +147,7 @@ def over_events(url: str, **headers: str) -> McpSession:
 
 
 async def test_the_sdk_server_over_an_event_stream_lists_and_answers() -> None:
-    async with serve_asgi(make_server().sse_app()) as port, over_events(f"http://127.0.0.1:{port}/sse") as session:
+    async with sse_server() as url, over_events(url) as session:
         assert session.era is Era.LEGACY
         assert await names_of(session) == list(SDK_TOOLS)
         results = await asyncio.gather(*(session.call_tool("add", {"a": n, "b": 1}) for n in range(20)))

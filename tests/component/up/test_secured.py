@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from mcp import Client
 from mcp.server.transport_security import TransportSecuritySettings
 
 from certificates import Authority
+from eventservers import sse_server
 from rawserver import Reply, Request, raw_server
 from sdk_tools import make_server
 from toolservers import answer_modern, sdk_server, serve_asgi, tool
@@ -36,11 +38,14 @@ async def test_a_certificate_is_verified_against_the_bundle_of_the_spec_and_noth
     transport: str, tmp_path: Path
 ) -> None:
     authority, stranger = Authority(), Authority("a stranger")
-    demo = make_server()
-    http = transport == "streamable-http"
-    app = demo.streamable_http_app(transport_security=ANY_HOST) if http else demo.sse_app(transport_security=ANY_HOST)
-    async with serve_asgi(app, tls=authority.server_context(tmp_path)) as port:
-        reached = {"url": f"https://127.0.0.1:{port}/{'mcp' if http else 'sse'}", "transport": transport}
+    async with AsyncExitStack() as servers:
+        context = authority.server_context(tmp_path)
+        if transport == "sse":
+            url = await servers.enter_async_context(sse_server(tmp_path / "server.pem"))
+        else:
+            app = make_server().streamable_http_app(transport_security=ANY_HOST)
+            url = f"https://127.0.0.1:{await servers.enter_async_context(serve_asgi(app, tls=context))}/mcp"
+        reached = {"url": url, "transport": transport}
         (tmp_path / "a.yaml").write_text(
             server("known", **reached, caBundle=authority.bundle)
             + server("strange", **reached, caBundle=stranger.bundle)

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import shutil
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 from mcp import Client
 
+from eventservers import listening_on, sse_server
 from fairlead_mcp.link import Link
 from fairlead_mcp.session import McpSession
 from fairlead_mcp.tcp import TcpOpener
 from fairlead_operator.local import runner
 from gated import TOKEN, gated
-from sdk_tools import make_server
-from toolservers import SDK_TOOLS, free_port, serve_asgi
+from toolservers import SDK_TOOLS, free_port
 from upprocess import fairlead_up
-from waiting import until_async
 
 NPM = pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
 EVERYTHING = ["npm", "@modelcontextprotocol/server-everything", "2026.8.31"]
@@ -37,30 +33,9 @@ def over_sse(name: str, url: str) -> str:
     return f"---\n{json.dumps(document)}\n"
 
 
-@asynccontextmanager
-async def listening_on(port: int, *command: str) -> AsyncIterator[None]:
-    """A server process that gets its port from the environment."""
-    process = await asyncio.create_subprocess_exec(*command, env={**os.environ, "PORT": str(port)})
-
-    async def listens() -> bool:
-        try:
-            _, writer = await asyncio.open_connection("127.0.0.1", port)
-        except OSError:
-            return False
-        writer.close()
-        return True
-
-    try:
-        await until_async("the server listens", listens)
-        yield
-    finally:
-        process.kill()
-        await process.wait()
-
-
 async def test_a_server_behind_an_event_stream_is_served_by_url(tmp_path: Path) -> None:
-    async with serve_asgi(make_server().sse_app()) as port:
-        (tmp_path / "a.yaml").write_text(over_sse("old", f"http://127.0.0.1:{port}/sse"))
+    async with sse_server() as url:
+        (tmp_path / "a.yaml").write_text(over_sse("old", url))
         async with fairlead_up(tmp_path / "a.yaml", cwd=tmp_path) as up:
             await up.ready("default/old")
             async with Client(up.url) as client:

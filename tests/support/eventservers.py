@@ -1,0 +1,47 @@
+"""Servers behind HTTP+SSE as processes of their own, on a free port of this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from toolservers import free_port
+from waiting import until_async
+
+SCRIPT = str(Path(__file__).parent / "sse_main.py")
+
+
+@asynccontextmanager
+async def listening_on(port: int, *command: str) -> AsyncIterator[None]:
+    """A server process that is told its port by `PORT` too; killed at the end."""
+    process = await asyncio.create_subprocess_exec(*command, env={**os.environ, "PORT": str(port)})
+
+    async def listens() -> bool:
+        assert process.returncode is None, f"{command} ended"
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+        except OSError:
+            return False
+        writer.close()
+        return True
+
+    try:
+        await until_async("the server listens", listens)
+        yield
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+@asynccontextmanager
+async def sse_server(certificate: Path | None = None) -> AsyncIterator[str]:
+    """The SDK's server, over TLS with a `certificate`. Yields the URL of its stream."""
+    port = free_port()
+    more = [str(certificate)] if certificate is not None else []
+    async with listening_on(port, sys.executable, SCRIPT, str(port), *more):
+        yield f"http{'s' if certificate else ''}://127.0.0.1:{port}/sse"
