@@ -12,6 +12,7 @@ from collections.abc import Callable
 import msgspec
 
 from fairlead_gateway.about import NAME, VERSION
+from fairlead_gateway.calls.direct import Caller
 from fairlead_gateway.calls.dispatch import CALL, Dispatcher
 from fairlead_gateway.catalog.cache import SnapshotCache
 from fairlead_gateway.catalog.model import Server, Snapshot, Tool
@@ -22,6 +23,7 @@ from fairlead_gateway.endpoint.listener import Listener, PortTaken
 from fairlead_gateway.endpoint.local import LocalMethods
 from fairlead_gateway.exposition import GatewayCollector, MetricsServer, registry_of
 from fairlead_gateway.rest.application import Readiness, application
+from fairlead_gateway.rest.plane import Plane
 from fairlead_gateway.selection.view import Route, Selection, bind_all, server_info
 from fairlead_gateway.settings import Settings
 from fairlead_gateway.telemetry import Book
@@ -34,14 +36,17 @@ from fairlead_mcp.http.dial import Resolve, resolve_by_dns
 class Gateway:
     """A running gateway. `start` it once, `stop` it once; `port` and `metrics_port` are known after the start."""
 
-    def __init__(self, settings: Settings, keeper: Keeper, registry: Registry, front: Front, book: Book) -> None:
+    def __init__(
+        self, settings: Settings, keeper: Keeper, registry: Registry, front: Front, book: Book, plane: Plane
+    ) -> None:
         self.settings = settings
         self.keeper = keeper
         self.registry = registry
         self.front = front
         self.book = book
         self._draining = False
-        self._listener = Listener(front, application(self.readiness), settings.host, settings.port)
+        self._plane = plane
+        self._listener = Listener(front, application(self.readiness, plane), settings.host, settings.port)
         collector = GatewayCollector(book, keeper, registry.gauges, lambda: len(self._listener.connections))
         self._metrics = MetricsServer(registry_of(collector), settings.host, settings.metrics_port)
 
@@ -79,6 +84,7 @@ class Gateway:
         """Stop accepting, let calls in flight end for up to `grace` seconds, cancel the rest, close everything."""
         self._draining = True
         await self._listener.stop(self.settings.grace if grace is None else grace)
+        self._plane.worker.close()
         await self.keeper.stop()
         await self.registry.aclose(0)
         await self._metrics.stop()
@@ -106,9 +112,11 @@ def build(
         credentials, children=children, shared_children=shared_children, client=client,
         connections=settings.upstream_connections, resolve=resolve,
     )  # fmt: skip
+    allow = AllowList.for_bind(settings.host, settings.allowed_hosts, settings.allowed_origins)
+    dispatcher = Dispatcher(book, client, own_info, clock)
     front = Front(
-        AllowList.for_bind(settings.host, settings.allowed_hosts, settings.allowed_origins),
-        Dispatcher(book, client, own_info, clock),
+        allow,
+        dispatcher,
         LocalMethods(own_info),
         book,
         Bounds(body=settings.max_request_bytes),
@@ -139,7 +147,8 @@ def build(
         return selection
 
     cache = SnapshotCache(settings.cache_dir) if settings.cache_dir is not None else None
-    return Gateway(settings, Keeper(source, swap, cache=cache), registry, front, book)
+    plane = Plane(lambda: front.selection, Caller(dispatcher), allow, max_body=settings.max_request_bytes)
+    return Gateway(settings, Keeper(source, swap, cache=cache), registry, front, book, plane)
 
 
 def shortest(default: float, *milliseconds: int | None) -> float:

@@ -6,11 +6,28 @@ Made by `app`. It reads what it is given and decides nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 import msgspec
 from fastapi import FastAPI, Response
 
 from fairlead_gateway.about import VERSION
+from fairlead_gateway.rest import convert, openapi, plans, servers, toolcalls, tools
+from fairlead_gateway.rest.guard import Guard
+from fairlead_gateway.rest.plane import Plane
+from fairlead_gateway.rest.problems import handle_problems
+
+_DESCRIPTION: Final = (
+    "Tools of MCP servers for any model: definitions in a provider's form, a model's calls run and answered, and "
+    "plans that fit a context window. Errors are problem documents (RFC 9457)."
+)
+_TAGS: Final = [
+    {"name": "tools", "description": "What may be called."},
+    {"name": "servers", "description": "Whose tools these are."},
+    {"name": "formats", "description": "Definitions from any provider's form to any other."},
+    {"name": "calls", "description": "A model's message in, the messages that answer it out."},
+    {"name": "budgets", "description": "What fits a model's context window."},
+]
 
 
 class Readiness(msgspec.Struct, frozen=True):
@@ -22,9 +39,19 @@ class Readiness(msgspec.Struct, frozen=True):
     """The catalog is served from the last snapshot; the source is away. Ready all the same."""
 
 
-def application(readiness: Callable[[], Readiness]) -> FastAPI:
-    """`/healthz` answers while the process does, `/readyz` while it should get traffic."""
-    app = FastAPI(title="Fairlead gateway", version=VERSION)
+def application(readiness: Callable[[], Readiness], plane: Plane) -> FastAPI:
+    """`/healthz` answers while the process does, `/readyz` while it should get traffic; `/v1` is the REST plane,
+    described at `/openapi.json`. There is no page that would load scripts from elsewhere. Bodies are bounded by `bodies`.
+    """
+    app = FastAPI(
+        title="Fairlead gateway", version=VERSION, description=_DESCRIPTION, openapi_tags=_TAGS,
+        docs_url=None, redoc_url=None, max_body_size=None,
+    )  # fmt: skip
+    for resource in (tools, servers, convert, toolcalls, plans):
+        app.include_router(resource.router(plane))
+    openapi.describe(app)
+    handle_problems(app)
+    app.add_middleware(Guard, allow=plane.allow)
 
     @app.get("/healthz", summary="Whether the process lives")
     async def healthz() -> dict[str, str]:

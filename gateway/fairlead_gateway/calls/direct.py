@@ -1,0 +1,78 @@
+"""One call made by a part of the gateway itself: the same path as a client's, without HTTP around it.
+
+Used by the REST plane. It decides nothing and records nothing: `calls.dispatch` does, so that a call has the same
+refusals, bounds and metrics whoever makes it.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Final
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from fairlead_gateway.calls import refusals
+from fairlead_gateway.calls.dispatch import CALL, Dispatcher
+from fairlead_gateway.calls.refusals import Refusal
+from fairlead_gateway.endpoint.inbound import Rejection, Request
+from fairlead_gateway.selection.view import View
+from fairlead_mcp import jsonrpc
+
+_ID: Final = b"1"
+
+
+class Unknown(msgspec.Struct, frozen=True):
+    """The view shows no tool of that name; `message` is what an MCP client would be told with -32602."""
+
+    message: str
+
+
+class _Captured:
+    """Stands where a client's connection would: keeps the answer. Progress has nobody to go to."""
+
+    gone = False
+    """A caller that gives up cancels the task, and is still told that it did."""
+
+    def __init__(self) -> None:
+        self.body: bytes = b""
+
+    def notify(self, message: bytes) -> None:
+        return
+
+    def answer(self, status: int, *body: bytes | Raw) -> None:
+        self.body = b"".join(body)
+
+
+class Caller:
+    """Makes calls for a part of the gateway. One per gateway."""
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
+
+    async def call(self, view: View, name: str, arguments: bytes, *, timeout: float | None = None) -> Raw | Unknown:
+        """Call the tool that `view` shows as `name` and return its raw result in the form of 2025-11-25; a refusal
+        is a result too. `arguments` is a raw JSON object, `timeout` in seconds can only shorten what the tool has.
+        Raises nothing but CancelledError.
+        """
+        params = {"name": Raw(jsonrpc.encode(name)), "arguments": Raw(arguments)}
+        request = Request(modern=False, method=CALL, id=_ID, params=params, session=None)
+        route = self._dispatcher.resolve(view, request)
+        if isinstance(route, Rejection):
+            return Unknown(route.message)
+        if timeout is not None and timeout < route.timeout:
+            route = copy.copy(route)
+            route.timeout = timeout
+        captured = _Captured()
+        await self._dispatcher.run(captured, route, request)
+        response = jsonrpc.decode_response(captured.body)
+        if response.result is not UNSET:
+            return response.result
+        message = response.error.message if response.error is not None else "Internal error"
+        return Raw(refusals.result(Refusal(refusals.UPSTREAM_ERROR, message)))
+
+    def refused(self, view: View, name: str) -> None:
+        """Count a call of a known tool that was not made because its arguments cannot be read."""
+        route = view.routes.get(name)
+        if route is not None:
+            route.recorder.record(0, refusals.INVALID_ARGUMENTS)

@@ -1,0 +1,180 @@
+"""Examples of the OpenAPI document, each as it was sent or answered by a gateway over the demo server."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+_DEFINITION: Final[dict[str, Any]] = {
+    "name": "demo__get_stock",
+    "description": "How many of an item are in stock.",
+    "inputSchema": {"type": "object", "properties": {"item": {"type": "string"}}, "required": ["item"]},
+}
+
+TOOL: Final[dict[str, Any]] = {
+    "a tool": {
+        "id": "mcp.demo.get_stock",
+        "name": "demo__get_stock",
+        "server": "default/demo",
+        "offline": False,
+        "tags": ["stock"],
+        "categories": [],
+        "hash": "sha256:5d1b5ba0d9c4f1e6a4d1ff1c9f2b0a8f",
+        "searchHash": "sha256:0c2f7f6b1d3e4a59b8c7d6e5f4a3b2c1",
+        "definition": _DEFINITION,
+    }
+}
+OFFER: Final[dict[str, Any]] = {
+    "format": "anthropic",
+    "member": "/tools",
+    "tools": [
+        {
+            "name": "demo__get_stock",
+            "description": _DEFINITION["description"],
+            "input_schema": _DEFINITION["inputSchema"],
+        }
+    ],
+    "names": {"demo__get_stock": "demo__get_stock"},
+    "report": [],
+}
+TOOLS: Final[dict[str, Any]] = {
+    "canonical": {"tools": [TOOL["a tool"]]},
+    "for Anthropic (?format=anthropic)": OFFER,
+}
+SERVERS: Final[dict[str, Any]] = {
+    "one server": {
+        "servers": [
+            {
+                "server": "default/demo",
+                "prefix": "demo",
+                "offline": False,
+                "tools": 4,
+                "endpoint": "/servers/default/demo/mcp",
+                "protocolVersion": "2026-07-28",
+                "serverInfo": {"name": "demo", "version": "1.0.0"},
+                "hash": "sha256:5d1b5ba0d9c4f1e6a4d1ff1c9f2b0a8f",
+                "updatedAt": "2026-11-21T05:00:00Z",
+                "problems": [],
+            }
+        ]
+    }
+}
+
+CONVERT: Final[dict[str, Any]] = {
+    "OpenAI to Anthropic": {
+        "from": "openai",
+        "to": "anthropic",
+        "tools": [
+            {
+                "type": "function",
+                "function": {
+                    "name": "lookup_user",
+                    "description": "Look up a user by email address",
+                    "parameters": {
+                        "type": "object",
+                        "properties": {"email": {"type": "string", "description": "The user's email address"}},
+                        "required": ["email"],
+                    },
+                },
+            }
+        ],
+    }
+}
+CONVERTED: Final[dict[str, Any]] = {
+    "for Anthropic": {
+        "format": "anthropic",
+        "member": "/tools",
+        "tools": [
+            {
+                "name": "lookup_user",
+                "description": "Look up a user by email address",
+                "input_schema": {
+                    "type": "object",
+                    "properties": {"email": {"type": "string", "description": "The user's email address"}},
+                    "required": ["email"],
+                },
+            }
+        ],
+        "names": {"lookup_user": "lookup_user"},
+        "report": [],
+    }
+}
+
+CALLS: Final[dict[str, Any]] = {
+    "OpenAI Chat": {
+        "format": "openai-chat",
+        "message": {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [
+                {
+                    "id": "call_1",
+                    "type": "function",
+                    "function": {"name": "demo__get_stock", "arguments": '{"item": "rope"}'},
+                }
+            ],
+        },
+        "timeoutMs": 5000,
+    },
+    "Anthropic, one after the other": {
+        "format": "anthropic",
+        "strategy": "sequential",
+        "message": {
+            "role": "assistant",
+            "content": [{"type": "tool_use", "id": "toolu_1", "name": "demo__get_stock", "input": {"item": "rope"}}],
+        },
+    },
+}
+RESULTS: Final[dict[str, Any]] = {
+    "OpenAI Chat": {
+        "format": "openai-chat",
+        "messages": [{"role": "tool", "tool_call_id": "call_1", "content": "12"}],
+        "calls": [
+            {"id": "call_1", "name": "demo__get_stock", "state": "done", "tool": "demo__get_stock", "durationMs": 5.2}
+        ],
+        "pending": [],
+        "report": [],
+    }
+}
+
+PLAN: Final[dict[str, Any]] = {
+    "a conversation": {
+        "models": ["gpt-5-mini", {"model": "claude-sonnet-5", "format": "anthropic"}],
+        "messages": [{"role": "user", "content": "How much rope is left?"}],
+        "system": "You run a chandlery.",
+        "maxTools": 20,
+        "reservedOutputTokens": 4096,
+        "pinned": ["demo__get_stock"],
+    }
+}
+PLANNED: Final[dict[str, Any]] = {
+    "everything fits": {
+        "model": "claude-sonnet-5",
+        "offer": OFFER,
+        "shortened": [],
+        "cut": [],
+        "offline": [],
+        "skipped": [],
+        "numbers": {
+            "contextWindow": 200000,
+            "toolTokens": 411,
+            "systemPromptTokens": 9,
+            "messageTokens": 17,
+            "reservedOutputTokens": 4096,
+            "available": 195467,
+            "counter": "o200k_base",
+            "family": "claude-4.7",
+            "textFactor": 1.55,
+            "toolFactor": 1.581,
+            "windowSource": "file",
+        },
+    }
+}
+
+PROBLEM: Final[dict[str, Any]] = {
+    "type": "tag:fairlead.dev,2026:problem/UNKNOWN_TOOL",
+    "title": "There is no such tool",
+    "status": 404,
+    "detail": "there is no tool 'demo__get_stok'; did you mean 'demo__get_stock'?",
+    "code": "UNKNOWN_TOOL",
+    "didYouMean": "demo__get_stock",
+}

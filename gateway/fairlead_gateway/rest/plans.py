@@ -1,0 +1,154 @@
+"""`POST /v1/plan`: which model to use for a conversation, and which tools it gets.
+
+The decision is `budget.plan`'s; here the parts of a request are measured and the outcome is put in the model's form.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+from msgspec import Meta
+
+from fairlead_gateway.budget.conversation import measured
+from fairlead_gateway.budget.outcome import Cut, Numbers, Skipped
+from fairlead_gateway.budget.plan import Candidate, Limits, Model, plan
+from fairlead_gateway.budget.routes import ModelChoice, Route, models_for
+from fairlead_gateway.formats import registry
+from fairlead_gateway.formats.definitions import name_of
+from fairlead_gateway.formats.format import JsonObject, Loss, Options
+from fairlead_gateway.rest import examples
+from fairlead_gateway.rest.bodies import answer, decode, encode, read
+from fairlead_gateway.rest.offers import Offer, candidates, converted, fitting
+from fairlead_gateway.rest.openapi import described
+from fairlead_gateway.rest.plane import Plane, format_called
+from fairlead_gateway.rest.problems import INVALID_ARGUMENTS, UNKNOWN_FORMAT, UNKNOWN_ROUTE, Problem
+from fairlead_gateway.rest.shelf import Shelf
+from fairlead_gateway.rest.tools import chosen, found
+
+MAX_MODELS = 32
+Positive = Annotated[int, Meta(ge=1)]
+
+
+class PlanBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """A conversation, and what may be used for it: a route of the configuration, or models in order."""
+
+    models: Annotated[tuple[ModelChoice | str, ...], Meta(max_length=MAX_MODELS)] = ()
+    route: str | None = None
+    messages: Any = None
+    """In any provider's form."""
+    system: Any = None
+    tier: str | None = None
+    tags: tuple[str, ...] = ()
+    servers: tuple[str, ...] = ()
+    pinned: tuple[str, ...] = ()
+    """Tools that are never cut, by exposed name or id; they come first."""
+    max_tools: Positive | None = None
+    tool_tokens: Positive | None = None
+    reserved_output_tokens: Annotated[int, Meta(ge=0)] | None = None
+    shorten_descriptions: bool = False
+    strict: bool = False
+    tools: Any = None
+    """The caller's own definitions: counted, kept whatever the limits, and carried over."""
+    tools_format: str = registry.MCP
+
+
+class PlanAnswer(msgspec.Struct, frozen=True, rename="camel"):
+    """The model to use, with its tools in its form."""
+
+    model: str
+    offer: Offer
+    shortened: tuple[str, ...]
+    """Tools whose descriptions were shortened."""
+    cut: tuple[Cut, ...]
+    offline: tuple[str, ...]
+    """Tools left out because their server is offline."""
+    skipped: tuple[Skipped, ...]
+    """Models before this one, and what they lack."""
+    numbers: Numbers
+
+
+def router(plane: Plane) -> APIRouter:
+    """The resource `/v1/plan`."""
+    routes = APIRouter(prefix="/v1", tags=["budgets"])
+
+    @routes.post(
+        "/plan", **described("Plan a request's model and tools", PlanAnswer, examples.PLANNED, PlanBody, examples.PLAN)
+    )
+    async def plan_request(request: Request) -> Response:
+        body = await read(request, plane.max_body)
+        return answer(await plane.worker.do(lambda: encode(planned(plane, decode(body, PlanBody)))))
+
+    return routes
+
+
+def planned(plane: Plane, asked: PlanBody) -> PlanAnswer:
+    """Measure, decide, convert. In the worker. Raises Problem."""
+    route = _route(plane, asked)
+    shelf = plane.shelf(asked.tier)
+    entries = chosen(shelf, frozenset(asked.tags), frozenset(asked.servers))
+    pins = {found(shelf, name).name for name in asked.pinned}
+    entries = [*(e for e in shelf.entries if e.name in pins), *(e for e in entries if e.name not in pins)]
+    offline = tuple(entry.name for entry in entries if entry.offline)
+    entries = [entry for entry in entries if not entry.offline]
+    own, losses = _own(asked, shelf)
+    sizes = plane.sizes()
+    theirs = [Candidate(name_of(tool), sizes.of(tool).tokens, pinned=True) for tool in own]
+    outcome = fitting(
+        plan(
+            _models(plane, route),
+            [*theirs, *candidates(plane, entries, pins)],
+            measured(asked.messages, asked.system, sizes.counter),
+            _limits(asked).within(route.limits),
+            sizes.counter.name,
+        )
+    )
+    kept = frozenset(outcome.tools)
+    offer = converted(
+        plane,
+        shelf,
+        [entry for entry in entries if entry.name in kept],
+        format_called(outcome.format),
+        Options(strict=asked.strict, model=outcome.model),
+        short=frozenset(outcome.shortened),
+        extra=own,
+    )
+    offer = msgspec.structs.replace(offer, report=losses + offer.report)
+    return PlanAnswer(outcome.model, offer, outcome.shortened, outcome.cut, offline, outcome.skipped, outcome.numbers)
+
+
+def _route(plane: Plane, asked: PlanBody) -> Route:
+    if (asked.route is None) == (not asked.models):
+        raise Problem(INVALID_ARGUMENTS, "the body: name either a route or models")
+    if asked.route is None:
+        return Route(asked.models, reserved_output_tokens=0 if asked.reserved_output_tokens is not None else 4096)
+    route = plane.routes.get(asked.route)
+    if route is None:
+        raise Problem(UNKNOWN_ROUTE, f"there is no route {asked.route[:64]!r}", known=tuple(plane.routes))
+    return route
+
+
+def _models(plane: Plane, route: Route) -> list[Model]:
+    most = {name: known.max_tools for name, known in registry.FORMATS.items()}
+    try:
+        return models_for(route.models, plane.windows, most)
+    except registry.UnknownFormat as error:
+        raise Problem(UNKNOWN_FORMAT, str(error), known=error.known) from error
+
+
+def _limits(asked: PlanBody) -> Limits:
+    return Limits(asked.max_tools, asked.tool_tokens, asked.reserved_output_tokens or 0, asked.shorten_descriptions)
+
+
+def _own(asked: PlanBody, shelf: Shelf) -> tuple[list[JsonObject], tuple[Loss, ...]]:
+    """The caller's definitions in MCP's form, but for those that are ours: a caller may send all that it was given."""
+    if asked.tools is None:
+        return [], ()
+    given = format_called(asked.tools_format).read(asked.tools)
+    first: dict[str, JsonObject] = {}
+    for tool in given.tools:
+        name = name_of(tool)
+        if shelf.find(shelf.names.original(name) or name) is None:
+            first.setdefault(name, tool)
+    return list(first.values()), given.report

@@ -1,0 +1,112 @@
+"""Problem documents (RFC 9457): the one form in which the REST plane says no.
+
+Raised by the resources as `Problem`, written here. `code` is from the gateway's contract of errors (`calls.refusals`)
+where that has one, else from the few that only REST needs.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+import msgspec
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from msgspec import Meta
+from starlette.exceptions import HTTPException
+
+MEDIA_TYPE: Final = "application/problem+json"
+TYPE: Final = "tag:fairlead.dev,2026:problem/"
+"""Followed by the code. Not to be fetched (RFC 4151)."""
+
+INVALID_ARGUMENTS: Final = "INVALID_ARGUMENTS"
+RATE_LIMITED: Final = "RATE_LIMITED"
+OVER_BUDGET: Final = "OVER_BUDGET"
+UNKNOWN_FORMAT: Final = "UNKNOWN_FORMAT"
+UNKNOWN_TIER: Final = "UNKNOWN_TIER"
+UNKNOWN_SERVER: Final = "UNKNOWN_SERVER"
+UNKNOWN_ROUTE: Final = "UNKNOWN_ROUTE"
+UNKNOWN_TOOL: Final = "UNKNOWN_TOOL"
+NOT_FOUND: Final = "NOT_FOUND"
+METHOD_NOT_ALLOWED: Final = "METHOD_NOT_ALLOWED"
+BODY_TOO_LARGE: Final = "BODY_TOO_LARGE"
+UNSUPPORTED_MEDIA_TYPE: Final = "UNSUPPORTED_MEDIA_TYPE"
+FORBIDDEN_HOST: Final = "FORBIDDEN_HOST"
+FORBIDDEN_ORIGIN: Final = "FORBIDDEN_ORIGIN"
+INTERNAL: Final = "INTERNAL"
+
+TABLE: Final[dict[str, tuple[int, str]]] = {
+    INVALID_ARGUMENTS: (400, "The request cannot be read"),
+    UNKNOWN_FORMAT: (400, "There is no such format"),
+    UNKNOWN_TIER: (404, "There is no such tier"),
+    UNKNOWN_SERVER: (404, "There is no such server"),
+    UNKNOWN_ROUTE: (404, "There is no such route"),
+    UNKNOWN_TOOL: (404, "There is no such tool"),
+    NOT_FOUND: (404, "There is nothing here"),
+    METHOD_NOT_ALLOWED: (405, "The method is not allowed"),
+    BODY_TOO_LARGE: (413, "The body is too large"),
+    UNSUPPORTED_MEDIA_TYPE: (415, "The body must be JSON"),
+    FORBIDDEN_HOST: (421, "This gateway does not answer for that host"),
+    FORBIDDEN_ORIGIN: (403, "The origin is not allowed"),
+    OVER_BUDGET: (422, "Nothing fits"),
+    RATE_LIMITED: (429, "Too much at once"),
+    INTERNAL: (500, "The gateway failed"),
+}
+"""Code to status and title."""
+
+
+class ProblemDocument(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """RFC 9457. `code` is stable; `detail` is a sentence for a person."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: Annotated[str, Meta(examples=[UNKNOWN_TOOL])]
+    did_you_mean: str | None = None
+    """The visible name that was probably meant."""
+    known: tuple[str, ...] = ()
+    """What there is instead: the formats, the tiers, the servers."""
+    retry_after_ms: int | None = None
+    would_fit: tuple[str, ...] = ()
+    """Of OVER_BUDGET: what would help, any one of them."""
+    numbers: Any = None
+    """Of OVER_BUDGET: where the tokens go."""
+
+
+class Problem(Exception):
+    """An answer of the REST plane that is no success."""
+
+    def __init__(self, code: str, detail: str, **more: Any) -> None:
+        super().__init__(detail)
+        status, title = TABLE[code]
+        self.document = ProblemDocument(f"{TYPE}{code}", title, status, detail, code, **more)
+
+    def response(self) -> Response:
+        headers = {}
+        if self.document.retry_after_ms is not None:
+            headers["Retry-After"] = str(-(-self.document.retry_after_ms // 1000))
+        return Response(msgspec.json.encode(self.document), self.document.status, headers, MEDIA_TYPE)
+
+
+def handle_problems(app: FastAPI) -> None:
+    """Have every refusal of `app` written as a problem document, those of the framework included."""
+
+    @app.exception_handler(Problem)
+    async def ours(request: Request, problem: Problem) -> Response:
+        return problem.response()
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        found = "; ".join(f"{'.'.join(map(str, each['loc'][1:]))}: {each['msg']}" for each in error.errors())
+        return Problem(INVALID_ARGUMENTS, found).response()
+
+    @app.exception_handler(HTTPException)
+    async def framework(request: Request, error: HTTPException) -> Response:
+        code = METHOD_NOT_ALLOWED if error.status_code == 405 else NOT_FOUND
+        answer = Problem(code, f"{request.method} {request.url.path}: {error.detail}").response()
+        answer.headers.update(error.headers or {})
+        return answer
+
+    @app.exception_handler(Exception)
+    async def failed(request: Request, error: Exception) -> Response:
+        return Problem(INTERNAL, "the gateway failed; its log says why").response()

@@ -1,0 +1,127 @@
+"""The tools of a view as the REST plane shows them: ids, servers, hashes, tags, and the names for providers.
+
+Compiled once per snapshot and view, in the worker; what is shown and in which order was decided by the view.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from fairlead_api.documents.catalog import ToolEntry
+from fairlead_api.meta import ServerKey
+from fairlead_gateway.catalog.model import Snapshot
+from fairlead_gateway.catalog.names import tool_id
+from fairlead_gateway.formats.format import JsonObject
+from fairlead_gateway.formats.names import Names, did_you_mean
+from fairlead_gateway.rest.problems import UNKNOWN_TIER, Problem
+from fairlead_gateway.rest.worker import breathing
+from fairlead_gateway.selection.view import MERGED, Selection, View
+
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class Entry:
+    """One visible tool."""
+
+    __slots__ = ("_decoded", "definition", "entry", "id", "key", "name", "offline", "prefix", "server")
+
+    def __init__(
+        self, name: str, server: ServerKey, prefix: str, entry: ToolEntry, definition: bytes, *, offline: bool
+    ) -> None:
+        self.id = tool_id(server, entry.name)
+        self.name = name
+        self.server = server
+        self.prefix = prefix
+        self.entry = entry
+        self.definition = definition
+        """Raw, under the exposed name."""
+        self.offline = offline
+        self.key = hashlib.blake2b(definition, digest_size=16).hexdigest()
+        """Changes with what is shown, the name included."""
+        self._decoded: JsonObject | None = None
+
+    @property
+    def decoded(self) -> JsonObject:
+        """The definition as JSON; not to be changed."""
+        if self._decoded is None:
+            try:
+                self._decoded = _decode(self.definition)
+            except (msgspec.DecodeError, RecursionError):  # nested deeper than anybody reads: refused by name
+                self._decoded = {"name": self.name, "inputSchema": None}
+        return self._decoded
+
+    def of(self, servers: Collection[str]) -> bool:
+        """Whether it is of one of these servers, by `namespace/name`, name or prefix."""
+        return not servers or bool({str(self.server), self.server.name, self.prefix} & set(servers))
+
+
+class Shelf:
+    """The visible tools of one view."""
+
+    def __init__(self, view: View, snapshot: Snapshot) -> None:
+        self.view = view
+        self.entries = tuple(breathing(_entries(view, snapshot)))
+        self.by_name = {entry.name: entry for entry in self.entries}
+        self.names = Names(self.by_name)
+        """Over all that is visible, so that a tool has the same safe name in every answer, however it was filtered."""
+        ids: dict[str, Entry | None] = {}
+        for entry in self.entries:
+            ids[entry.id] = None if entry.id in ids else entry
+        self._by_id = ids
+
+    def find(self, name: str) -> Entry | None:
+        """A tool by exposed name or id. An id that two servers share names neither."""
+        return self.by_name.get(name) or self._by_id.get(name)
+
+    def nearest(self, name: str) -> str | None:
+        """The visible name that a wrong one was probably meant to be."""
+        return did_you_mean(name, self.by_name)
+
+    def chosen(self, tags: Collection[str] = (), servers: Collection[str] = ()) -> list[Entry]:
+        """Tools with one of the tags, of one of the servers; all where none are given."""
+        return [
+            entry
+            for entry in self.entries
+            if entry.of(servers) and (not tags or not set(entry.entry.tags).isdisjoint(tags))
+        ]
+
+
+def _entries(view: View, snapshot: Snapshot) -> Iterable[Entry]:
+    documents = {key: {tool.name: tool for tool in server.catalog.tools} for key, server in snapshot.servers.items()}
+    for name in view.routes:
+        found = snapshot.merged.get(name)
+        if found is not None:
+            server, tool = found
+            prefix, offline = server.catalog.prefix or "", not server.catalog.online
+            yield Entry(name, server.key, prefix, documents[server.key][tool.name], tool.merged, offline=offline)
+
+
+class Shelves:
+    """The shelves of the selection that is served now. Used in the worker alone."""
+
+    def __init__(self) -> None:
+        self._selection: Selection | None = None
+        self._shelves: dict[int, Shelf] = {}
+
+    def of(self, selection: Selection, tier: str | None) -> Shelf:
+        """The shelf of a tier, of the default one with None. Raises Problem."""
+        view = selection.targets.get(target_of(tier))
+        if view is None:
+            known = selection.snapshot.tiers
+            raise Problem(UNKNOWN_TIER, f"there is no tier {str(tier)[:64]!r}", known=known)
+        if self._selection is not selection:
+            self._selection, self._shelves = selection, {}
+        shelf = self._shelves.get(id(view))
+        if shelf is None:
+            shelf = self._shelves[id(view)] = Shelf(view, selection.snapshot)
+        return shelf
+
+
+def target_of(tier: str | None) -> bytes:
+    """The MCP endpoint whose view a tier is."""
+    return MERGED if tier is None else b"%b/%b" % (MERGED, quote(tier, safe="").encode())

@@ -1,0 +1,254 @@
+"""`POST /v1/tool-calls`: a model's message in, the messages that answer its calls out.
+
+Calls go the way of every call (`calls.direct`); here the message is read, the tools are found, and the results are
+written in the form in which the calls came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+from msgspec import Meta
+
+from fairlead_gateway.calls.batch import run_all
+from fairlead_gateway.calls.direct import Unknown
+from fairlead_gateway.formats.format import JsonObject
+from fairlead_gateway.formats.messages.call import META_ERROR, Carry, Invalid, ResultLoss, ToolCall, invalid_result
+from fairlead_gateway.formats.messages.registry import message_format
+from fairlead_gateway.formats.schema.nulls import un_null
+from fairlead_gateway.rest import examples
+from fairlead_gateway.rest.bodies import answer, decode, encode, read
+from fairlead_gateway.rest.openapi import described
+from fairlead_gateway.rest.plane import Plane, format_called
+from fairlead_gateway.rest.problems import INVALID_ARGUMENTS, UNKNOWN_TOOL
+from fairlead_gateway.rest.shelf import Entry, Shelf
+
+MAX_AT_ONCE: Final = 128
+Milliseconds = Annotated[int, Meta(ge=1, le=3_600_000)]
+
+
+class CarryBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """What the model takes in results."""
+
+    images: bool = True
+    audio: bool = False
+    documents: bool = True
+    nested_media: bool = False
+    status: bool = True
+
+
+class ToolCallsBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """A model's message, or the whole answer that holds it, in a named format."""
+
+    format: str
+    message: Any
+    tier: str | None = None
+    strategy: Literal["parallel", "sequential"] = "parallel"
+    limit: Annotated[int, Meta(ge=1, le=MAX_AT_ONCE)] = MAX_AT_ONCE
+    """Calls at once, of `parallel`."""
+    timeout_ms: Milliseconds | None = None
+    """For each call; can only shorten what the tool has."""
+    timeouts_ms: dict[str, Milliseconds] = {}
+    """For single tools, by the name that the model uses."""
+    names: dict[str, str] = {}
+    """Name that the model uses to exposed name or id, where it is neither of these nor a name of `GET /v1/tools`."""
+    tools: Any = None
+    """The caller's own definitions, in the same format. With them, a call of a tool that nobody knows is answered
+    with an error; without, it is left to the caller.
+    """
+    carry: CarryBody = CarryBody()
+
+
+class CallDocument(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What became of one call. `state`: `done`; `failed` (the tool says so); `refused`, `invalid`, `unknown` (with
+    a code); `pending` (the caller runs it).
+    """
+
+    id: str
+    name: str
+    """As the model wrote it."""
+    state: Literal["done", "failed", "refused", "invalid", "unknown", "pending"]
+    tool: str | None = None
+    """The exposed name."""
+    duration_ms: float | None = None
+    code: str | None = None
+    message: str | None = None
+    retry_after_ms: int | None = None
+    did_you_mean: str | None = None
+
+
+class ToolCallsAnswer(msgspec.Struct, frozen=True, rename="camel"):
+    """Messages to append behind the model's, in the order of its calls."""
+
+    format: str
+    messages: tuple[JsonObject, ...]
+    calls: list[CallDocument]
+    pending: tuple[str, ...]
+    """Ids of the calls that the caller runs and answers itself."""
+    report: tuple[ResultLoss, ...]
+    """What of the results the format does not hold as it was."""
+
+
+class _Planned(msgspec.Struct, frozen=True):
+    """One call with the tool that it means."""
+
+    call: ToolCall
+    entry: Entry | None
+    arguments: bytes = b"{}"
+    timeout: float | None = None
+    theirs: bool = False
+    """The caller's to run."""
+    near: str | None = None
+
+
+class _Outcome(msgspec.Struct, frozen=True):
+    result: bytes | None
+    seconds: float = 0
+    unknown: str | None = None
+
+
+def router(plane: Plane) -> APIRouter:
+    """The resource `/v1/tool-calls`."""
+    routes = APIRouter(prefix="/v1", tags=["calls"])
+
+    @routes.post(
+        "/tool-calls",
+        **described("Run a model's tool calls", ToolCallsAnswer, examples.RESULTS, ToolCallsBody, examples.CALLS),
+    )
+    async def tool_calls(request: Request) -> Response:
+        body = await read(request, plane.max_body)
+        asked, shelf, planned = await plane.worker.do(lambda: _planned(plane, body))
+        at_once = 1 if asked.strategy == "sequential" else asked.limit
+        works = [_work(plane, shelf, one) for one in planned]
+        outcomes = await _while_connected(request, run_all(works, at_once=at_once))
+        return answer(await plane.worker.do(lambda: encode(_answer(asked, planned, outcomes))))
+
+    return routes
+
+
+def _planned(plane: Plane, body: bytes) -> tuple[ToolCallsBody, Shelf, list[_Planned]]:
+    asked = decode(body, ToolCallsBody)
+    format_ = format_called(asked.format)
+    shelf = plane.shelf(asked.tier)
+    calls = message_format(format_.name).parse_calls(asked.message)
+    own = None if asked.tools is None else {tool["name"] for tool in format_.read(asked.tools).tools}
+    return asked, shelf, [_plan(asked, shelf, call, own) for call in calls]
+
+
+def _plan(asked: ToolCallsBody, shelf: Shelf, call: ToolCall, own: set[str] | None) -> _Planned:
+    name = asked.names.get(call.name) or shelf.names.original(call.name) or call.name
+    entry = shelf.find(name)
+    if entry is None:
+        near = shelf.nearest(name)
+        return _Planned(call, None, theirs=call.valid and (own is None or call.name in own), near=near)
+    if isinstance(call.arguments, Invalid):
+        return _Planned(call, entry)
+    schema = entry.decoded.get("inputSchema")
+    arguments = un_null(call.arguments, schema) if isinstance(schema, dict) else call.arguments
+    limit = asked.timeouts_ms.get(call.name, asked.timeout_ms)
+    return _Planned(call, entry, encode(arguments), None if limit is None else limit / 1000)
+
+
+def _work(plane: Plane, shelf: Shelf, planned: _Planned) -> Callable[[], Awaitable[_Outcome]]:
+    async def work() -> _Outcome:
+        entry = planned.entry
+        if entry is None:
+            return _Outcome(None)
+        if not planned.call.valid:
+            plane.caller.refused(shelf.view, entry.name)
+            return _Outcome(None)
+        began = time.monotonic()
+        made = await plane.caller.call(shelf.view, entry.name, planned.arguments, timeout=planned.timeout)
+        seconds = time.monotonic() - began
+        if isinstance(made, Unknown):
+            return _Outcome(None, seconds, made.message)
+        return _Outcome(bytes(made), seconds)
+
+    return work
+
+
+async def _while_connected(request: Request, work: Awaitable[list[_Outcome]]) -> list[_Outcome]:
+    """Do the work; give it up when the client is gone, so that its calls are cancelled upstream."""
+    batch = asyncio.ensure_future(work)
+    gone = asyncio.ensure_future(request.receive())
+    try:
+        await asyncio.wait({batch, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not batch.done():
+            batch.cancel()
+        return await batch
+    finally:
+        gone.cancel()
+        batch.cancel()
+
+
+def _answer(asked: ToolCallsBody, planned: list[_Planned], outcomes: list[_Outcome]) -> ToolCallsAnswer:
+    results: list[JsonObject | None] = []
+    documents = []
+    for plan, outcome in zip(planned, outcomes, strict=True):
+        result = _result(plan, outcome)
+        results.append(result)
+        documents.append(_document(plan, outcome, result))
+    carry = asked.carry
+    write = message_format(asked.format).write_results
+    written = write(
+        [plan.call for plan in planned],
+        results,
+        Carry(carry.images, carry.audio, carry.documents, carry.nested_media, carry.status),
+    )
+    return ToolCallsAnswer(
+        format_called(asked.format).name, written.messages, documents, written.pending, written.report
+    )
+
+
+def _result(plan: _Planned, outcome: _Outcome) -> JsonObject | None:
+    """What the model is told; None: the caller tells it."""
+    if outcome.result is not None:
+        return msgspec.json.decode(outcome.result, type=dict[str, Any])
+    if not plan.call.valid:
+        return invalid_result(plan.call)
+    if plan.theirs:
+        return None
+    message = outcome.unknown or f"Unknown tool: {plan.call.wire_name}"
+    if plan.near is not None:
+        message += f". Did you mean {plan.near}?"
+    return {"content": [{"type": "text", "text": message}], "isError": True}
+
+
+def _document(plan: _Planned, outcome: _Outcome, result: JsonObject | None) -> CallDocument:
+    call = plan.call
+    tool = plan.entry.name if plan.entry is not None else None
+    if result is None:
+        return CallDocument(call.id, call.wire_name, "pending", did_you_mean=plan.near)
+    if isinstance(call.arguments, Invalid):
+        return CallDocument(
+            call.id, call.wire_name, "invalid", tool, code=INVALID_ARGUMENTS, message=call.arguments.reason
+        )
+    took = round(outcome.seconds * 1000, 3)
+    if outcome.result is None:
+        text = result["content"][0]["text"]
+        return CallDocument(call.id, call.wire_name, "unknown", code=UNKNOWN_TOOL, message=text, did_you_mean=plan.near)
+    error = _refusal(result)
+    if error is not None:
+        return CallDocument(
+            call.id, call.wire_name, "refused", tool, took, error["code"], error["message"], error.get("retryAfterMs")
+        )
+    return CallDocument(call.id, call.wire_name, "failed" if result.get("isError") else "done", tool, took)
+
+
+def _refusal(result: JsonObject) -> JsonObject | None:
+    """The gateway's own refusal in a result. A server that writes one itself is told by its shape, and believed."""
+    meta = result.get("_meta")
+    error = meta.get(META_ERROR) if isinstance(meta, dict) and result.get("isError") is True else None
+    if not isinstance(error, dict) or not isinstance(error.get("code"), str):
+        return None
+    after = error.get("retryAfterMs")
+    return {
+        "code": error["code"],
+        "message": str(error.get("message", "")),
+        "retryAfterMs": after if isinstance(after, int) else None,
+    }

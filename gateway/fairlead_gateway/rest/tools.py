@@ -1,0 +1,150 @@
+"""`GET /v1/tools` and `GET /v1/tools/{name}`: what may be called, in MCP's form or a provider's."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from fastapi import APIRouter, Query, Response
+from msgspec import Raw
+
+from fairlead_gateway.budget.plan import Limits
+from fairlead_gateway.formats.format import GEMINI_JSON_SCHEMA, GeminiField, Options
+from fairlead_gateway.rest import examples
+from fairlead_gateway.rest.bodies import answer, encode
+from fairlead_gateway.rest.offers import Offer, converted, within
+from fairlead_gateway.rest.openapi import described
+from fairlead_gateway.rest.plane import Plane, format_called
+from fairlead_gateway.rest.problems import INVALID_ARGUMENTS, UNKNOWN_SERVER, UNKNOWN_TOOL, Problem
+from fairlead_gateway.rest.shelf import Entry, Shelf
+from fairlead_gateway.rest.worker import breathing
+
+
+class ToolDocument(msgspec.Struct, frozen=True, rename="camel"):
+    """One tool in canonical form."""
+
+    id: str
+    """`mcp.{server}.{tool}`."""
+    name: str
+    """As exposed on `/mcp`, and as it is called."""
+    server: str
+    """`namespace/name`."""
+    offline: bool
+    """Its server cannot be reached: a call is answered with CONNECTION_LOST."""
+    tags: tuple[str, ...]
+    categories: tuple[str, ...]
+    hash: str
+    """Over the server's own definition; any byte that differs, differs here."""
+    search_hash: str
+    """Over name, description, schemas, tags and categories."""
+    definition: Raw
+    """The MCP definition, byte for byte but for the name."""
+
+
+class ToolList(msgspec.Struct, frozen=True):
+    """Visible tools in the order of their names."""
+
+    tools: list[ToolDocument]
+
+
+class Wish(msgspec.Struct, frozen=True):
+    """The query of `GET /v1/tools`."""
+
+    format: str | None
+    tier: str | None
+    model: str | None
+    limits: Limits
+    strict: bool
+    gemini_field: GeminiField
+    tags: frozenset[str]
+    servers: frozenset[str]
+
+
+def router(plane: Plane) -> APIRouter:
+    """The resources `/v1/tools` and below."""
+    routes = APIRouter(prefix="/v1", tags=["tools"])
+
+    @routes.get("/tools", **described("List tools", ToolList | Offer, examples.TOOLS))
+    async def list_tools(
+        format: Annotated[str | None, Query(description="A provider's format; without it MCP definitions.")] = None,  # noqa: A002
+        tier: Annotated[str | None, Query(description="A latency tier; without it the default one.")] = None,
+        model: Annotated[str | None, Query(description="Who reads the tools: its window, its rules.")] = None,
+        max_tools: Annotated[int | None, Query(alias="maxTools", ge=1)] = None,
+        tool_tokens: Annotated[
+            int | None, Query(alias="toolTokens", ge=1, description="In the model's own tokens.")
+        ] = None,
+        strict: Annotated[bool, Query(description="Strict where that loses nothing.")] = False,
+        gemini_field: Annotated[GeminiField, Query(alias="geminiField")] = GEMINI_JSON_SCHEMA,
+        tags: Annotated[list[str] | None, Query(description="With one of these; commas or repeated.")] = None,
+        servers: Annotated[list[str] | None, Query(description="`namespace/name`, name or prefix.")] = None,
+    ) -> Response:
+        limits = Limits(max_tools, tool_tokens, reserved_output=0)
+        wish = Wish(format, tier, model, limits, strict, gemini_field, _words(tags), _words(servers))
+        return answer(await plane.worker.do(lambda: listed(plane, wish)))
+
+    @routes.get("/tools/{name:path}", **described("Show one tool, by name or id", ToolDocument, examples.TOOL))
+    async def show_tool(name: str, tier: Annotated[str | None, Query()] = None) -> Response:
+        return answer(await plane.worker.do(lambda: encode(document(found(plane.shelf(tier), name)))))
+
+    return routes
+
+
+def listed(plane: Plane, wish: Wish) -> bytes:
+    """The answer to a query, encoded. Raises Problem."""
+    shelf = plane.shelf(wish.tier)
+    entries = chosen(shelf, wish.tags, wish.servers)
+    budgeted = wish.model is not None or wish.limits.max_tools is not None or wish.limits.tool_tokens is not None
+    if wish.format is None:
+        if budgeted:
+            raise Problem(INVALID_ARGUMENTS, "model, maxTools and toolTokens need a format: `mcp` is one")
+        return encode(ToolList([document(entry) for entry in breathing(entries)]))
+    format_ = format_called(wish.format)
+    offline = tuple(entry.name for entry in entries if entry.offline)
+    entries = [entry for entry in entries if not entry.offline]
+    options = Options(strict=wish.strict, model=wish.model, gemini_field=wish.gemini_field)
+    if not budgeted or not entries:
+        offer = converted(plane, shelf, entries, format_, options)
+        return encode(msgspec.structs.replace(offer, offline=offline))
+    plan = within(plane, entries, format_, wish.model, wish.limits)
+    kept = frozenset(plan.tools)
+    offer = converted(plane, shelf, [entry for entry in entries if entry.name in kept], format_, options)
+    return encode(msgspec.structs.replace(offer, offline=offline, cut=plan.cut, numbers=plan.numbers))
+
+
+def chosen(shelf: Shelf, tags: frozenset[str], servers: frozenset[str]) -> list[Entry]:
+    """The filtered entries. Raises Problem for a server of which nothing is visible."""
+    for server in sorted(servers):
+        if not any(entry.of((server,)) for entry in shelf.entries):
+            known = tuple(sorted({str(entry.server) for entry in shelf.entries}))
+            raise Problem(UNKNOWN_SERVER, f"no tool of a server {server[:128]!r} is visible", known=known)
+    return shelf.chosen(tags, servers)
+
+
+def found(shelf: Shelf, name: str) -> Entry:
+    """The tool of that name or id. Raises Problem, with the name that was probably meant."""
+    entry = shelf.find(name)
+    if entry is None:
+        near = shelf.nearest(name)
+        hint = f"; did you mean {near!r}?" if near is not None else ""
+        raise Problem(UNKNOWN_TOOL, f"there is no tool {name[:128]!r}{hint}", did_you_mean=near)
+    return entry
+
+
+def document(entry: Entry) -> ToolDocument:
+    """A tool in canonical form."""
+    tool = entry.entry
+    return ToolDocument(
+        id=entry.id,
+        name=entry.name,
+        server=str(entry.server),
+        offline=entry.offline,
+        tags=tool.tags,
+        categories=tool.categories,
+        hash=tool.hash,
+        search_hash=tool.search_hash,
+        definition=Raw(entry.definition),
+    )
+
+
+def _words(values: list[str] | None) -> frozenset[str]:
+    return frozenset(word.strip() for value in values or () for word in value.split(",") if word.strip())

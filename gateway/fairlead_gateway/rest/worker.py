@@ -1,0 +1,55 @@
+"""Heavy work of the REST plane, off the loop: one thread, a bounded queue, and breath for the loop in between.
+
+Made by `plane`. A thread shares the interpreter with the loop: whoever works here for longer than half a millisecond
+calls `breathe` in between, or calls in flight would wait for the interpreter's switch interval.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, TypeVar
+
+from fairlead_gateway.rest.problems import RATE_LIMITED, Problem
+
+Result = TypeVar("Result")
+Item = TypeVar("Item")
+
+MAX_WAITING: Final = 64
+"""Pieces of work in the queue; the next is refused."""
+BREATH: Final = 5e-5
+"""Seconds: long enough for the kernel to hand the interpreter over."""
+STRIDE: Final = 8
+"""Tools between two breaths; one takes about 50 µs."""
+
+
+class Worker:
+    """Does one piece of work at a time."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="rest")
+        self._waiting = 0
+
+    async def do(self, work: Callable[[], Result]) -> Result:
+        """Run `work` in the thread. Raises what it raises, and Problem where too much is waiting."""
+        if self._waiting >= MAX_WAITING:
+            raise Problem(RATE_LIMITED, "too many conversions at once", retry_after_ms=1000)
+        self._waiting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        finally:
+            self._waiting -= 1
+
+    def close(self) -> None:
+        """What waits is dropped; what runs ends by itself."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+
+def breathing(items: Iterable[Item]) -> Iterator[Item]:
+    """The items, with a breath after every STRIDE of them."""
+    for place, item in enumerate(items, 1):
+        yield item
+        if place % STRIDE == 0:
+            time.sleep(BREATH)
