@@ -4,8 +4,8 @@ Over the MCP tools of a file of JSON lines (`{"name", "description", "inputSchem
 variable FAIRLEAD_EVAL_TOOLS names. Valid is what the rule set of the tests finds nothing against. Disagreement is
 judged by jsonschema-rs over 100 values per tool, half of them made from the original schema and half from the
 converted one, half of each changed in one place: *narrowed* are values that the original takes and the converted
-refuses, *widened* the reverse. FAIRLEAD_PEERS_PYTHON may name the Python of an environment with pydantic-ai and
-openai-agents, whose transformers then run on the same tools.
+refuses, *widened* the reverse. FAIRLEAD_PEERS_PYTHON may name the Python of an environment with pydantic-ai,
+openai-agents and litellm, whose transformers then run on the same tools.
 """
 
 from __future__ import annotations
@@ -186,18 +186,32 @@ def _valid_peers(name: str, pairs: list[tuple[Tool, Tool, bool]]) -> int:
 
     count = 0
     for _, schema, strict in pairs:
+        tool: Tool = {"name": "t", "description": "d"}
         if "gemini" in name:
-            count += not violations("gemini", {"name": "t", "description": "d", "parametersJsonSchema": schema})
-            continue
-        function = {"name": "t", "description": "d", "parameters": schema, "strict": strict}
-        count += not violations("openai-chat", {"type": "function", "function": function})
+            field = "parameters" if "parameters" in name else "parametersJsonSchema"
+            count += not violations("gemini", {**tool, field: schema})
+        elif "anthropic" in name:
+            count += not violations("anthropic", {**tool, "input_schema": schema})
+        else:
+            function = {**tool, "parameters": schema, "strict": strict}
+            count += not violations("openai-chat", {"type": "function", "function": function})
     return count
+
+
+_OURS = {
+    "parameters": "gemini, parameters",
+    "gemini": "gemini",
+    "anthropic": "anthropic",
+    "strict": "openai-chat, strict",
+    "openai": "openai-chat",
+}
+"""Part of a peer's name to the target of ours that it is held against; the first that fits."""
 
 
 def _against(theirs: dict[str, Any], rows: list[dict[str, Any]]) -> Goal:
     """That our conversion for the same target disagrees no more with the original than theirs."""
     name = str(theirs["target"])
-    target = "gemini" if "gemini" in name else "openai-chat, strict" if "strict" in name else "openai-chat"
+    target = next(ours for part, ours in _OURS.items() if part in name)
     ours = next(row for row in rows if row["target"] == target)
     more = sum(ours[key] - theirs[key] for key in ("narrowed %", "widened %"))
     return Goal(f"disagreement of {target}, less that of {name}", more, "% of values", at_most=0)
@@ -218,7 +232,8 @@ def run(settings: Settings) -> Report:
         worst = min(worst, percent)
         slowest = min(slowest, cold.median) if not target.options.strict else slowest
     for name, pairs in peers(every, report.notes):
-        theirs = disagreement(pairs[::20] if settings.quick else pairs)
+        judged = [(a, from_openapi(b), strict) for a, b, strict in pairs] if "parameters" in name else pairs
+        theirs = disagreement(judged[::20] if settings.quick else judged)
         row = {
             "target": name,
             "valid %": 100 * _valid_peers(name, pairs) / len(every),

@@ -24,7 +24,7 @@ def peers(tools: list[Schema], notes: list[str]) -> list[tuple[str, list[tuple[S
     """(name, [(original, converted, strict)]) per transformer found; a note where there are none."""
     python = os.environ.get(VARIABLE)
     if not python:
-        notes.append(f"no peers: {VARIABLE} names no Python with pydantic-ai or openai-agents")
+        notes.append(f"no peers: {VARIABLE} names no Python with pydantic-ai, openai-agents or litellm")
         return []
     schemas = [tool["inputSchema"] for tool in tools]
     lines = "\n".join(json.dumps(schema) for schema in schemas)
@@ -59,6 +59,15 @@ def _transformers() -> dict[str, Callable[[Schema], Any]]:
         from agents.strict_schema import ensure_strict_json_schema  # type: ignore[import-not-found]
 
         out["openai-agents, strict"] = ensure_strict_json_schema
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # or its import fetches prices
+    with contextlib.suppress(ImportError):
+        from litellm.litellm_core_utils.prompt_templates.common_utils import (  # type: ignore[import-not-found]
+            sanitize_input_schema_for_anthropic,
+        )
+        from litellm.llms.vertex_ai.common_utils import build_vertex_schema  # type: ignore[import-not-found]
+
+        out["litellm, anthropic"] = sanitize_input_schema_for_anthropic
+        out["litellm, gemini parameters"] = build_vertex_schema
     return out
 
 
