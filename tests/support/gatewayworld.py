@@ -17,7 +17,7 @@ from typing import Any, Protocol, Self
 
 from msgspec import Raw
 
-from fairlead_api.documents.catalog import Catalog, ChildEndpoint, HttpEndpoint, Limits, ToolEntry
+from fairlead_api.documents.catalog import Catalog, Endpoint, HttpEndpoint, Limits, ToolEntry
 from fairlead_api.documents.codec import Document, catalog_name, encode
 from fairlead_api.documents.rules import Rules
 from fairlead_gateway.app import Gateway, build
@@ -41,7 +41,7 @@ def entry(definition: str | bytes | Mapping[str, Any], **more: Any) -> ToolEntry
 
 def catalog(
     name: str,
-    reached: str | ChildEndpoint,
+    reached: str | Endpoint,
     tools: Sequence[str | bytes | Mapping[str, Any] | ToolEntry] = (),
     *,
     version: str = MODERN,

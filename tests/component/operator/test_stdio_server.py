@@ -1,0 +1,77 @@
+"""A server on stdio in an image: its token, its pods, and what an operator that comes anew makes of them."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import msgspec
+
+from fairlead_api.documents.catalog import Credential, TcpEndpoint
+from fairlead_operator.server import gate
+from gated import gated
+from operatorworld import World, running
+from toolservers import SDK_STDIO, SDK_TOOLS
+
+SPEC: dict[str, Any] = {"image": "registry.example/demo:1", "transport": "stdio", "command": ["demo"], "port": 9000}
+
+
+def tokens(world: World) -> list[str]:
+    """What the gateway would find in the credentials of the release."""
+    _, listing = world.request("GET", f"/api/v1/namespaces/{world.release}/secrets")
+    values = [value for item in listing["items"] for value in (item.get("data") or {}).values()]
+    return [msgspec.json.decode(base64.b64decode(value), type=Credential).token for value in values]
+
+
+async def test_a_stdio_server_is_discovered_through_its_gate_and_survives_a_new_operator(world: World) -> None:
+    async with running(world):
+        world.create("demo", SPEC)
+        deployment = await world.until("a Deployment", lambda: world.get(world.path("deployments", "demo")))
+        (token,) = tokens(world)
+        command = deployment["spec"]["template"]["spec"]["containers"][0]["command"]
+        assert gate.digest(token) in command
+        assert token not in str(deployment)
+        async with gated(SDK_STDIO, token=token) as server:
+            world.hosts.ports[f"demo.{world.namespace}.svc"] = server.port
+            world.pods_are("demo", 1)
+            await world.until("Ready", lambda: world.is_("demo", "Ready", "True"))
+        catalog = world.catalog("demo")
+        assert catalog is not None
+        assert catalog.endpoint == TcpEndpoint(host=f"demo.{world.namespace}.svc", port=9000)
+        assert [tool.name for tool in catalog.tools] == list(SDK_TOOLS)
+        assert token.encode() not in b"".join(world.documents().values())
+        assert world.server("demo")["status"]["endpoint"] == f"tcp://demo.{world.namespace}.svc:9000"
+    async with gated(SDK_STDIO, token=token) as server:
+        world.hosts.ports[f"demo.{world.namespace}.svc"] = server.port
+        async with running(world):
+            await world.until("asked again", lambda: world.is_("demo", "Ready", "True"))
+            after = world.get(world.path("deployments", "demo"))
+            assert after is not None
+            assert after["metadata"]["generation"] == deployment["metadata"]["generation"], "no pod was replaced"
+            assert tokens(world) == [token]
+
+
+async def test_a_token_that_is_lost_is_made_anew_and_the_pods_are_told(world: World) -> None:
+    async with running(world):
+        world.create("demo", SPEC)
+        await world.until("a Deployment", lambda: world.get(world.path("deployments", "demo")))
+        (token,) = tokens(world)
+        _, listing = world.request("GET", f"/api/v1/namespaces/{world.release}/secrets")
+        for item in listing["items"]:
+            world.request("DELETE", f"/api/v1/namespaces/{world.release}/secrets/{item['metadata']['name']}")
+        (renewed,) = await world.until("another token", lambda: tokens(world))
+        assert renewed != token
+
+        def told() -> bool:
+            return gate.digest(renewed) in str(world.get(world.path("deployments", "demo")))
+
+        await world.until("the digest in the Deployment", told, seconds=5)
+
+
+async def test_a_missing_secret_of_the_environment_keeps_the_token(world: World) -> None:
+    async with running(world):
+        reference = {"secretKeyRef": {"name": "none", "key": "k"}}
+        world.create("demo", {**SPEC, "env": [{"name": "KEY", "valueFrom": reference}]})
+        await world.until("refused", lambda: world.is_("demo", "ResolvedRefs", "False", "SecretNotFound"))
+        (token,) = tokens(world)
+        assert gate.digest(token) in str(world.get(world.path("deployments", "demo")))
