@@ -158,11 +158,11 @@ def listen_params(features: Iterable[str]) -> bytes:
     return jsonrpc.encode({"notifications": {f"{feature}ListChanged": True for feature in features}})
 
 
-def meta_members(client: Client) -> dict[str, Raw]:
+def meta_members(client: Client, capabilities: bytes = b"{}") -> dict[str, Raw]:
     """The three members that a modern request carries in `params._meta`."""
     return {
         META_VERSION: Raw(jsonrpc.encode(MODERN_VERSION)),
-        META_CAPABILITIES: Raw(b"{}"),
+        META_CAPABILITIES: Raw(capabilities),
         META_CLIENT_INFO: Raw(jsonrpc.encode(client)),
     }
 
@@ -176,10 +176,11 @@ def modern_params(params: bytes | Raw | None, client: Client) -> bytes:
     return jsonrpc.encode(members)
 
 
-def initialize_params(client: Client) -> bytes:
-    """`params` of a legacy `initialize`: the newest legacy revision, no capabilities."""
-    return b'{"protocolVersion":"%b","capabilities":{},"clientInfo":%b}' % (
+def initialize_params(client: Client, capabilities: bytes = b"{}") -> bytes:
+    """`params` of a legacy `initialize`: the newest legacy revision; `capabilities` are raw JSON."""
+    return b'{"protocolVersion":"%b","capabilities":%b,"clientInfo":%b}' % (
         LATEST_LEGACY_VERSION.encode(),
+        capabilities,
         jsonrpc.encode(client),
     )
 

@@ -18,9 +18,9 @@ class Exchange(Protocol):
         """Whether the client closed the connection."""
         ...
 
-    def notify(self, message: bytes) -> None:
-        """Send a notification ahead of the answer, which then follows it as an event. Dropped while the client does
-        not read.
+    def notify(self, message: bytes) -> bool:
+        """Send a message ahead of the answer, which then follows it as an event. False: it was dropped, as the client
+        is gone, does not read, or cannot take a stream.
         """
         ...
 

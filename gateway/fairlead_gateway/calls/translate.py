@@ -16,6 +16,7 @@ from fairlead_mcp.errors import NotMcp
 from fairlead_mcp.jsonrpc import RawObject
 
 COMPLETE: Final = b'"complete"'
+INPUT_REQUIRED: Final = "input_required"
 _TOKEN: Final = "progressToken"  # noqa: S105 - the name of a member
 
 
@@ -31,10 +32,11 @@ _decode_result = msgspec.json.Decoder(_Result).decode
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """A result for the client's era, raw, and whether it says that the tool failed."""
+    """A result for the client's era, raw, and whether it says that the tool failed, or asks the client for more."""
 
     result: bytes | Raw
     is_error: bool
+    needs_input: bool = False
 
 
 def progress_token(params: RawObject) -> bytes | None:
@@ -49,21 +51,33 @@ def progress_token(params: RawObject) -> bytes | None:
 
 
 def params(
-    members: RawObject, name: Raw, *, from_modern: bool, to_modern: bool, token: bytes | None, client: eras.Client
+    members: RawObject,
+    name: Raw | None = None,
+    *,
+    from_modern: bool,
+    to_modern: bool,
+    token: bytes | None,
+    client: eras.Client,
+    capabilities: bytes | None = None,
+    log_level: bytes | None = None,
 ) -> bytes:
-    """The params of a call as the server shall get them; `members` is used up.
+    """The params of a request as the server shall get them; `members` is used up.
 
     `name` is the tool's own name, raw. `token` replaces the client's progress token: it must be unique on a connection
-    that several clients share. Raises msgspec.DecodeError when `_meta` is no object.
+    that several clients share. `capabilities` and `log_level` (raw JSON) are what a legacy client said earlier and a
+    modern server is told with each request. Raises msgspec.DecodeError when `_meta` is no object.
     """
-    members["name"] = name
+    if name is not None:
+        members["name"] = name
     if from_modern == to_modern and token is None:
         return jsonrpc.encode(members)
     meta = jsonrpc.decode_object(members["_meta"]) if "_meta" in members else {}
     if from_modern != to_modern:
         meta = {key: value for key, value in meta.items() if not key.startswith(eras.PREFIX)}
         if to_modern:
-            meta.update(eras.meta_members(client))
+            meta.update(eras.meta_members(client, capabilities or b"{}"))
+            if log_level is not None:
+                meta[eras.META_LOG_LEVEL] = Raw(log_level)
     if token is not None:
         meta[_TOKEN] = Raw(token)
     if meta:
@@ -81,7 +95,7 @@ def result(raw: bytes | Raw, *, from_modern: bool, to_modern: bool, server_info:
         raise NotMcp(f"the server sent something else than a tool's result ({error})") from error
     if to_modern:
         if from_modern and seen.result_type is not UNSET:
-            return Outcome(raw, seen.is_error)
+            return Outcome(raw, seen.is_error, seen.result_type == INPUT_REQUIRED)
         if seen.result_type is UNSET and seen.meta is UNSET:
             return Outcome(_with_envelope(bytes(raw), server_info), seen.is_error)
         return Outcome(_made_modern(raw, server_info), seen.is_error)

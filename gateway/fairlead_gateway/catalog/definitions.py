@@ -41,6 +41,12 @@ def verbatim(definition: bytes, *, name: str) -> bytes:
     return definition
 
 
+def plain(definition: bytes) -> bytes:
+    """The definition as the server sent it, once it is certain that it is an object. Raises UnusableDefinition."""
+    _read(definition)
+    return definition
+
+
 def _read(definition: bytes) -> dict[str, Raw]:
     try:
         definition.decode()

@@ -18,6 +18,7 @@ from fairlead_api.documents.rules import Rules
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.catalog.definitions import UnusableDefinition, shown, verbatim
 from fairlead_gateway.catalog.names import exposed_name
+from fairlead_gateway.catalog.offered import Item, Offered, offered
 
 REMOVE: Final = "Remove"
 """`discovery.onDisconnect` of a server whose tools leave every list at the first loss."""
@@ -44,11 +45,15 @@ class Server(msgspec.Struct, frozen=True):
     catalog: Catalog
     tools: tuple[Tool, ...]
     problems: tuple[str, ...] = ()
-    """A sentence for each tool that could not be taken in."""
+    """A sentence for everything that could not be taken in."""
+    offered: Offered = Offered()
+    """Prompts, resources and templates."""
 
 
 class Collision(msgspec.Struct, frozen=True):
-    """Two tools of one exposed name; the one of the first server by namespace and name is shown."""
+    """Two tools, prompts or resources of one exposed name (or URI); that of the first server by namespace and name
+    is shown.
+    """
 
     exposed: str
     kept: ServerKey
@@ -61,6 +66,11 @@ class Snapshot(msgspec.Struct, frozen=True):
     servers: Mapping[ServerKey, Server] = {}
     merged: Mapping[str, tuple[Server, Tool]] = {}
     """Exposed name to tool, in the order of the names."""
+    prompts: Mapping[str, tuple[Server, Item]] = {}
+    resources: Mapping[str, tuple[Server, Item]] = {}
+    """By URI, for merged endpoints."""
+    templates: Mapping[str, tuple[Server, Item]] = {}
+    """By URI template, for merged endpoints."""
     collisions: tuple[Collision, ...] = ()
     rules: Rules = Rules()
     """As published; the empty rules where none are."""
@@ -84,7 +94,11 @@ def build(documents: Mapping[str, Document], before: Snapshot = EMPTY) -> Snapsh
             rules = document
     servers = {key: _server(catalogs[key], before.servers.get(key)) for key in sorted(catalogs)}
     merged, collisions = _merge(servers.values())
-    return Snapshot(servers, merged, collisions, rules)
+    prompts, of_prompts = _merge_items((server, server.offered.prompts) for server in servers.values())
+    resources, of_resources = _merge_items((server, server.offered.resources) for server in servers.values())
+    templates, of_templates = _merge_items((server, server.offered.templates) for server in servers.values())
+    collisions += of_prompts + of_resources + of_templates
+    return Snapshot(servers, merged, prompts, resources, templates, collisions, rules)
 
 
 def _server(catalog: Catalog, before: Server | None) -> Server:
@@ -101,7 +115,8 @@ def _server(catalog: Catalog, before: Server | None) -> Server:
             tools[entry.name] = _tool(entry, catalog.prefix)
         except UnusableDefinition as error:
             problems.append(f"tool {entry.name!r} of {catalog.key} is left out: {error}")
-    return Server(catalog.key, catalog, tuple(tools.values()), tuple(problems))
+    beside = offered(catalog)
+    return Server(catalog.key, catalog, tuple(tools.values()), (*problems, *beside.problems), beside)
 
 
 def _tool(entry: ToolEntry, prefix: str | None) -> Tool:
@@ -129,4 +144,20 @@ def _merge(
             holder = merged.setdefault(tool.exposed, (server, tool))
             if holder[0] is not server:
                 collisions.append(Collision(tool.exposed, holder[0].key, server.key))
+    return {name: merged[name] for name in sorted(merged)}, tuple(collisions)
+
+
+def _merge_items(
+    servers: Iterable[tuple[Server, Iterable[Item]]],
+) -> tuple[dict[str, tuple[Server, Item]], tuple[Collision, ...]]:
+    """As `_merge`, for what is offered beside tools."""
+    merged: dict[str, tuple[Server, Item]] = {}
+    collisions = []
+    for server, items in servers:
+        for item in items:
+            if item.exposed is None:
+                continue
+            holder = merged.setdefault(item.exposed, (server, item))
+            if holder[0] is not server:
+                collisions.append(Collision(item.exposed, holder[0].key, server.key))
     return {name: merged[name] for name in sorted(merged)}, tuple(collisions)

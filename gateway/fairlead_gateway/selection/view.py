@@ -17,6 +17,7 @@ from msgspec import Raw
 
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.catalog.model import EMPTY, Server, Snapshot, Tool
+from fairlead_gateway.selection.offers import NOTHING, Offers, Reach, merged_offers, server_offers
 from fairlead_gateway.telemetry import Recorder
 from fairlead_gateway.upstream.base import Upstream
 from fairlead_mcp import eras, jsonrpc
@@ -60,7 +61,7 @@ class Route:
 class View:
     """The tools that one target shows, by the names it shows them under, in the order of the names."""
 
-    __slots__ = ("_definitions", "_listing", "instructions", "routes", "server_info", "title")
+    __slots__ = ("_definitions", "_listing", "instructions", "offers", "routes", "server_info", "title")
 
     def __init__(
         self,
@@ -69,8 +70,11 @@ class View:
         definitions: Iterable[bytes],
         server_info: bytes | None = None,
         instructions: str | None = None,
+        offers: Offers = NOTHING,
     ) -> None:
         self.title = title
+        self.offers = offers
+        """What it shows beside tools."""
         self.routes = routes
         self.server_info = server_info
         """Raw `serverInfo` of the one server behind the view; None where the gateway speaks for itself."""
@@ -95,16 +99,19 @@ class Selection:
     """The views of one snapshot by request target."""
 
     def __init__(
-        self, snapshot: Snapshot = EMPTY, routes: Mapping[ServerKey, Mapping[str, Route]] = MappingProxyType({})
+        self,
+        snapshot: Snapshot = EMPTY,
+        routes: Mapping[ServerKey, Mapping[str, Route]] = MappingProxyType({}),
+        reaches: Mapping[ServerKey, Reach] = MappingProxyType({}),
     ) -> None:
         self.snapshot = snapshot
         self.routes = routes
-        merged = _merged_view(snapshot, routes)
+        merged = _merged_view(snapshot, routes, reaches)
         self.targets: dict[bytes, View] = {MERGED: merged}
         for tier in snapshot.tiers:
             self.targets[b"%b/%b" % (MERGED, quote(tier, safe="").encode())] = merged
         for key, server in snapshot.servers.items():
-            self.targets[server_target(key)] = _server_view(server, routes[key])
+            self.targets[server_target(key)] = _server_view(server, routes[key], reaches.get(key))
 
     def prepare(self) -> None:
         """Put the merged list together now, so that no request has to wait for it."""
@@ -132,14 +139,20 @@ def server_target(key: ServerKey) -> bytes:
     return f"/servers/{quote(key.namespace, safe='')}/{quote(key.name, safe='')}/mcp".encode()
 
 
-def _merged_view(snapshot: Snapshot, routes: Mapping[ServerKey, Mapping[str, Route]]) -> View:
+def _merged_view(
+    snapshot: Snapshot, routes: Mapping[ServerKey, Mapping[str, Route]], reaches: Mapping[ServerKey, Reach]
+) -> View:
     found = {name: routes[server.key][tool.name] for name, (server, tool) in snapshot.merged.items()}
-    return View("mcp", found, [tool.merged for _, tool in snapshot.merged.values()])
+    definitions = [tool.merged for _, tool in snapshot.merged.values()]
+    return View("mcp", found, definitions, offers=merged_offers(snapshot, reaches))
 
 
-def _server_view(server: Server, routes: Mapping[str, Route]) -> View:
+def _server_view(server: Server, routes: Mapping[str, Route], reach: Reach | None) -> View:
     definitions = [tool.definition for tool in server.tools]
-    return View(str(server.key), routes, definitions, server_info(server), server.catalog.instructions)
+    return View(
+        str(server.key), routes, definitions, server_info(server), server.catalog.instructions,
+        server_offers(server, reach),
+    )  # fmt: skip
 
 
 def server_info(server: Server) -> bytes | None:

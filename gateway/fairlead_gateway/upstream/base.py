@@ -12,6 +12,7 @@ from typing import Protocol, TypeAlias
 import msgspec
 from msgspec import Raw
 
+from fairlead_gateway.upstream.inquiry import Inquirable
 from fairlead_mcp.jsonrpc import Message
 
 Notify: TypeAlias = Callable[[Message], None]
@@ -41,7 +42,7 @@ class Gauges(msgspec.Struct, frozen=True):
     waiting: int = 0
 
 
-class Upstream(Protocol):
+class Upstream(Inquirable, Protocol):
     """One server as it is reached now: an endpoint, a credential, an era."""
 
     @property

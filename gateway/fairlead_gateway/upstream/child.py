@@ -13,7 +13,8 @@ from msgspec import Raw
 from fairlead_api.documents.catalog import ChildEndpoint
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.upstream.base import Gauges, Order
-from fairlead_gateway.upstream.lines import call_over
+from fairlead_gateway.upstream.inquiry import Inquiry
+from fairlead_gateway.upstream.lines import ask_over, call_over
 from fairlead_mcp.child import Child
 from fairlead_mcp.eras import Era
 from fairlead_mcp.errors import PoolFull
@@ -63,6 +64,18 @@ class ChildUpstream:
         self._busy += 1
         try:
             return await call_over(self._child(), order)
+        finally:
+            self._busy -= 1
+
+    async def era(self, features: bytes | None, deadline: float) -> bool:
+        return self.modern
+
+    async def ask(self, inquiry: Inquiry) -> Raw:
+        if self._busy >= self._limit:
+            raise PoolFull(f"{self._limit} requests to {self._key} are running already")
+        self._busy += 1
+        try:
+            return await ask_over(self._child(), inquiry)
         finally:
             self._busy -= 1
 

@@ -18,6 +18,8 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from fairlead_gateway.upstream.base import Gauges, Order
+from fairlead_gateway.upstream.inquiries import HttpInquiries
+from fairlead_gateway.upstream.inquiry import Inquiry
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import McpError, NotMcp, Timeout
 from fairlead_mcp.http.dial import Address, Resolve, resolve_by_dns
@@ -71,6 +73,17 @@ class HttpUpstream:
 
         self.pool = Pool(target.host, target.port, ssl=tls, limit=limit, resolve=spread)
 
+        def pool_of(address: Address) -> Pool:
+            async def only(host: str, port: int) -> list[Address]:
+                return [address]
+
+            return Pool(target.host, target.port, ssl=tls, limit=limit, resolve=only)
+
+        self._inquiries = HttpInquiries(
+            self._head, modern=modern, client=client, pool=self.pool, pinned=pool_of,
+            addresses=lambda: resolve(target.host, target.port), next_id=self.next_id,
+        )  # fmt: skip
+
     def next_id(self) -> bytes:
         return b"%d" % self._count()
 
@@ -80,12 +93,19 @@ class HttpUpstream:
             return self._read(await self._exchange(data, order, order.id, b""), order.id)
         return await self._call_legacy(order)
 
+    async def era(self, features: bytes | None, deadline: float) -> bool:
+        return await self._inquiries.era(features, deadline)
+
+    async def ask(self, inquiry: Inquiry) -> Raw:
+        return await self._inquiries.ask(inquiry)
+
     def gauges(self) -> Gauges:
         seen = self.pool.statistics()
         return Gauges(busy=seen.busy, idle=seen.idle, waiting=seen.waiting)
 
     async def aclose(self, grace: float) -> None:
         await self.pool.aclose(grace)
+        await self._inquiries.aclose()
         tasks = [*self._courtesies, *([self._opening] if self._opening else [])]
         for task in tasks:
             task.cancel()

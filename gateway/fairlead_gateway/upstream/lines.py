@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_gateway.upstream.base import Notify, Order
+from fairlead_gateway.upstream.inquiry import Inquiry
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.errors import NotMcp, TooLarge
 from fairlead_mcp.handshake import read_line
@@ -34,9 +35,24 @@ class Requester(Protocol):
 
 async def call_over(stream: Requester, order: Order) -> Raw:
     """The raw result of the call. Raises McpError."""
-    line = await stream.request(METHOD, order.params, deadline=order.deadline, on_progress=_decoded(order.notify))
-    if len(line) > order.max_bytes:
-        raise TooLarge(f"the answer exceeds {order.max_bytes} bytes")
+    progress = _decoded(order.notify)
+    return _read(await stream.request(METHOD, order.params, deadline=order.deadline, on_progress=progress), order)
+
+
+async def ask_over(stream: Requester, inquiry: Inquiry) -> Raw:
+    """The raw result of the inquiry. Raises McpError.
+
+    Of what a server sends on the way, only progress belongs to a request on a stream that many share; so nothing is
+    declared that a server could ask for.
+    """
+    progress = _decoded(inquiry.notify)
+    line = await stream.request(inquiry.method, inquiry.params, deadline=inquiry.deadline, on_progress=progress)
+    return _read(line, inquiry)
+
+
+def _read(line: bytes, asked: Order | Inquiry) -> Raw:
+    if len(line) > asked.max_bytes:
+        raise TooLarge(f"the answer exceeds {asked.max_bytes} bytes")
     try:
         line.decode()
     except UnicodeDecodeError as error:

@@ -12,7 +12,8 @@ import itertools
 from msgspec import Raw
 
 from fairlead_gateway.upstream.base import Gauges, Order
-from fairlead_gateway.upstream.lines import call_over
+from fairlead_gateway.upstream.inquiry import Inquiry
+from fairlead_gateway.upstream.lines import ask_over, call_over
 from fairlead_mcp.eras import Era
 from fairlead_mcp.errors import PoolFull
 from fairlead_mcp.link import Link
@@ -43,6 +44,20 @@ class LinkUpstream:
         self._busy += 1
         try:
             return await call_over(self._link, order)
+        finally:
+            self._busy -= 1
+            if self._busy == 0:
+                self._quiet.set()
+
+    async def era(self, features: bytes | None, deadline: float) -> bool:
+        return self.modern
+
+    async def ask(self, inquiry: Inquiry) -> Raw:
+        if self._busy >= self._limit:
+            raise PoolFull(f"{self._limit} requests to {self._link.name} are running already")
+        self._busy += 1
+        try:
+            return await ask_over(self._link, inquiry)
         finally:
             self._busy -= 1
             if self._busy == 0:

@@ -1,0 +1,267 @@
+"""Requests to servers beside the plain calls of `calls.dispatch`: prompts, resources, completions, and tool calls with
+more to them than arguments and a result (progress, log levels, `requestState`, questions to the client).
+
+Called by `endpoint.front`, one task per request. What is no tool call and fails is answered with a JSON-RPC error, for
+nobody but the client's program reads it. Names, URIs and errors are put into the client's terms; everything else passes
+byte for byte.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_gateway.calls import refusals, translate
+from fairlead_gateway.calls.exchange import Exchange
+from fairlead_gateway.calls.live import Live
+from fairlead_gateway.calls.refusals import Refusal
+from fairlead_gateway.calls.translate import Outcome
+from fairlead_gateway.endpoint.inbound import Rejection, Request
+from fairlead_gateway.endpoint.replies import result_parts
+from fairlead_gateway.endpoint.sessions import Sessions
+from fairlead_gateway.selection.offers import Offers, Reach
+from fairlead_gateway.selection.view import Route
+from fairlead_gateway.telemetry import TOOL_ERROR, Book, Recorder
+from fairlead_gateway.upstream import affinity
+from fairlead_gateway.upstream.inquiry import Inquiry
+from fairlead_mcp import eras, jsonrpc
+from fairlead_mcp.errors import ConnectFailed, McpError, RpcError
+
+log = logging.getLogger(__name__)
+
+CALL: Final = "tools/call"
+GET_PROMPT: Final = "prompts/get"
+READ: Final = "resources/read"
+COMPLETE: Final = "completion/complete"
+METHODS: Final = frozenset({GET_PROMPT, READ, COMPLETE})
+_FOR_THE_CLIENT: Final = frozenset({jsonrpc.MISSING_CLIENT_CAPABILITY})
+"""Errors of a modern server that its modern client can act on: passed on as they are, also those of a tool."""
+_MORE: Final = ("inputResponses", "requestState")
+_MORE_META: Final = (b'"progressToken"', eras.META_LOG_LEVEL.encode())
+
+
+class Errand(msgspec.Struct, frozen=True):
+    """A request that found its server. `params` are under the server's own names."""
+
+    reach: Reach
+    method: str
+    params: jsonrpc.RawObject
+    named: str | None
+    """What `Mcp-Name` repeats, where the method has it."""
+    headers: bytes = b""
+    """`Mcp-Param-*`, as lines."""
+    recorder: Recorder | None = None
+    """Of the tool, for a call."""
+
+
+def needs_more(request: Request, sessions: Sessions) -> bool:
+    """Whether a tool call is none of the plain ones."""
+    params = request.params
+    if "_meta" in params:
+        meta = bytes(params["_meta"])
+        if _MORE_META[0] in meta or _MORE_META[1] in meta:
+            return True
+    if request.modern:
+        return _MORE[0] in params or _MORE[1] in params
+    session = sessions.read(request.session) if request.session is not None else None
+    return session is not None and session.features is not None
+
+
+def call_of(route: Route, request: Request) -> Errand:
+    """A tool call as an errand."""
+    reach = Reach(route.server, route.upstream, route.timeout, route.max_bytes, route.server_info)
+    params = {**request.params, "name": route.name_raw}
+    return Errand(reach, CALL, params, route.name, recorder=route.recorder)
+
+
+def resolve(offers: Offers, request: Request) -> Errand | Rejection:
+    """Whom a request means, as far as the view shows it."""
+    try:
+        if request.method == COMPLETE:
+            return _completion(offers, request)
+        member = eras.NAMED[request.method]
+        name = jsonrpc.decode_text(request.params[member])
+    except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
+        return _invalid(request, "a required parameter is missing or of the wrong type")
+    asked = offers.prompt(name) if request.method == GET_PROMPT else offers.resource(name)
+    if asked is None:
+        if request.method == GET_PROMPT:
+            return _invalid(request, f"Unknown prompt: {name}")
+        return not_found(request, name)
+    reach, own = asked
+    params = {**request.params, member: Raw(jsonrpc.encode(own))}
+    return Errand(reach, request.method, params, own)
+
+
+def not_found(request: Request, uri: str) -> Rejection:
+    """A URI that no server answers for, in the words of the client's era (SEP-2164)."""
+    code = jsonrpc.INVALID_PARAMS if request.modern else jsonrpc.RESOURCE_NOT_FOUND
+    status = 400 if request.modern else 200
+    return Rejection(status, code, "Resource not found", request.id, jsonrpc.encode({"uri": uri}))
+
+
+def _completion(offers: Offers, request: Request) -> Errand | Rejection:
+    ref = jsonrpc.decode_object(request.params["ref"])
+    kind = jsonrpc.decode_text(ref["type"])
+    member = "name" if kind == "ref/prompt" else "uri"
+    name = jsonrpc.decode_text(ref[member])
+    asked = offers.prompt(name) if kind == "ref/prompt" else offers.template(name)
+    if asked is None:
+        return _invalid(request, f"Unknown reference: {name}")
+    reach, own = asked
+    ref[member] = Raw(jsonrpc.encode(own))
+    return Errand(reach, COMPLETE, {**request.params, "ref": Raw(jsonrpc.encode(ref))}, None)
+
+
+class Forwarder:
+    """Runs errands. One per gateway; `clock` as of the dispatcher."""
+
+    def __init__(
+        self,
+        book: Book,
+        client: eras.Client,
+        live: Live,
+        server_info: bytes,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._book = book
+        self._client = client
+        self.live = live
+        self._server_info = server_info
+        self._clock = clock
+        self._cancellable: dict[tuple[bytes, bytes], asyncio.Task[None]] = {}
+
+    def cancel(self, session: bytes | None, request_id: bytes) -> None:
+        """As of the dispatcher."""
+        task = self._cancellable.get((session, request_id)) if session is not None else None
+        if task is not None:
+            task.cancel()
+
+    async def run(self, exchange: Exchange, errand: Errand, request: Request) -> None:
+        """Do the errand and answer it. Raises nothing but CancelledError, when the client is gone."""
+        started = self._clock()
+        error_type = ""
+        self._book.in_flight += 1
+        key, task = (request.session or b"", request.id), asyncio.current_task()
+        if request.session is not None and task is not None:
+            self._cancellable[key] = task
+        try:
+            outcome = await self._result(exchange, errand, request, started)
+            error_type = TOOL_ERROR if outcome.is_error else ""
+            exchange.answer(200, *result_parts(request.id, outcome.result))
+        except McpError as error:
+            error_type = self._failed(exchange, errand, request, error)
+        except asyncio.CancelledError:
+            error_type = refusals.CANCELLED
+            if exchange.gone:
+                raise
+            self._refuse(exchange, errand, request, Refusal(refusals.CANCELLED, "The request was cancelled"))
+        except Exception:
+            log.exception("%s of %s failed in the gateway itself", errand.method, errand.reach.server.key)
+            error_type = str(jsonrpc.INTERNAL_ERROR)
+            _answer(exchange, _internal(request, "Internal error"))
+        finally:
+            self._book.in_flight -= 1
+            if self._cancellable.get(key) is task:
+                del self._cancellable[key]
+            recorder = errand.recorder or self._book.recorder(errand.method, "", str(errand.reach.server.key))
+            recorder.record(int((self._clock() - started) * 1e9), error_type)
+
+    async def _result(self, exchange: Exchange, errand: Errand, request: Request, started: float) -> Outcome:
+        reach = errand.reach
+        if not reach.server.catalog.online:
+            raise ConnectFailed(f"the server {reach.server.key} is offline")
+        upstream, deadline = reach.upstream, started + reach.timeout
+        live = self.live.of(exchange, request)
+        try:
+            modern = await upstream.era(live.features, deadline)
+            ident = upstream.next_id()
+            members, pin = affinity.untagged(errand.params)
+            params = translate.params(
+                members, from_modern=request.modern, to_modern=modern, client=self._client,
+                token=live.token(ident), log_level=live.log_level(modern), capabilities=live.features,
+            )  # fmt: skip
+            raw = await upstream.ask(
+                Inquiry(
+                    ident,
+                    errand.method,
+                    params,
+                    deadline,
+                    reach.max_bytes,
+                    errand.named,
+                    errand.headers,
+                    live.notify,
+                    live.features,
+                    live.on_request,
+                    pin,
+                )  # fmt: skip
+            )
+        finally:
+            live.close()
+        outcome = translate.result(raw, from_modern=modern, to_modern=request.modern, server_info=reach.server_info)
+        if request.modern and errand.method == READ and not outcome.needs_input:
+            return Outcome(with_cache_hints(outcome.result), outcome.is_error)
+        return outcome
+
+    def _failed(self, exchange: Exchange, errand: Errand, request: Request, error: McpError) -> str:
+        """Answer with an error, and name it for the record."""
+        told = isinstance(error, RpcError) and request.modern and error.code in _FOR_THE_CLIENT
+        if errand.method == CALL and not told:
+            refusal = refusals.refusal_for(error)
+            self._refuse(exchange, errand, request, refusal)
+            return refusal.code
+        rejection = rejection_for(request, error)
+        _answer(exchange, rejection)
+        return str(rejection.code)
+
+    def _refuse(self, exchange: Exchange, errand: Errand, request: Request, refusal: Refusal) -> None:
+        """What the gateway itself says: of a call a result that the model reads, of anything else an error."""
+        if errand.method != CALL:
+            _answer(exchange, _internal(request, refusal.message))
+            return
+        outcome = translate.result(
+            refusals.result(refusal), from_modern=False, to_modern=request.modern, server_info=self._server_info
+        )
+        exchange.answer(200, *result_parts(request.id, outcome.result))
+
+
+def with_cache_hints(result: bytes | Raw) -> bytes | Raw:
+    """`ttlMs` and `cacheScope`, which a modern `resources/read` must carry and a legacy server does not give."""
+    members = jsonrpc.decode_object(result)
+    if "ttlMs" in members and "cacheScope" in members:
+        return result
+    members.setdefault("ttlMs", Raw(b"0"))
+    members.setdefault("cacheScope", Raw(b'"private"'))
+    return jsonrpc.encode(members)
+
+
+def rejection_for(request: Request, error: McpError) -> Rejection:
+    """What the client is told of an error: the server's own words where it gave some."""
+    if isinstance(error, RpcError):
+        code = error.code
+        if request.modern and code == jsonrpc.RESOURCE_NOT_FOUND:
+            code = jsonrpc.INVALID_PARAMS
+        status = eras.status_for(code) if request.modern else 200
+        return Rejection(status, code, error.message, request.id, error.data)
+    refusal = refusals.refusal_for(error)
+    detail = jsonrpc.encode({refusals.META_ERROR: {"code": refusal.code, "message": refusal.message}})
+    return Rejection(200, jsonrpc.INTERNAL_ERROR, refusal.message, request.id, detail)
+
+
+def _answer(exchange: Exchange, rejection: Rejection) -> None:
+    body = jsonrpc.error(rejection.id, rejection.code, rejection.message, rejection.data)
+    exchange.answer(rejection.status, body)
+
+
+def _internal(request: Request, message: str) -> Rejection:
+    return Rejection(200, jsonrpc.INTERNAL_ERROR, message, request.id)
+
+
+def _invalid(request: Request, message: str) -> Rejection:
+    return Rejection(400 if request.modern else 200, jsonrpc.INVALID_PARAMS, message, request.id)

@@ -1,0 +1,70 @@
+"""Prompts, resources and resource templates of a server, as they are shown.
+
+Pure module, called by `catalog.model` when a snapshot is built. Prompts are named like tools on merged endpoints.
+Resources keep their URI everywhere, for URIs travel inside results and prompts where nobody could rename them; where
+two servers have the same one, the first by namespace and name answers for it on merged endpoints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from fairlead_api.documents.catalog import Catalog, Definition
+from fairlead_gateway.catalog.definitions import UnusableDefinition, plain, shown, verbatim
+from fairlead_gateway.catalog.names import exposed_name
+
+
+class Item(msgspec.Struct, frozen=True):
+    """One prompt, resource or template."""
+
+    name: str
+    """As the server calls it: a name, a URI, or a URI template."""
+    definition: bytes
+    """For the server's own endpoint."""
+    exposed: str | None
+    """Name on merged endpoints; None where the server is kept off them."""
+    merged: bytes
+    """The definition under the exposed name; empty where there is none."""
+
+
+class Offered(msgspec.Struct, frozen=True):
+    """What a server offers beside tools, sorted by name."""
+
+    prompts: tuple[Item, ...] = ()
+    resources: tuple[Item, ...] = ()
+    templates: tuple[Item, ...] = ()
+    problems: tuple[str, ...] = ()
+    """A sentence for each that could not be taken in."""
+
+
+def offered(catalog: Catalog) -> Offered:
+    """Everything usable that a catalog holds beside tools."""
+    problems: list[str] = []
+
+    def prompt(entry: Definition) -> Item:
+        definition = verbatim(bytes(entry.definition), name=entry.name)
+        exposed = exposed_name(catalog.prefix, entry.name) if catalog.prefix else None
+        return Item(entry.name, definition, exposed, shown(definition, name=exposed) if exposed else b"")
+
+    def resource(entry: Definition) -> Item:
+        definition = plain(bytes(entry.definition))
+        on_merged = bool(catalog.prefix)
+        return Item(entry.name, definition, entry.name if on_merged else None, definition if on_merged else b"")
+
+    def taken(kind: str, entries: Iterable[Definition], make: Callable[[Definition], Item]) -> tuple[Item, ...]:
+        items: dict[str, Item] = {}
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            try:
+                items.setdefault(entry.name, make(entry))
+            except UnusableDefinition as error:
+                problems.append(f"{kind} {entry.name!r} of {catalog.key} is left out: {error}")
+        return tuple(items.values())
+
+    return Offered(
+        taken("prompt", catalog.prompts, prompt),
+        taken("resource", catalog.resources, resource),
+        taken("resource template", catalog.resource_templates, resource),
+        tuple(problems),
+    )

@@ -1,0 +1,111 @@
+"""Session ids of legacy clients: signed, and holding all that there is to a session.
+
+Pure but for the randomness given. A session is what a client said of itself in `initialize`; its id carries that back,
+so that nothing is kept for an idle client (MCP 2025-11-25, Transports, "Session Management"; Lifecycle,
+"Initialization"). An id that was not signed here is served all the same, as that of a client that offers nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import secrets
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+_MAC_BYTES: Final = 16
+_REMEMBERED: Final = 4096
+_MAX_ID: Final = 1024
+
+
+class Session(msgspec.Struct, frozen=True, rename={"version": "v", "features": "f", "nonce": "n"}, omit_defaults=True):
+    """What an id carries. `features` are the normalized capabilities of the client, None where it has none."""
+
+    version: str
+    nonce: str
+    features: str | None = None
+
+
+class _Elicitation(msgspec.Struct, omit_defaults=True):
+    form: dict[str, Raw] | UnsetType = UNSET
+    url: dict[str, Raw] | UnsetType = UNSET
+
+
+class _Sampling(msgspec.Struct, omit_defaults=True):
+    context: dict[str, Raw] | UnsetType = UNSET
+    tools: dict[str, Raw] | UnsetType = UNSET
+
+
+class _Capabilities(msgspec.Struct, omit_defaults=True):
+    elicitation: _Elicitation | UnsetType = UNSET
+    roots: dict[str, Raw] | UnsetType = UNSET
+    sampling: _Sampling | UnsetType = UNSET
+
+
+_decode_capabilities = msgspec.json.Decoder(_Capabilities).decode
+_decode_session = msgspec.json.Decoder(Session).decode
+
+
+def normalized(capabilities: bytes | Raw) -> str | None:
+    """What a client offers to servers, in one of a few dozen forms; None for nothing, or another shape.
+
+    Few, because a session is opened with a server for each.
+    """
+    try:
+        seen = _decode_capabilities(capabilities)
+    except msgspec.DecodeError:
+        return None
+    said: dict[str, dict[str, dict[str, str]]] = {}
+    if seen.elicitation is not UNSET:
+        modes = {"form": seen.elicitation.form, "url": seen.elicitation.url}
+        said["elicitation"] = {mode: {} for mode, given in modes.items() if given is not UNSET}
+    if seen.roots is not UNSET:
+        said["roots"] = {}
+    if seen.sampling is not UNSET:
+        extras = {"context": seen.sampling.context, "tools": seen.sampling.tools}
+        said["sampling"] = {extra: {} for extra, given in extras.items() if given is not UNSET}
+    return msgspec.json.encode(said).decode() if said else None
+
+
+class Sessions:
+    """Signs and reads ids with one key; replicas that share the key read each other's."""
+
+    def __init__(self, key: bytes = b"", nonce: Callable[[], str] = lambda: secrets.token_urlsafe(18)) -> None:
+        self._key = hashlib.blake2b(key or secrets.token_bytes(32), digest_size=32).digest()
+        self._nonce = nonce
+        self._known: dict[bytes, Session | None] = {}
+
+    def issue(self, version: str, capabilities: bytes | Raw) -> bytes:
+        """A new id, visible ASCII."""
+        session = Session(version, self._nonce(), normalized(capabilities))
+        payload = base64.urlsafe_b64encode(msgspec.json.encode(session)).rstrip(b"=")
+        return payload + b"." + self._mac(payload)
+
+    def read(self, ident: bytes) -> Session | None:
+        """The session of an id; None where it was not signed here."""
+        try:
+            return self._known[ident]
+        except KeyError:
+            pass
+        if len(self._known) >= _REMEMBERED:
+            self._known.clear()
+        found = self._known[ident] = self._verified(ident) if len(ident) <= _MAX_ID else None
+        return found
+
+    def _verified(self, ident: bytes) -> Session | None:
+        payload, _, mac = ident.rpartition(b".")
+        if not hmac.compare_digest(mac, self._mac(payload)):
+            return None
+        try:
+            return _decode_session(base64.urlsafe_b64decode(payload + b"=" * (-len(payload) % 4)))
+        except (binascii.Error, ValueError, msgspec.DecodeError):
+            return None
+
+    def _mac(self, payload: bytes) -> bytes:
+        mac = hashlib.blake2b(payload, key=self._key, digest_size=_MAC_BYTES).digest()
+        return base64.urlsafe_b64encode(mac).rstrip(b"=")

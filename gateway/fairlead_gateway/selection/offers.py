@@ -1,0 +1,186 @@
+"""What a target shows beside tools: prompts, resources and templates, whom each is asked of, and what is advertised.
+
+Pure module. Compiled by `selection.view` with each view; lists are bytes that are put together at their first use.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from types import MappingProxyType
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_api.meta import ServerKey
+from fairlead_gateway.catalog.model import Server, Snapshot
+from fairlead_gateway.catalog.offered import Item
+from fairlead_gateway.upstream.inquiry import Inquirable
+from fairlead_mcp import jsonrpc
+
+_EXPRESSION: Final = re.compile(r"\{([+#./;?&]?)[^{}]*\}")
+_OF_OPERATOR: Final = MappingProxyType(
+    {"+": ".*", "#": "(?:#.*)?", "/": "(?:/.*)?", "?": r"(?:\?.*)?", "&": "(?:&.*)?"}
+)
+MAX_TEMPLATE: Final = 2048
+"""Characters of a URI template that is matched against."""
+
+
+class Reach(msgspec.Struct, frozen=True):
+    """How one server is asked for what is no tool call."""
+
+    server: Server
+    upstream: Inquirable
+    timeout: float
+    """Seconds that a request may take."""
+    max_bytes: int
+    """Of a result."""
+    server_info: bytes
+    """Raw, for results that carry it; never without name and version."""
+
+
+Asked = tuple[Reach, str]
+"""A server, and how it calls what is meant."""
+
+
+class Offers:
+    """See the module. With `alone`, everything that is not listed is asked of that one server all the same: it may
+    answer for URIs that it does not list.
+    """
+
+    def __init__(
+        self,
+        prompts: Mapping[str, tuple[Server, Item]],
+        resources: Mapping[str, tuple[Server, Item]],
+        templates: Mapping[str, tuple[Server, Item]],
+        reaches: Mapping[ServerKey, Reach],
+        *,
+        servers: Iterable[Server],
+        alone: Reach | None = None,
+    ) -> None:
+        self._prompts = prompts
+        self._resources = resources
+        self._templates = templates
+        self._reaches = reaches
+        self._servers = servers
+        self._alone = alone
+
+    def prompt(self, name: str) -> Asked | None:
+        """Who has the prompt that is shown under a name."""
+        found = self._prompts.get(name)
+        return None if found is None else self._asked(*found)
+
+    def resource(self, uri: str) -> Asked | None:
+        """Who answers for a URI: whoever lists it, else whose template it fits, else the one server of the view."""
+        found = self._resources.get(uri)
+        if found is not None:
+            return self._asked(found[0], found[1], uri)
+        if self._alone is not None:
+            return self._alone, uri
+        for pattern, server, item in self._patterns:
+            if pattern.fullmatch(uri) is not None:
+                return self._asked(server, item, uri)
+        return None
+
+    def template(self, uri: str) -> Asked | None:
+        """Who has a template (or a resource), as `ref/resource` of a completion names it."""
+        found = self._templates.get(uri)
+        return self.resource(uri) if found is None else self._asked(found[0], found[1], uri)
+
+    @cached_property
+    def listings(self) -> Mapping[str, bytes]:
+        """Method to `{"prompts":[…]`, open at the end for the members of either era."""
+        merged = self._alone is None
+        return {
+            "prompts/list": _listing(b"prompts", self._prompts, merged=merged),
+            "resources/list": _listing(b"resources", self._resources, merged=merged),
+            "resources/templates/list": _listing(b"resourceTemplates", self._templates, merged=merged),
+        }
+
+    @cached_property
+    def features(self) -> frozenset[str]:
+        """Capabilities of the servers behind: "prompts", "resources", "completions", "logging", and
+        "resources.subscribe".
+        """
+        found: set[str] = set()
+        for server in self._servers:
+            found |= _features(server)
+        return frozenset(found)
+
+    @cached_property
+    def _patterns(self) -> list[tuple[re.Pattern[str], Server, Item]]:
+        return [
+            (template_pattern(name), server, item)
+            for name, (server, item) in self._templates.items()
+            if len(name) <= MAX_TEMPLATE
+        ]
+
+    def _asked(self, server: Server, item: Item, name: str | None = None) -> Asked | None:
+        reach = self._alone or self._reaches.get(server.key)
+        return None if reach is None else (reach, item.name if name is None else name)
+
+
+def merged_offers(snapshot: Snapshot, reaches: Mapping[ServerKey, Reach]) -> Offers:
+    """What merged endpoints show."""
+    shown = [server for server in snapshot.servers.values() if server.catalog.prefix]
+    return Offers(snapshot.prompts, snapshot.resources, snapshot.templates, reaches, servers=shown)
+
+
+def server_offers(server: Server, reach: Reach | None) -> Offers:
+    """What the endpoint of one server shows."""
+    offered = server.offered
+    return Offers(
+        {item.name: (server, item) for item in offered.prompts},
+        {item.name: (server, item) for item in offered.resources},
+        {item.name: (server, item) for item in offered.templates},
+        {},
+        servers=[server],
+        alone=reach,
+    )
+
+
+def template_pattern(template: str) -> re.Pattern[str]:
+    """What the URIs of a template look like (RFC 6570), without what its variables may hold: an expression stands for
+    anything but what separates parts of a path, one with `+` for anything.
+    """
+    pieces, end = [], 0
+    for expression in _EXPRESSION.finditer(template):
+        pieces.append(re.escape(template[end : expression.start()]))
+        pieces.append(_OF_OPERATOR.get(expression.group(1), "[^/?#]*"))
+        end = expression.end()
+    pieces.append(re.escape(template[end:]))
+    return re.compile("".join(pieces), re.DOTALL)
+
+
+def _listing(member: bytes, items: Mapping[str, tuple[Server, Item]], *, merged: bool) -> bytes:
+    definitions = [item.merged if merged else item.definition for _, item in items.values()]
+    return b'{"%b":[%b]' % (member, b",".join(definitions))
+
+
+def _features(server: Server) -> set[str]:
+    try:
+        declared = jsonrpc.decode_object(server.catalog.capabilities)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        declared = {}
+    found: set[str] = {name for name in ("prompts", "resources", "completions", "logging") if name in declared}
+    if server.offered.prompts:
+        found.add("prompts")
+    if server.offered.resources or server.offered.templates:
+        found.add("resources")
+    if _says_subscribe(declared.get("resources")):
+        found.add("resources.subscribe")
+    return found
+
+
+def _says_subscribe(capability: Raw | None) -> bool:
+    if capability is None:
+        return False
+    try:
+        return bytes(jsonrpc.decode_object(capability).get("subscribe", b"")) == b"true"
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+
+
+NOTHING: Final = Offers({}, {}, {}, {}, servers=())

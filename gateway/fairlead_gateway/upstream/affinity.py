@@ -1,0 +1,58 @@
+"""Which pod made a `requestState`, written into the state itself.
+
+Pure module. A server seals its state with a key of its own process (MCP 2026-07-28, "Multi Round-Trip Requests"), so a
+retry must come back to where the state was made. The state goes to the client with a tag in front, the hash of an
+address: nothing is kept here, any replica can read it, and it tells nothing about the network. A tag that fits no
+address of the server is dropped; the state then goes to any pod, which refuses it where it does not know it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_mcp import jsonrpc
+from fairlead_mcp.http.dial import Address
+
+_STATE: Final = "requestState"
+_TAGGED: Final = re.compile(r"([0-9a-f]{12})\.")
+
+
+def tag_of(address: Address) -> bytes:
+    """The tag of an address, 12 hexadecimal digits."""
+    return hashlib.blake2b(f"{address[0]} {address[1]}".encode(), digest_size=6).hexdigest().encode()
+
+
+def address_of(tag: bytes, addresses: Iterable[Address]) -> Address | None:
+    """The address that a tag means, of those that the server has now."""
+    return next((address for address in addresses if tag_of(address) == tag), None)
+
+
+def tagged(result: Raw, address: Address) -> Raw:
+    """A result whose `requestState`, if it has one, leads back to `address`."""
+    if b'"requestState"' not in bytes(result):
+        return result
+    try:
+        members = jsonrpc.decode_object(result)
+        state = jsonrpc.decode_text(members[_STATE])
+    except (msgspec.DecodeError, UnicodeDecodeError, KeyError):
+        return result
+    members[_STATE] = Raw(jsonrpc.encode(f"{tag_of(address).decode()}.{state}"))
+    return Raw(jsonrpc.encode(members))
+
+
+def untagged(params: jsonrpc.RawObject) -> tuple[jsonrpc.RawObject, bytes | None]:
+    """Params with the server's own `requestState`, and the tag that it came with."""
+    try:
+        state = jsonrpc.decode_text(params[_STATE])
+    except (msgspec.DecodeError, UnicodeDecodeError, KeyError):
+        return params, None
+    found = _TAGGED.match(state)
+    if found is None:
+        return params, None
+    return {**params, _STATE: Raw(jsonrpc.encode(state[found.end() :]))}, found.group(1).encode()

@@ -1,0 +1,238 @@
+"""Inquiries to a server behind Streamable HTTP. Part of `upstream.http`, which keeps the path of plain calls.
+
+A legacy client that offers something to servers (sampling, elicitation, roots) is served in a legacy session that
+declares just that, where the server has such sessions, for only there can a server ask in mid-call. There is one session
+per server and set of features, shared by all clients that offer the same: what a server asks on the stream of a request
+belongs to that request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Final
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from fairlead_gateway.upstream import affinity
+from fairlead_gateway.upstream.inquiry import Inquiry
+from fairlead_mcp import eras, jsonrpc
+from fairlead_mcp.errors import HttpRefused, McpError, NotMcp, RpcError, Timeout, UnsupportedVersion
+from fairlead_mcp.http.dial import Address
+from fairlead_mcp.http.exchange import Answer
+from fairlead_mcp.http.pool import Pool
+from fairlead_mcp.http.reading import read_answer
+from fairlead_mcp.http.target import with_body
+
+SESSION_SECONDS: Final = 10.0
+COURTESY_SECONDS: Final = 5.0
+MAX_COURTESIES: Final = 256
+HANDSHAKE_BYTES: Final = 1 << 20
+MAX_PINNED: Final = 16
+"""Addresses that pools are kept for."""
+
+
+class HttpInquiries:
+    """See the module. `head` is the prepared head of requests, `addresses` resolves the server's name."""
+
+    def __init__(
+        self,
+        head: bytes,
+        *,
+        modern: bool,
+        client: eras.Client,
+        pool: Pool,
+        pinned: Callable[[Address], Pool],
+        addresses: Callable[[], Awaitable[list[Address]]],
+        next_id: Callable[[], bytes],
+    ) -> None:
+        self._head = head
+        self._modern = modern
+        self._client = client
+        self._pool = pool
+        self._new_pool = pinned
+        self._addresses = addresses
+        self._next_id = next_id
+        self._pinned: OrderedDict[bytes, Pool] = OrderedDict()
+        self._sessions: dict[bytes | None, Session] = {}
+        self._opening: dict[bytes | None, asyncio.Task[Session]] = {}
+        self._no_legacy = False
+        self._courtesies: set[asyncio.Task[None]] = set()
+
+    async def era(self, features: bytes | None, deadline: float) -> bool:
+        """See `Inquirable.era`."""
+        if not self._modern or features is None or self._no_legacy:
+            return self._modern
+        try:
+            await self._opened(features, deadline)
+        except (RpcError, HttpRefused, NotMcp, UnsupportedVersion):
+            self._no_legacy = True  # it speaks the modern era alone
+            return True
+        return False
+
+    async def ask(self, inquiry: Inquiry) -> Raw:
+        """See `Inquirable.ask`."""
+        if await self.era(inquiry.features, inquiry.deadline):
+            return await self._ask_modern(inquiry)
+        session = await self._opened(inquiry.features, inquiry.deadline)
+        answer, ident = await self._ask_in(session, inquiry, inquiry.id)
+        if session.lost(answer):
+            # the server does not know the session, so it did not do anything
+            if self._sessions.get(inquiry.features) is session:
+                del self._sessions[inquiry.features]
+            session = await self._opened(inquiry.features, inquiry.deadline)
+            answer, ident = await self._ask_in(session, inquiry, self._next_id())
+        return self._read(self._pool, answer, ident)
+
+    async def aclose(self) -> None:
+        """Cancel what nobody waits for, close what is pinned. Bounded."""
+        tasks = [*self._courtesies, *self._opening.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*(pool.aclose() for pool in self._pinned.values()))
+
+    # Modern
+
+    async def _ask_modern(self, inquiry: Inquiry) -> Raw:
+        lines = [self._head, _line(eras.H_VERSION, eras.MODERN_VERSION.encode())]
+        lines.append(_line(eras.H_METHOD, inquiry.method.encode()))
+        if inquiry.named is not None:
+            lines.append(_line(eras.H_NAME, eras.header_value(inquiry.named)))
+        head = b"".join([*lines, inquiry.headers])
+        pool = self._pool if inquiry.pin is None else await self._pool_of(inquiry.pin)
+        answer = await self._exchange(pool, inquiry, inquiry.id, head, b"")
+        result = self._read(pool, answer, inquiry.id)
+        address = answer.connection.peer
+        return result if address is None else affinity.tagged(result, address)
+
+    async def _pool_of(self, tag: bytes) -> Pool:
+        """A pool for the address that a tag means; the common one where there is none any more."""
+        found = self._pinned.get(tag)
+        if found is not None:
+            self._pinned.move_to_end(tag)
+            return found
+        try:
+            address = affinity.address_of(tag, await self._addresses())
+        except OSError:
+            address = None
+        if address is None:
+            return self._pool
+        pool = self._pinned.setdefault(tag, self._new_pool(address))
+        if len(self._pinned) > MAX_PINNED:
+            _, oldest = self._pinned.popitem(last=False)
+            self._own(oldest.aclose(SESSION_SECONDS), "close pinned")
+        return pool
+
+    # Legacy
+
+    async def _ask_in(self, session: Session, inquiry: Inquiry, ident: bytes) -> tuple[Answer, bytes]:
+        try:
+            return await self._exchange(self._pool, inquiry, ident, session.head, session.head), ident
+        except (asyncio.CancelledError, Timeout):
+            params = b'{"requestId":%b,"reason":"The caller does not wait any longer"}' % ident
+            self._send(session.head, jsonrpc.notification("notifications/cancelled", params))
+            raise
+
+    async def _opened(self, features: bytes | None, deadline: float) -> Session:
+        """The session, opened by whoever needs it first; one who gives up does not stop it for the others."""
+        session = self._sessions.get(features)
+        if session is not None:
+            return session
+        opening = self._opening.get(features)
+        if opening is None:
+            opening = asyncio.get_running_loop().create_task(self._open(features), name=f"session {self._pool.host}")
+            self._opening[features] = opening
+            opening.add_done_callback(lambda task: self._session_opened(features, task))
+        done, _ = await asyncio.wait([opening], timeout=max(deadline - self._pool.clock(), 0))
+        if not done:
+            raise Timeout("the server's session was not opened in time", sent=False)
+        return done.pop().result()
+
+    def _session_opened(self, features: bytes | None, task: asyncio.Task[Session]) -> None:
+        self._opening.pop(features, None)
+        if not task.cancelled() and task.exception() is None:
+            self._sessions[features] = task.result()
+
+    async def _open(self, features: bytes | None) -> Session:
+        deadline = self._pool.clock() + SESSION_SECONDS
+        ident = self._next_id()
+        body = jsonrpc.request(ident, "initialize", eras.initialize_params(self._client, features or b"{}"))
+        answer = await self._pool.exchange(with_body(self._head, body), deadline=deadline, max_bytes=HANDSHAKE_BYTES)
+        negotiated = eras.read_initialize(self._read(self._pool, answer, ident))
+        session = Session(self._head, negotiated.protocol_version, answer.headers.get(b"mcp-session-id"))
+        note = with_body(session.head, jsonrpc.notification("notifications/initialized"))
+        await self._pool.exchange(note, deadline=deadline, max_bytes=HANDSHAKE_BYTES)
+        return session
+
+    # Both
+
+    async def _exchange(self, pool: Pool, inquiry: Inquiry, ident: bytes, head: bytes, session: bytes) -> Answer:
+        def on_event(event: bytes) -> bool:
+            try:
+                message = jsonrpc.decode_message(event)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                return True
+            if message.method is UNSET:
+                return message.is_response
+            if not message.is_request:
+                if inquiry.notify is not None:
+                    inquiry.notify(message)
+            elif session and inquiry.on_request is not None:
+                inquiry.on_request(message, lambda body: self._send(session, body))
+            elif session:
+                self._send(session, jsonrpc.reply_to_server(message))
+            return False
+
+        data = with_body(head, jsonrpc.request(ident, inquiry.method, inquiry.params))
+        return await pool.exchange(data, deadline=inquiry.deadline, max_bytes=inquiry.max_bytes, on_event=on_event)
+
+    def _read(self, pool: Pool, answer: Answer, ident: bytes) -> Raw:
+        try:
+            if not answer.body.isascii():
+                answer.body.decode()
+            return read_answer(answer, ident)
+        except UnicodeDecodeError as error:
+            raise NotMcp("the answer is not UTF-8", status=answer.status) from error
+        except NotMcp as error:
+            if error.reason == "WrongAnswerId":
+                pool.discard(answer)
+            raise
+
+    def _send(self, head: bytes, body: bytes) -> None:
+        if len(self._courtesies) < MAX_COURTESIES:
+            self._own(self._post(head, body), "tell")
+
+    def _own(self, work: Coroutine[object, object, None], what: str) -> None:
+        task = asyncio.get_running_loop().create_task(work, name=f"{what} {self._pool.host}")
+        self._courtesies.add(task)
+        task.add_done_callback(self._courtesies.discard)
+
+    async def _post(self, head: bytes, body: bytes) -> None:
+        deadline = self._pool.clock() + COURTESY_SECONDS
+        with contextlib.suppress(McpError):  # whom it is for has other trouble
+            await self._pool.exchange(with_body(head, body), deadline=deadline, max_bytes=HANDSHAKE_BYTES)
+
+
+class Session:
+    """A legacy session; servers without state give no id."""
+
+    __slots__ = ("_named", "head")
+
+    def __init__(self, head: bytes, version: str, ident: bytes | None) -> None:
+        self._named = ident is not None
+        named = _line(eras.H_SESSION, ident) if ident is not None else b""
+        self.head = head + _line(eras.H_VERSION, version.encode()) + named
+
+    def lost(self, answer: Answer) -> bool:
+        """404 as MCP wants it, or 400 about the session as the TypeScript SDK does it."""
+        if answer.status == 404:
+            return self._named
+        return answer.status == 400 and b"session" in answer.body.lower()
+
+
+def _line(name: bytes, value: bytes) -> bytes:
+    return b"%b: %b\r\n" % (name, value)

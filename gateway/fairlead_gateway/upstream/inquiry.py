@@ -1,0 +1,58 @@
+"""A request to a server that may take its time: with notices on the way, questions back, or a pod that it is bound to.
+
+Pure declarations, beside those of `upstream.base` for plain calls. Called by `calls.forward`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_mcp.jsonrpc import Message
+
+AnswerServer: TypeAlias = Callable[[bytes], None]
+"""Sends a whole JSON-RPC response to the server. Never blocks."""
+OnRequest: TypeAlias = Callable[[Message, AnswerServer], None]
+"""Called with each request of a server to its client; answers at once or later. Must not raise or block."""
+
+
+class Inquiry(msgspec.Struct, frozen=True):
+    """One request as the server shall get it."""
+
+    id: bytes
+    """Raw JSON, from the upstream's `next_id`."""
+    method: str
+    params: bytes
+    """Raw JSON in the era that `era` gave, under the server's own names."""
+    deadline: float
+    """Seconds of the monotonic clock."""
+    max_bytes: int
+    named: str | None = None
+    """What `Mcp-Name` repeats, where the method has it."""
+    headers: bytes = b""
+    """More header lines: `Mcp-Param-*`."""
+    notify: Callable[[Message], None] | None = None
+    features: bytes | None = None
+    """What the client offers to servers, normalized raw JSON; the session is one in which that was declared."""
+    on_request: OnRequest | None = None
+    pin: bytes | None = None
+    """From `upstream.affinity`: the address that has to get it."""
+
+
+class Inquirable(Protocol):
+    """The part of an upstream that takes inquiries."""
+
+    def next_id(self) -> bytes:
+        """A request id, raw JSON, that this upstream has never seen."""
+        ...
+
+    async def era(self, features: bytes | None, deadline: float) -> bool:
+        """Whether an inquiry for a client of such features is made in the modern era. Raises McpError."""
+        ...
+
+    async def ask(self, inquiry: Inquiry) -> Raw:
+        """The raw result, in that era. Raises McpError. Cancelling the caller cancels the request at the server."""
+        ...
