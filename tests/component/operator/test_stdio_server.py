@@ -26,7 +26,9 @@ def tokens(world: World) -> list[str]:
 async def test_a_stdio_server_is_discovered_through_its_gate_and_survives_a_new_operator(world: World) -> None:
     async with running(world):
         world.create("demo", SPEC)
-        deployment = await world.until("a Deployment", lambda: world.get(world.path("deployments", "demo")))
+        await world.until("a Deployment", lambda: world.get(world.path("deployments", "demo")))
+        deployment = world.get(world.path("deployments", "demo"))
+        assert deployment is not None
         (token,) = tokens(world)
         command = deployment["spec"]["template"]["spec"]["containers"][0]["command"]
         assert gate.digest(token) in command
