@@ -16,62 +16,17 @@ import jsonschema_rs
 
 import formatenvelopes
 from formatenvelopes import Tool
-
-Schema = dict[str, Any]
-
-COMBINATORS = {"anyOf", "oneOf", "allOf"}
-TYPES = {"string", "number", "integer", "boolean", "object", "array", "null"}
-STRICT_FORMATS = {"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"}
-MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
-LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
-SINGLES = ("items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames",
-           "unevaluatedItems", "unevaluatedProperties")  # fmt: skip
-GEMINI_SCHEMA = {
-    "type", "format", "title", "description", "nullable", "enum", "properties", "required", "items", "anyOf", "default",
-    "example", "minItems", "maxItems", "minProperties", "maxProperties", "minLength", "maxLength", "minimum", "maximum",
-    "pattern", "propertyOrdering",
-}  # fmt: skip
-"""Members of the `Schema` message of the Gemini API; any other is "Unknown name" for the whole request."""
-NO_STRICT_OPENAI = {
-    "allOf", "oneOf", "not", "if", "then", "else", "dependentRequired", "dependentSchemas", "patternProperties",
-    "propertyNames", "prefixItems", "uniqueItems", "contains", "minContains", "maxContains", "minProperties",
-    "maxProperties", "unevaluatedProperties", "unevaluatedItems", "default", "title", "$schema", "discriminator",
-}  # fmt: skip
-NO_STRICT_CLAUDE = {
-    "oneOf", "not", "if", "then", "else", "dependentRequired", "dependentSchemas", "patternProperties",
-    "propertyNames", "prefixItems", "uniqueItems", "contains", "minimum", "maximum", "exclusiveMinimum",
-    "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "pattern", "maxItems", "minProperties",
-    "maxProperties", "default", "$schema", "examples",
-}  # fmt: skip
-ANTHROPIC_ROOT = {"type", "properties", "additionalProperties", "required", "$defs"}
-
-
-@dataclass(frozen=True)
-class Place:
-    """One subschema: where it stands, and what it is."""
-
-    path: str
-    schema: Any
-    depth: int
-    parent: str = ""
-    """The keyword that holds it."""
-
-
-def places(schema: Any, path: str = "", depth: int = 0, parent: str = "") -> Iterator[Place]:
-    """Every subschema, the root first."""
-    yield Place(path, schema, depth, parent)
-    if not isinstance(schema, dict):
-        return
-    for keyword in MAPS:
-        for name, part in (schema.get(keyword) or {}).items() if isinstance(schema.get(keyword), dict) else ():
-            yield from places(part, f"{path}/{keyword}/{name}", depth + 1, keyword)
-    for keyword in LISTS:
-        for i, part in enumerate(schema[keyword] if isinstance(schema.get(keyword), list) else ()):
-            yield from places(part, f"{path}/{keyword}/{i}", depth + 1, keyword)
-    for keyword in SINGLES:
-        if isinstance(schema.get(keyword), dict):
-            yield from places(schema[keyword], f"{path}/{keyword}", depth + 1, keyword)
-
+from formatplaces import (
+    ANTHROPIC_ROOT,
+    COMBINATORS,
+    GEMINI_SCHEMA,
+    NO_STRICT_CLAUDE,
+    NO_STRICT_OPENAI,
+    STRICT_FORMATS,
+    TYPES,
+    Place,
+    places,
+)
 
 Check = Callable[[Tool, "Rules"], Iterator[str]]
 
