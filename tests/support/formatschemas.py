@@ -20,6 +20,12 @@ _NODE = {
 }
 
 ODDITIES: dict[str, Any] = {
+    "combinators beside a ref": {
+        "type": "object",
+        "additionalProperties": {"oneOf": [{"type": "string"}], "$ref": "#/$defs/A"},
+        "properties": {"a": {"allOf": [{"minLength": 1}, {"maxLength": 9}], "$ref": "#/$defs/A"}},
+        "$defs": {"A": {"type": "string"}},
+    },
     "ref": {**_object(a={"$ref": "#/$defs/A"}), "$defs": {"A": {"type": "string", "minLength": 2}}},
     "ref beside a description": {**_object(a={"$ref": "#/$defs/A", "description": "d"}), "$defs": {"A": _STRING}},
     "ref beside a constraint": {**_object(a={"$ref": "#/$defs/A", "maxLength": 3}), "$defs": {"A": _STRING}},

@@ -17,6 +17,7 @@ JsonObject = dict[str, Any]
 Found = tuple[str, str, Action, str]
 """(path below the schema, keyword, action, why)"""
 
+_COMBINATORS: Final = frozenset({"allOf", "anyOf", "oneOf"})
 _HANDLED: Final = frozenset({"$defs", "definitions", "$ref", "$dynamicRef", "$recursiveRef"})
 
 
@@ -199,7 +200,7 @@ class Walk:
         if target is None or not isinstance(ref, str):
             self.lose(path, "$ref", Action.WIDENED, f"{wording.shown(ref)} points to nothing in this definition")
             return self.node(rest, path, depth + 1)
-        if self.target.refs:
+        if self.target.refs and not self._combines(rest):
             return self._kept(ref, rest, path, depth)
         if ref in self._active:
             return untyped.cut(self, ref, target, rest, path)
@@ -212,6 +213,10 @@ class Walk:
             whole = target
         self._active.append(ref)
         return self.node(whole, path, depth + 1)
+
+    def _combines(self, rest: JsonObject) -> bool:
+        """Whether what stands beside a `$ref` has to be taken apart, which takes what the `$ref` points to."""
+        return any(self.target.nested.get(keyword) is Cell.FIX for keyword in rest.keys() & _COMBINATORS)
 
     def _kept(self, ref: str, rest: JsonObject, path: str, depth: int) -> JsonObject:
         pointer = ref
