@@ -115,11 +115,6 @@ class Reconciler:
         """End the discoveries that run."""
         await self._rounds.aclose()
 
-    def refresh(self, key: ServerKey) -> None:
-        """Ask a server for its tools now, whenever it was asked last."""
-        self._rounds.refresh(key)
-        self._changed(key)
-
     def hint(self, key: ServerKey) -> None:
         """The server announced that its lists have changed: ask it soon, within the floor."""
         self._rounds.hint(key)

@@ -135,12 +135,6 @@ class Rounds:
         round_.due = min(round_.due, round_.asked + self._pace.floor)
         self._finished(key)
 
-    def refresh(self, key: ServerKey) -> None:
-        """Make a discovery due now; the caller sees to it that the server is looked at."""
-        round_ = self._rounds.get(key)
-        if round_ is not None:
-            round_.due = 0.0
-
     def forget(self, key: ServerKey) -> None:
         """The server is gone."""
         self._listeners.drop(key)

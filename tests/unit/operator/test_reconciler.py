@@ -339,17 +339,3 @@ async def test_the_rules_are_published_once_and_restored_when_disturbed() -> Non
         controller.document_disturbed(RULES_NAME, {})
         await asyncio.sleep(1)
         assert RULES_NAME in bench.documents.blobs
-
-
-async def test_a_refresh_asks_at_once() -> None:
-    bench = Bench()
-    script = bench.declare("demo", "a")
-    async with bench.running() as controller:
-        script.tools.append({"name": "b"})
-        controller.reconciler.refresh(KEY)
-        await asyncio.sleep(1)
-        catalog = await bench.catalog()
-    assert script.asked == 2
-    assert catalog is not None
-    assert len(catalog.tools) == 2
-    assert bench.platform.announced[-1].note == "2 tools: 1 new, 0 gone"
