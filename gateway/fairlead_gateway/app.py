@@ -14,6 +14,8 @@ import msgspec
 from fairlead_gateway.about import NAME, VERSION
 from fairlead_gateway.calls.direct import Caller
 from fairlead_gateway.calls.dispatch import CALL, Dispatcher
+from fairlead_gateway.calls.forward import Forwarder
+from fairlead_gateway.calls.live import Live
 from fairlead_gateway.catalog.cache import SnapshotCache
 from fairlead_gateway.catalog.model import Server, Snapshot, Tool
 from fairlead_gateway.catalog.source import Keeper, Source
@@ -21,9 +23,11 @@ from fairlead_gateway.endpoint.front import Bounds, Front
 from fairlead_gateway.endpoint.hosts import AllowList
 from fairlead_gateway.endpoint.listener import Listener, PortTaken
 from fairlead_gateway.endpoint.local import LocalMethods
+from fairlead_gateway.endpoint.sessions import Sessions
 from fairlead_gateway.exposition import GatewayCollector, MetricsServer, registry_of
 from fairlead_gateway.rest.application import Readiness, application
 from fairlead_gateway.rest.plane import Plane
+from fairlead_gateway.selection.offers import Reach
 from fairlead_gateway.selection.view import Route, Selection, bind_all, server_info
 from fairlead_gateway.settings import Settings
 from fairlead_gateway.telemetry import Book
@@ -114,10 +118,13 @@ def build(
     )  # fmt: skip
     allow = AllowList.for_bind(settings.host, settings.allowed_hosts, settings.allowed_origins)
     dispatcher = Dispatcher(book, client, own_info, clock)
+    sessions = Sessions(settings.session_key.encode())
+    live = Live(sessions)
     front = Front(
         allow,
         dispatcher,
-        LocalMethods(own_info),
+        Forwarder(book, client, live, own_info, clock),
+        LocalMethods(own_info, sessions, live.set_level),
         book,
         Bounds(body=settings.max_request_bytes),
         clock,
@@ -135,6 +142,16 @@ def build(
             server_info=server_info(server) or own_info,
         )
 
+    def reach(server: Server) -> Reach:
+        limits = server.catalog.limits
+        return Reach(
+            server,
+            registry.upstream(server.key),
+            timeout=shortest(settings.call_timeout, limits.timeout_ms),
+            max_bytes=min(limits.max_result_bytes or settings.max_result_bytes, settings.max_result_bytes),
+            server_info=server_info(server) or own_info,
+        )
+
     async def swap(snapshot: Snapshot) -> bool:
         await registry.sync(snapshot.servers)
         front.selection = await asyncio.to_thread(select, snapshot, front.selection)
@@ -142,7 +159,8 @@ def build(
 
     def select(snapshot: Snapshot, before: Selection) -> Selection:
         # in a thread: tens of thousands of tools take tens of milliseconds
-        selection = Selection(snapshot, bind_all(snapshot, bind, before))
+        reaches = {key: reach(server) for key, server in snapshot.servers.items()}
+        selection = Selection(snapshot, bind_all(snapshot, bind, before), reaches)
         selection.prepare()
         return selection
 

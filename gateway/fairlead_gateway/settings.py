@@ -43,6 +43,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Where the last documents are kept; nowhere without it."""
     allowed_hosts: tuple[str, ...] = ()
     """Values of `Host` that are answered. By default local names on a loopback address, and any elsewhere."""
+    session_key: str = ""
+    """Secret that session ids are signed with; replicas behind one address share it. Without it each has its own."""
     allowed_origins: tuple[str, ...] = ()
     """Origins of web pages that may call. By default local ones; `*` is any."""
     call_timeout: float = 60.0

@@ -37,8 +37,8 @@ class _Captured:
     def __init__(self) -> None:
         self.body: bytes = b""
 
-    def notify(self, message: bytes) -> None:
-        return
+    def notify(self, message: bytes) -> bool:
+        return False
 
     def answer(self, status: int, *body: bytes | Raw) -> None:
         self.body = b"".join(body)

@@ -41,7 +41,9 @@ READ: Final = "resources/read"
 COMPLETE: Final = "completion/complete"
 METHODS: Final = frozenset({GET_PROMPT, READ, COMPLETE})
 _FOR_THE_CLIENT: Final = frozenset({jsonrpc.MISSING_CLIENT_CAPABILITY})
-"""Errors of a modern server that its modern client can act on: passed on as they are, also those of a tool."""
+"""Errors of a modern server that its modern client can act on: passed on as they are, also those of a tool. So is
+a `requestState` that the server refuses: the model has no part in it.
+"""
 _MORE: Final = ("inputResponses", "requestState")
 _MORE_META: Final = (b'"progressToken"', eras.META_LOG_LEVEL.encode())
 
@@ -180,12 +182,12 @@ class Forwarder:
         upstream, deadline = reach.upstream, started + reach.timeout
         live = self.live.of(exchange, request)
         try:
-            modern = await upstream.era(live.features, deadline)
+            modern = await upstream.era(live.client, deadline)
             ident = upstream.next_id()
             members, pin = affinity.untagged(errand.params)
             params = translate.params(
                 members, from_modern=request.modern, to_modern=modern, client=self._client,
-                token=live.token(ident), log_level=live.log_level(modern), capabilities=live.features,
+                token=live.token(ident), log_level=live.log_level(modern), capabilities=None if live.client is None else live.client.features,
             )  # fmt: skip
             raw = await upstream.ask(
                 Inquiry(
@@ -197,7 +199,7 @@ class Forwarder:
                     errand.named,
                     errand.headers,
                     live.notify,
-                    live.features,
+                    live.client,
                     live.on_request,
                     pin,
                 )  # fmt: skip
@@ -211,7 +213,11 @@ class Forwarder:
 
     def _failed(self, exchange: Exchange, errand: Errand, request: Request, error: McpError) -> str:
         """Answer with an error, and name it for the record."""
-        told = isinstance(error, RpcError) and request.modern and error.code in _FOR_THE_CLIENT
+        told = (
+            isinstance(error, RpcError)
+            and request.modern
+            and (error.code in _FOR_THE_CLIENT or (error.code == jsonrpc.INVALID_PARAMS and _MORE[1] in request.params))
+        )
         if errand.method == CALL and not told:
             refusal = refusals.refusal_for(error)
             self._refuse(exchange, errand, request, refusal)

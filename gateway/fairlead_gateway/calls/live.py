@@ -19,7 +19,7 @@ from fairlead_gateway.calls import translate
 from fairlead_gateway.calls.exchange import Exchange
 from fairlead_gateway.endpoint.inbound import Request
 from fairlead_gateway.endpoint.sessions import Sessions
-from fairlead_gateway.upstream.inquiry import AnswerServer
+from fairlead_gateway.upstream.inquiry import AnswerServer, Counterpart
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.jsonrpc import Message
 
@@ -105,7 +105,7 @@ class Live:
 class LiveRequest:
     """One request in progress. `notify` and `on_request` are for the upstream that works on it."""
 
-    __slots__ = ("_asked", "_exchange", "_level", "_live", "_modern", "_ours", "_session", "_token", "features")
+    __slots__ = ("_asked", "_exchange", "_level", "_live", "_modern", "_ours", "_session", "_token", "client")
 
     def __init__(self, live: Live, exchange: Exchange, request: Request) -> None:
         self._live = live
@@ -116,12 +116,12 @@ class LiveRequest:
         self._ours = b""
         self._asked: list[bytes] = []
         self._level = _level_asked_for(request) if request.modern else live.level(request.session)
-        self.features: bytes | None = None
-        """What the client offers to servers, normalized; None for nothing, and for modern clients."""
+        self.client: Counterpart | None = None
+        """The client where it offers something to servers; None for nothing, and for modern clients."""
         if request.session is not None:
             session = live.sessions.read(request.session)
             if session is not None and session.features is not None:
-                self.features = session.features.encode()
+                self.client = Counterpart(request.session, session.features.encode())
 
     def token(self, ours: bytes) -> bytes | None:
         """Our progress token in place of the client's; None where it asks for no progress."""
@@ -158,7 +158,7 @@ class LiveRequest:
         """A legacy server asks something of the client: pass it on where the client offers that."""
         assert message.id is not UNSET
         feature = _FEATURE_OF.get(str(message.method))
-        offered = self.features is not None and feature is not None and feature in self.features
+        offered = self.client is not None and feature is not None and feature in self.client.features
         if not offered or self._session is None or len(self._asked) >= MAX_ASKED:
             answer(jsonrpc.reply_to_server(message))
             return

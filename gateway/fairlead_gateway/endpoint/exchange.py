@@ -73,13 +73,14 @@ class Exchange:
         if self.modern and self.task is not None:
             self.task.cancel()
 
-    def notify(self, message: bytes) -> None:
+    def notify(self, message: bytes) -> bool:
         if self.response_complete or self.gone or not self.can_stream or self._wire.congested:
-            return
+            return False
         if not self._streaming:
             self._streaming = True
             self._wire.transport.write(replies.stream_head(self._extra()))
         self._wire.transport.write(replies.event(message))
+        return True
 
     def answer(self, status: int, *body: bytes | Raw, extra: bytes = replies.NO_EXTRA) -> None:
         """An answer with a JSON body, or the last event where a stream was begun."""

@@ -14,18 +14,20 @@ from typing import Final
 import msgspec
 
 from fairlead_gateway.calls.dispatch import CALL, Dispatcher
+from fairlead_gateway.calls.forward import METHODS as FORWARDED
+from fairlead_gateway.calls.forward import Errand, Forwarder, call_of, needs_more, resolve
 from fairlead_gateway.endpoint import replies
 from fairlead_gateway.endpoint.exchange import Exchange
 from fairlead_gateway.endpoint.hosts import AllowList
-from fairlead_gateway.endpoint.inbound import Rejection, Request, classify
+from fairlead_gateway.endpoint.inbound import Answered, Rejection, Request, classify
 from fairlead_gateway.endpoint.local import LocalMethods
 from fairlead_gateway.selection.view import Selection, View
 from fairlead_gateway.telemetry import Book
-from fairlead_mcp import jsonrpc
+from fairlead_mcp import eras, jsonrpc
 
 log = logging.getLogger(__name__)
 
-TIMED: Final = ("tools/list", "initialize", "server/discover", "ping")
+TIMED: Final = (*eras.LISTS, "initialize", "server/discover", "ping")
 """Methods that are counted although they need no server."""
 
 
@@ -48,6 +50,7 @@ class Front:
         self,
         allow: AllowList,
         dispatcher: Dispatcher,
+        forwarder: Forwarder,
         local: LocalMethods,
         book: Book,
         bounds: Bounds,
@@ -55,6 +58,7 @@ class Front:
     ) -> None:
         self.allow = allow
         self.dispatcher = dispatcher
+        self.forwarder = forwarder
         self.local = local
         self.book = book
         self.bounds = bounds
@@ -93,11 +97,16 @@ class Front:
         if isinstance(asked, Rejection):
             self._reject(exchange, asked)
         elif not isinstance(asked, Request):
-            if asked.method == "notifications/cancelled" and "requestId" in asked.params:
+            if isinstance(asked, Answered):
+                self.forwarder.live.answered(asked.session, asked.message)
+            elif asked.method == "notifications/cancelled" and "requestId" in asked.params:
                 self.dispatcher.cancel(asked.session, bytes(asked.params["requestId"]))
+                self.forwarder.cancel(asked.session, bytes(asked.params["requestId"]))
             exchange.acknowledge()
         elif asked.method == CALL:
             self._call(exchange, view, asked)
+        elif asked.method in FORWARDED:
+            self._forward(exchange, resolve(view.offers, asked), asked)
         else:
             self._answer_locally(exchange, view, asked)
 
@@ -106,9 +115,22 @@ class Front:
         if isinstance(route, Rejection):
             self._reject(exchange, route)
             return
+        if needs_more(asked, self.forwarder.live.sessions):
+            self._forward(exchange, call_of(route, asked), asked)
+            return
         exchange.modern = asked.modern
         call = self.dispatcher.run(exchange, route, asked)
         exchange.task = task = asyncio.get_running_loop().create_task(call, name="call")
+        self.calls.add(task)
+        task.add_done_callback(self.calls.discard)
+
+    def _forward(self, exchange: Exchange, errand: Errand | Rejection, asked: Request) -> None:
+        if isinstance(errand, Rejection):
+            self._reject(exchange, errand)
+            return
+        exchange.modern = asked.modern
+        work = self.forwarder.run(exchange, errand, asked)
+        exchange.task = task = asyncio.get_running_loop().create_task(work, name=asked.method)
         self.calls.add(task)
         task.add_done_callback(self.calls.discard)
 

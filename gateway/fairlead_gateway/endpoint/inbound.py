@@ -48,11 +48,18 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Notice(msgspec.Struct, frozen=True):
-    """A notification; `method` is empty for a response, which is as little answered."""
+    """A notification, which is not answered."""
 
     modern: bool
     method: str
     params: jsonrpc.RawObject
+    session: bytes | None
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """A legacy client's response to what a server asked of it."""
+
+    message: jsonrpc.Message
     session: bytes | None
 
 
@@ -85,7 +92,7 @@ _decode_identity = msgspec.json.Decoder(_Identity).decode
 _NO_IDENTITY: Final = _Identity()
 
 
-def classify(headers: Headers, body: bytes) -> Request | Notice | Rejection:
+def classify(headers: Headers, body: bytes) -> Request | Notice | Answered | Rejection:
     """Climb the ladder for a POST. `headers` are those of WANTED that came."""
     refused = _unacceptable(headers)
     if refused is not None:
@@ -181,13 +188,13 @@ def accepts_both(accept: bytes) -> bool:
     return json and not ranges.isdisjoint((b"text/event-stream", b"text/*"))
 
 
-def _odd_shape(headers: Headers, body: bytes) -> Notice | Rejection:
-    """JSON that is no request: a response from a legacy client is taken and dropped, the rest refused."""
+def _odd_shape(headers: Headers, body: bytes) -> Answered | Rejection:
+    """JSON that is no request: a response from a legacy client is taken, the rest refused."""
     ident = b"null"
     try:
         message = jsonrpc.decode_message(body)
         if message.is_response and headers.get(b"mcp-protocol-version", _MODERN) != _MODERN:
-            return Notice(False, "", {}, headers.get(SESSION))
+            return Answered(message, headers.get(SESSION))
         if message.id is not UNSET and _is_id(bytes(message.id)):
             ident = bytes(message.id)
     except (msgspec.DecodeError, ValueError, RecursionError):

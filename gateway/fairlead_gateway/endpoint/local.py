@@ -1,11 +1,10 @@
 """What the gateway answers by itself: handshakes, `ping`, and lists from prepared bytes.
 
-Pure but for minting session ids. Called by `endpoint.server` for every request that is no tool call.
+Pure but for the randomness in session ids. Called by `endpoint.server` for every request that is no tool call.
 """
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable
 from typing import Final
 
@@ -14,14 +13,14 @@ from msgspec import Raw
 
 from fairlead_gateway.endpoint.inbound import Rejection, Request
 from fairlead_gateway.endpoint.replies import NO_EXTRA, result_parts
+from fairlead_gateway.endpoint.sessions import Sessions
 from fairlead_gateway.selection.view import View
 from fairlead_mcp import eras, jsonrpc
 
 LIST_TTL_MS: Final = 30_000
 """How long a modern client may keep a list (`ttlMs`)."""
-CAPABILITIES: Final = b'{"tools":{"listChanged":false}}'
-
 LEGACY_LIST_TAIL: Final = b"}"
+LISTS: Final = frozenset(eras.LISTS)
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -31,19 +30,15 @@ class Reply(msgspec.Struct, frozen=True):
     extra: bytes = NO_EXTRA
 
 
-def new_session_id() -> str:
-    """192 random bits, as visible ASCII (MCP 2025-11-25, Transports, "Session Management")."""
-    return secrets.token_urlsafe(24)
-
-
 class LocalMethods:
     """The methods that need no server. `server_info` is ours, raw; nothing is kept of a session but its id at the
     client.
     """
 
-    def __init__(self, server_info: bytes, new_session: Callable[[], str] = new_session_id) -> None:
+    def __init__(self, server_info: bytes, sessions: Sessions, set_level: Callable[[bytes | None, str], bool]) -> None:
         self._server_info = server_info
-        self._new_session = new_session
+        self._sessions = sessions
+        self._remember_level = set_level
         self._modern_list_tail = b',"resultType":"complete","ttlMs":%d,"cacheScope":"private","_meta":{"%b":%b}}' % (
             LIST_TTL_MS,
             eras.META_SERVER_INFO.encode(),
@@ -53,7 +48,7 @@ class LocalMethods:
     def answer(self, view: View, request: Request) -> Reply | Rejection:
         """The answer, or the refusal of a method that the client's era does not have."""
         method = request.method
-        if method == "tools/list":
+        if method in LISTS:
             return self._list(view, request)
         if request.modern:
             if method == "server/discover":
@@ -62,8 +57,19 @@ class LocalMethods:
             return self._initialize(view, request)
         elif method == "ping":
             return Reply(result_parts(request.id, b"{}"))
+        elif method == "logging/setLevel":
+            return self._set_level(request)
         status = 404 if request.modern else 200
         return Rejection(status, jsonrpc.METHOD_NOT_FOUND, f"Method not found: {method}", request.id)
+
+    def _set_level(self, request: Request) -> Reply | Rejection:
+        try:
+            level = jsonrpc.decode_text(request.params["level"])
+        except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
+            level = ""
+        if not self._remember_level(request.session, level):
+            return Rejection(200, jsonrpc.INVALID_PARAMS, f"Unknown log level: {level!r}", request.id)
+        return Reply(result_parts(request.id, b"{}"))
 
     def _list(self, view: View, request: Request) -> Reply | Rejection:
         cursor = request.params.get("cursor")
@@ -71,12 +77,13 @@ class LocalMethods:
             status = 400 if request.modern else 200
             return Rejection(status, jsonrpc.INVALID_PARAMS, "Invalid cursor: the list has one page", request.id)
         tail = self._modern_list_tail if request.modern else LEGACY_LIST_TAIL
-        return Reply(result_parts(request.id, view.listing, tail))
+        listing = view.listing if request.method == "tools/list" else view.offers.listings[request.method]
+        return Reply(result_parts(request.id, listing, tail))
 
     def _discover(self, view: View, request: Request) -> Reply:
         members = {
             "supportedVersions": [eras.MODERN_VERSION],
-            "capabilities": Raw(CAPABILITIES),
+            "capabilities": capabilities(view, modern=True),
             **_instructions(view),
             "resultType": "complete",
             "ttlMs": LIST_TTL_MS,
@@ -93,12 +100,30 @@ class LocalMethods:
             return Rejection(200, jsonrpc.INVALID_PARAMS, message, request.id)
         members = {
             "protocolVersion": asked if asked in eras.LEGACY_VERSIONS else eras.LATEST_LEGACY_VERSION,
-            "capabilities": Raw(CAPABILITIES),
+            "capabilities": capabilities(view, modern=False),
             "serverInfo": Raw(view.server_info or self._server_info),
             **_instructions(view),
         }
-        session = b"%b: %b\r\n" % (eras.H_SESSION.lower(), self._new_session().encode())
+        ident = self._sessions.issue(str(members["protocolVersion"]), request.params.get("capabilities", b"{}"))
+        session = b"%b: %b\r\n" % (eras.H_SESSION.lower(), ident)
         return Reply(result_parts(request.id, jsonrpc.encode(members)), session)
+
+
+def capabilities(view: View, *, modern: bool) -> dict[str, dict[str, bool]]:
+    """What an endpoint offers: tools always, the rest where a server behind it does. Log levels of legacy clients are
+    kept here, so that they may set them whatever is behind.
+    """
+    features = view.offers.features
+    said: dict[str, dict[str, bool]] = {"tools": {"listChanged": False}}
+    if "prompts" in features:
+        said["prompts"] = {"listChanged": False}
+    if "resources" in features:
+        said["resources"] = {"listChanged": False}
+    if "completions" in features:
+        said["completions"] = {}
+    if "logging" in features or not modern:
+        said["logging"] = {}
+    return said
 
 
 def _instructions(view: View) -> dict[str, str]:

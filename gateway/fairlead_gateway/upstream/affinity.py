@@ -3,7 +3,8 @@
 Pure module. A server seals its state with a key of its own process (MCP 2026-07-28, "Multi Round-Trip Requests"), so a
 retry must come back to where the state was made. The state goes to the client with a tag in front, the hash of an
 address: nothing is kept here, any replica can read it, and it tells nothing about the network. A tag that fits no
-address of the server is dropped; the state then goes to any pod, which refuses it where it does not know it.
+address of the server is dropped; the state then goes to any pod, which refuses it where it does not know it. Beside the
+tag stands a sum over the state, so that whatever was altered reaches the server as something that it never made.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from fairlead_mcp import jsonrpc
 from fairlead_mcp.http.dial import Address
 
 _STATE: Final = "requestState"
-_TAGGED: Final = re.compile(r"([0-9a-f]{12})\.")
+_TAGGED: Final = re.compile(r"([0-9a-f]{12})([0-9a-f]{8})\.")
 
 
 def tag_of(address: Address) -> bytes:
@@ -42,7 +43,8 @@ def tagged(result: Raw, address: Address) -> Raw:
         state = jsonrpc.decode_text(members[_STATE])
     except (msgspec.DecodeError, UnicodeDecodeError, KeyError):
         return result
-    members[_STATE] = Raw(jsonrpc.encode(f"{tag_of(address).decode()}.{state}"))
+    tag = tag_of(address).decode()
+    members[_STATE] = Raw(jsonrpc.encode(f"{tag}{_sum(tag, state)}.{state}"))
     return Raw(jsonrpc.encode(members))
 
 
@@ -53,6 +55,10 @@ def untagged(params: jsonrpc.RawObject) -> tuple[jsonrpc.RawObject, bytes | None
     except (msgspec.DecodeError, UnicodeDecodeError, KeyError):
         return params, None
     found = _TAGGED.match(state)
-    if found is None:
+    if found is None or _sum(found.group(1), state[found.end() :]) != found.group(2):
         return params, None
     return {**params, _STATE: Raw(jsonrpc.encode(state[found.end() :]))}, found.group(1).encode()
+
+
+def _sum(tag: str, state: str) -> str:
+    return hashlib.blake2b(f"{tag} {state}".encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()

@@ -13,7 +13,7 @@ from msgspec import Raw
 from fairlead_api.documents.catalog import ChildEndpoint
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.upstream.base import Gauges, Order
-from fairlead_gateway.upstream.inquiry import Inquiry
+from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
 from fairlead_gateway.upstream.lines import ask_over, call_over
 from fairlead_mcp.child import Child
 from fairlead_mcp.eras import Era
@@ -67,7 +67,7 @@ class ChildUpstream:
         finally:
             self._busy -= 1
 
-    async def era(self, features: bytes | None, deadline: float) -> bool:
+    async def era(self, client: Counterpart | None, deadline: float) -> bool:
         return self.modern
 
     async def ask(self, inquiry: Inquiry) -> Raw:

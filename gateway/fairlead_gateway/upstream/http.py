@@ -18,8 +18,8 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from fairlead_gateway.upstream.base import Gauges, Order
-from fairlead_gateway.upstream.inquiries import HttpInquiries
-from fairlead_gateway.upstream.inquiry import Inquiry
+from fairlead_gateway.upstream.inquiries import MAX_STREAMS, HttpInquiries
+from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import McpError, NotMcp, Timeout
 from fairlead_mcp.http.dial import Address, Resolve, resolve_by_dns
@@ -81,6 +81,7 @@ class HttpUpstream:
 
         self._inquiries = HttpInquiries(
             self._head, modern=modern, client=client, pool=self.pool, pinned=pool_of,
+            streams=Pool(target.host, target.port, ssl=tls, limit=MAX_STREAMS, resolve=spread),
             addresses=lambda: resolve(target.host, target.port), next_id=self.next_id,
         )  # fmt: skip
 
@@ -93,8 +94,8 @@ class HttpUpstream:
             return self._read(await self._exchange(data, order, order.id, b""), order.id)
         return await self._call_legacy(order)
 
-    async def era(self, features: bytes | None, deadline: float) -> bool:
-        return await self._inquiries.era(features, deadline)
+    async def era(self, client: Counterpart | None, deadline: float) -> bool:
+        return await self._inquiries.era(client, deadline)
 
     async def ask(self, inquiry: Inquiry) -> Raw:
         return await self._inquiries.ask(inquiry)

@@ -1,9 +1,9 @@
 """Inquiries to a server behind Streamable HTTP. Part of `upstream.http`, which keeps the path of plain calls.
 
 A legacy client that offers something to servers (sampling, elicitation, roots) is served in a legacy session that
-declares just that, where the server has such sessions, for only there can a server ask in mid-call. There is one session
-per server and set of features, shared by all clients that offer the same: what a server asks on the stream of a request
-belongs to that request.
+declares just that, where the server has such sessions, for only there can a server ask in mid-call. Such a session is
+the client's own while requests of it are in progress and a while longer: many servers ask on a stream apart from that
+of the request, where nothing but the session says whom they mean.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from fairlead_gateway.upstream import affinity
-from fairlead_gateway.upstream.inquiry import Inquiry
+from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import HttpRefused, McpError, NotMcp, RpcError, Timeout, UnsupportedVersion
 from fairlead_mcp.http.dial import Address
 from fairlead_mcp.http.exchange import Answer
-from fairlead_mcp.http.pool import Pool
+from fairlead_mcp.http.pool import NEVER, Pool
 from fairlead_mcp.http.reading import read_answer
 from fairlead_mcp.http.target import with_body
 
@@ -31,6 +31,12 @@ SESSION_SECONDS: Final = 10.0
 COURTESY_SECONDS: Final = 5.0
 MAX_COURTESIES: Final = 256
 HANDSHAKE_BYTES: Final = 1 << 20
+MAX_STREAMS: Final = 256
+"""Clients that may be asked at once."""
+IDLE_SECONDS: Final = 60.0
+"""How long the session of one client is kept without a request."""
+STREAM_SECONDS: Final = 2.0
+"""How long a request waits for the stream that questions may come on."""
 MAX_PINNED: Final = 16
 """Addresses that pools are kept for."""
 
@@ -46,6 +52,7 @@ class HttpInquiries:
         client: eras.Client,
         pool: Pool,
         pinned: Callable[[Address], Pool],
+        streams: Pool,
         addresses: Callable[[], Awaitable[list[Address]]],
         next_id: Callable[[], bytes],
     ) -> None:
@@ -57,17 +64,18 @@ class HttpInquiries:
         self._addresses = addresses
         self._next_id = next_id
         self._pinned: OrderedDict[bytes, Pool] = OrderedDict()
-        self._sessions: dict[bytes | None, Session] = {}
-        self._opening: dict[bytes | None, asyncio.Task[Session]] = {}
+        self._streams = streams
+        self._sessions: dict[Counterpart | None, Session] = {}
+        self._opening: dict[Counterpart | None, asyncio.Task[Session]] = {}
         self._no_legacy = False
         self._courtesies: set[asyncio.Task[None]] = set()
 
-    async def era(self, features: bytes | None, deadline: float) -> bool:
+    async def era(self, client: Counterpart | None, deadline: float) -> bool:
         """See `Inquirable.era`."""
-        if not self._modern or features is None or self._no_legacy:
+        if not self._modern or client is None or self._no_legacy:
             return self._modern
         try:
-            await self._opened(features, deadline)
+            await self._opened(client, deadline)
         except (RpcError, HttpRefused, NotMcp, UnsupportedVersion):
             self._no_legacy = True  # it speaks the modern era alone
             return True
@@ -75,25 +83,27 @@ class HttpInquiries:
 
     async def ask(self, inquiry: Inquiry) -> Raw:
         """See `Inquirable.ask`."""
-        if await self.era(inquiry.features, inquiry.deadline):
+        if await self.era(inquiry.client, inquiry.deadline):
             return await self._ask_modern(inquiry)
-        session = await self._opened(inquiry.features, inquiry.deadline)
+        session = await self._opened(inquiry.client, inquiry.deadline)
         answer, ident = await self._ask_in(session, inquiry, inquiry.id)
         if session.lost(answer):
             # the server does not know the session, so it did not do anything
-            if self._sessions.get(inquiry.features) is session:
-                del self._sessions[inquiry.features]
-            session = await self._opened(inquiry.features, inquiry.deadline)
+            if self._sessions.get(inquiry.client) is session:
+                self._drop(inquiry.client)
+            session = await self._opened(inquiry.client, inquiry.deadline)
             answer, ident = await self._ask_in(session, inquiry, self._next_id())
         return self._read(self._pool, answer, ident)
 
     async def aclose(self) -> None:
         """Cancel what nobody waits for, close what is pinned. Bounded."""
+        for client in [*self._sessions]:
+            self._drop(client)
         tasks = [*self._courtesies, *self._opening.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.gather(*(pool.aclose() for pool in self._pinned.values()))
+        await asyncio.gather(*(pool.aclose() for pool in [self._streams, *self._pinned.values()]))
 
     # Modern
 
@@ -130,43 +140,88 @@ class HttpInquiries:
     # Legacy
 
     async def _ask_in(self, session: Session, inquiry: Inquiry, ident: bytes) -> tuple[Answer, bytes]:
+        session.enter(inquiry)
         try:
             return await self._exchange(self._pool, inquiry, ident, session.head, session.head), ident
         except (asyncio.CancelledError, Timeout):
             params = b'{"requestId":%b,"reason":"The caller does not wait any longer"}' % ident
             self._send(session.head, jsonrpc.notification("notifications/cancelled", params))
             raise
+        finally:
+            session.leave(inquiry)
+            if inquiry.client is not None and not session.working:
+                session.expiry = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._drop, inquiry.client)
 
-    async def _opened(self, features: bytes | None, deadline: float) -> Session:
+    def _drop(self, client: Counterpart | None) -> None:
+        """Forget a session; its stream ends."""
+        session = self._sessions.pop(client, None)
+        if session is not None:
+            session.close()
+
+    async def _opened(self, client: Counterpart | None, deadline: float) -> Session:
         """The session, opened by whoever needs it first; one who gives up does not stop it for the others."""
-        session = self._sessions.get(features)
+        session = self._sessions.get(client)
         if session is not None:
             return session
-        opening = self._opening.get(features)
+        opening = self._opening.get(client)
         if opening is None:
-            opening = asyncio.get_running_loop().create_task(self._open(features), name=f"session {self._pool.host}")
-            self._opening[features] = opening
-            opening.add_done_callback(lambda task: self._session_opened(features, task))
+            opening = asyncio.get_running_loop().create_task(self._open(client), name=f"session {self._pool.host}")
+            self._opening[client] = opening
+            opening.add_done_callback(lambda task: self._session_opened(client, task))
         done, _ = await asyncio.wait([opening], timeout=max(deadline - self._pool.clock(), 0))
         if not done:
             raise Timeout("the server's session was not opened in time", sent=False)
         return done.pop().result()
 
-    def _session_opened(self, features: bytes | None, task: asyncio.Task[Session]) -> None:
-        self._opening.pop(features, None)
+    def _session_opened(self, client: Counterpart | None, task: asyncio.Task[Session]) -> None:
+        self._opening.pop(client, None)
         if not task.cancelled() and task.exception() is None:
-            self._sessions[features] = task.result()
+            self._sessions[client] = task.result()
+            if len(self._sessions) > MAX_STREAMS:
+                self._drop(next((known for known in self._sessions if known is not None and known is not client), None))
 
-    async def _open(self, features: bytes | None) -> Session:
+    async def _open(self, client: Counterpart | None) -> Session:
         deadline = self._pool.clock() + SESSION_SECONDS
         ident = self._next_id()
-        body = jsonrpc.request(ident, "initialize", eras.initialize_params(self._client, features or b"{}"))
+        offered = b"{}" if client is None else client.features
+        body = jsonrpc.request(ident, "initialize", eras.initialize_params(self._client, offered))
         answer = await self._pool.exchange(with_body(self._head, body), deadline=deadline, max_bytes=HANDSHAKE_BYTES)
         negotiated = eras.read_initialize(self._read(self._pool, answer, ident))
         session = Session(self._head, negotiated.protocol_version, answer.headers.get(b"mcp-session-id"))
         note = with_body(session.head, jsonrpc.notification("notifications/initialized"))
         await self._pool.exchange(note, deadline=deadline, max_bytes=HANDSHAKE_BYTES)
+        if client is not None:
+            opened = asyncio.Event()
+            listening = self._listen(session, opened)
+            session.stream = asyncio.get_running_loop().create_task(listening, name=f"listen {self._pool.host}")
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(opened.wait(), STREAM_SECONDS)
         return session
+
+    async def _listen(self, session: Session, opened: asyncio.Event) -> None:
+        """Hold the stream on which a server asks apart from its answers, as far as it has one."""
+
+        def on_event(event: bytes) -> bool:
+            try:
+                message = jsonrpc.decode_message(event)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                return False
+            if session.working:
+                self._take(session.working[-1], session.head, message)
+            elif message.is_request:
+                self._send(session.head, jsonrpc.reply_to_server(message))
+            return False
+
+        head = session.head.replace(b"POST ", b"GET ", 1)
+        try:
+            await self._streams.exchange(
+                with_body(head, b""), deadline=NEVER, max_bytes=HANDSHAKE_BYTES, on_event=on_event,
+                on_open=lambda _: opened.set(),
+            )  # fmt: skip
+        except McpError:
+            pass  # a server without such a stream asks on that of the request
+        finally:
+            opened.set()
 
     # Both
 
@@ -178,17 +233,22 @@ class HttpInquiries:
                 return True
             if message.method is UNSET:
                 return message.is_response
-            if not message.is_request:
-                if inquiry.notify is not None:
-                    inquiry.notify(message)
-            elif session and inquiry.on_request is not None:
-                inquiry.on_request(message, lambda body: self._send(session, body))
-            elif session:
-                self._send(session, jsonrpc.reply_to_server(message))
+            self._take(inquiry, session, message)
             return False
 
         data = with_body(head, jsonrpc.request(ident, inquiry.method, inquiry.params))
         return await pool.exchange(data, deadline=inquiry.deadline, max_bytes=inquiry.max_bytes, on_event=on_event)
+
+    def _take(self, inquiry: Inquiry, session: bytes, message: jsonrpc.Message) -> None:
+        """What a server says on the way. `session` is the head of its legacy session, where there is one."""
+        if message.method is not UNSET and not message.is_request:
+            if inquiry.notify is not None:
+                inquiry.notify(message)
+        elif message.is_request and session:
+            if inquiry.on_request is not None:
+                inquiry.on_request(message, lambda body: self._send(session, body))
+            else:
+                self._send(session, jsonrpc.reply_to_server(message))
 
     def _read(self, pool: Pool, answer: Answer, ident: bytes) -> Raw:
         try:
@@ -220,12 +280,30 @@ class HttpInquiries:
 class Session:
     """A legacy session; servers without state give no id."""
 
-    __slots__ = ("_named", "head")
+    __slots__ = ("_named", "expiry", "head", "stream", "working")
 
     def __init__(self, head: bytes, version: str, ident: bytes | None) -> None:
         self._named = ident is not None
         named = _line(eras.H_SESSION, ident) if ident is not None else b""
+        self.working: list[Inquiry] = []
+        self.stream: asyncio.Task[None] | None = None
+        self.expiry: asyncio.TimerHandle | None = None
         self.head = head + _line(eras.H_VERSION, version.encode()) + named
+
+    def enter(self, inquiry: Inquiry) -> None:
+        self.working.append(inquiry)
+        if self.expiry is not None:
+            self.expiry.cancel()
+            self.expiry = None
+
+    def leave(self, inquiry: Inquiry) -> None:
+        self.working = [other for other in self.working if other is not inquiry]
+
+    def close(self) -> None:
+        if self.expiry is not None:
+            self.expiry.cancel()
+        if self.stream is not None:
+            self.stream.cancel()
 
     def lost(self, answer: Answer) -> bool:
         """404 as MCP wants it, or 400 about the session as the TypeScript SDK does it."""

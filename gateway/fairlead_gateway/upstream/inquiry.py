@@ -19,6 +19,15 @@ OnRequest: TypeAlias = Callable[[Message, AnswerServer], None]
 """Called with each request of a server to its client; answers at once or later. Must not raise or block."""
 
 
+class Counterpart(msgspec.Struct, frozen=True):
+    """A legacy client that offers something to servers."""
+
+    session: bytes
+    """Its session id here."""
+    features: bytes
+    """Normalized capabilities, raw JSON."""
+
+
 class Inquiry(msgspec.Struct, frozen=True):
     """One request as the server shall get it."""
 
@@ -35,8 +44,8 @@ class Inquiry(msgspec.Struct, frozen=True):
     headers: bytes = b""
     """More header lines: `Mcp-Param-*`."""
     notify: Callable[[Message], None] | None = None
-    features: bytes | None = None
-    """What the client offers to servers, normalized raw JSON; the session is one in which that was declared."""
+    client: Counterpart | None = None
+    """Whom the server may ask; the session is one in which that was declared."""
     on_request: OnRequest | None = None
     pin: bytes | None = None
     """From `upstream.affinity`: the address that has to get it."""
@@ -49,8 +58,8 @@ class Inquirable(Protocol):
         """A request id, raw JSON, that this upstream has never seen."""
         ...
 
-    async def era(self, features: bytes | None, deadline: float) -> bool:
-        """Whether an inquiry for a client of such features is made in the modern era. Raises McpError."""
+    async def era(self, client: Counterpart | None, deadline: float) -> bool:
+        """Whether an inquiry for such a client is made in the modern era. Raises McpError."""
         ...
 
     async def ask(self, inquiry: Inquiry) -> Raw:

@@ -12,7 +12,7 @@ import itertools
 from msgspec import Raw
 
 from fairlead_gateway.upstream.base import Gauges, Order
-from fairlead_gateway.upstream.inquiry import Inquiry
+from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
 from fairlead_gateway.upstream.lines import ask_over, call_over
 from fairlead_mcp.eras import Era
 from fairlead_mcp.errors import PoolFull
@@ -49,7 +49,7 @@ class LinkUpstream:
             if self._busy == 0:
                 self._quiet.set()
 
-    async def era(self, features: bytes | None, deadline: float) -> bool:
+    async def era(self, client: Counterpart | None, deadline: float) -> bool:
         return self.modern
 
     async def ask(self, inquiry: Inquiry) -> Raw:

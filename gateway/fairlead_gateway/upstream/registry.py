@@ -30,7 +30,7 @@ from fairlead_gateway.catalog.model import Server
 from fairlead_gateway.upstream.base import Gauges, Order, Upstream
 from fairlead_gateway.upstream.child import ChildUpstream
 from fairlead_gateway.upstream.http import HttpUpstream
-from fairlead_gateway.upstream.inquiry import Inquiry
+from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
 from fairlead_gateway.upstream.link import LinkUpstream
 from fairlead_mcp import eras
 from fairlead_mcp.errors import ConnectFailed, McpError
@@ -79,7 +79,7 @@ class Unreachable:
     async def call(self, order: Order) -> Raw:
         raise ConnectFailed(self._why)
 
-    async def era(self, features: bytes | None, deadline: float) -> bool:
+    async def era(self, client: Counterpart | None, deadline: float) -> bool:
         return self.modern
 
     async def ask(self, inquiry: Inquiry) -> Raw:

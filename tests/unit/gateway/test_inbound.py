@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_gateway.endpoint.inbound import Notice, Rejection, Request, accepts_both, classify
+from fairlead_gateway.endpoint.inbound import Answered, Notice, Rejection, Request, accepts_both, classify
 
 META = "io.modelcontextprotocol/"
 MODERN = "2026-07-28"
@@ -173,7 +173,7 @@ def test_a_message_without_id_is_a_notice() -> None:
 
 def test_a_response_is_taken_from_a_legacy_client_and_refused_from_a_modern_one() -> None:
     data = b'{"jsonrpc":"2.0","id":1,"result":{}}'
-    assert isinstance(classify(BASE | {b"mcp-protocol-version": b"2025-11-25"}, data), Notice)
+    assert isinstance(classify(BASE | {b"mcp-protocol-version": b"2025-11-25"}, data), Answered)
     refused = classify(BASE | {b"mcp-protocol-version": MODERN.encode()}, data)
     assert isinstance(refused, Rejection)
     assert (refused.status, refused.code, refused.id) == (400, -32600, b"1")
