@@ -1,0 +1,210 @@
+"""`POST /v1/tool-calls`: a model's message in every format, run over real servers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead_gateway.formats.messages.registry import message_format
+from fairlead_gateway.telemetry import Book
+from gatewayworld import Wire, ask, calling, catalog, entry, limits, reached, running
+from rawserver import Reply, Request, raw_server
+from restworld import MESSAGES, Calls, get, post, problem
+from toolservers import modern_server, sdk_server
+
+ADD = {
+    "name": "add",
+    "inputSchema": {
+        "type": "object",
+        "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}, "note": {"type": "string"}},
+        "required": ["a", "b"],
+    },
+}
+CALLS: Calls = (("call_1", "demo__add", {"a": 1, "b": 2}), ("call_2", "demo__slow", {"ms": 1}))
+
+
+def recorded(book: Book) -> dict[tuple[str, str], int]:
+    """Calls by tool and error type."""
+    return {
+        (tool, error): series.count
+        for (method, tool, _, error), series in book.histograms()
+        if method == "tools/call" and series.count
+    }
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+async def test_a_models_calls_are_run_and_answered_in_its_format_and_order(tmp_path: Path, name: str) -> None:
+    message = MESSAGES[name](CALLS)
+    async with sdk_server() as url, running(tmp_path, catalog("demo", url, [ADD, "slow"])) as gateway:
+        answer = (await post(gateway, "/v1/tool-calls", {"format": name.upper(), "message": message})).message
+    made = 1 if name == "openai-functions" else 2
+    assert [call["tool"] for call in answer["calls"]] == ["demo__add", "demo__slow"][:made]
+    assert {call["state"] for call in answer["calls"]} == {"done"}
+    assert answer["pending"] == []
+    results = message_format(name).parse_results(answer["messages"])
+    assert len(results) == made
+    texts = [json.dumps(result.result) for result in results]
+    assert "3" in texts[0]
+    if made == 2:
+        assert "slept 1 ms" in texts[1]
+        assert [result.id for result in results] == ["call_1", "call_2"]
+
+
+async def test_safe_names_given_names_and_ids_lead_to_the_tool(tmp_path: Path) -> None:
+    async with (
+        modern_server([{"name": "päth/x"}]) as server,
+        running(tmp_path, catalog("demo", server.url, ["päth/x"])) as gateway,
+    ):
+        offer = (await get(gateway, "/v1/tools?format=anthropic")).message
+        (safe,) = offer["names"]
+        message = MESSAGES["anthropic"]([("a", safe, {}), ("b", "mine", {}), ("c", "mcp.demo.päth/x", {})])
+        body = {"format": "anthropic", "message": message, "names": {"mine": "demo__päth/x"}}
+        answer = (await post(gateway, "/v1/tool-calls", body)).message
+    assert [call["tool"] for call in answer["calls"]] == ["demo__päth/x"] * 3
+    assert [call["name"] for call in answer["calls"]] == [safe, "mine", "mcp.demo.päth/x"]
+
+
+async def test_nulls_of_strict_mode_are_taken_out_before_the_call(tmp_path: Path) -> None:
+    async with modern_server([ADD]) as server, running(tmp_path, catalog("demo", server.url, [ADD])) as gateway:
+        message = MESSAGES["openai-chat"]([("a", "demo__add", {"a": 1, "b": 2, "note": None})])
+        await post(gateway, "/v1/tool-calls", {"format": "openai", "message": message})
+    assert server.seen[-1].params["arguments"] == {"a": 1, "b": 2}
+
+
+async def test_refusals_and_metrics_are_those_of_a_call_over_mcp(tmp_path: Path) -> None:
+    async with sdk_server() as url:
+        away = catalog("away", url, ["add"], online=False)
+        demo = catalog("demo", url, ["fail", "slow"], limits=limits(timeout_ms=50))
+        async with running(tmp_path, demo, away) as gateway:
+            given: Calls = [("1", "away__add", {}), ("2", "demo__slow", {"ms": 5000}), ("3", "demo__fail", {})]
+            body = {"format": "mcp", "message": MESSAGES["mcp"](given)}
+            answer = (await post(gateway, "/v1/tool-calls", body)).message
+            over_rest = recorded(gateway.front.book)
+            over_mcp = [await ask(gateway, calling(name, arguments)) for _, name, arguments in given]
+            twice = recorded(gateway.front.book)
+    codes = [call.get("code") for call in answer["calls"]]
+    assert codes == ["CONNECTION_LOST", "TIMEOUT", None]
+    assert [call["state"] for call in answer["calls"]] == ["refused", "refused", "failed"]
+    assert [each.refusal for each in over_mcp[:2]] == codes[:2]
+    for mine, theirs in zip(answer["messages"], over_mcp, strict=True):
+        assert mine["result"]["content"] == theirs.message["result"]["content"]
+    assert over_rest == {("add", "CONNECTION_LOST"): 1, ("slow", "TIMEOUT"): 1, ("fail", "tool_error"): 1}
+    assert twice == {key: 2 * count for key, count in over_rest.items()}
+
+
+async def test_arguments_that_cannot_be_read_are_answered_without_a_call_and_counted(tmp_path: Path) -> None:
+    message: Any = MESSAGES["openai-chat"](CALLS)
+    message["tool_calls"][0]["function"]["arguments"] = '{"a": '
+    async with sdk_server() as url, running(tmp_path, catalog("demo", url, [ADD, "slow"])) as gateway:
+        answer = (await post(gateway, "/v1/tool-calls", {"format": "openai", "message": message})).message
+        counted = recorded(gateway.front.book)
+    assert [(call["state"], call.get("code")) for call in answer["calls"]] == [
+        ("invalid", "INVALID_ARGUMENTS"),
+        ("done", None),
+    ]
+    assert "not valid JSON" in answer["messages"][0]["content"]
+    assert counted == {("add", "INVALID_ARGUMENTS"): 1, ("slow", ""): 1}
+
+
+async def test_tools_of_the_caller_come_back_to_it_and_misspelt_ones_are_explained(tmp_path: Path) -> None:
+    own = {"name": "browse", "input_schema": {"type": "object", "properties": {}}}
+    given: Calls = [("1", "browse", {}), ("2", "demo__ad", {}), ("3", "demo__add", {"a": 1, "b": 1})]
+    message = MESSAGES["anthropic"](given)
+    async with sdk_server() as url, running(tmp_path, catalog("demo", url, [ADD])) as gateway:
+        told = (await post(gateway, "/v1/tool-calls", {"format": "claude", "message": message, "tools": [own]})).message
+        untold = (await post(gateway, "/v1/tool-calls", {"format": "claude", "message": message})).message
+    assert [call["state"] for call in told["calls"]] == ["pending", "unknown", "done"]
+    assert told["pending"] == ["1"]
+    assert told["calls"][1]["didYouMean"] == "demo__add"
+    explained, _ = told["messages"][0]["content"]
+    assert explained["is_error"] is True
+    assert "Did you mean demo__add?" in json.dumps(explained["content"])
+    assert untold["pending"] == ["1", "2"]
+    assert untold["calls"][1]["didYouMean"] == "demo__add"
+
+
+@pytest.mark.parametrize(("asked", "most"), [({}, 6), ({"limit": 2}, 2), ({"strategy": "sequential"}, 1)])
+async def test_calls_run_as_many_at_once_as_was_asked(tmp_path: Path, asked: dict[str, Any], most: int) -> None:
+    running_now = seen = 0
+
+    async def handle(request: Request, reply: Reply) -> None:
+        nonlocal running_now, seen
+        running_now += 1
+        seen = max(seen, running_now)
+        for _ in range(20):
+            await asyncio.sleep(0)
+            if running_now >= most:
+                break
+        await asyncio.sleep(0.02)
+        running_now -= 1
+        reply.result(request, {"content": [], "resultType": "complete"})
+
+    message = MESSAGES["gemini"]([(f"c{n}", "demo__x", {"n": n}) for n in range(6)])
+    async with raw_server(handle) as server, running(tmp_path, catalog("demo", server.url, ["x"])) as gateway:
+        answer = (await post(gateway, "/v1/tool-calls", {"format": "gemini", "message": message, **asked})).message
+    assert seen == most
+    assert [call["id"] for call in answer["calls"]] == [f"c{n}" for n in range(6)]
+
+
+async def test_a_time_limit_holds_for_each_tool_and_can_only_shorten(tmp_path: Path) -> None:
+    given: Calls = [("1", "demo__slow", {"ms": 3000}), ("2", "demo__x", {"ms": 1})]
+    message = MESSAGES["anthropic"](given)
+    body = {"format": "anthropic", "message": message, "timeoutMs": 9_000, "timeoutsMs": {"demo__slow": 50}}
+    async with (
+        sdk_server() as url,
+        modern_server([{"name": "x"}]) as other,
+        running(tmp_path, catalog("demo", url, ["slow"]), catalog("other", other.url, ["x"])) as gateway,
+    ):
+        message["content"][2]["name"] = "other__x"
+        began = time.monotonic()
+        answer = (await post(gateway, "/v1/tool-calls", body)).message
+        took = time.monotonic() - began
+    assert [call.get("code") for call in answer["calls"]] == ["TIMEOUT", None]
+    assert took < 2
+
+
+async def test_a_client_that_leaves_takes_its_calls_with_it(tmp_path: Path) -> None:
+    left = asyncio.Event()
+
+    async def handle(request: Request, reply: Reply) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            left.set()
+
+    async with raw_server(handle) as server, running(tmp_path, catalog("demo", server.url, ["x"])) as gateway:
+        body = json.dumps({"format": "mcp", "message": MESSAGES["mcp"]([("1", "demo__x", {})])}).encode()
+        wire = await Wire.connect(gateway)
+        head = f"POST /v1/tool-calls HTTP/1.1\r\nhost: {wire.host}\r\ncontent-type: application/json\r\n"
+        wire.write(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+        await reached(server, 1)
+        assert gateway.front.book.in_flight == 1
+        wire.close()
+        async with asyncio.timeout(5):
+            while gateway.front.book.in_flight:  # noqa: ASYNC110  # a book tells nobody
+                await asyncio.sleep(0.005)
+        counted = recorded(gateway.front.book)
+    assert counted == {("x", "CANCELLED"): 1}
+
+
+async def test_a_tool_that_is_not_enabled_cannot_be_called_by_any_name(tmp_path: Path) -> None:
+    async with sdk_server() as url:
+        document = catalog("demo", url, [entry(ADD, enabled=False), "slow"])
+        async with running(tmp_path, document) as gateway:
+            given: Calls = [("1", "demo__add", {}), ("2", "mcp.demo.add", {}), ("3", "add", {})]
+            body = {"format": "mcp", "message": MESSAGES["mcp"](given), "tools": []}
+            answer = (await post(gateway, "/v1/tool-calls", body)).message
+            assert [call["state"] for call in answer["calls"]] == ["unknown"] * 3
+            assert recorded(gateway.front.book) == {}
+
+
+async def test_a_message_without_calls_is_answered_with_no_messages(tmp_path: Path) -> None:
+    async with running(tmp_path, catalog("demo", "http://127.0.0.1:9/mcp", ["x"])) as gateway:
+        answer = await post(gateway, "/v1/tool-calls", {"format": "openai", "message": {"content": "Hello"}})
+        assert answer.message["messages"] == []
+        assert problem(await post(gateway, "/v1/tool-calls", b'{"format":"openai"}')) == (400, "INVALID_ARGUMENTS")
