@@ -11,9 +11,9 @@ from typing import Annotated
 
 import typer
 
+from fairlead_cli.models import convert, plan
+from fairlead_cli.options import DEFAULT_URL, HeaderOption, OutputOption, ServerOption, TimeoutOption, UrlOption
 from fairlead_cli.output import Output
-
-DEFAULT_URL = "http://127.0.0.1:8080/mcp"
 
 app = typer.Typer(
     name="fairlead",
@@ -25,19 +25,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-OutputOption = Annotated[Output, typer.Option("--output", "-o", help="table for people, json for programs.")]
-UrlOption = Annotated[
-    str, typer.Option("--url", envvar="FAIRLEAD_URL", help="MCP endpoint of a running gateway, or of any MCP server.")
-]
-HeaderOption = Annotated[
-    list[str] | None,
-    typer.Option("--header", "-H", metavar="NAME:VALUE", help="Sent with each request. May be given several times."),
-]
-ServerOption = Annotated[
-    str | None,
-    typer.Option("--server", metavar="NAMESPACE/NAME", help="Only this server, its tools under their own names."),
-]
-TimeoutOption = Annotated[float, typer.Option(min=0.1, help="Seconds to wait for the answer.")]
 KubeconfigOption = Annotated[
     Path | None, typer.Option(help="Path of a kubeconfig. By default KUBECONFIG, ~/.kube/config, or the pod's account.")
 ]
@@ -126,21 +113,40 @@ def tools(
     server: ServerOption = None,
     timeout: TimeoutOption = 30.0,
     output: OutputOption = Output.table,
+    format: Annotated[  # noqa: A002
+        str | None,
+        typer.Option(help="Print what goes into a provider's request: openai, anthropic, gemini, bedrock, …"),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="With --format: strict tools, where that loses nothing.")
+    ] = False,
 ) -> None:
     """List the tools that a gateway offers.
+
+    With --format the array of tools goes to standard output, and what the format cannot hold to standard error.
 
     Examples:
 
         fairlead tools
+
+        fairlead tools --format anthropic > tools.json
 
         fairlead tools --server default/time --output json
 
         fairlead tools --url https://tools.example.com/mcp -H "Authorization: Bearer $TOKEN"
     """
     from fairlead_cli.connecting import Destination
-    from fairlead_cli.tools import run_tools
+    from fairlead_cli.tools import run_offer, run_tools
 
-    run_tools(Destination.parse(url, header or [], server, timeout), output)
+    destination = Destination.parse(url, header or [], server, timeout)
+    if format is None:
+        run_tools(destination, output)
+    else:
+        run_offer(destination, format, strict, output)
+
+
+app.command()(convert)
+app.command()(plan)
 
 
 @app.command()

@@ -8,7 +8,9 @@ import msgspec
 
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import Failure
+from fairlead_cli.offers import print_offer
 from fairlead_cli.output import Output, first_line, print_json, print_table
+from fairlead_cli.rest import Plane
 from fairlead_mcp.session import McpSession
 
 _HINTS: Final = (
@@ -28,6 +30,12 @@ def run_tools(destination: Destination, output: Output) -> None:
     else:
         rows = [(str(tool.get("name", "")), hints(tool), description(tool)) for tool in definitions]
         print_table(("TOOL", "HINTS", "DESCRIPTION"), rows)
+
+
+def run_offer(destination: Destination, format_: str, strict: bool, output: Output) -> None:
+    """Print the tools in a provider's format: the array alone, or with `--output json` the gateway's whole answer."""
+    offer = Plane.of(destination).get("/v1/tools", format=format_, strict=str(strict).lower())
+    print_offer(offer, output)
 
 
 async def listed(session: McpSession, timeout: float) -> list[dict[str, Any]]:

@@ -33,7 +33,9 @@ def without(module: str) -> str:
     return f"import sys; sys.modules[{module!r}] = None"
 
 
-@pytest.mark.parametrize("command", ["up", "operator", "gateway", "tools", "call", "crds", "version"])
+@pytest.mark.parametrize(
+    "command", ["up", "operator", "gateway", "tools", "call", "convert", "plan", "crds", "version"]
+)
 def test_each_command_explains_itself_with_an_example(command: str) -> None:
     result = fairlead(command, "--help")
     assert result.returncode == 0

@@ -1,0 +1,40 @@
+"""`fairlead convert`: definitions from one format to another, on this machine."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from fairlead_cli.failure import FAILED, USED_WRONGLY, Failure
+from fairlead_cli.offers import print_offer
+from fairlead_cli.output import Output
+from fairlead_gateway.formats.between import between
+from fairlead_gateway.formats.format import Options
+from fairlead_gateway.formats.registry import UnknownFormat, find
+
+
+def run_convert(file: str, source: str, target: str, *, strict: bool, model: str | None, output: Output) -> None:
+    """Convert a file and print the outcome. Ends the process with 1 when a tool was refused."""
+    try:
+        found = between(read_json(file), find(source), find(target), Options(strict=strict, model=model))
+    except UnknownFormat as error:
+        raise Failure(str(error), code=USED_WRONGLY) from error
+    print_offer(msgspec.to_builtins(found), output)
+    if any(loss.action == "refused" for loss in found.report):
+        sys.stdout.flush()
+        sys.exit(FAILED)
+
+
+def read_json(file: str) -> Any:
+    """The JSON in a file, or on standard input for `-`. Raises Failure."""
+    try:
+        data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    except OSError as error:
+        raise Failure(f"cannot read {file}: {error.strerror or error}", code=USED_WRONGLY) from error
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Failure(f"{file} is not JSON: {error}", code=USED_WRONGLY) from error

@@ -1,0 +1,66 @@
+"""`fairlead convert` and `fairlead plan`: tools for models, with their options and help. No work is done here."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from fairlead_cli.options import DEFAULT_URL, HeaderOption, OutputOption, ServerOption, TimeoutOption, UrlOption
+from fairlead_cli.output import Output
+
+
+def convert(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Tools as JSON: a list, one tool or a request; - reads.")],
+    source: Annotated[str, typer.Option("--from", metavar="FORMAT", help="Format of FILE, as openai or mcp.")],
+    target: Annotated[str, typer.Option("--to", metavar="FORMAT", help="Format to convert to.")],
+    strict: Annotated[bool, typer.Option("--strict", help="Strict tools, where that loses nothing.")] = False,
+    model: Annotated[str | None, typer.Option(help="Who reads the tools, where rules differ by model.")] = None,
+    output: OutputOption = Output.table,
+) -> None:
+    """Convert tool definitions from any provider's format to any other. Needs no gateway.
+
+    The array of tools goes to standard output, and what the format cannot hold to standard error.
+
+    Example: fairlead convert --from openai --to anthropic tools.json
+    """
+    from fairlead_cli.converting import run_convert
+
+    run_convert(file, source, target, strict=strict, model=model, output=output)
+
+
+def plan(
+    models: Annotated[
+        list[str] | None, typer.Option("--model", help="A model to try, as NAME or NAME=FORMAT; in order.")
+    ] = None,
+    route: Annotated[
+        str | None, typer.Option(help="A route of the gateway's configuration, in place of models.")
+    ] = None,
+    messages: Annotated[
+        str | None, typer.Option(metavar="FILE", help="The conversation as a JSON list of messages; - reads it.")
+    ] = None,
+    system: Annotated[str | None, typer.Option(help="The system prompt.")] = None,
+    pinned: Annotated[list[str] | None, typer.Option("--pin", help="A tool that is never cut.")] = None,
+    max_tools: Annotated[int | None, typer.Option(min=1, help="Tools at most.")] = None,
+    tool_tokens: Annotated[
+        int | None, typer.Option(min=1, help="Tokens for tools at most, in the model's own.")
+    ] = None,
+    reserved: Annotated[int | None, typer.Option(min=0, help="Tokens kept free for the answer.")] = None,
+    shorten: Annotated[bool, typer.Option("--shorten", help="Shorten descriptions before a tool is cut.")] = False,
+    url: UrlOption = DEFAULT_URL,
+    header: HeaderOption = None,
+    server: ServerOption = None,
+    timeout: TimeoutOption = 30.0,
+    output: OutputOption = Output.table,
+) -> None:
+    """Say which model holds a conversation together with the tools of a gateway, and what has to go where none does.
+
+    Example: fairlead plan --model gpt-5-mini --model claude-sonnet-5 --messages chat.json --max-tools 20
+    """
+    from fairlead_cli.connecting import Destination
+    from fairlead_cli.planning import Wish, run_plan
+
+    wish = Wish(
+        tuple(models or ()), route, messages, system, tuple(pinned or ()), max_tools, tool_tokens, reserved, shorten
+    )
+    run_plan(Destination.parse(url, header or [], server, timeout), wish, output)

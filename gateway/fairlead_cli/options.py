@@ -1,0 +1,25 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from fairlead_cli.output import Output
+
+DEFAULT_URL = "http://127.0.0.1:8080/mcp"
+
+OutputOption = Annotated[Output, typer.Option("--output", "-o", help="table for people, json for programs.")]
+UrlOption = Annotated[
+    str, typer.Option("--url", envvar="FAIRLEAD_URL", help="MCP endpoint of a running gateway, or of any MCP server.")
+]
+HeaderOption = Annotated[
+    list[str] | None,
+    typer.Option("--header", "-H", metavar="NAME:VALUE", help="Sent with each request. May be given several times."),
+]
+ServerOption = Annotated[
+    str | None,
+    typer.Option("--server", metavar="NAMESPACE/NAME", help="Only this server, its tools under their own names."),
+]
+TimeoutOption = Annotated[float, typer.Option(min=0.1, help="Seconds to wait for the answer.")]

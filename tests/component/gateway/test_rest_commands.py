@@ -1,0 +1,105 @@
+"""`fairlead tools --format`, `convert` and `plan` as a person starts them, before a real gateway."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from gatewayworld import catalog, running
+from toolservers import free_port
+
+NOWHERE = "http://127.0.0.1:9/mcp"
+OPEN = {"name": "open", "inputSchema": {"type": "object", "additionalProperties": {"type": "string"}}}
+DEMO = catalog("demo", NOWHERE, ["add", OPEN])
+OPENAI = [{"type": "function", "function": {"name": "a", "parameters": {"type": "object", "properties": {}}}}]
+
+
+async def fairlead(*words: str, stdin: str = "") -> tuple[int, str, str]:
+    """Exit code, standard output and standard error."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "fairlead_cli", *words,
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    out, err = await asyncio.wait_for(process.communicate(stdin.encode()), 30)
+    assert process.returncode is not None
+    return process.returncode, out.decode(), err.decode()
+
+
+async def test_tools_are_printed_in_a_providers_format_with_losses_beside_them(tmp_path: Path) -> None:
+    away = catalog("away", NOWHERE, ["gone"], online=False)
+    async with running(tmp_path, DEMO, away) as gateway:
+        url = f"http://127.0.0.1:{gateway.port}/mcp"
+        code, out, err = await fairlead("tools", "--format", "OpenAI", "--strict", "--url", url)
+        _, whole, _ = await fairlead("tools", "--format", "openai", "--output", "json", "--url", url)
+        wrong = await fairlead("tools", "--format", "cobol", "--url", url)
+    assert code == 0
+    assert [tool["function"]["name"] for tool in json.loads(out)] == ["demo__add", "demo__open"]
+    assert "demo__open" in err
+    assert "non-strict" in err
+    assert "away__gone is left out: its server is offline" in err
+    assert json.loads(whole)["names"]["demo__add"] == "demo__add"
+    assert wrong[0] == 2
+    assert "known are mcp, openai-chat" in wrong[2]
+
+
+async def test_the_tier_or_server_of_the_url_counts(tmp_path: Path) -> None:
+    async with running(tmp_path, DEMO, catalog("other", NOWHERE, ["x"])) as gateway:
+        base = f"http://127.0.0.1:{gateway.port}"
+        _, one, _ = await fairlead("tools", "--format", "mcp", "--server", "default/other", "--url", f"{base}/mcp")
+        code, _, err = await fairlead("tools", "--format", "mcp", "--url", f"{base}/mcp/warp")
+    assert [tool["name"] for tool in json.loads(one)] == ["other__x"]
+    assert (code, "no tier 'warp'" in err) == (2, True)
+
+
+async def test_a_file_or_a_pipe_is_converted_without_a_gateway(tmp_path: Path) -> None:
+    file = tmp_path / "tools.json"
+    file.write_text(json.dumps(OPENAI))
+    words = ("convert", "--from", "openai", "--to", "Anthropic")
+    by_file = await fairlead(*words, str(file))
+    by_pipe = await fairlead(*words, "-", stdin=json.dumps({"tools": OPENAI}))
+    assert by_file == by_pipe
+    assert by_file[0] == 0
+    assert json.loads(by_file[1]) == [{"name": "a", "input_schema": {"type": "object", "properties": {}}}]
+
+
+@pytest.mark.parametrize(
+    ("words", "stdin", "code", "said"),
+    [
+        (("--from", "x", "--to", "mcp", "-"), "[]", 2, "there is no format 'x'"),
+        (("--from", "mcp", "--to", "mcp", "-"), "{", 2, "is not JSON"),
+        (("--from", "mcp", "--to", "mcp", "missing.json"), "", 2, "cannot read missing.json"),
+        (("--from", "mcp", "--to", "openai", "-"), "[7]", 1, "refused"),
+    ],
+)
+async def test_what_cannot_be_converted_ends_in_a_sentence(
+    words: tuple[str, ...], stdin: str, code: int, said: str
+) -> None:
+    ended, _, err = await fairlead("convert", *words, stdin=stdin)
+    assert (ended, said in err, "Traceback" in err) == (code, True, False)
+
+
+async def test_a_plan_names_model_tools_and_what_was_cut(tmp_path: Path) -> None:
+    chat = tmp_path / "chat.json"
+    chat.write_text('[{"role": "user", "content": "hello"}]')
+    async with running(tmp_path, DEMO) as gateway:
+        url = ("--url", f"http://127.0.0.1:{gateway.port}/mcp")
+        words = ("plan", "--model", "gpt-5-mini", "--messages", str(chat), "--max-tools", "1", "--pin", "demo__open")
+        code, out, _ = await fairlead(*words, *url)
+        _, whole, _ = await fairlead(*words, "--output", "json", *url)
+        unfit = await fairlead("plan", "--model", "gpt-5-mini", "--reserved", "1000000", *url)
+        neither = await fairlead("plan", *url)
+    assert code == 0
+    assert out.startswith("gpt-5-mini (openai-chat)")
+    assert "cut: maxTools" in out
+    assert json.loads(whole)["cut"][0]["name"] == "demo__add"
+    assert (unfit[0], "Would fit:" in unfit[2]) == (1, True)
+    assert (neither[0], "--model" in neither[2]) == (2, True)
+
+
+async def test_without_a_gateway_the_sentence_says_how_to_start_one() -> None:
+    code, _, err = await fairlead("tools", "--format", "mcp", "--url", f"http://127.0.0.1:{free_port()}/mcp")
+    assert (code, "fairlead up" in err, "Traceback" in err) == (1, True, False)
