@@ -87,6 +87,7 @@ class Gateway:
     async def stop(self, grace: float | None = None) -> None:
         """Stop accepting, let calls in flight end for up to `grace` seconds, cancel the rest, close everything."""
         self._draining = True
+        self.front.streams.close()
         await self._listener.stop(self.settings.grace if grace is None else grace)
         self._plane.worker.close()
         await self.keeper.stop()
@@ -154,7 +155,9 @@ def build(
 
     async def swap(snapshot: Snapshot) -> bool:
         await registry.sync(snapshot.servers)
-        front.selection = await asyncio.to_thread(select, snapshot, front.selection)
+        before = front.selection
+        front.selection = await asyncio.to_thread(select, snapshot, before)
+        front.streams.swapped(before, front.selection)
         return not registry.incomplete
 
     def select(snapshot: Snapshot, before: Selection) -> Selection:

@@ -160,6 +160,21 @@ def test_error_handling() -> types.CallToolResult:
     return types.CallToolResult(content=[text], is_error=True)
 
 
+@server.tool(description="Greets.")
+def greet(name: str = "you") -> str:
+    return f"Hello, {name}!"
+
+
+@server.tool(description="Computes, and is done at once.")
+def slow_compute(seconds: float = 0, label: str = "") -> str:
+    return f"{label} done"
+
+
+@server.tool(description="Deletes nothing.")
+def confirm_delete(filename: str = "", path: str = "") -> str:
+    return f"{filename or path} is kept"
+
+
 # On the way
 
 

@@ -17,12 +17,12 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_gateway.calls import refusals, translate
+from fairlead_gateway.calls import mirrored, refusals, translate
 from fairlead_gateway.calls.exchange import Exchange
 from fairlead_gateway.calls.live import Live
 from fairlead_gateway.calls.refusals import Refusal
 from fairlead_gateway.calls.translate import Outcome
-from fairlead_gateway.endpoint.inbound import Rejection, Request
+from fairlead_gateway.endpoint.inbound import Headers, Rejection, Request
 from fairlead_gateway.endpoint.replies import result_parts
 from fairlead_gateway.endpoint.sessions import Sessions
 from fairlead_gateway.selection.offers import Offers, Reach
@@ -42,7 +42,7 @@ COMPLETE: Final = "completion/complete"
 METHODS: Final = frozenset({GET_PROMPT, READ, COMPLETE})
 _FOR_THE_CLIENT: Final = frozenset({jsonrpc.MISSING_CLIENT_CAPABILITY})
 """Errors of a modern server that its modern client can act on: passed on as they are, also those of a tool. So is
-a `requestState` that the server refuses: the model has no part in it.
+what the server refuses of the client's answers or of its state: the model has no part in it.
 """
 _MORE: Final = ("inputResponses", "requestState")
 _MORE_META: Final = (b'"progressToken"', eras.META_LOG_LEVEL.encode())
@@ -75,11 +75,17 @@ def needs_more(request: Request, sessions: Sessions) -> bool:
     return session is not None and session.features is not None
 
 
-def call_of(route: Route, request: Request) -> Errand:
-    """A tool call as an errand."""
+def call_of(route: Route, request: Request, headers: Headers) -> Errand | Rejection:
+    """A tool call as an errand, once the headers match the arguments that they repeat."""
+    lines, arguments = b"", request.params.get("arguments")
+    if route.mirrored:
+        wrong = mirrored.mismatch(arguments, route.mirrored, headers) if request.modern else None
+        if wrong is not None:
+            return Rejection(400, jsonrpc.HEADER_MISMATCH, wrong, request.id)
+        lines = mirrored.lines(arguments, route.mirrored)
     reach = Reach(route.server, route.upstream, route.timeout, route.max_bytes, route.server_info)
     params = {**request.params, "name": route.name_raw}
-    return Errand(reach, CALL, params, route.name, recorder=route.recorder)
+    return Errand(reach, CALL, params, route.name, lines, route.recorder)
 
 
 def resolve(offers: Offers, request: Request) -> Errand | Rejection:
@@ -216,7 +222,10 @@ class Forwarder:
         told = (
             isinstance(error, RpcError)
             and request.modern
-            and (error.code in _FOR_THE_CLIENT or (error.code == jsonrpc.INVALID_PARAMS and _MORE[1] in request.params))
+            and (
+                error.code in _FOR_THE_CLIENT
+                or (error.code == jsonrpc.INVALID_PARAMS and any(more in request.params for more in _MORE))
+            )
         )
         if errand.method == CALL and not told:
             refusal = refusals.refusal_for(error)

@@ -36,12 +36,20 @@ class Wire(Protocol):
     def on_response_complete(self) -> None: ...
 
 
+class Cancellable(Protocol):
+    """The call that a request became."""
+
+    def cancel(self) -> object:
+        """No-op once it is answered."""
+        ...
+
+
 class Exchange:
     """See the module. `response_complete`, `keep_alive` and `disconnected` are what uvicorn looks at in a cycle."""
 
     __slots__ = (
         "_streaming", "_wire", "authority", "body", "can_stream", "disconnected", "headers", "keep_alive", "method",
-        "modern", "response_complete", "task", "view",
+        "call", "modern", "response_complete", "view",
     )  # fmt: skip
 
     def __init__(self, wire: Wire, method: bytes, view: View | None) -> None:
@@ -56,7 +64,7 @@ class Exchange:
         self.keep_alive = True
         self.can_stream = True
         self.modern = False
-        self.task: asyncio.Task[None] | None = None
+        self.call: Cancellable | None = None
         self.response_complete = False
         self.disconnected = False
         self._streaming = False
@@ -70,8 +78,8 @@ class Exchange:
         not.
         """
         self.disconnected = True
-        if self.modern and self.task is not None:
-            self.task.cancel()
+        if self.modern and self.call is not None:
+            self.call.cancel()
 
     def notify(self, message: bytes) -> bool:
         if self.response_complete or self.gone or not self.can_stream or self._wire.congested:
@@ -81,6 +89,19 @@ class Exchange:
             self._wire.transport.write(replies.stream_head(self._extra()))
         self._wire.transport.write(replies.event(message))
         return True
+
+    def comment(self, text: bytes) -> None:
+        """Begin the stream, or keep it alive."""
+        if self.response_complete or self.gone or self._wire.congested:
+            return
+        if not self._streaming:
+            self._streaming = True
+            self._wire.transport.write(replies.stream_head(self._extra()))
+        self._wire.transport.write(replies.chunk(text))
+
+    def end_stream(self) -> None:
+        """End a stream that has no answer at its end."""
+        self._finish((replies.END_OF_STREAM,))
 
     def answer(self, status: int, *body: bytes | Raw, extra: bytes = replies.NO_EXTRA) -> None:
         """An answer with a JSON body, or the last event where a stream was begun."""

@@ -19,11 +19,15 @@ from fairlead_gateway.calls.forward import Errand, Forwarder, call_of, needs_mor
 from fairlead_gateway.endpoint import replies
 from fairlead_gateway.endpoint.exchange import Exchange
 from fairlead_gateway.endpoint.hosts import AllowList
-from fairlead_gateway.endpoint.inbound import Answered, Rejection, Request, classify
+from fairlead_gateway.endpoint.inbound import SESSION, Answered, Headers, Rejection, Request, classify
 from fairlead_gateway.endpoint.local import LocalMethods
+from fairlead_gateway.endpoint.streams import Streams
 from fairlead_gateway.selection.view import Selection, View
 from fairlead_gateway.telemetry import Book
 from fairlead_mcp import eras, jsonrpc
+
+LISTEN: Final = "subscriptions/listen"
+SESSION_ENDED: Final = Rejection(404, jsonrpc.INVALID_REQUEST, "The session has ended")
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +68,7 @@ class Front:
         self.bounds = bounds
         self.clock = clock
         self.selection = Selection()
+        self.streams = Streams()
         self.calls: set[asyncio.Task[None]] = set()
         self._recorders = {method: book.recorder(method) for method in TIMED}
 
@@ -73,6 +78,10 @@ class Front:
             refused = self._refusal(exchange)
             if refused is not None:
                 self._reject(exchange, refused)
+            elif exchange.view is not None and exchange.method == b"DELETE":
+                self._end_session(exchange)
+            elif exchange.view is not None and exchange.method == b"GET":
+                self._open_stream(exchange, self.streams.get(exchange, exchange.view))
             elif exchange.view is not None:
                 self._answer(exchange, exchange.view)
         except Exception:
@@ -86,16 +95,36 @@ class Front:
             return Rejection(421, jsonrpc.INVALID_REQUEST, "Host is not one that this gateway answers for")
         if not self.allow.origin(headers.get(b"origin")):
             return Rejection(403, jsonrpc.INVALID_REQUEST, "Origin is not allowed")
+        if exchange.method == b"DELETE" and exchange.view is not None and self._has_session(headers):
+            return None
+        if exchange.method == b"GET" and exchange.view is not None and self._has_session(headers):
+            return None
         if exchange.method != b"POST":
             return Rejection(405, jsonrpc.INVALID_REQUEST, "MCP is spoken by POST; there is no stream to GET")
         if exchange.view is None:
             return Rejection(404, jsonrpc.INVALID_REQUEST, "There is no such MCP endpoint")
         return None
 
+    def _has_session(self, headers: Headers) -> bool:
+        ident = headers.get(SESSION)
+        return ident is not None and self.forwarder.live.sessions.read(ident) is not None
+
+    def _end_session(self, exchange: Exchange) -> None:
+        if self.forwarder.live.sessions.end(exchange.headers[SESSION]):
+            exchange.acknowledge()
+        else:
+            self._reject(exchange, SESSION_ENDED)
+
+    def _open_stream(self, exchange: Exchange, refused: Rejection | None) -> None:
+        if refused is not None:
+            self._reject(exchange, refused)
+
     def _answer(self, exchange: Exchange, view: View) -> None:
         asked = classify(exchange.headers, bytes(exchange.body))
         if isinstance(asked, Rejection):
             self._reject(exchange, asked)
+        elif self.forwarder.live.sessions.ended(asked.session):
+            self._reject(exchange, SESSION_ENDED)
         elif not isinstance(asked, Request):
             if isinstance(asked, Answered):
                 self.forwarder.live.answered(asked.session, asked.message)
@@ -105,6 +134,8 @@ class Front:
             exchange.acknowledge()
         elif asked.method == CALL:
             self._call(exchange, view, asked)
+        elif asked.method == LISTEN and asked.modern:
+            self._open_stream(exchange, self.streams.listen(exchange, view, asked))
         elif asked.method in FORWARDED:
             self._forward(exchange, resolve(view.offers, asked), asked)
         else:
@@ -115,12 +146,12 @@ class Front:
         if isinstance(route, Rejection):
             self._reject(exchange, route)
             return
-        if needs_more(asked, self.forwarder.live.sessions):
-            self._forward(exchange, call_of(route, asked), asked)
+        if route.mirrored or needs_more(asked, self.forwarder.live.sessions):
+            self._forward(exchange, call_of(route, asked, exchange.headers), asked)
             return
         exchange.modern = asked.modern
         call = self.dispatcher.run(exchange, route, asked)
-        exchange.task = task = asyncio.get_running_loop().create_task(call, name="call")
+        exchange.call = task = asyncio.get_running_loop().create_task(call, name="call")
         self.calls.add(task)
         task.add_done_callback(self.calls.discard)
 
@@ -130,7 +161,7 @@ class Front:
             return
         exchange.modern = asked.modern
         work = self.forwarder.run(exchange, errand, asked)
-        exchange.task = task = asyncio.get_running_loop().create_task(work, name=asked.method)
+        exchange.call = task = asyncio.get_running_loop().create_task(work, name=asked.method)
         self.calls.add(task)
         task.add_done_callback(self.calls.discard)
 

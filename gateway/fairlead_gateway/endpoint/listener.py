@@ -103,5 +103,6 @@ class Listener:
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
             now = loop.time()
+            self._front.streams.keep_alive(now)
             for connection in self.connections:
                 connection.check(now)

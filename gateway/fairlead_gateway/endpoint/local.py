@@ -20,7 +20,13 @@ from fairlead_mcp import eras, jsonrpc
 LIST_TTL_MS: Final = 30_000
 """How long a modern client may keep a list (`ttlMs`)."""
 LEGACY_LIST_TAIL: Final = b"}"
-LISTS: Final = frozenset(eras.LISTS)
+LISTS: Final[dict[str, str | None]] = {
+    "tools/list": None,
+    "prompts/list": "prompts",
+    "resources/list": "resources",
+    "resources/templates/list": "resources",
+}
+"""Method to the capability without which an endpoint does not have it."""
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -48,7 +54,7 @@ class LocalMethods:
     def answer(self, view: View, request: Request) -> Reply | Rejection:
         """The answer, or the refusal of a method that the client's era does not have."""
         method = request.method
-        if method in LISTS:
+        if method in LISTS and LISTS[method] in (None, *view.offers.features):
             return self._list(view, request)
         if request.modern:
             if method == "server/discover":
@@ -114,11 +120,11 @@ def capabilities(view: View, *, modern: bool) -> dict[str, dict[str, bool]]:
     kept here, so that they may set them whatever is behind.
     """
     features = view.offers.features
-    said: dict[str, dict[str, bool]] = {"tools": {"listChanged": False}}
+    said: dict[str, dict[str, bool]] = {"tools": {"listChanged": True}}
     if "prompts" in features:
-        said["prompts"] = {"listChanged": False}
+        said["prompts"] = {"listChanged": True}
     if "resources" in features:
-        said["resources"] = {"listChanged": False}
+        said["resources"] = {"listChanged": True}
     if "completions" in features:
         said["completions"] = {}
     if "logging" in features or not modern:

@@ -122,6 +122,8 @@ class McpProtocol(HttpToolsProtocol):
                 super().on_header(name, value)
                 return
         wanted = _SPELLINGS.get(name) or _SPELLINGS.get(name.lower())
+        if wanted is None and name[:10].lower() == b"mcp-param-":
+            wanted = name.lower()
         if wanted is not None:
             headers = exchange.headers
             headers[wanted] = value if wanted not in headers else headers[wanted] + b", " + value

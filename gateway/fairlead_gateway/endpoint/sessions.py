@@ -12,6 +12,7 @@ import binascii
 import hashlib
 import hmac
 import secrets
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
@@ -79,6 +80,7 @@ class Sessions:
         self._key = hashlib.blake2b(key or secrets.token_bytes(32), digest_size=32).digest()
         self._nonce = nonce
         self._known: dict[bytes, Session | None] = {}
+        self._ended: OrderedDict[bytes, None] = OrderedDict()
 
     def issue(self, version: str, capabilities: bytes | Raw) -> bytes:
         """A new id, visible ASCII."""
@@ -96,6 +98,18 @@ class Sessions:
             self._known.clear()
         found = self._known[ident] = self._verified(ident) if len(ident) <= _MAX_ID else None
         return found
+
+    def end(self, ident: bytes) -> bool:
+        """A client gives its session up; False where it is none of ours. Remembered for the latest thousands."""
+        if self.read(ident) is None or ident in self._ended:
+            return False
+        self._ended[ident] = None
+        if len(self._ended) > _REMEMBERED:
+            self._ended.popitem(last=False)
+        return True
+
+    def ended(self, ident: bytes | None) -> bool:
+        return bool(self._ended) and ident in self._ended
 
     def _verified(self, ident: bytes) -> Session | None:
         payload, _, mac = ident.rpartition(b".")

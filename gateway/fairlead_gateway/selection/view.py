@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_api.meta import ServerKey
+from fairlead_gateway.calls.mirrored import mirrored
 from fairlead_gateway.catalog.model import EMPTY, Server, Snapshot, Tool
 from fairlead_gateway.selection.offers import NOTHING, Offers, Reach, merged_offers, server_offers
 from fairlead_gateway.telemetry import Recorder
@@ -29,7 +30,7 @@ MERGED: Final = b"/mcp"
 class Route:
     """Where one tool is called, with everything about it that can be prepared before a call."""
 
-    __slots__ = ("max_bytes", "name", "name_header", "name_raw", "offline", "recorder", "server", "server_info",
+    __slots__ = ("max_bytes", "mirrored", "name", "name_header", "name_raw", "offline", "recorder", "server", "server_info",
                  "timeout", "upstream")  # fmt: skip
 
     def __init__(
@@ -56,6 +57,8 @@ class Route:
         self.server_info = server_info
         """Raw, for results that carry it; never without name and version."""
         self.offline = not server.catalog.online
+        self.mirrored = mirrored(tool.definition)
+        """Arguments that travel in headers too."""
 
 
 class View:

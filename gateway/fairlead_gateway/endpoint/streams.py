@@ -1,0 +1,159 @@
+"""Streams on which clients hear that a list has changed: `subscriptions/listen`, and the GET of legacy sessions.
+
+Owned by `endpoint.front`, told of each new selection by `app`. A list has changed when the bytes that an endpoint shows
+have, whatever a server announced: what a client then asks for is what it was told of. Nothing waits here; a stream costs
+its connection and a few hundred bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_gateway.endpoint import replies
+from fairlead_gateway.endpoint.exchange import Exchange
+from fairlead_gateway.endpoint.inbound import Rejection, Request
+from fairlead_gateway.selection.view import Selection, View
+from fairlead_mcp import eras, jsonrpc
+
+KEEP_ALIVE_SECONDS: Final = 15.0
+MAX_STREAMS: Final = 10_000
+LISTS: Final = eras.ANNOUNCED
+_COMMENT: Final = b": keep-alive\n\n"
+
+
+class _Listen(msgspec.Struct):
+    notifications: dict[str, Raw] = {}
+
+
+class Stream:
+    """One open stream. `cancel` is for the exchange, when its client is gone."""
+
+    __slots__ = ("_streams", "_subscription", "exchange", "lists", "title")
+
+    def __init__(
+        self, streams: Streams, exchange: Exchange, title: str, lists: Iterable[str], subscription: bytes | None
+    ) -> None:
+        self._streams = streams
+        self._subscription = subscription
+        """Id of the request that opened it, raw JSON; None for a legacy stream."""
+        self.exchange = exchange
+        self.title = title
+        self.lists = tuple(lists)
+
+    def cancel(self) -> None:
+        self._streams.gone(self)
+
+    def acknowledge(self) -> None:
+        """The first message of a modern stream: what of the wishes is granted."""
+        granted = {f"{name}ListChanged": True for name in self.lists}
+        self._tell("notifications/subscriptions/acknowledged", {"notifications": granted})
+
+    def changed(self, name: str) -> None:
+        self._tell(f"notifications/{name}/list_changed", {})
+
+    def end(self) -> None:
+        """The gateway ends it: a modern one with a result, for its request asked for one."""
+        if self._subscription is None:
+            self.exchange.end_stream()
+        else:
+            self.exchange.answer(200, *replies.result_parts(self._subscription, b'{"resultType":"complete"}'))
+
+    def _tell(self, method: str, params: dict[str, object]) -> None:
+        if self._subscription is not None:
+            params["_meta"] = {eras.META_SUBSCRIPTION: Raw(self._subscription)}
+        self.exchange.notify(jsonrpc.notification(method, jsonrpc.encode(params) if params else None))
+
+
+class Streams:
+    """All open streams of one gateway."""
+
+    def __init__(self) -> None:
+        self._open: set[Stream] = set()
+        self._closed = False
+        self._told_at = 0.0
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def listen(self, exchange: Exchange, view: View, request: Request) -> Rejection | None:
+        """Open a modern stream, or say why not."""
+        try:
+            asked = msgspec.json.decode(jsonrpc.encode(request.params), type=_Listen).notifications
+        except msgspec.DecodeError:
+            message = "params.notifications must be an object"
+            return Rejection(400, jsonrpc.INVALID_PARAMS, message, request.id)
+        wanted = [name for name in offered(view) if bytes(asked.get(f"{name}ListChanged", b"")) == b"true"]
+        stream = Stream(self, exchange, view.title, wanted, request.id)
+        refused = self._opened(stream)
+        if refused is None:
+            stream.acknowledge()
+        return refused
+
+    def get(self, exchange: Exchange, view: View) -> Rejection | None:
+        """Open the stream of a legacy session, or say why not."""
+        refused = self._opened(Stream(self, exchange, view.title, offered(view), None))
+        if refused is None:
+            exchange.comment(_COMMENT)
+        return refused
+
+    def swapped(self, before: Selection, after: Selection) -> None:
+        """Tell everybody whose lists are others now; end the streams of endpoints that are gone."""
+        if not self._open:
+            return
+        olds = {view.title: view for view in before.targets.values()}
+        news = {view.title: view for view in after.targets.values()}
+        changes: dict[str, frozenset[str]] = {}
+        for stream in [*self._open]:
+            old, new = olds.get(stream.title), news.get(stream.title)
+            if new is None or old is None:
+                stream.end()
+                self.gone(stream)
+                continue
+            if stream.title not in changes:
+                changes[stream.title] = frozenset(name for name in LISTS if _bytes(old, name) != _bytes(new, name))
+            for name in stream.lists:
+                if name in changes[stream.title]:
+                    stream.changed(name)
+
+    def keep_alive(self, now: float) -> None:
+        """Called every second or so; `now` in seconds."""
+        if now - self._told_at >= KEEP_ALIVE_SECONDS:
+            self._told_at = now
+            for stream in self._open:
+                stream.exchange.comment(_COMMENT)
+
+    def close(self) -> None:
+        """End all of them and take no more."""
+        self._closed = True
+        for stream in [*self._open]:
+            stream.end()
+        self._open.clear()
+
+    def gone(self, stream: Stream) -> None:
+        self._open.discard(stream)
+
+    def _opened(self, stream: Stream) -> Rejection | None:
+        if self._closed or len(self._open) >= MAX_STREAMS or not stream.exchange.can_stream:
+            return Rejection(503, jsonrpc.INTERNAL_ERROR, "No more streams are opened now")
+        stream.exchange.modern = True  # closing the connection is how either kind ends
+        stream.exchange.call = stream
+        self._open.add(stream)
+        return None
+
+
+def offered(view: View) -> list[str]:
+    """The lists that an endpoint has."""
+    return [name for name in LISTS if name == "tools" or name in view.offers.features]
+
+
+def _bytes(view: View, name: str) -> tuple[bytes, ...]:
+    if name == "tools":
+        return (view.listing,)
+    listings = view.offers.listings
+    if name == "prompts":
+        return (listings["prompts/list"],)
+    return listings["resources/list"], listings["resources/templates/list"]
