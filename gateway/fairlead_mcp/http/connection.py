@@ -141,12 +141,6 @@ class Connection(asyncio.Protocol):
         name = self._transport.get_extra_info("peername") if self._transport is not None else None
         return None if name is None else (str(name[0]), int(name[1]))
 
-    @property
-    def peer(self) -> tuple[str, int] | None:
-        """Address and port of the other side; None where it is not known any more."""
-        name = self._transport.get_extra_info("peername") if self._transport is not None else None
-        return None if name is None else (str(name[0]), int(name[1]))
-
     def pause_reading(self) -> None:
         """Stop reading, for a stream whose consumer cannot follow. No-op on a closed connection."""
         if self._transport is not None and self.usable:

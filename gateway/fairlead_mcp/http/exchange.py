@@ -21,11 +21,6 @@ class Carrier(Protocol):
         """Address and port of the other side; None where it is not known any more."""
         ...
 
-    @property
-    def peer(self) -> tuple[str, int] | None:
-        """Address and port of the other side; None where it is not known any more."""
-        ...
-
     def pause_reading(self) -> None:
         """Stop reading, for a stream whose consumer cannot follow. No-op on a closed connection."""
         ...
