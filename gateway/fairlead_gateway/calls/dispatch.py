@@ -1,13 +1,12 @@
 """The path of a tool call, from a classified request to the recorded answer.
 
-Called by `endpoint.server`, one task per call. Straight-line on purpose: resolve, attempt, translate, record, reply.
-It knows no HTTP and no documents; what it may call was decided when the view was built.
+Called by `endpoint.front`: resolve, translate, start a `Flight`, which answers and is recorded here. It knows no HTTP
+and no documents; what it may call was decided when the view was built.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable
 from typing import Final
@@ -15,24 +14,19 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_gateway.calls import refusals, translate
+from fairlead_gateway.calls import translate
 from fairlead_gateway.calls.exchange import Exchange
-from fairlead_gateway.calls.refusals import Refusal
+from fairlead_gateway.calls.flight import Flight
 from fairlead_gateway.endpoint.inbound import Rejection, Request
-from fairlead_gateway.endpoint.replies import result_parts
 from fairlead_gateway.selection.view import Route, View
-from fairlead_gateway.telemetry import TOOL_ERROR, Book
+from fairlead_gateway.telemetry import Book, Recorder
 from fairlead_gateway.upstream.base import Notify, Order
 from fairlead_mcp import eras, jsonrpc
-from fairlead_mcp.errors import ConnectFailed, McpError, RpcError
+from fairlead_mcp.errors import ConnectFailed
 from fairlead_mcp.jsonrpc import Message
-
-log = logging.getLogger(__name__)
 
 CALL: Final = "tools/call"
 _OBJECT_OR_NULL: Final = (b"{", b"n")
-_FOR_THE_CLIENT: Final = frozenset({jsonrpc.MISSING_CLIENT_CAPABILITY})
-"""Errors of a modern server that its modern client can act on: passed on as they are."""
 
 
 class Dispatcher:
@@ -47,10 +41,15 @@ class Dispatcher:
     ) -> None:
         self._book = book
         self._client = client
-        self._server_info = server_info
+        self.server_info = server_info
+        """Ours, raw."""
         self._clock = clock
         self._unknown = book.recorder(CALL)
-        self._cancellable: dict[tuple[bytes, bytes], asyncio.Task[None]] = {}
+        self.flights: set[Flight] = set()
+        """Calls without an answer yet."""
+        self._cancellable: dict[tuple[bytes, bytes], Flight] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._quiet: asyncio.Event | None = None
 
     def resolve(self, view: View, request: Request) -> Route | Rejection:
         """The tool that a request means, as far as the view shows it."""
@@ -69,53 +68,66 @@ class Dispatcher:
 
     def cancel(self, session: bytes | None, request_id: bytes) -> None:
         """A legacy client gives a call up; nothing happens where there is none of that session and id."""
-        task = self._cancellable.get((session, request_id)) if session is not None else None
-        if task is not None:
-            task.cancel()
+        flight = self._cancellable.get((session, request_id)) if session is not None else None
+        if flight is not None:
+            flight.cancel()
+
+    def start(self, exchange: Exchange, route: Route, request: Request) -> Flight:
+        """Make the call; the flight answers it, possibly before this returns. Raises nothing."""
+        started = self._clock()
+        flight = Flight(self, exchange, route, request, started)
+        self.flights.add(flight)
+        self._book.in_flight += 1
+        if request.session is not None:
+            self._cancellable[request.session, request.id] = flight
+        try:
+            if route.offline:
+                raise ConnectFailed(f"the server {route.server.key} is offline")
+            flight.begin(self._order(exchange, route, request, started))
+        except Exception as error:  # noqa: BLE001  # the edge of the request; `failed` logs what is no error of the wire
+            flight.failed(error)
+        return flight
 
     async def run(self, exchange: Exchange, route: Route, request: Request) -> None:
-        """Make the call and answer it. Raises nothing but CancelledError, when the client is gone."""
-        started = self._clock()
-        key = task = None
-        if request.session is not None:
-            key, task = (request.session, request.id), asyncio.current_task()
-            if task is not None:
-                self._cancellable[key] = task
-        self._book.in_flight += 1
-        error_type = refusals.CANCELLED
+        """Make the call and return when it is answered. Canceling the task cancels the call, which is an answer too
+        unless the client is gone: then CancelledError.
+        """
+        flight = self.start(exchange, route, request)
+        if flight.done:
+            return
+        flight.waiter = asyncio.get_running_loop().create_future()
         try:
-            answer = await self._answer(exchange, route, request, started)
-            error_type = answer.error_type
-            exchange.answer(answer.status, *answer.body)
-        finally:
-            self._book.in_flight -= 1
-            if key is not None and self._cancellable.get(key) is task:
-                del self._cancellable[key]
-            route.recorder.record(int((self._clock() - started) * 1e9), error_type)
-
-    async def _answer(self, exchange: Exchange, route: Route, request: Request, started: float) -> _Answer:
-        try:
-            raw = await self._attempt(exchange, route, request, started)
-            outcome = translate.result(
-                raw, from_modern=route.upstream.modern, to_modern=request.modern, server_info=route.server_info
-            )
-            return _Answer(200, result_parts(request.id, outcome.result), TOOL_ERROR if outcome.is_error else "")
-        except McpError as error:
-            if request.modern and isinstance(error, RpcError) and error.code in _FOR_THE_CLIENT:
-                return _passed_on(request, error)
-            return self._refused(request, refusals.refusal_for(error))
+            await flight.waiter
         except asyncio.CancelledError:
+            flight.cancel()
             if exchange.gone:
                 raise
-            return self._refused(request, Refusal(refusals.CANCELLED, "The call was cancelled"))
-        except Exception:
-            log.exception("A call to %s of %s failed in the gateway itself", route.name, route.server.key)
-            body = jsonrpc.error(request.id, jsonrpc.INTERNAL_ERROR, "Internal error")
-            return _Answer(200, (body,), str(jsonrpc.INTERNAL_ERROR))
 
-    async def _attempt(self, exchange: Exchange, route: Route, request: Request, started: float) -> Raw:
-        if route.offline:
-            raise ConnectFailed(f"the server {route.server.key} is offline")
+    def ended(self, flight: Flight, recorder: Recorder, started: float, error_type: str) -> None:
+        """Told by a flight, once."""
+        self.flights.discard(flight)
+        self._book.in_flight -= 1
+        request = flight.request
+        if request.session is not None:
+            key = (request.session, request.id)
+            if self._cancellable.get(key) is flight:
+                del self._cancellable[key]
+        recorder.record(int((self._clock() - started) * 1e9), error_type)
+        if self._quiet is not None and not self.flights:
+            self._quiet.set()
+
+    async def quiet(self) -> None:
+        """Return when no call is in flight."""
+        while self.flights:
+            self._quiet = asyncio.Event()
+            await self._quiet.wait()
+
+    def own(self, task: asyncio.Task[None]) -> None:
+        """Keep a task of a flight until it is done."""
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _order(self, exchange: Exchange, route: Route, request: Request, started: float) -> Order:
         upstream = route.upstream
         ident = upstream.next_id()
         token = translate.progress_token(request.params)
@@ -128,26 +140,7 @@ class Dispatcher:
             client=self._client,
         )
         notify = None if token is None else _forwarder(exchange, ours=ident, clients=token)
-        return await upstream.call(
-            Order(ident, params, route.name_header, started + route.timeout, route.max_bytes, notify)
-        )
-
-    def _refused(self, request: Request, refusal: Refusal) -> _Answer:
-        """A refusal as a result in the client's era; the gateway speaks for itself in it."""
-        raw = refusals.result(refusal)
-        outcome = translate.result(raw, from_modern=False, to_modern=request.modern, server_info=self._server_info)
-        return _Answer(200, result_parts(request.id, outcome.result), refusal.code)
-
-
-class _Answer(msgspec.Struct, frozen=True):
-    status: int
-    body: tuple[bytes | Raw, ...]
-    error_type: str
-
-
-def _passed_on(request: Request, error: RpcError) -> _Answer:
-    body = jsonrpc.error(request.id, error.code, error.message, error.data)
-    return _Answer(eras.status_for(error.code), (body,), str(error.code))
+        return Order(ident, params, route.name_header, started + route.timeout, route.max_bytes, notify)
 
 
 def _forwarder(exchange: Exchange, *, ours: bytes, clients: bytes) -> Notify:

@@ -48,7 +48,7 @@ class Bounds(msgspec.Struct, frozen=True):
 
 
 class Front:
-    """What all connections share. `selection` is replaced as a whole; `calls` are the tasks of calls in flight."""
+    """What all connections share. `selection` is replaced as a whole."""
 
     def __init__(
         self,
@@ -69,13 +69,19 @@ class Front:
         self.clock = clock
         self.selection = Selection()
         self.streams = Streams()
-        self.calls: set[asyncio.Task[None]] = set()
+        self.errands: set[asyncio.Task[None]] = set()
+        """Requests in progress that are no plain calls."""
         self._recorders = {method: book.recorder(method) for method in TIMED}
+
+    @property
+    def calls(self) -> set[object]:
+        """What clients wait for now."""
+        return {*self.dispatcher.flights, *self.errands}
 
     def serve(self, exchange: Exchange) -> None:
         """Answer the request, or start the call that will. Never raises."""
         try:
-            refused = self._refusal(exchange)
+            refused = None if exchange.vetted else self._refusal(exchange)
             if refused is not None:
                 self._reject(exchange, refused)
             elif exchange.view is not None and exchange.method == b"DELETE":
@@ -120,12 +126,15 @@ class Front:
             self._reject(exchange, refused)
 
     def _answer(self, exchange: Exchange, view: View) -> None:
-        asked = classify(exchange.headers, bytes(exchange.body))
+        asked = classify(exchange.headers, bytes(exchange.body), acceptable=exchange.vetted)
         if isinstance(asked, Rejection):
             self._reject(exchange, asked)
-        elif self.forwarder.live.sessions.ended(asked.session):
+            return
+        exchange.vetted = True
+        if self.forwarder.live.sessions.ended(asked.session):
             self._reject(exchange, SESSION_ENDED)
-        elif not isinstance(asked, Request):
+            return
+        if not isinstance(asked, Request):
             if isinstance(asked, Answered):
                 self.forwarder.live.answered(asked.session, asked.message)
             elif asked.method == "notifications/cancelled" and "requestId" in asked.params:
@@ -150,10 +159,9 @@ class Front:
             self._forward(exchange, call_of(route, asked, exchange.headers), asked)
             return
         exchange.modern = asked.modern
-        call = self.dispatcher.run(exchange, route, asked)
-        exchange.call = task = asyncio.get_running_loop().create_task(call, name="call")
-        self.calls.add(task)
-        task.add_done_callback(self.calls.discard)
+        flight = self.dispatcher.start(exchange, route, asked)
+        if not flight.done:
+            exchange.call = flight
 
     def _forward(self, exchange: Exchange, errand: Errand | Rejection, asked: Request) -> None:
         if isinstance(errand, Rejection):
@@ -162,8 +170,8 @@ class Front:
         exchange.modern = asked.modern
         work = self.forwarder.run(exchange, errand, asked)
         exchange.call = task = asyncio.get_running_loop().create_task(work, name=asked.method)
-        self.calls.add(task)
-        task.add_done_callback(self.calls.discard)
+        self.errands.add(task)
+        task.add_done_callback(self.errands.discard)
 
     def _answer_locally(self, exchange: Exchange, view: View, asked: Request) -> None:
         began = self.clock()

@@ -92,9 +92,11 @@ _decode_identity = msgspec.json.Decoder(_Identity).decode
 _NO_IDENTITY: Final = _Identity()
 
 
-def classify(headers: Headers, body: bytes) -> Request | Notice | Answered | Rejection:
-    """Climb the ladder for a POST. `headers` are those of WANTED that came."""
-    refused = _unacceptable(headers)
+def classify(headers: Headers, body: bytes, *, acceptable: bool = False) -> Request | Notice | Answered | Rejection:
+    """Climb the ladder for a POST. `headers` are those of WANTED that came; `acceptable` where their first rung,
+    which the body has no part in, was climbed before.
+    """
+    refused = None if acceptable else _unacceptable(headers)
     if refused is not None:
         return refused
     try:

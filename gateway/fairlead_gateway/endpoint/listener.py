@@ -68,8 +68,11 @@ class Listener:
         for connection in self.connections:
             connection.shutdown()
         if not await self._quiet(grace):
-            log.warning("%d calls did not end within %g s and are cancelled", len(self._front.calls), grace)
-            for task in [*self._front.calls, *self._state.tasks]:
+            flights = self._front.dispatcher.flights
+            log.warning("%d calls did not end within %g s and are cancelled", len(flights), grace)
+            for flight in [*flights]:
+                flight.cancel()
+            for task in [*self._front.errands, *self._state.tasks]:
                 task.cancel()
             await self._quiet(CLOSING_SECONDS)
         if self._sweeper is not None:
@@ -78,13 +81,14 @@ class Listener:
 
     async def _quiet(self, seconds: float) -> bool:
         """Wait until nothing is being worked on. More may come while it waits, on connections that are half read."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + seconds
-        while tasks := {*self._front.calls, *self._state.tasks}:
-            left = deadline - loop.time()
-            if left <= 0:
-                return False
-            await asyncio.wait(tasks, timeout=left)
+        try:
+            async with asyncio.timeout(seconds):
+                while self._front.dispatcher.flights or self._front.errands or self._state.tasks:
+                    await self._front.dispatcher.quiet()
+                    if tasks := [*self._front.errands, *self._state.tasks]:
+                        await asyncio.wait(tasks)
+        except TimeoutError:
+            return False
         return True
 
     async def _close_connections(self) -> None:

@@ -22,8 +22,9 @@ from uvicorn.server import ServerState
 from fairlead_gateway.endpoint import replies, targets
 from fairlead_gateway.endpoint.exchange import Exchange
 from fairlead_gateway.endpoint.front import Front
-from fairlead_gateway.endpoint.inbound import WANTED, Rejection
+from fairlead_gateway.endpoint.inbound import WANTED, Headers, Rejection
 from fairlead_mcp import jsonrpc
+from fairlead_mcp.http.heads import KnownHead
 
 SLICE: Final = 16 << 10
 """Bytes fed to the parser at once, so that a limit is exceeded by no more than this."""
@@ -41,6 +42,17 @@ class _Refused(Exception):
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
         self.status = status
+
+
+class _Known:
+    """The head of a request that was let in, and what was read of it."""
+
+    __slots__ = ("head", "headers", "target")
+
+    def __init__(self, head: KnownHead, target: bytes, headers: Headers) -> None:
+        self.head = head
+        self.target = target
+        self.headers = headers
 
 
 class McpProtocol(HttpToolsProtocol):
@@ -64,6 +76,8 @@ class McpProtocol(HttpToolsProtocol):
         self._deaf = False
         self._farewell: bytes | None = None
         self._lingering = False
+        self._known: _Known | None = None
+        self._latest: Exchange | None = None
         self.ending = False
         self.since = loop.time()
 
@@ -75,7 +89,11 @@ class McpProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         if len(data) <= SLICE:
-            self._feed(data)
+            if self._current is not None or self._in_message:
+                self._feed(data)
+            elif self._known is None or not self._repeats(self._known, data):
+                self._feed(data)
+                self._remember(data)
             return
         view = memoryview(data)
         for start in range(0, len(data), SLICE):
@@ -171,6 +189,7 @@ class McpProtocol(HttpToolsProtocol):
             exchange.can_stream = self.parser.get_http_version() != "1.0"
             keep = keep and exchange.can_stream
         exchange.keep_alive = keep
+        self._latest = exchange
         latest, self.cycle = self.cycle, exchange
         if self._current is None and (latest is None or latest.response_complete) and not self.flow.write_paused:
             self._serve(exchange)
@@ -218,6 +237,27 @@ class McpProtocol(HttpToolsProtocol):
             self.transport.close()
 
     # Inside
+
+    def _repeats(self, known: _Known, data: bytes) -> bool:
+        """Serve `data` if it is a whole request with the head of the last one, as a client's calls mostly are."""
+        start = known.head.body_start(data)
+        view = self._front.selection.targets.get(known.target)
+        busy = self.pipeline or self.flow.write_paused or self._deaf
+        if not start or view is None or busy or len(data) - start > self._front.bounds.body:
+            return False
+        exchange = Exchange(self, b"POST", view)
+        exchange.headers = known.headers
+        exchange.body = data[start:]
+        exchange.vetted = True
+        self.cycle = self._current = exchange
+        self._front.serve(exchange)
+        return True
+
+    def _remember(self, data: bytes) -> None:
+        latest, self._latest = self._latest, None
+        if latest is not None and latest.vetted and latest.keep_alive and latest.authority is None:
+            head = KnownHead.of(data)
+            self._known = None if head is None else _Known(head, self._target, latest.headers)
 
     def _feed(self, data: bytes | memoryview) -> None:
         if self._deaf:

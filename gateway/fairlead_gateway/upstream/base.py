@@ -42,6 +42,34 @@ class Gauges(msgspec.Struct, frozen=True):
     waiting: int = 0
 
 
+class Outcome(Protocol):
+    """Who waits for a call. Exactly one of these is called, once, possibly before `submit` returns."""
+
+    def answered(self, result: Raw) -> None: ...
+
+    def failed(self, error: Exception) -> None:
+        """`error` is a McpError, but for defects."""
+        ...
+
+    def again(self) -> None:
+        """The server did not execute the call and would not now: make it by `Upstream.call`."""
+        ...
+
+
+class Pending(Protocol):
+    """A call without an outcome yet."""
+
+    def cancel(self) -> None:
+        """Cancel it at the server too. No outcome follows."""
+        ...
+
+
+Submit: TypeAlias = Callable[[Order, Outcome], Pending | None]
+"""The method `submit` of an upstream that can take a call in the same step of the loop, so that no task has to wait for
+the answer. None where something has to be waited for first: then make it by `Upstream.call`.
+"""
+
+
 class Upstream(Inquirable, Protocol):
     """One server as it is reached now: an endpoint, a credential, an era."""
 

@@ -15,15 +15,16 @@ from collections.abc import Mapping
 from typing import Final
 
 import msgspec
-from msgspec import UNSET, Raw
+from msgspec import UNSET, Raw, structs
 
-from fairlead_gateway.upstream.base import Gauges, Order
+from fairlead_gateway.upstream import affinity
+from fairlead_gateway.upstream.base import Gauges, Order, Outcome, Pending
 from fairlead_gateway.upstream.inquiries import MAX_STREAMS, HttpInquiries
 from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import McpError, NotMcp, Timeout
 from fairlead_mcp.http.dial import Address, Resolve, resolve_by_dns
-from fairlead_mcp.http.exchange import Answer
+from fairlead_mcp.http.exchange import Answer, Call
 from fairlead_mcp.http.pool import Pool
 from fairlead_mcp.http.reading import read_answer
 from fairlead_mcp.http.target import Target, with_body
@@ -88,11 +89,22 @@ class HttpUpstream:
     def next_id(self) -> bytes:
         return b"%d" % self._count()
 
-    async def call(self, order: Order) -> Raw:
+    def submit(self, order: Order, outcome: Outcome) -> Pending | None:
         if self.modern:
-            data = with_body(self._modern_head + order.name_header + b"\r\n", _CALL % (order.id, order.params))
-            return self._read(await self._exchange(data, order, order.id, b""), order.id)
-        return await self._call_legacy(order)
+            return self._submit(order, self._modern_head + order.name_header + b"\r\n", None, outcome)
+        session = self._session
+        return None if session is None else self._submit(order, session.head, session, outcome)
+
+    async def call(self, order: Order) -> Raw:
+        """Opens the session first where there is none, and once more where the server has lost it."""
+        if self.modern:
+            return await self._awaited(order, self._modern_head + order.name_header + b"\r\n", None)
+        session = await self._opened(order.deadline)
+        try:
+            return await self._awaited(order, session.head, session)
+        except _SessionLost:
+            session = await self._opened(order.deadline)
+            return await self._awaited(structs.replace(order, id=self.next_id()), session.head, None)
 
     async def era(self, client: Counterpart | None, deadline: float) -> bool:
         return await self._inquiries.era(client, deadline)
@@ -113,26 +125,6 @@ class HttpUpstream:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     # Legacy
-
-    async def _call_legacy(self, order: Order) -> Raw:
-        session = await self._opened(order.deadline)
-        answer, ident = await self._call_in(session, order, order.id)
-        if session.lost(answer):
-            # the server does not know the session, so it did not execute the call
-            if self._session is session:
-                self._session = None
-            session = await self._opened(order.deadline)
-            answer, ident = await self._call_in(session, order, self.next_id())
-        return self._read(answer, ident)
-
-    async def _call_in(self, session: _Session, order: Order, ident: bytes) -> tuple[Answer, bytes]:
-        data = with_body(session.head, _CALL % (ident, order.params))
-        try:
-            return await self._exchange(data, order, ident, session.head), ident
-        except (asyncio.CancelledError, Timeout):
-            params = b'{"requestId":%b,"reason":"The caller does not wait any longer"}' % ident
-            self._send(session.head, jsonrpc.notification("notifications/cancelled", params), "cancel")
-            raise
 
     async def _opened(self, deadline: float) -> _Session:
         """The session, opened by whoever needs it first; one who gives up does not stop it for the others."""
@@ -158,43 +150,62 @@ class HttpUpstream:
         ident = self.next_id()
         body = jsonrpc.request(ident, "initialize", eras.initialize_params(self._client))
         answer = await self.pool.exchange(with_body(self._head, body), deadline=deadline, max_bytes=HANDSHAKE_BYTES)
-        negotiated = eras.read_initialize(self._read(answer, ident))
+        negotiated = eras.read_initialize(self.read(answer, ident))
         session = _Session(self._head, negotiated.protocol_version, answer.headers.get(b"mcp-session-id"))
         note = with_body(session.head, jsonrpc.notification("notifications/initialized"))
         await self.pool.exchange(note, deadline=deadline, max_bytes=HANDSHAKE_BYTES)
         return session
 
+    def lose(self, session: _Session) -> None:
+        """The server does not know the session any more."""
+        if self._session is session:
+            self._session = None
+
     # Both
 
-    async def _exchange(self, data: bytes, order: Order, ident: bytes, head: bytes) -> Answer:
-        def on_event(event: bytes) -> bool:
-            try:
-                message = jsonrpc.decode_message(event)
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                return True
-            if message.method is UNSET:
-                return message.is_response
-            if message.is_request and head:
-                self._send(head, jsonrpc.reply_to_server(message), "reply")
-            elif order.notify is not None:
-                order.notify(message)
-            return False
+    def _submit(self, order: Order, head: bytes, session: _Session | None, outcome: Outcome) -> _HttpCall:
+        data = with_body(head, _CALL % (order.id, order.params))
+        call = _HttpCall(self, data, order, head, session, outcome)
+        self.pool.submit(call)
+        return call
 
-        return await self.pool.exchange(data, deadline=order.deadline, max_bytes=order.max_bytes, on_event=on_event)
-
-    def _read(self, answer: Answer, ident: bytes) -> Raw:
+    async def _awaited(self, order: Order, head: bytes, session: _Session | None) -> Raw:
+        outcome = _Awaited(asyncio.get_running_loop().create_future())
+        call = self._submit(order, head, session, outcome)
         try:
-            if not answer.body.isascii():
-                answer.body.decode()
-            return read_answer(answer, ident)
+            return await outcome.future
+        except asyncio.CancelledError:
+            call.cancel()
+            raise
+
+    def read(self, answer: Answer, ident: bytes) -> Raw:
+        """The raw result in an answer. Raises McpError."""
+        body = answer.body
+        try:
+            if not body.isascii():
+                body.decode()
+            result = _plain_result(body, ident) if answer.status == 200 else None
+            result = read_answer(answer, ident) if result is None else result
+            if self.modern and b'"requestState"' in body and answer.connection.peer is not None:
+                result = affinity.tagged(result, answer.connection.peer)
+            return result
         except UnicodeDecodeError as error:
             raise NotMcp("the answer is not UTF-8", status=answer.status) from error
+        except RecursionError as error:
+            raise NotMcp("the answer is nested too deeply", status=answer.status) from error
         except NotMcp as error:
             if error.reason == "WrongAnswerId":
                 self.pool.discard(answer)
             raise
 
-    def _send(self, head: bytes, body: bytes, what: str) -> None:
+    def give_up(self, head: bytes, ident: bytes) -> None:
+        """Tell a legacy server that nobody waits for its answer; a modern one sees its connection closed."""
+        if not self.modern:
+            params = b'{"requestId":%b,"reason":"The caller does not wait any longer"}' % ident
+            self.send(head, jsonrpc.notification("notifications/cancelled", params), "cancel")
+
+    def send(self, head: bytes, body: bytes, what: str) -> None:
+        """Post a message that nobody waits for."""
         if len(self._courtesies) < MAX_COURTESIES:
             task = asyncio.get_running_loop().create_task(self._post(head, body), name=f"{what} {self.pool.host}")
             self._courtesies.add(task)
@@ -204,6 +215,94 @@ class HttpUpstream:
         deadline = self.pool.clock() + COURTESY_SECONDS
         with contextlib.suppress(McpError):  # a courtesy: whom it is for has other trouble
             await self.pool.exchange(with_body(head, body), deadline=deadline, max_bytes=HANDSHAKE_BYTES)
+
+
+def _plain_result(body: bytes, ident: bytes) -> Raw | None:
+    """The result where all is well; what else an answer can be is for `read_answer` to name."""
+    try:
+        response = jsonrpc.decode_response(body)
+    except msgspec.DecodeError:
+        return None
+    if response.error is not None or response.result is UNSET or response.id is UNSET:
+        return None
+    return response.result if bytes(response.id) == ident else None
+
+
+class _HttpCall(Call):
+    """A call on its way. `session` is that of a legacy server which may turn out to be lost; else None."""
+
+    __slots__ = ("_head", "_order", "_outcome", "_session", "_upstream")
+
+    def __init__(
+        self, upstream: HttpUpstream, data: bytes, order: Order, head: bytes, session: _Session | None, outcome: Outcome
+    ) -> None:
+        super().__init__(data, order.deadline, order.max_bytes)
+        self._upstream = upstream
+        self._order = order
+        self._head = head
+        self._session = session
+        self._outcome = outcome
+
+    def answered(self, answer: Answer) -> None:
+        session = self._session
+        if session is not None and answer.status >= 400 and session.lost(answer):
+            # the server does not know the session, so it did not execute the call
+            self._upstream.lose(session)
+            self._outcome.again()
+            return
+        try:
+            result = self._upstream.read(answer, self._order.id)
+        except McpError as error:
+            self._outcome.failed(error)
+        else:
+            self._outcome.answered(result)
+
+    def failed(self, error: Exception) -> None:
+        if isinstance(error, Timeout):
+            self._upstream.give_up(self._head, self._order.id)
+        self._outcome.failed(error)
+
+    def cancel(self) -> None:
+        self._upstream.pool.cancel(self)
+        self._upstream.give_up(self._head, self._order.id)
+
+    def on_event(self, data: bytes) -> bool:
+        try:
+            message = jsonrpc.decode_message(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return True
+        if message.method is UNSET:
+            return message.is_response
+        if message.is_request and not self._upstream.modern:
+            self._upstream.send(self._head, jsonrpc.reply_to_server(message), "reply")
+        elif self._order.notify is not None:
+            self._order.notify(message)
+        return False
+
+
+class _SessionLost(Exception):
+    """Never leaves this module."""
+
+
+class _Awaited:
+    """An outcome that a task waits for."""
+
+    __slots__ = ("future",)
+
+    def __init__(self, future: asyncio.Future[Raw]) -> None:
+        self.future = future
+
+    def answered(self, result: Raw) -> None:
+        if not self.future.done():
+            self.future.set_result(result)
+
+    def failed(self, error: Exception) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)
+
+    def again(self) -> None:
+        if not self.future.done():
+            self.future.set_exception(_SessionLost())
 
 
 class _Session:
