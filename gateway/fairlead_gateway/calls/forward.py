@@ -39,7 +39,9 @@ CALL: Final = "tools/call"
 GET_PROMPT: Final = "prompts/get"
 READ: Final = "resources/read"
 COMPLETE: Final = "completion/complete"
-METHODS: Final = frozenset({GET_PROMPT, READ, COMPLETE})
+SUBSCRIPTIONS: Final = frozenset({"resources/subscribe", "resources/unsubscribe"})
+"""Of legacy sessions; modern clients name resources when they listen."""
+METHODS: Final = frozenset({GET_PROMPT, READ, COMPLETE}) | SUBSCRIPTIONS
 _FOR_THE_CLIENT: Final = frozenset({jsonrpc.MISSING_CLIENT_CAPABILITY})
 """Errors of a modern server that its modern client can act on: passed on as they are, also those of a tool. So is
 what the server refuses of the client's answers or of its state: the model has no part in it.
@@ -93,7 +95,7 @@ def resolve(offers: Offers, request: Request) -> Errand | Rejection:
     try:
         if request.method == COMPLETE:
             return _completion(offers, request)
-        member = eras.NAMED[request.method]
+        member = "uri" if request.method in SUBSCRIPTIONS else eras.NAMED[request.method]
         name = jsonrpc.decode_text(request.params[member])
     except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
         return _invalid(request, "a required parameter is missing or of the wrong type")
@@ -188,28 +190,32 @@ class Forwarder:
         upstream, deadline = reach.upstream, started + reach.timeout
         live = self.live.of(exchange, request)
         try:
+            if errand.method in SUBSCRIPTIONS:
+                live.subscribe()
             modern = await upstream.era(live.client, deadline)
+            if errand.method in SUBSCRIPTIONS and (modern or live.client is None):
+                raise RpcError(jsonrpc.METHOD_NOT_FOUND, "Subscriptions need a session here and at the server", None)
             ident = upstream.next_id()
             members, pin = affinity.untagged(errand.params)
             params = translate.params(
                 members, from_modern=request.modern, to_modern=modern, client=self._client,
-                token=live.token(ident), log_level=live.log_level(modern), capabilities=None if live.client is None else live.client.features,
+                token=live.token(ident), log_level=live.log_level(modern),
+                capabilities=None if live.client is None else live.client.features,
             )  # fmt: skip
-            raw = await upstream.ask(
-                Inquiry(
-                    ident,
-                    errand.method,
-                    params,
-                    deadline,
-                    reach.max_bytes,
-                    errand.named,
-                    errand.headers,
-                    live.notify,
-                    live.client,
-                    live.on_request,
-                    pin,
-                )  # fmt: skip
+            inquiry = Inquiry(
+                ident,
+                errand.method,
+                params,
+                deadline,
+                reach.max_bytes,
+                errand.named,
+                errand.headers,
+                live.notify,
+                live.client,
+                live.on_request,
+                pin,
             )
+            raw = await upstream.ask(inquiry)
         finally:
             live.close()
         outcome = translate.result(raw, from_modern=modern, to_modern=request.modern, server_info=reach.server_info)

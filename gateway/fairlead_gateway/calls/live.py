@@ -31,6 +31,8 @@ MAX_LEVELS: Final = 4096
 MAX_ASKED: Final = 64
 """Requests of servers that one request of a client may leave open."""
 
+RESOURCE_UPDATED: Final = "notifications/resources/updated"
+
 _FEATURE_OF: Final = {
     "sampling/createMessage": b'"sampling"',
     "elicitation/create": b'"elicitation"',
@@ -58,6 +60,8 @@ class Live:
     def __init__(self, sessions: Sessions, new_id: Callable[[], str] = lambda: secrets.token_urlsafe(18)) -> None:
         self.sessions = sessions
         self._new_id = new_id
+        self.outlet: Callable[[bytes, bytes], bool] = lambda session, message: False
+        """Sends a message on the stream that a session holds open; set by whoever owns the streams."""
         self._asked: dict[bytes, _Asked] = {}
         self._levels: OrderedDict[bytes, str] = OrderedDict()
 
@@ -136,6 +140,11 @@ class LiveRequest:
             return None
         return b'"%b"' % (self._level or DEFAULT_LEVEL).encode()
 
+    def subscribe(self) -> None:
+        """The request is about a subscription: its session at the server is the client's own, whatever it offers."""
+        if self.client is None and self._session is not None and self._live.sessions.read(self._session) is not None:
+            self.client = Counterpart(self._session, b"{}")
+
     def close(self) -> None:
         """The request is answered or given up: what was asked of the client is void."""
         for ident in self._asked:
@@ -151,6 +160,9 @@ class LiveRequest:
         elif message.method == "notifications/message":
             if isinstance(params, Raw) and self._wanted(params):
                 self._exchange.notify(jsonrpc.notification("notifications/message", params))
+        elif message.method == RESOURCE_UPDATED:
+            if isinstance(params, Raw) and self._session is not None:
+                self._live.outlet(self._session, jsonrpc.notification(RESOURCE_UPDATED, params))
         elif message.method in _PASSED_ON and not self._modern and isinstance(params, Raw):
             self._exchange.notify(jsonrpc.notification(str(message.method), params))
 

@@ -15,6 +15,7 @@ import msgspec
 
 from fairlead_gateway.calls.dispatch import CALL, Dispatcher
 from fairlead_gateway.calls.forward import METHODS as FORWARDED
+from fairlead_gateway.calls.forward import SUBSCRIPTIONS
 from fairlead_gateway.calls.forward import Errand, Forwarder, call_of, needs_more, resolve
 from fairlead_gateway.endpoint import replies
 from fairlead_gateway.endpoint.exchange import Exchange
@@ -69,6 +70,7 @@ class Front:
         self.clock = clock
         self.selection = Selection()
         self.streams = Streams()
+        forwarder.live.outlet = self.streams.tell
         self.errands: set[asyncio.Task[None]] = set()
         """Requests in progress that are no plain calls."""
         self._recorders = {method: book.recorder(method) for method in TIMED}
@@ -145,7 +147,7 @@ class Front:
             self._call(exchange, view, asked)
         elif asked.method == LISTEN and asked.modern:
             self._open_stream(exchange, self.streams.listen(exchange, view, asked))
-        elif asked.method in FORWARDED:
+        elif asked.method in FORWARDED and not (asked.modern and asked.method in SUBSCRIPTIONS):
             self._forward(exchange, resolve(view.offers, asked), asked)
         else:
             self._answer_locally(exchange, view, asked)

@@ -125,6 +125,8 @@ def capabilities(view: View, *, modern: bool) -> dict[str, dict[str, bool]]:
         said["prompts"] = {"listChanged": True}
     if "resources" in features:
         said["resources"] = {"listChanged": True}
+        if "resources.subscribe" in features and not modern:
+            said["resources"]["subscribe"] = True
     if "completions" in features:
         said["completions"] = {}
     if "logging" in features or not modern:

@@ -1,8 +1,8 @@
 """Streams on which clients hear that a list has changed: `subscriptions/listen`, and the GET of legacy sessions.
 
-Owned by `endpoint.front`, told of each new selection by `app`. A list has changed when the bytes that an endpoint shows
-have, whatever a server announced: what a client then asks for is what it was told of. Nothing waits here; a stream costs
-its connection and a few hundred bytes.
+Owned by `endpoint.front`, told of each new selection by `app`. A list has changed when the bytes that an endpoint
+shows have, whatever a server announced: what a client then asks for is what it was told of. Nothing waits here; a
+stream costs its connection and a few hundred bytes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from msgspec import Raw
 
 from fairlead_gateway.endpoint import replies
 from fairlead_gateway.endpoint.exchange import Exchange
-from fairlead_gateway.endpoint.inbound import Rejection, Request
+from fairlead_gateway.endpoint.inbound import SESSION, Rejection, Request
 from fairlead_gateway.selection.view import Selection, View
 from fairlead_mcp import eras, jsonrpc
 
@@ -73,6 +73,7 @@ class Streams:
 
     def __init__(self) -> None:
         self._open: set[Stream] = set()
+        self._of_session: dict[bytes, Stream] = {}
         self._closed = False
         self._told_at = 0.0
 
@@ -95,8 +96,10 @@ class Streams:
 
     def get(self, exchange: Exchange, view: View) -> Rejection | None:
         """Open the stream of a legacy session, or say why not."""
-        refused = self._opened(Stream(self, exchange, view.title, offered(view), None))
+        stream = Stream(self, exchange, view.title, offered(view), None)
+        refused = self._opened(stream)
         if refused is None:
+            self._of_session[exchange.headers[SESSION]] = stream
             exchange.comment(_COMMENT)
         return refused
 
@@ -133,8 +136,16 @@ class Streams:
             stream.end()
         self._open.clear()
 
+    def tell(self, session: bytes, message: bytes) -> bool:
+        """Send a message on the stream of a legacy session; False where it holds none open."""
+        stream = self._of_session.get(session)
+        return stream is not None and stream.exchange.notify(message)
+
     def gone(self, stream: Stream) -> None:
         self._open.discard(stream)
+        session = stream.exchange.headers.get(SESSION, b"")
+        if self._of_session.get(session) is stream:
+            del self._of_session[session]
 
     def _opened(self, stream: Stream) -> Rejection | None:
         if self._closed or len(self._open) >= MAX_STREAMS or not stream.exchange.can_stream:

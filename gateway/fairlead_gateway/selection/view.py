@@ -30,8 +30,8 @@ MERGED: Final = b"/mcp"
 class Route:
     """Where one tool is called, with everything about it that can be prepared before a call."""
 
-    __slots__ = ("max_bytes", "mirrored", "name", "name_header", "name_raw", "offline", "recorder", "server", "server_info",
-                 "timeout", "upstream")  # fmt: skip
+    __slots__ = ("max_bytes", "mirrored", "name", "name_header", "name_raw", "offline", "recorder", "server",
+                 "server_info", "timeout", "upstream")  # fmt: skip
 
     def __init__(
         self,

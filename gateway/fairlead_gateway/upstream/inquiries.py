@@ -37,6 +37,7 @@ IDLE_SECONDS: Final = 60.0
 """How long the session of one client is kept without a request."""
 STREAM_SECONDS: Final = 2.0
 """How long a request waits for the stream that questions may come on."""
+RESOURCE_UPDATED: Final = "notifications/resources/updated"
 MAX_PINNED: Final = 16
 """Addresses that pools are kept for."""
 
@@ -141,6 +142,8 @@ class HttpInquiries:
 
     async def _ask_in(self, session: Session, inquiry: Inquiry, ident: bytes) -> tuple[Answer, bytes]:
         session.enter(inquiry)
+        if inquiry.method == "resources/subscribe":
+            session.subscriber = inquiry.notify
         try:
             return await self._exchange(self._pool, inquiry, ident, session.head, session.head), ident
         except (asyncio.CancelledError, Timeout):
@@ -149,7 +152,7 @@ class HttpInquiries:
             raise
         finally:
             session.leave(inquiry)
-            if inquiry.client is not None and not session.working:
+            if inquiry.client is not None and not session.working and session.subscriber is None:
                 session.expiry = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._drop, inquiry.client)
 
     def _drop(self, client: Counterpart | None) -> None:
@@ -206,7 +209,9 @@ class HttpInquiries:
                 message = jsonrpc.decode_message(event)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 return False
-            if session.working:
+            if message.method == RESOURCE_UPDATED and session.subscriber is not None:
+                session.subscriber(message)
+            elif session.working:
                 self._take(session.working[-1], session.head, message)
             elif message.is_request:
                 self._send(session.head, jsonrpc.reply_to_server(message))
@@ -280,13 +285,15 @@ class HttpInquiries:
 class Session:
     """A legacy session; servers without state give no id."""
 
-    __slots__ = ("_named", "expiry", "head", "stream", "working")
+    __slots__ = ("_named", "expiry", "head", "stream", "subscriber", "working")
 
     def __init__(self, head: bytes, version: str, ident: bytes | None) -> None:
         self._named = ident is not None
         named = _line(eras.H_SESSION, ident) if ident is not None else b""
         self.working: list[Inquiry] = []
         self.stream: asyncio.Task[None] | None = None
+        self.subscriber: Callable[[jsonrpc.Message], None] | None = None
+        """Whom changes of resources are for; such a session is kept until others need the room."""
         self.expiry: asyncio.TimerHandle | None = None
         self.head = head + _line(eras.H_VERSION, version.encode()) + named
 

@@ -1,0 +1,100 @@
+"""Prompts, resources, completions and change notices through both kinds of endpoint, in both eras."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import Raw
+
+from fairlead_api.documents.catalog import Catalog, Definition
+from gatewayworld import LEGACY, MODERN, Ask, Wire, ask, catalog, legacy, modern, publish, running
+from rawserver import Reply, Request, raw_server
+
+MERGED = "/mcp"
+SERVER = "/servers/default/demo/mcp"
+
+
+def definition(member: str, name: str) -> Definition:
+    return Definition(name=name, definition=Raw(json.dumps({"x": 1, member: name}).encode()), hash="")
+
+
+def demo(url: str, era: str = MODERN, name: str = "demo", **more: Any) -> Catalog:
+    return catalog(
+        name, url, ["x"], version=era,
+        prompts=(definition("name", "greet"),), resources=(definition("uri", "test://one"),),
+        resource_templates=(definition("uriTemplate", "test://{id}/data"),), **more,
+    )  # fmt: skip
+
+
+def asking(method: str, params: dict[str, Any], era: str, target: str) -> Ask:
+    if era == LEGACY:
+        return legacy(method, params).to(target)
+    named = params.get("name") or params.get("uri")
+    return modern(method, params).with_headers(mcp_name=named).to(target)
+
+
+async def handle(request: Request, reply: Reply) -> None:
+    if request.method == "initialize":
+        agreed = {"protocolVersion": LEGACY, "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}}
+        return reply.result(request, agreed)
+    if "id" not in request.message:
+        return reply.send(202)
+    return reply.result(request, {"saw": {k: v for k, v in request.params.items() if k != "_meta"}, "z": {"b": 1}})
+
+
+@pytest.mark.parametrize("era", [MODERN, LEGACY])
+@pytest.mark.parametrize("server_era", [MODERN, LEGACY])
+async def test_names_are_prefixed_on_merged_endpoints_and_uris_never(tmp_path: Path, era: str, server_era: str) -> None:
+    async with raw_server(handle) as server, running(tmp_path, demo(server.url, server_era)) as gateway:
+        for target, prompt in ((MERGED, "demo__greet"), (SERVER, "greet")):
+            listed = (await ask(gateway, asking("prompts/list", {}, era, target))).message["result"]["prompts"]
+            assert listed == [{"x": 1, "name": prompt}]
+            got = await ask(gateway, asking("prompts/get", {"name": prompt}, era, target))
+            assert got.message["result"]["saw"] == {"name": "greet"}
+            assert got.message["result"]["z"] == {"b": 1}
+            for uri in ("test://one", "test://7/data"):
+                read = await ask(gateway, asking("resources/read", {"uri": uri}, era, target))
+                assert read.message["result"]["saw"] == {"uri": uri}
+            completion = {"ref": {"type": "ref/prompt", "name": prompt}, "argument": {"name": "a", "value": "b"}}
+            done = await ask(gateway, asking("completion/complete", completion, era, target))
+            assert done.message["result"]["saw"]["ref"]["name"] == "greet"
+
+
+async def test_a_uri_that_nobody_has_is_refused_in_the_words_of_the_era(tmp_path: Path) -> None:
+    async with raw_server(handle) as server, running(tmp_path, demo(server.url)) as gateway:
+        for era, code in ((MODERN, -32602), (LEGACY, -32002)):
+            answer = await ask(gateway, asking("resources/read", {"uri": "nowhere://"}, era, MERGED))
+            assert (answer.code, answer.message["error"]["data"]) == (code, {"uri": "nowhere://"})
+
+
+async def test_of_two_servers_with_one_uri_the_first_answers_on_the_merged_endpoint(tmp_path: Path) -> None:
+    async with (
+        raw_server(handle) as one,
+        raw_server(handle) as two,
+        running(tmp_path, demo(one.url, name="a"), demo(two.url, name="b")) as gateway,
+    ):
+        await ask(gateway, asking("resources/read", {"uri": "test://one"}, MODERN, MERGED))
+        collisions = [collision.exposed for collision in gateway.snapshot.collisions]
+        assert (one.methods(), two.methods()) == (["resources/read"], [])
+        assert collisions == ["test://one", "test://{id}/data"]
+
+
+async def test_an_endpoint_without_prompts_neither_offers_nor_lists_them(tmp_path: Path) -> None:
+    async with raw_server(handle) as server, running(tmp_path, catalog("demo", server.url, ["x"])) as gateway:
+        discovered = (await ask(gateway, modern("server/discover"))).message["result"]["capabilities"]
+        assert discovered == {"tools": {"listChanged": True}}
+        assert (await ask(gateway, modern("prompts/list"))).code == -32601
+
+
+async def test_who_listens_hears_of_a_list_that_changed_and_of_no_other(tmp_path: Path) -> None:
+    async with raw_server(handle) as server, running(tmp_path, demo(server.url)) as gateway:
+        async with await Wire.connect(gateway) as wire:
+            wire.send(modern("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, number="s"))
+            await wire.reader.readuntil(b"subscriptions/acknowledged")
+            publish(tmp_path / "documents", catalog("demo", server.url, ["x", "y"]))
+            heard = await wire.reader.readuntil(b"list_changed")
+    assert b"notifications/tools/list_changed" in heard
+    assert b"prompts" not in heard

@@ -1,0 +1,110 @@
+"""What a request carries across: states that lead back to their pod, sessions, mirrored arguments, templates."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from msgspec import Raw
+
+from fairlead_gateway.calls import mirrored
+from fairlead_gateway.endpoint.sessions import Sessions, normalized
+from fairlead_gateway.selection.offers import template_pattern
+from fairlead_gateway.upstream import affinity
+
+HERE, THERE = ("10.0.0.1", 80), ("10.0.0.2", 80)
+
+
+def wrapped(state: str) -> str:
+    return str(
+        json.loads(bytes(affinity.tagged(Raw(json.dumps({"requestState": state}).encode()), HERE)))["requestState"]
+    )
+
+
+def test_a_state_comes_back_as_it_was_with_the_address_that_made_it() -> None:
+    params, tag = affinity.untagged({"requestState": Raw(json.dumps(wrapped("séaled.v1")).encode())})
+    assert json.loads(bytes(params["requestState"])) == "séaled.v1"
+    assert tag is not None
+    assert affinity.address_of(tag, [THERE, HERE]) == HERE
+    assert affinity.address_of(tag, [THERE]) is None
+
+
+@pytest.mark.parametrize("alter", [lambda s: s + "x", lambda s: "0" + s[1:], lambda s: s[1:]])
+def test_an_altered_state_reaches_the_server_as_something_it_never_made(alter: object) -> None:
+    altered = alter(wrapped("sealed"))  # type: ignore[operator]
+    params, tag = affinity.untagged({"requestState": Raw(json.dumps(altered).encode())})
+    assert tag is None
+    assert json.loads(bytes(params["requestState"])) == altered != "sealed"
+
+
+def test_a_session_id_carries_what_the_client_offers_and_nobody_else_can_make_one() -> None:
+    sessions = Sessions(b"key")
+    ident = sessions.issue("2025-11-25", b'{"sampling":{},"experimental":{"x":{}}}')
+    found = Sessions(b"key").read(ident)
+    assert found is not None
+    assert (found.version, found.features) == ("2025-11-25", '{"sampling":{}}')
+    assert Sessions(b"other").read(ident) is None
+    assert sessions.read(ident[:-1] + b"!") is None
+
+
+def test_an_ended_session_stays_ended() -> None:
+    sessions = Sessions(b"key")
+    ident = sessions.issue("2025-11-25", b"{}")
+    assert not sessions.ended(ident)
+    assert sessions.end(ident)
+    assert sessions.ended(ident)
+    assert not sessions.end(ident)
+
+
+@pytest.mark.parametrize("odd", [b"[]", b'{"sampling":1}', b"{}", b'{"elicitation":{"form":[]}}'])
+def test_odd_capabilities_are_none(odd: bytes) -> None:
+    assert normalized(odd) is None
+
+
+DEFINITION = json.dumps(
+    {"name": "x", "inputSchema": {"properties": {"region": {"type": "string", "x-mcp-header": "Region"}}}}
+).encode()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "headers", "fine"),
+    [
+        (b'{"region":"us"}', {b"mcp-param-region": b"us"}, True),
+        (b'{"region":"us"}', {b"mcp-param-region": b"=?base64?dXM=?="}, True),
+        (b'{"region":"us"}', {b"mcp-param-region": b"eu"}, False),
+        (b'{"region":"us"}', {}, False),
+        (b"{}", {}, True),
+        (b"{}", {b"mcp-param-region": b"us"}, False),
+        (b'{"region":"us"}', {b"mcp-param-region": b"=?base64?dXM?="}, False),
+    ],
+)
+def test_headers_have_to_match_the_arguments_that_they_repeat(
+    arguments: bytes, headers: dict[bytes, bytes], fine: bool
+) -> None:
+    names = mirrored.mirrored(DEFINITION)
+    assert (mirrored.mismatch(Raw(arguments), names, headers) is None) is fine
+
+
+def test_headers_are_derived_for_a_client_that_sends_none() -> None:
+    names = mirrored.mirrored(DEFINITION)
+    assert mirrored.lines(Raw('{"region":"é"}'.encode()), names) == b"Mcp-Param-Region: =?base64?w6k=?=\r\n"
+    assert mirrored.lines(None, names) == b""
+
+
+def test_an_invalid_annotation_mirrors_nothing() -> None:
+    broken = DEFINITION.replace(b'"string"', b'"object"')
+    assert mirrored.mirrored(broken) == ()
+
+
+@pytest.mark.parametrize(
+    ("template", "uri", "fits"),
+    [
+        ("test://{id}/data", "test://7/data", True),
+        ("test://{id}/data", "test://7/8/data", False),
+        ("file:///{+path}", "file:///a/b", True),
+        ("a://b{?q}", "a://b?q=1", True),
+        ("a://b.c", "a://bxc", False),
+    ],
+)
+def test_a_template_fits_the_uris_that_it_can_make(template: str, uri: str, fits: bool) -> None:
+    assert (template_pattern(template).fullmatch(uri) is not None) is fits
