@@ -1,8 +1,8 @@
 """A client of the gateway's REST plane, and a model's message that makes calls in every format.
 
-    async with running(tmp_path, catalog(...)) as gateway:
-        answer = await get(gateway, "/v1/tools?format=anthropic")
-        answer = await post(gateway, "/v1/tool-calls", {"format": ..., "message": ...})
+async with running(tmp_path, catalog(...)) as gateway:
+    answer = await get(gateway, "/v1/tools?format=anthropic")
+    answer = await post(gateway, "/v1/tool-calls", {"format": ..., "message": ...})
 """
 
 from __future__ import annotations

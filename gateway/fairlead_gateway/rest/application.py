@@ -41,7 +41,8 @@ class Readiness(msgspec.Struct, frozen=True):
 
 def application(readiness: Callable[[], Readiness], plane: Plane) -> FastAPI:
     """`/healthz` answers while the process does, `/readyz` while it should get traffic; `/v1` is the REST plane,
-    described at `/openapi.json`. There is no page that would load scripts from elsewhere. Bodies are bounded by `bodies`.
+    described at `/openapi.json`. There is no page that would load scripts from elsewhere. Bodies
+    are bounded by `bodies`.
     """
     app = FastAPI(
         title="Fairlead gateway", version=VERSION, description=_DESCRIPTION, openapi_tags=_TAGS,
