@@ -90,11 +90,14 @@ async def test_an_endpoint_without_prompts_neither_offers_nor_lists_them(tmp_pat
 
 
 async def test_who_listens_hears_of_a_list_that_changed_and_of_no_other(tmp_path: Path) -> None:
-    async with raw_server(handle) as server, running(tmp_path, demo(server.url)) as gateway:
-        async with await Wire.connect(gateway) as wire:
-            wire.send(modern("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, number="s"))
-            await wire.reader.readuntil(b"subscriptions/acknowledged")
-            publish(tmp_path / "documents", catalog("demo", server.url, ["x", "y"]))
-            heard = await wire.reader.readuntil(b"list_changed")
+    async with (
+        raw_server(handle) as server,
+        running(tmp_path, demo(server.url)) as gateway,
+        await Wire.connect(gateway) as wire,
+    ):
+        wire.send(modern("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, number="s"))
+        await wire.reader.readuntil(b"subscriptions/acknowledged")
+        publish(tmp_path / "documents", catalog("demo", server.url, ["x", "y"]))
+        heard = await wire.reader.readuntil(b"list_changed")
     assert b"notifications/tools/list_changed" in heard
     assert b"prompts" not in heard
