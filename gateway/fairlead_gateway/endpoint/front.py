@@ -15,8 +15,7 @@ import msgspec
 
 from fairlead_gateway.calls.dispatch import CALL, Dispatcher
 from fairlead_gateway.calls.forward import METHODS as FORWARDED
-from fairlead_gateway.calls.forward import SUBSCRIPTIONS
-from fairlead_gateway.calls.forward import Errand, Forwarder, call_of, needs_more, resolve
+from fairlead_gateway.calls.forward import SUBSCRIPTIONS, Errand, Forwarder, call_of, needs_more, resolve
 from fairlead_gateway.endpoint import replies
 from fairlead_gateway.endpoint.exchange import Exchange
 from fairlead_gateway.endpoint.hosts import AllowList
