@@ -158,6 +158,7 @@ async def test_tool_with_progress(ctx: Context) -> str:
 
 @server.tool(description="Ends its stream before its answer.")
 async def test_reconnection(ctx: Context) -> str:
+    await asyncio.sleep(0.1)  # the stream's first event goes out before its end
     await ctx.close_sse_stream()
     await asyncio.sleep(0.1)
     return "Reconnection test completed"
