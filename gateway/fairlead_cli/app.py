@@ -246,6 +246,9 @@ def gateway(
     credentials: Annotated[
         Path | None, typer.Option(help="Directory of credentials; the one in --documents by default.")
     ] = None,
+    routes: Annotated[
+        Path | None, typer.Option(help="YAML file of routes: named lists of models that `fairlead plan` chooses from.")
+    ] = None,
     cache_dir: Annotated[
         Path | None, typer.Option(help="Keep the last catalog here, to serve it when the cluster cannot be reached.")
     ] = None,
@@ -268,6 +271,7 @@ def gateway(
         metrics_port=metrics_port,
         documents=documents,
         credentials=credentials,
+        routes=routes,
         cache_dir=cache_dir,
         kubeconfig=kubeconfig,
         namespace=namespace,

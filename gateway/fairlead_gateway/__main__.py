@@ -21,6 +21,7 @@ import uvloop
 from fairlead_gateway.app import Gateway, build
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
 from fairlead_gateway.catalog.source import Source
+from fairlead_gateway.configuration import load_routes
 from fairlead_gateway.endpoint.listener import PortTaken
 from fairlead_gateway.settings import BadSetting, Settings
 from fairlead_gateway.upstream.registry import Credentials
@@ -55,8 +56,19 @@ def run(settings: Settings) -> int:
 
 
 async def _run(settings: Settings) -> None:
+    try:
+        routes = load_routes(settings.routes)
+    except BadSetting as error:
+        raise CannotStart(str(error)) from error
     async with _feeds(settings) as (source, credentials, children):
-        gateway = build(settings, source=source, credentials=credentials, children=children, shared_children=False)
+        gateway = build(
+            settings,
+            source=source,
+            credentials=credentials,
+            children=children,
+            shared_children=False,
+            routes=routes,
+        )
         ending = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, ending.set)

@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
 
 from fairlead_gateway.about import NAME, VERSION
+from fairlead_gateway.budget.routes import Route as ModelRoute
 from fairlead_gateway.calls.direct import Caller
 from fairlead_gateway.calls.dispatch import CALL, Dispatcher
 from fairlead_gateway.calls.forward import Forwarder
@@ -110,13 +112,15 @@ def build(
     credentials: Credentials,
     children: ChildHost | None = None,
     shared_children: bool = True,
+    routes: Mapping[str, ModelRoute] = MappingProxyType({}),
     resolve: Resolve = resolve_by_dns,
     clock: Callable[[], float] = time.monotonic,
 ) -> Gateway:
     """Wire a gateway; nothing runs before its `start`.
 
     With `children`, servers may be child processes: those that somebody else runs in it, or, with `shared_children`
-    False, started by the gateway itself. `clock` is what calls are timed by, in seconds.
+    False, started by the gateway itself. `routes` are the lists of models that plans choose from. `clock` is what calls
+    are timed by, in seconds.
     """
     client = Client(name=NAME, version=VERSION)
     own_info = msgspec.json.encode(client)
@@ -176,7 +180,9 @@ def build(
         return selection
 
     cache = SnapshotCache(settings.cache_dir) if settings.cache_dir is not None else None
-    plane = Plane(lambda: front.selection, Caller(dispatcher), allow, max_body=settings.max_request_bytes)
+    plane = Plane(
+        lambda: front.selection, Caller(dispatcher), allow, max_body=settings.max_request_bytes, routes=routes
+    )
     return Gateway(settings, Keeper(source, swap, cache=cache), registry, front, book, plane)
 
 

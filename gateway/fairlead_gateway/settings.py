@@ -39,6 +39,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """
     kubeconfig: Path | None = None
     """By default `KUBECONFIG`, `~/.kube/config`, or the pod's service account."""
+    routes: Path | None = None
+    """YAML file of routes: named lists of models that `/v1/plan` chooses from."""
     cache_dir: Path | None = None
     """Where the last documents are kept; nowhere without it."""
     allowed_hosts: tuple[str, ...] = ()

@@ -10,6 +10,7 @@ import jsonschema_rs
 import pytest
 
 from fairlead_api.documents.rules import Rules, Tier
+from fairlead_gateway.budget.routes import read_routes
 from fairlead_gateway.formats.registry import ALIASES, FORMATS
 from gatewayworld import Ask, ask, catalog, entry, modern, running
 from restworld import MESSAGES, get, post, problem
@@ -161,6 +162,14 @@ async def test_a_plan_keeps_pinned_and_own_tools_and_explains_itself(tmp_path: P
     assert numbers["available"] == min(numbers["contextWindow"], numbers.get("maxInput", 10**9)) - sum(
         numbers[part] for part in ("toolTokens", "systemPromptTokens", "messageTokens", "reservedOutputTokens")
     )
+
+
+async def test_a_route_names_the_models_and_bounds_the_tools_of_a_plan(tmp_path: Path) -> None:
+    routes = read_routes({"default": {"models": ["claude-sonnet-5"], "maxTools": 1}})
+    async with running(tmp_path, DEMO, routes=routes) as gateway:
+        answer = (await post(gateway, "/v1/plan", {"route": "default"})).message
+    assert answer["model"] == "claude-sonnet-5"
+    assert len(answer["offer"]["names"]) == 1
 
 
 async def test_a_plan_that_cannot_be_is_refused_with_what_would_fit(tmp_path: Path) -> None:
