@@ -47,7 +47,16 @@ def test_an_image_that_does_not_exist_is_named(gateway: str, namespace: str) -> 
 async def test_two_replicas_are_addressed_one_by_one(image: str, gateway: str, namespace: str) -> None:
     name = f"two-{namespace[-8:]}"
     kubectl("apply", "-n", namespace, "-f", "-", stdin=mcp_server(name, image=image, replicas=2))
-    deployment = ["get", "deployment", "-n", namespace, name, "-o", "jsonpath={.status.readyReplicas}"]
+    deployment = [
+        "get",
+        "deployment",
+        "-n",
+        namespace,
+        name,
+        "--ignore-not-found",
+        "-o",
+        "jsonpath={.status.readyReplicas}",
+    ]
     until("both pods", lambda: kubectl(*deployment) == "2", seconds=90)
     until("Ready", lambda: ready(namespace, name) == "True", seconds=30)
     service = json.loads(kubectl("get", "service", "-n", namespace, name, "-o", "json"))
