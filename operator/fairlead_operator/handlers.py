@@ -8,6 +8,7 @@ signal handlers and, at its end, cancel tasks that are not its own.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import threading
 from collections.abc import Callable
@@ -28,7 +29,7 @@ Observe = Callable[[str, str | None, dict[str, Any]], None]
 
 TOKEN_LIFE: Final = timedelta(minutes=5)
 """After this long a token is read again: a ServiceAccount's is replaced in its file about hourly."""
-STOP_SECONDS: Final = 5.0
+STOP_SECONDS: Final = 1.2
 RESTART_SECONDS: Final = 2.0
 
 
@@ -92,13 +93,16 @@ class Feed:
         loop = asyncio.get_running_loop()
         ended = asyncio.Event()
         stop = threading.Event()
+        cancel: list[Callable[[], object]] = []
 
         def observe(plural: str, type_: str | None, item: dict[str, Any]) -> None:
             loop.call_soon_threadsafe(self._observe, plural, type_, item)
 
         def work() -> None:
             try:
-                asyncio.run(self._operator(registry_for(observe), stop))
+                asyncio.run(self._operator(registry_for(observe), stop, cancel))
+            except asyncio.CancelledError:
+                logger.debug("kopf was in the middle of something and has been cancelled")
             except Exception:  # the outermost edge of a thread
                 logger.warning("kopf broke down", exc_info=True)
             finally:
@@ -110,14 +114,29 @@ class Feed:
             await ended.wait()
         finally:
             stop.set()
-            try:
-                async with asyncio.timeout(STOP_SECONDS):
-                    await ended.wait()
+            if not await self._ends(ended, STOP_SECONDS) and cancel:
+                with contextlib.suppress(RuntimeError):  # its loop has closed just now
+                    cancel[0]()  # while it asks an API server again and again it looks at no flag
+            if await self._ends(ended, STOP_SECONDS):
                 thread.join()  # it has nothing left to do but to end
-            except TimeoutError:
-                logger.warning("kopf did not end within %g s", STOP_SECONDS)
+            else:
+                logger.warning("kopf did not end within %g s", 2 * STOP_SECONDS)
 
-    async def _operator(self, registry: kopf.OperatorRegistry, stop: threading.Event) -> None:
+    @staticmethod
+    async def _ends(ended: asyncio.Event, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
+                return await ended.wait()
+        except TimeoutError:
+            return False
+
+    async def _operator(
+        self, registry: kopf.OperatorRegistry, stop: threading.Event, cancel: list[Callable[[], object]]
+    ) -> None:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+        cancel.append(lambda: loop.call_soon_threadsafe(task.cancel))
+
         @kopf.on.login(registry=registry)
         async def login(**_: Any) -> kopf.ConnectionInfo:
             return await connection_for(self._configuration)

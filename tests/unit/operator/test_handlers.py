@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,6 +15,7 @@ import pytest
 from kubernetes.aio.client import Configuration
 
 from fairlead_operator.handlers import Feed, connection_for
+from waiting import until_async
 
 Event = tuple[str, str | None, str]
 GROUP = "fairlead.dev/v1alpha1"
@@ -100,6 +102,24 @@ async def test_a_feed_that_is_cancelled_ends_its_thread_soon(api: kmock_.Kuberne
         before = loop.time()
     assert loop.time() - before < 2
     assert "kopf" not in {thread.name for thread in threading.enumerate()}
+
+
+async def test_a_feed_that_asks_an_absent_api_server_ends_soon_when_cancelled() -> None:
+    loop = asyncio.get_running_loop()
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # and never listens
+        host = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+        task = asyncio.create_task(Feed(Configuration(host=host), Listener()).run())
+        await until_async("kopf to start", lambda: asyncio.to_thread(_kopf_runs), seconds=10)
+        before = loop.time()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert loop.time() - before < 3, "the Lease's watchdog ends the process after that"
+    assert not _kopf_runs()
+
+
+def _kopf_runs() -> bool:
+    return "kopf" in {thread.name for thread in threading.enumerate()}
 
 
 async def test_kopf_logs_in_with_the_credentials_of_our_own_client() -> None:
