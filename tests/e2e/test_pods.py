@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from mcp import Client
 
 from clusterworld import condition, kubectl, mcp_server, ready
-from waiting import until
+from waiting import until, until_async
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
@@ -69,6 +70,10 @@ async def test_two_replicas_are_addressed_one_by_one(image: str, gateway: str, n
         return ["POST /mcp" in log for log in logs]
 
     async with Client(f"{gateway}/servers/{namespace}/{name}/mcp") as client:
-        for _ in range(40):
-            assert not (await client.call_tool("get_stock", {"item": "rope"})).is_error
-    assert served_by() == [True, True]
+
+        async def both_serve() -> bool:  # the cluster's DNS names a new pod some seconds after it is ready
+            for _ in range(10):
+                assert not (await client.call_tool("get_stock", {"item": "rope"})).is_error
+            return await asyncio.to_thread(served_by) == [True, True]
+
+        await until_async("both pods serve calls", both_serve, seconds=60)
