@@ -6,11 +6,9 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import time
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Final
 
 import msgspec
 
@@ -39,11 +37,6 @@ from fairlead_gateway.upstream.registry import Credentials, Registry
 from fairlead_mcp.eras import Client
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.http.dial import Resolve, resolve_by_dns
-
-GC_THRESHOLDS: Final = (20_000, 20, 20)
-"""What 64 calls at once allocate and free again exceeds the default threshold of 700 in every pass of the loop, and
-nothing of it is a cycle.
-"""
 
 
 class Gateway:
@@ -85,7 +78,6 @@ class Gateway:
 
     async def start(self) -> None:
         """Listen, then look for the catalog. Raises endpoint.listener.PortTaken, and leaves nothing behind then."""
-        gc.set_threshold(*GC_THRESHOLDS)
         await self._listener.start()
         try:
             await self._metrics.start()
