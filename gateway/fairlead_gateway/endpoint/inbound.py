@@ -26,6 +26,10 @@ WANTED: Final = frozenset(
     }
 )  # fmt: skip
 """Names of the headers that are kept; everything else of a request's head is dropped unread."""
+SPELLINGS: Final = {name: name for name in WANTED} | {name.title(): name for name in WANTED} | {
+    b"MCP-Protocol-Version": b"mcp-protocol-version"
+}  # fmt: skip
+"""The names of WANTED as most clients write them."""
 
 SESSION: Final = b"mcp-session-id"
 _LEGACY: Final = frozenset(version.encode() for version in LEGACY_VERSIONS)

@@ -21,19 +21,15 @@ from uvicorn.server import ServerState
 
 from fairlead_gateway.endpoint import replies, targets
 from fairlead_gateway.endpoint.exchange import Exchange
+from fairlead_gateway.endpoint.familiar import Familiar
 from fairlead_gateway.endpoint.front import Front
-from fairlead_gateway.endpoint.inbound import WANTED, Headers, Rejection
+from fairlead_gateway.endpoint.inbound import SPELLINGS, Rejection
 from fairlead_mcp import jsonrpc
-from fairlead_mcp.http.heads import KnownHead
 
 SLICE: Final = 16 << 10
 """Bytes fed to the parser at once, so that a limit is exceeded by no more than this."""
 LINGER_SECONDS: Final = 2.0
 """How long a refused client may go on sending before it is cut off without having read why."""
-
-_SPELLINGS: Final = {name: name for name in WANTED} | {name.title(): name for name in WANTED} | {
-    b"MCP-Protocol-Version": b"mcp-protocol-version"
-}  # fmt: skip
 
 
 class _Refused(Exception):
@@ -42,17 +38,6 @@ class _Refused(Exception):
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
         self.status = status
-
-
-class _Known:
-    """The head of a request that was let in, and what was read of it."""
-
-    __slots__ = ("head", "headers", "target")
-
-    def __init__(self, head: KnownHead, target: bytes, headers: Headers) -> None:
-        self.head = head
-        self.target = target
-        self.headers = headers
 
 
 class McpProtocol(HttpToolsProtocol):
@@ -76,7 +61,7 @@ class McpProtocol(HttpToolsProtocol):
         self._deaf = False
         self._farewell: bytes | None = None
         self._lingering = False
-        self._known: _Known | None = None
+        self._familiar: Familiar | None = None
         self._latest: Exchange | None = None
         self.ending = False
         self.since = loop.time()
@@ -91,7 +76,7 @@ class McpProtocol(HttpToolsProtocol):
         if len(data) <= SLICE:
             if self._current is not None or self._in_message:
                 self._feed(data)
-            elif self._known is None or not self._repeats(self._known, data):
+            elif self._familiar is None or not self._repeats(self._familiar, data):
                 self._feed(data)
                 self._remember(data)
             return
@@ -139,7 +124,7 @@ class McpProtocol(HttpToolsProtocol):
             if exchange is None:
                 super().on_header(name, value)
                 return
-        wanted = _SPELLINGS.get(name) or _SPELLINGS.get(name.lower())
+        wanted = SPELLINGS.get(name) or SPELLINGS.get(name.lower())
         if wanted is None and name[:10].lower() == b"mcp-param-":
             wanted = name.lower()
         if wanted is not None:
@@ -238,26 +223,21 @@ class McpProtocol(HttpToolsProtocol):
 
     # Inside
 
-    def _repeats(self, known: _Known, data: bytes) -> bool:
+    def _repeats(self, familiar: Familiar, data: bytes) -> bool:
         """Serve `data` if it is a whole request with the head of the last one, as a client's calls mostly are."""
-        start = known.head.body_start(data)
-        view = self._front.selection.targets.get(known.target)
-        busy = self.pipeline or self.flow.write_paused or self._deaf
-        if not start or view is None or busy or len(data) - start > self._front.bounds.body:
+        if self.pipeline or self.flow.write_paused or self._deaf:
             return False
-        exchange = Exchange(self, b"POST", view)
-        exchange.headers = known.headers
-        exchange.body = data[start:]
-        exchange.vetted = True
+        exchange = familiar.again(data, self, self._front.selection.targets, self._front.bounds.body)
+        if exchange is None:
+            return False
         self.cycle = self._current = exchange
         self._front.serve(exchange)
         return True
 
     def _remember(self, data: bytes) -> None:
         latest, self._latest = self._latest, None
-        if latest is not None and latest.vetted and latest.keep_alive and latest.authority is None:
-            head = KnownHead.of(data)
-            self._known = None if head is None else _Known(head, self._target, latest.headers)
+        if latest is not None:
+            self._familiar = Familiar.of(latest, data, self._target) or self._familiar
 
     def _feed(self, data: bytes | memoryview) -> None:
         if self._deaf:

@@ -60,15 +60,26 @@ class Round:
     """When it was asked last, on the same clock."""
     stale: bool = False
     """A change was announced after it was asked."""
+    hinted: bool = False
+    """The next discovery is one that an announcement asks for."""
+    credit: float = 0.0
+    """Announcements that are followed at once, from `credited` on growing by one per floor."""
+    credited: float = float("-inf")
     task: asyncio.Task[None] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
 class Pace:
-    """Seconds. `timeout` bounds one discovery as a whole; `floor` bounds the interval that a server may ask for."""
+    """Seconds. `timeout` bounds one discovery as a whole; `floor` bounds the interval that a server may ask for.
+
+    An announcement is followed `prompt` seconds after the discovery before, `burst` times in a row; a server that goes
+    on announcing is asked once per floor.
+    """
 
     timeout: float = 60.0
     floor: float = 30.0
+    prompt: float = 1.0
+    burst: int = 8
     jitter: float = 0.1
     retry: Backoff = field(default_factory=lambda: Backoff(first=1.0, limit=60.0))
 
@@ -106,6 +117,9 @@ class Rounds:
             self._cancel(round_)
             round_ = self._rounds[key] = self._succeeding(round_, subject)
         if round_.task is None and self._monotonic() >= round_.due:
+            if round_.hinted:
+                round_.credit = max(self._credit(round_) - 1, 0)
+            round_.hinted = False
             work = self._ask(key, round_, credential, max(interval, self._pace.floor))
             round_.task = asyncio.create_task(work, name=f"discovery of {key}")
             round_.asked, round_.stale = self._monotonic(), False
@@ -125,14 +139,14 @@ class Rounds:
         return round_
 
     def hint(self, key: ServerKey) -> None:
-        """Its lists may have changed: have it asked soon, but no more often than `Pace.floor` allows."""
+        """Its lists may have changed: have it asked soon, but no more often than `Pace` allows."""
         round_ = self._rounds.get(key)
         if round_ is None:
             return
         if round_.task is not None:
             round_.stale = True
             return
-        round_.due = min(round_.due, round_.asked + self._pace.floor)
+        self._follow(round_)
         self._finished(key)
 
     def forget(self, key: ServerKey) -> None:
@@ -197,7 +211,19 @@ class Rounds:
             delay = min(self._pace.retry.delay(round_.failures, self._rng), interval)
         round_.due = self._monotonic() + delay
         if round_.stale:
-            round_.due = min(round_.due, round_.asked + self._pace.floor)
+            self._follow(round_)
+
+    def _follow(self, round_: Round) -> None:
+        """An announcement makes a discovery due."""
+        round_.hinted = True
+        gap = self._pace.prompt if self._credit(round_) >= 1 else self._pace.floor
+        round_.due = min(round_.due, round_.asked + min(gap, self._pace.floor))
+
+    def _credit(self, round_: Round) -> float:
+        now = self._monotonic()
+        round_.credit = min(round_.credit + (now - round_.credited) / self._pace.floor, self._pace.burst)
+        round_.credited = now
+        return round_.credit
 
     def _freshness(self, found: Found, interval: float) -> float:
         """Seconds until the next discovery: sooner than the interval where the server says its lists will not keep.

@@ -56,19 +56,35 @@ async def test_a_hint_of_the_server_shortens_the_interval_within_bounds(ttl_ms: 
     await bench.rounds.aclose()
 
 
-async def test_announcements_lead_to_one_discovery_and_not_before_the_floor() -> None:
+async def test_announcements_lead_to_one_discovery_a_moment_after_the_last() -> None:
     bench = Bench(Script())
     round_ = await bench.asked()
-    bench.now = 10
+    bench.now = 0.25
     for _ in range(5):
         bench.rounds.hint(KEY)
-    assert bench.rounds.until_due(round_) == 20
+    assert bench.rounds.until_due(round_) == 0.75
     bench.look()
     assert bench.script.asked == 1
-    bench.now = 30
+    bench.now = 1
     await bench.asked()
     assert bench.script.asked == 2
     assert bench.rounds.until_due(round_) == 600
+    await bench.rounds.aclose()
+
+
+async def test_a_server_that_announces_all_the_time_is_asked_once_per_floor() -> None:
+    bench = Bench(Script())
+    round_ = await bench.asked()
+    waits = []
+    for _ in range(12):
+        bench.rounds.hint(KEY)
+        waits.append(bench.rounds.until_due(round_))
+        bench.now += waits[-1]
+        await bench.asked()
+    assert waits == [1.0] * 8 + [30.0] * 4, "eight at once, then the floor"
+    bench.now += 10 * 30
+    bench.rounds.hint(KEY)
+    assert bench.rounds.until_due(round_) == 0, "a quiet time makes good"
     await bench.rounds.aclose()
 
 
@@ -86,7 +102,7 @@ async def test_an_announcement_during_a_discovery_makes_another_one_due() -> Non
     bench.look()
     bench.rounds.hint(KEY)
     await until(lambda: bench.told)
-    assert bench.rounds.until_due(bench.look()) == 30
+    assert bench.rounds.until_due(bench.look()) == 1
     await bench.rounds.aclose()
 
 
