@@ -38,16 +38,16 @@ class Names:
     __slots__ = ("_originals", "_safe")
 
     def __init__(self, originals: Iterable[str] = ()) -> None:
-        every = sorted(set(originals))
-        safe = {name: name for name in every if SAFE.match(name)}
-        taken = set(safe)
-        for name in every:
-            if name in safe:
-                continue
-            safe[name] = _free(name, taken)
-            taken.add(safe[name])
-        self._safe: Mapping[str, str] = MappingProxyType(safe)
-        self._originals: Mapping[str, str] = MappingProxyType({short: name for name, short in safe.items()})
+        self._safe: Mapping[str, str] = MappingProxyType(_allotted({}, originals))
+        self._originals: Mapping[str, str] = MappingProxyType({short: name for name, short in self._safe.items()})
+
+    @classmethod
+    def beside(cls, first: Names, originals: Iterable[str]) -> Names:
+        """A mapping that keeps every name of `first` and has further ones."""
+        names = cls()
+        names._safe = MappingProxyType(_allotted(dict(first.forward), originals))
+        names._originals = MappingProxyType({short: name for name, short in names._safe.items()})
+        return names
 
     @classmethod
     def unchanged(cls, originals: Iterable[str]) -> Names:
@@ -87,6 +87,21 @@ class Names:
     def __repr__(self) -> str:
         changed = {name: short for name, short in sorted(self._safe.items()) if name != short}
         return f"<Names {len(self._safe)} tools, changed: {changed}>"
+
+
+def _allotted(safe: dict[str, str], originals: Iterable[str]) -> dict[str, str]:
+    """`safe` (original to safe) with names for the originals that it lacks."""
+    every = sorted(set(originals) - safe.keys())
+    taken = set(safe.values())
+    for name in every:
+        if SAFE.match(name) and name not in taken:
+            safe[name] = name
+            taken.add(name)
+    for name in every:
+        if name not in safe:
+            safe[name] = _free(name, taken)
+            taken.add(safe[name])
+    return safe
 
 
 def _free(name: str, taken: set[str]) -> str:

@@ -40,6 +40,37 @@ TOOLS: Final[dict[str, Any]] = {
     "canonical": {"tools": [TOOL["a tool"]]},
     "for Anthropic (?format=anthropic)": OFFER,
 }
+CARRY: Final[dict[str, Any]] = {
+    "a tool of the caller's, for Anthropic": {
+        "format": "anthropic",
+        "toolsFormat": "openai",
+        "tools": [
+            {
+                "type": "function",
+                "function": {
+                    "name": "ask_user",
+                    "description": "Ask the user.",
+                    "parameters": {"type": "object", "properties": {"question": {"type": "string"}}},
+                },
+            }
+        ],
+    }
+}
+CARRIED: Final[dict[str, Any]] = {
+    "with a tool of the caller's": {
+        **OFFER,
+        "tools": [
+            *OFFER["tools"],
+            {
+                "name": "ask_user",
+                "description": "Ask the user.",
+                "input_schema": {"type": "object", "properties": {"question": {"type": "string"}}},
+            },
+        ],
+        "names": {"demo__get_stock": "demo__get_stock", "ask_user": "ask_user"},
+        "own": ["ask_user"],
+    }
+}
 SERVERS: Final[dict[str, Any]] = {
     "one server": {
         "servers": [

@@ -9,21 +9,24 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
+import msgspec
+
 from fairlead_gateway.budget.conversation import Tokens
 from fairlead_gateway.budget.models import MAX_WINDOW, Window
 from fairlead_gateway.budget.outcome import Cut, Numbers, Plan, Refused
 from fairlead_gateway.budget.plan import Candidate, Limits, Model, plan
 from fairlead_gateway.budget.shorten import shortened
 from fairlead_gateway.formats.between import Conversion, array_of
-from fairlead_gateway.formats.format import Format, JsonObject, Options
-from fairlead_gateway.formats.names import Names
+from fairlead_gateway.formats.format import Format, Options
 from fairlead_gateway.formats.registry import MCP
 from fairlead_gateway.rest.plane import Plane
 from fairlead_gateway.rest.problems import OVER_BUDGET, Problem
+from fairlead_gateway.rest.provided import Provided, offered_names
 from fairlead_gateway.rest.shelf import Entry, Shelf
 from fairlead_gateway.rest.worker import STRIDE, breathing
 
 _NO_CONVERSATION: Final = Tokens(0, 0)
+NOTHING: Final = Provided()
 
 
 class Offer(Conversion, frozen=True, rename="camel", omit_defaults=True):
@@ -35,12 +38,18 @@ class Offer(Conversion, frozen=True, rename="camel", omit_defaults=True):
     """Tools left out because of a limit, and which."""
     numbers: Numbers | None = None
     """Where the tokens go, where a budget was asked for."""
+    own: tuple[str, ...] = ()
+    """Names in `tools` that are the caller's own: `/v1/tool-calls` hands their calls back."""
+    matched: Mapping[str, str] = msgspec.field(default_factory=dict)
+    """Names of the caller's definitions that mean a tool of the gateway, to that tool."""
 
 
-def candidates(plane: Plane, entries: Sequence[Entry], pinned: Collection[str] = ()) -> list[Candidate]:
-    """Entries with what they cost; new definitions are counted."""
+def candidates(
+    plane: Plane, entries: Sequence[Entry], pinned: Collection[str] = (), own: Provided = NOTHING
+) -> list[Candidate]:
+    """The caller's tools, which are never cut, and entries, with what they cost; new definitions are counted."""
     sizes = plane.sizes()
-    found = []
+    found = [Candidate(tool["name"], sizes.of(tool).tokens, pinned=True) for tool in own.tools]
     for entry in breathing(entries):
         size = sizes.of(entry.definition, entry.key.encode())
         is_pinned = entry.name in pinned or entry.id in pinned
@@ -48,11 +57,20 @@ def candidates(plane: Plane, entries: Sequence[Entry], pinned: Collection[str] =
     return found
 
 
-def within(plane: Plane, entries: Sequence[Entry], format_: Format, model: str | None, limits: Limits) -> Plan:
-    """Which of the entries fit a model (any, with None) and limits, without a conversation. Raises Problem."""
+def within(
+    plane: Plane,
+    entries: Sequence[Entry],
+    format_: Format,
+    model: str | None,
+    limits: Limits,
+    own: Provided = NOTHING,
+) -> Plan:
+    """Which of the entries fit a model (any, with None) and limits, beside the caller's tools and without a
+    conversation. Raises Problem.
+    """
     window = plane.windows.window(model) if model is not None else Window(MAX_WINDOW, source="none")
     limit = Model(model or "any", window, format_.name, format_.max_tools if model is not None else None)
-    counted = candidates(plane, entries)
+    counted = candidates(plane, entries, own=own)
     return fitting(plan([limit], counted, _NO_CONVERSATION, limits, plane.sizes().counter.name))
 
 
@@ -71,25 +89,29 @@ def converted(
     options: Options,
     *,
     short: Collection[str] = (),
-    extra: Sequence[JsonObject] = (),
+    own: Provided = NOTHING,
 ) -> Offer:
-    """Entries in a format; those in `short` with shortened descriptions, and `extra` definitions of the caller's
-    behind them.
-    """
+    """Entries in a format; those in `short` with shortened descriptions, and the caller's tools behind them."""
     definitions = [shortened(entry.decoded) if entry.name in short else entry.decoded for entry in entries]
     hashes = [f"{entry.key} shortened" if entry.name in short else entry.key for entry in entries]
-    given = [str(tool["name"]) for tool in extra]
-    if format_.name == MCP:
-        names = Names.unchanged([*shelf.by_name, *given])
-    else:
-        names = Names([*shelf.by_name, *given]) if extra else shelf.names
+    names = offered_names(format_.name, shelf, own) if own.tools or format_.name == MCP else shelf.names
+    if format_.name != MCP:
         _warm(plane, format_, definitions, options, hashes)
     found = plane.conversions.convert(format_, definitions, options, hashes=hashes, names=names)
-    theirs = format_.convert(extra, options, names)
+    theirs = format_.convert(own.tools, options, names)
     member, tools = array_of(format_.request(found.tools + theirs.tools))
-    wanted = [*(entry.name for entry in entries), *given]
-    shown = {names.safe(name): name for name in wanted}
-    return Offer(format_.name, member, tools, shown, found.report + theirs.report, format_.max_tools)
+    given = [tool["name"] for tool in own.tools]
+    shown = {names.safe(name): name for name in [*(entry.name for entry in entries), *given]}
+    return Offer(
+        format_.name,
+        member,
+        tools,
+        shown,
+        own.report + found.report + theirs.report,
+        format_.max_tools,
+        own=tuple(names.safe(name) for name in given),
+        matched=own.matched,
+    )
 
 
 def _warm(

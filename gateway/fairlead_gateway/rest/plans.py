@@ -13,18 +13,17 @@ from msgspec import Meta
 
 from fairlead_gateway.budget.conversation import measured
 from fairlead_gateway.budget.outcome import Cut, Numbers, Skipped
-from fairlead_gateway.budget.plan import Candidate, Limits, Model, plan
+from fairlead_gateway.budget.plan import Limits, Model, plan
 from fairlead_gateway.budget.routes import ModelChoice, Route, models_for
 from fairlead_gateway.formats import registry
-from fairlead_gateway.formats.definitions import name_of
-from fairlead_gateway.formats.format import JsonObject, Loss, Options
+from fairlead_gateway.formats.format import Options
 from fairlead_gateway.rest import examples
 from fairlead_gateway.rest.bodies import answer, decode, encode, read
 from fairlead_gateway.rest.offers import Offer, candidates, converted, fitting
 from fairlead_gateway.rest.openapi import described
 from fairlead_gateway.rest.plane import Plane, format_called
 from fairlead_gateway.rest.problems import INVALID_ARGUMENTS, UNKNOWN_FORMAT, UNKNOWN_ROUTE, Problem
-from fairlead_gateway.rest.shelf import Shelf
+from fairlead_gateway.rest.provided import provided
 from fairlead_gateway.rest.tools import chosen, found
 
 MAX_MODELS = 32
@@ -92,16 +91,15 @@ def planned(plane: Plane, asked: PlanBody) -> PlanAnswer:
     entries = [*(e for e in shelf.entries if e.name in pins), *(e for e in entries if e.name not in pins)]
     offline = tuple(entry.name for entry in entries if entry.offline)
     entries = [entry for entry in entries if not entry.offline]
-    own, losses = _own(asked, shelf)
-    sizes = plane.sizes()
-    theirs = [Candidate(name_of(tool), sizes.of(tool).tokens, pinned=True) for tool in own]
+    own = provided(asked.tools, asked.tools_format, shelf)
+    counter = plane.sizes().counter
     outcome = fitting(
         plan(
             _models(plane, route),
-            [*theirs, *candidates(plane, entries, pins)],
-            measured(asked.messages, asked.system, sizes.counter),
+            candidates(plane, entries, pins, own),
+            measured(asked.messages, asked.system, counter),
             _limits(asked).within(route.limits),
-            sizes.counter.name,
+            counter.name,
         )
     )
     kept = frozenset(outcome.tools)
@@ -112,9 +110,8 @@ def planned(plane: Plane, asked: PlanBody) -> PlanAnswer:
         format_called(outcome.format),
         Options(strict=asked.strict, model=outcome.model),
         short=frozenset(outcome.shortened),
-        extra=own,
+        own=own,
     )
-    offer = msgspec.structs.replace(offer, report=losses + offer.report)
     return PlanAnswer(outcome.model, offer, outcome.shortened, outcome.cut, offline, outcome.skipped, outcome.numbers)
 
 
@@ -139,16 +136,3 @@ def _models(plane: Plane, route: Route) -> list[Model]:
 
 def _limits(asked: PlanBody) -> Limits:
     return Limits(asked.max_tools, asked.tool_tokens, asked.reserved_output_tokens or 0, asked.shorten_descriptions)
-
-
-def _own(asked: PlanBody, shelf: Shelf) -> tuple[list[JsonObject], tuple[Loss, ...]]:
-    """The caller's definitions in MCP's form, but for those that are ours: a caller may send all that it was given."""
-    if asked.tools is None:
-        return [], ()
-    given = format_called(asked.tools_format).read(asked.tools)
-    first: dict[str, JsonObject] = {}
-    for tool in given.tools:
-        name = name_of(tool)
-        if shelf.find(shelf.names.original(name) or name) is None:
-            first.setdefault(name, tool)
-    return list(first.values()), given.report

@@ -26,6 +26,7 @@ from fairlead_gateway.rest.bodies import answer, decode, encode, read
 from fairlead_gateway.rest.openapi import described
 from fairlead_gateway.rest.plane import Plane, format_called
 from fairlead_gateway.rest.problems import INVALID_ARGUMENTS, UNKNOWN_TOOL
+from fairlead_gateway.rest.provided import Provided, arguments_for, provided
 from fairlead_gateway.rest.shelf import Entry, Shelf
 
 MAX_AT_ONCE: Final = 128
@@ -58,9 +59,11 @@ class ToolCallsBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_
     names: dict[str, str] = {}
     """Name that the model uses to exposed name or id, where it is neither of these nor a name of `GET /v1/tools`."""
     tools: Any = None
-    """The caller's own definitions, in the same format. With them, a call of a tool that nobody knows is answered
-    with an error; without, it is left to the caller.
+    """The caller's own definitions. With them, a call of a tool that nobody knows is answered with an error; without,
+    it is left to the caller.
     """
+    tools_format: str | None = None
+    """Theirs; that of the message by default."""
     carry: CarryBody = CarryBody()
 
 
@@ -74,12 +77,14 @@ class CallDocument(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
     """As the model wrote it."""
     state: Literal["done", "failed", "refused", "invalid", "unknown", "pending"]
     tool: str | None = None
-    """The exposed name."""
+    """The exposed name, or the caller's own for what is pending."""
     duration_ms: float | None = None
     code: str | None = None
     message: str | None = None
     retry_after_ms: int | None = None
     did_you_mean: str | None = None
+    arguments: JsonObject | None = None
+    """Of what is pending: read, and without the nulls that strict mode asks for."""
 
 
 class ToolCallsAnswer(msgspec.Struct, frozen=True, rename="camel"):
@@ -103,6 +108,8 @@ class _Planned(msgspec.Struct, frozen=True):
     timeout: float | None = None
     theirs: bool = False
     """The caller's to run."""
+    own: JsonObject | None = None
+    """Its definition, where the caller sent that."""
     near: str | None = None
 
 
@@ -136,16 +143,17 @@ def _planned(plane: Plane, body: bytes) -> tuple[ToolCallsBody, Shelf, list[_Pla
     format_ = format_called(asked.format)
     shelf = plane.shelf(asked.tier)
     calls = message_format(format_.name).parse_calls(asked.message)
-    own = None if asked.tools is None else {tool["name"] for tool in format_.read(asked.tools).tools}
+    own = None if asked.tools is None else provided(asked.tools, asked.tools_format or asked.format, shelf)
     return asked, shelf, [_plan(asked, shelf, call, own) for call in calls]
 
 
-def _plan(asked: ToolCallsBody, shelf: Shelf, call: ToolCall, own: set[str] | None) -> _Planned:
+def _plan(asked: ToolCallsBody, shelf: Shelf, call: ToolCall, own: Provided | None) -> _Planned:
     name = asked.names.get(call.name) or shelf.names.original(call.name) or call.name
     entry = shelf.find(name)
     if entry is None:
         near = shelf.nearest(name)
-        return _Planned(call, None, theirs=call.valid and (own is None or call.name in own), near=near)
+        mine = None if own is None else own.find(name) or own.find(call.name)
+        return _Planned(call, None, theirs=call.valid and (own is None or mine is not None), own=mine, near=near)
     if isinstance(call.arguments, Invalid):
         return _Planned(call, entry)
     schema = entry.decoded.get("inputSchema")
@@ -223,7 +231,11 @@ def _document(plan: _Planned, outcome: _Outcome, result: JsonObject | None) -> C
     call = plan.call
     tool = plan.entry.name if plan.entry is not None else None
     if result is None:
-        return CallDocument(call.id, call.wire_name, "pending", did_you_mean=plan.near)
+        own = plan.own or {"name": None}
+        return CallDocument(
+            call.id, call.wire_name, "pending", own["name"],
+            arguments=arguments_for(own, call.arguments), did_you_mean=plan.near,
+        )  # fmt: skip
     if isinstance(call.arguments, Invalid):
         return CallDocument(
             call.id, call.wire_name, "invalid", tool, code=INVALID_ARGUMENTS, message=call.arguments.reason

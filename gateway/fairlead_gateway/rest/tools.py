@@ -1,23 +1,29 @@
-"""`GET /v1/tools` and `GET /v1/tools/{name}`: what may be called, in MCP's form or a provider's."""
+"""`GET /v1/tools` and `GET /v1/tools/{name}`: what may be called, in MCP's form or a provider's; `POST /v1/tools`: the
+same together with tools of the caller's own.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
-from fastapi import APIRouter, Query, Response
-from msgspec import Raw
+from fastapi import APIRouter, Query, Request, Response
+from msgspec import Meta, Raw
 
 from fairlead_gateway.budget.plan import Limits
+from fairlead_gateway.formats import registry
 from fairlead_gateway.formats.format import GEMINI_JSON_SCHEMA, GeminiField, Options
 from fairlead_gateway.rest import examples
-from fairlead_gateway.rest.bodies import answer, encode
+from fairlead_gateway.rest.bodies import answer, decode, encode, read
 from fairlead_gateway.rest.offers import Offer, converted, within
 from fairlead_gateway.rest.openapi import described
 from fairlead_gateway.rest.plane import Plane, format_called
 from fairlead_gateway.rest.problems import INVALID_ARGUMENTS, UNKNOWN_SERVER, UNKNOWN_TOOL, Problem
+from fairlead_gateway.rest.provided import provided
 from fairlead_gateway.rest.shelf import Entry, Shelf
 from fairlead_gateway.rest.worker import breathing
+
+Positive = Annotated[int, Meta(ge=1)]
 
 
 class ToolDocument(msgspec.Struct, frozen=True, rename="camel"):
@@ -47,8 +53,28 @@ class ToolList(msgspec.Struct, frozen=True):
     tools: list[ToolDocument]
 
 
+class ToolsBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """What `GET /v1/tools` takes in its query, and the caller's own tools."""
+
+    format: str
+    tools: Any
+    """The caller's definitions: a list, one tool, or a request that holds them. Counted, and kept whatever the
+    limits.
+    """
+    tools_format: str | None = None
+    """Theirs; `format` by default."""
+    tier: str | None = None
+    model: str | None = None
+    max_tools: Positive | None = None
+    tool_tokens: Positive | None = None
+    strict: bool = False
+    gemini_field: GeminiField = GEMINI_JSON_SCHEMA
+    tags: tuple[str, ...] = ()
+    servers: tuple[str, ...] = ()
+
+
 class Wish(msgspec.Struct, frozen=True):
-    """The query of `GET /v1/tools`."""
+    """Either of the two."""
 
     format: str | None
     tier: str | None
@@ -58,6 +84,8 @@ class Wish(msgspec.Struct, frozen=True):
     gemini_field: GeminiField
     tags: frozenset[str]
     servers: frozenset[str]
+    own: Any = None
+    own_format: str = registry.MCP
 
 
 def router(plane: Plane) -> APIRouter:
@@ -82,11 +110,34 @@ def router(plane: Plane) -> APIRouter:
         wish = Wish(format, tier, model, limits, strict, gemini_field, _words(tags), _words(servers))
         return answer(await plane.worker.do(lambda: listed(plane, wish)))
 
+    @routes.post(
+        "/tools", **described("List tools and the caller's own", Offer, examples.CARRIED, ToolsBody, examples.CARRY)
+    )
+    async def list_tools_with_own(request: Request) -> Response:
+        body = await read(request, plane.max_body)
+        return answer(await plane.worker.do(lambda: listed(plane, wished(decode(body, ToolsBody)))))
+
     @routes.get("/tools/{name:path}", **described("Show one tool, by name or id", ToolDocument, examples.TOOL))
     async def show_tool(name: str, tier: Annotated[str | None, Query()] = None) -> Response:
         return answer(await plane.worker.do(lambda: encode(document(found(plane.shelf(tier), name)))))
 
     return routes
+
+
+def wished(asked: ToolsBody) -> Wish:
+    """The body as a query with tools."""
+    return Wish(
+        asked.format,
+        asked.tier,
+        asked.model,
+        Limits(asked.max_tools, asked.tool_tokens, reserved_output=0),
+        asked.strict,
+        asked.gemini_field,
+        frozenset(asked.tags),
+        frozenset(asked.servers),
+        asked.tools,
+        asked.tools_format or asked.format,
+    )
 
 
 def listed(plane: Plane, wish: Wish) -> bytes:
@@ -102,12 +153,13 @@ def listed(plane: Plane, wish: Wish) -> bytes:
     offline = tuple(entry.name for entry in entries if entry.offline)
     entries = [entry for entry in entries if not entry.offline]
     options = Options(strict=wish.strict, model=wish.model, gemini_field=wish.gemini_field)
-    if not budgeted or not entries:
-        offer = converted(plane, shelf, entries, format_, options)
+    own = provided(wish.own, wish.own_format, shelf)
+    if not budgeted or not (entries or own.tools):
+        offer = converted(plane, shelf, entries, format_, options, own=own)
         return encode(msgspec.structs.replace(offer, offline=offline))
-    plan = within(plane, entries, format_, wish.model, wish.limits)
+    plan = within(plane, entries, format_, wish.model, wish.limits, own)
     kept = frozenset(plan.tools)
-    offer = converted(plane, shelf, [entry for entry in entries if entry.name in kept], format_, options)
+    offer = converted(plane, shelf, [entry for entry in entries if entry.name in kept], format_, options, own=own)
     return encode(msgspec.structs.replace(offer, offline=offline, cut=plan.cut, numbers=plan.numbers))
 
 
