@@ -247,7 +247,8 @@ def gateway(
         Path | None, typer.Option(help="Directory of credentials; the one in --documents by default.")
     ] = None,
     routes: Annotated[
-        Path | None, typer.Option(help="YAML file of routes: named lists of models that `fairlead plan` chooses from.")
+        Path | None,
+        typer.Option(help="YAML file of routes (lists of models that `fairlead plan` chooses from) and model windows."),
     ] = None,
     cache_dir: Annotated[
         Path | None, typer.Option(help="Keep the last catalog here, to serve it when the cluster cannot be reached.")

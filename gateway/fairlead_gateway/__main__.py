@@ -21,7 +21,7 @@ import uvloop
 from fairlead_gateway.app import Gateway, build
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
 from fairlead_gateway.catalog.source import Source
-from fairlead_gateway.configuration import load_routes
+from fairlead_gateway.configuration import load_models
 from fairlead_gateway.endpoint.listener import PortTaken
 from fairlead_gateway.settings import BadSetting, Settings
 from fairlead_gateway.upstream.registry import Credentials
@@ -57,7 +57,7 @@ def run(settings: Settings) -> int:
 
 async def _run(settings: Settings) -> None:
     try:
-        routes = load_routes(settings.routes)
+        models = load_models(settings.routes)
     except BadSetting as error:
         raise CannotStart(str(error)) from error
     async with _feeds(settings) as (source, credentials, children):
@@ -67,7 +67,7 @@ async def _run(settings: Settings) -> None:
             credentials=credentials,
             children=children,
             shared_children=False,
-            routes=routes,
+            models=models,
         )
         ending = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):

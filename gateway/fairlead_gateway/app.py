@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from fairlead_gateway.about import NAME, VERSION
-from fairlead_gateway.budget.routes import Route as ModelRoute
 from fairlead_gateway.calls.direct import Caller
 from fairlead_gateway.calls.dispatch import CALL, Dispatcher
 from fairlead_gateway.calls.forward import Forwarder
@@ -21,6 +20,7 @@ from fairlead_gateway.calls.live import Live
 from fairlead_gateway.catalog.cache import SnapshotCache
 from fairlead_gateway.catalog.model import Server, Snapshot, Tool
 from fairlead_gateway.catalog.source import Keeper, Source
+from fairlead_gateway.configuration import Models
 from fairlead_gateway.endpoint.front import Bounds, Front
 from fairlead_gateway.endpoint.hosts import AllowList
 from fairlead_gateway.endpoint.listener import Listener, PortTaken
@@ -38,13 +38,19 @@ from fairlead_mcp.eras import Client
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.http.dial import Resolve, resolve_by_dns
 
+if TYPE_CHECKING:
+    from fairlead_gateway.rest.livemodels import Refresher
+
+NO_MODELS: Final = Models()
+
 
 class Gateway:
     """A running gateway. `start` it once, `stop` it once; `port` and `metrics_port` are known after the start."""
 
     def __init__(
-        self, settings: Settings, keeper: Keeper, registry: Registry, front: Front, book: Book, plane: Plane
-    ) -> None:
+        self, settings: Settings, keeper: Keeper, registry: Registry, front: Front, book: Book, plane: Plane,
+        live_models: Refresher | None = None,
+    ) -> None:  # fmt: skip
         self.settings = settings
         self.keeper = keeper
         self.registry = registry
@@ -52,6 +58,7 @@ class Gateway:
         self.book = book
         self._draining = False
         self._plane = plane
+        self._live_models = live_models
         self._listener = Listener(front, application(self.readiness, plane), settings.host, settings.port)
         collector = GatewayCollector(book, keeper, registry.gauges, lambda: len(self._listener.connections))
         self._metrics = MetricsServer(registry_of(collector), settings.host, settings.metrics_port)
@@ -85,6 +92,8 @@ class Gateway:
             await self._listener.stop(0)
             raise
         await self.keeper.start()
+        if self._live_models is not None:
+            self._live_models.start()
 
     async def stop(self, grace: float | None = None) -> None:
         """Stop accepting, let calls in flight end for up to `grace` seconds, cancel the rest, close everything."""
@@ -92,6 +101,8 @@ class Gateway:
         self.front.streams.close()
         await self._listener.stop(self.settings.grace if grace is None else grace)
         self._plane.worker.close()
+        if self._live_models is not None:
+            await self._live_models.stop()
         await self.keeper.stop()
         await self.registry.aclose(0)
         await self._metrics.stop()
@@ -104,15 +115,15 @@ def build(
     credentials: Credentials,
     children: ChildHost | None = None,
     shared_children: bool = True,
-    routes: Mapping[str, ModelRoute] = MappingProxyType({}),
+    models: Models = NO_MODELS,
     resolve: Resolve = resolve_by_dns,
     clock: Callable[[], float] = time.monotonic,
 ) -> Gateway:
     """Wire a gateway; nothing runs before its `start`.
 
     With `children`, servers may be child processes: those that somebody else runs in it, or, with `shared_children`
-    False, started by the gateway itself. `routes` are the lists of models that plans choose from. `clock` is what calls
-    are timed by, in seconds.
+    False, started by the gateway itself. `models` are the routes and windows that plans reckon with. `clock` is what
+    calls are timed by, in seconds.
     """
     client = Client(name=NAME, version=VERSION)
     own_info = msgspec.json.encode(client)
@@ -172,10 +183,26 @@ def build(
         return selection
 
     cache = SnapshotCache(settings.cache_dir) if settings.cache_dir is not None else None
+    refresher = _refresher(models)
     plane = Plane(
-        lambda: front.selection, Caller(dispatcher), allow, max_body=settings.max_request_bytes, routes=routes
+        lambda: front.selection,
+        Caller(dispatcher),
+        allow,
+        max_body=settings.max_request_bytes,
+        routes=models.routes,
+        windows=models.windows,
+        live_models=None if refresher is None else lambda: refresher.known,
     )
-    return Gateway(settings, Keeper(source, swap, cache=cache), registry, front, book, plane)
+    return Gateway(settings, Keeper(source, swap, cache=cache), registry, front, book, plane, refresher)
+
+
+def _refresher(models: Models) -> Refresher | None:
+    """Only where it is asked for: the HTTP client takes a third of a second to import."""
+    if models.live is None:
+        return None
+    from fairlead_gateway.rest.livemodels import Refresher
+
+    return Refresher(models.live)
 
 
 def shortest(default: float, *milliseconds: int | None) -> float:

@@ -1,33 +1,75 @@
-"""Files that a setting names, read once at the start. Called by the composition root."""
+"""Files that a setting names, read once at the start. Called by whoever starts a gateway."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any
+from urllib.parse import urlsplit
 
+import msgspec
 import yaml
+from msgspec import Meta
 
+from fairlead_gateway.budget.models import LiveSource, Window, Windows
 from fairlead_gateway.budget.routes import InvalidRoute, Route, read_routes
 from fairlead_gateway.formats.registry import UnknownFormat
 from fairlead_gateway.settings import BadSetting
 
+Tokens = Annotated[int, Meta(ge=1)]
 
-def load_routes(path: Path | None) -> Mapping[str, Route]:
-    """Routes by name from a YAML file `routes: {NAME: {models: [...]}}`; none without a file.
+
+class WindowSetting(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """What a model holds, in place of what the package says."""
+
+    context: Tokens
+    max_input: Tokens | None = None
+
+
+class Models(msgspec.Struct, frozen=True):
+    """Everything about models that an installation says."""
+
+    routes: Mapping[str, Route] = MappingProxyType({})
+    windows: Windows = Windows()
+    live: LiveSource | None = None
+
+
+class _File(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    routes: dict[str, Any] = {}
+    models: dict[str, Tokens | WindowSetting] = {}
+    """Model to the size of its window."""
+    live_models: LiveSource | None = None
+
+
+def load_models(path: Path | None) -> Models:
+    """From a YAML file with the members `routes`, `models` and `liveModels`; nothing without a file. Example:
+
+        routes: {default: {models: [gpt-5-mini, our-qwen], maxTools: 40}}
+        models: {our-qwen: 65536, gpt-5-mini: {context: 400000, maxInput: 272000}}
+        liveModels: {url: "http://vllm.models:8000/v1/models", refreshSeconds: 300, tokenFile: /etc/vllm/token}
 
     Raises BadSetting with a sentence that names the file and the place.
     """
     if path is None:
-        return {}
+        return Models()
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise BadSetting(f"the routes in {path} cannot be read: {error}") from error
     except yaml.YAMLError as error:
         raise BadSetting(f"{path} is not YAML: {' '.join(str(error).split())}") from error
-    if not isinstance(document, dict) or set(document) != {"routes"}:
-        raise BadSetting(f"{path} must hold one member, routes: a map of names to lists of models")
     try:
-        return read_routes(document["routes"])
+        file = msgspec.convert(document, _File)
+        routes = read_routes(file.routes)
+    except msgspec.ValidationError as error:
+        raise BadSetting(f"{path} must hold the members routes, models or liveModels: {error}") from error
     except (InvalidRoute, UnknownFormat) as error:
         raise BadSetting(f"{path}: {error}") from error
+    if file.live_models is not None and urlsplit(file.live_models.url).scheme not in ("http", "https"):
+        raise BadSetting(f"{path}: liveModels.url must be the http or https URL of a list of models")
+    return Models(routes, Windows({name: _window(size) for name, size in file.models.items()}), file.live_models)
+
+
+def _window(size: int | WindowSetting) -> Window:
+    return Window(size) if isinstance(size, int) else Window(size.context, size.max_input)

@@ -40,7 +40,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     kubeconfig: Path | None = None
     """By default `KUBECONFIG`, `~/.kube/config`, or the pod's service account."""
     routes: Path | None = None
-    """YAML file of routes: named lists of models that `/v1/plan` chooses from."""
+    """YAML file about models: `routes` (named lists that `/v1/plan` chooses from), `models` (windows in place of those
+    that ship with the package) and `liveModels` (a model server that tells them).
+    """
     cache_dir: Path | None = None
     """Where the last documents are kept; nowhere without it."""
     allowed_hosts: tuple[str, ...] = ()

@@ -87,7 +87,7 @@ async def running(
 ) -> AsyncIterator[Gateway]:
     """A gateway on free ports that serves `documents` from `folder`/documents. More keywords are settings."""
     wiring = {
-        name: settings.pop(name) for name in ("children", "shared_children", "resolve", "routes") if name in settings
+        name: settings.pop(name) for name in ("children", "shared_children", "resolve", "models") if name in settings
     }
     directory = folder / "documents"
     directory.mkdir(exist_ok=True)

@@ -11,9 +11,10 @@ import functools
 import importlib.resources
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
+from msgspec import Meta
 
 from fairlead_gateway.budget.families import bare
 
@@ -34,6 +35,26 @@ class Window(msgspec.Struct, frozen=True, omit_defaults=True):
     """`configured`, `live`, `file`, `file, as MODEL` or `default`."""
 
 
+class LiveSource(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """A model server that tells its windows: vLLM, a router, or another gateway of this kind."""
+
+    url: str
+    """Of an OpenAI-compatible list of models, as `https://models.example.com/v1/models`."""
+    refresh_seconds: Annotated[float, Meta(ge=10)] = 600.0
+    token_file: str | None = None
+    """File with a bearer token, read at every use."""
+
+
+class LiveModels(msgspec.Struct, frozen=True):
+    """What a model server told last."""
+
+    models: dict[str, Window] = {}
+    at: str = ""
+    """When, RFC 3339; empty before the first answer."""
+    error: str = ""
+    """Why the last attempt brought nothing."""
+
+
 class _File(msgspec.Struct, frozen=True, rename="camel"):
     date: str
     source: str
@@ -50,6 +71,14 @@ class Windows:
     ) -> None:
         self._configured = {bare(name): _window(value) for name, value in configured.items()}
         self._live = {bare(name): _window(value) for name, value in live.items()}
+
+    def names(self) -> set[str]:
+        """Every model that something is known of, by its bare name."""
+        return {*self._configured, *self._live, *shipped().models}
+
+    def with_live(self, live: Mapping[str, Window | int]) -> Windows:
+        """The same with another answer of a model server."""
+        return Windows(self._configured, live)
 
     def window(self, model: str) -> Window:
         """The window of a model; the default one where nothing is known, which `source` says."""

@@ -201,6 +201,38 @@ PLANNED: Final[dict[str, Any]] = {
     }
 }
 
+_MODEL: Final[dict[str, Any]] = {
+    "id": "claude-sonnet-5",
+    "object": "model",
+    "context_window": 1000000,
+    "family": "claude-4.7",
+    "format": "anthropic",
+    "source": "file",
+    "as_of": "2026-11-10",
+}
+MODEL: Final[dict[str, Any]] = {"a model of the file": _MODEL}
+MODELS: Final[dict[str, Any]] = {
+    "the file and a model server": {
+        "object": "list",
+        "data": [
+            _MODEL,
+            {
+                "id": "our-qwen",
+                "object": "model",
+                "context_window": 65536,
+                "family": "unknown",
+                "format": "openai-chat",
+                "source": "live",
+                "as_of": "2026-11-21T07:40:00Z",
+                "routes": ["default"],
+            },
+        ],
+        "file_date": "2026-11-10",
+        "file_source": "genai-prices 0.2.3 (MIT)",
+        "live": {"models": 1, "as_of": "2026-11-21T07:40:00Z"},
+    }
+}
+
 PROBLEM: Final[dict[str, Any]] = {
     "type": "tag:fairlead.dev,2026:problem/UNKNOWN_TOOL",
     "title": "There is no such tool",

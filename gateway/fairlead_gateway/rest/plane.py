@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Final
 
 from fairlead_gateway.budget.counting import best_counter
-from fairlead_gateway.budget.models import Windows
+from fairlead_gateway.budget.models import LiveModels, Windows
 from fairlead_gateway.budget.routes import Route
 from fairlead_gateway.budget.sizes import Sizes
 from fairlead_gateway.calls.direct import Caller
@@ -35,6 +35,7 @@ class Plane:
         max_body: int = MAX_BODY,
         routes: Mapping[str, Route] = MappingProxyType({}),
         windows: Windows | None = None,
+        live_models: Callable[[], LiveModels] | None = None,
     ) -> None:
         self._selection = selection
         self._shelves = Shelves()
@@ -45,7 +46,9 @@ class Plane:
         """Bytes of a request's body."""
         self.worker = Worker()
         self.conversions = Conversions()
-        self.windows = windows or Windows()
+        self._windows = windows or Windows()
+        self._live_models = live_models
+        self._live: LiveModels | None = None
         self.routes = routes
         """Of models, by name."""
 
@@ -53,6 +56,19 @@ class Plane:
     def selection(self) -> Selection:
         """What is served now."""
         return self._selection()
+
+    @property
+    def live_models(self) -> LiveModels | None:
+        """What a model server told last; None without one in the configuration."""
+        return None if self._live_models is None else self._live_models()
+
+    @property
+    def windows(self) -> Windows:
+        """What models hold. In the worker only."""
+        live = self.live_models
+        if live is not self._live and live is not None:
+            self._windows, self._live = self._windows.with_live(live.models), live
+        return self._windows
 
     def shelf(self, tier: str | None) -> Shelf:
         """The visible tools of a tier. In the worker only. Raises Problem."""

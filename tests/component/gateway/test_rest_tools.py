@@ -11,6 +11,7 @@ import pytest
 
 from fairlead_api.documents.rules import Rules, Tier
 from fairlead_gateway.budget.routes import read_routes
+from fairlead_gateway.configuration import Models
 from fairlead_gateway.formats.registry import ALIASES, FORMATS
 from gatewayworld import Ask, ask, catalog, entry, modern, running
 from restworld import MESSAGES, get, post, problem
@@ -166,7 +167,7 @@ async def test_a_plan_keeps_pinned_and_own_tools_and_explains_itself(tmp_path: P
 
 async def test_a_route_names_the_models_and_bounds_the_tools_of_a_plan(tmp_path: Path) -> None:
     routes = read_routes({"default": {"models": ["claude-sonnet-5"], "maxTools": 1}})
-    async with running(tmp_path, DEMO, routes=routes) as gateway:
+    async with running(tmp_path, DEMO, models=Models(routes)) as gateway:
         answer = (await post(gateway, "/v1/plan", {"route": "default"})).message
     assert answer["model"] == "claude-sonnet-5"
     assert len(answer["offer"]["names"]) == 1

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from fairlead_gateway.configuration import load_routes
+from fairlead_gateway.budget.models import LiveSource
+from fairlead_gateway.configuration import load_models
 from fairlead_gateway.settings import BadSetting
 
 
 def test_without_a_file_there_are_no_routes() -> None:
-    assert load_routes(None) == {}
+    assert load_models(None).routes == {}
 
 
 def test_routes_are_read_by_name(tmp_path: Path) -> None:
@@ -19,7 +20,7 @@ def test_routes_are_read_by_name(tmp_path: Path) -> None:
     file.write_text(
         "routes:\n  default: {models: [gpt-5-mini, {model: claude-sonnet-5, format: anthropic}], maxTools: 40}\n"
     )
-    route = load_routes(file)["default"]
+    route = load_models(file).routes["default"]
     assert len(route.models) == 2
     assert route.limits.max_tools == 40
 
@@ -28,21 +29,37 @@ def test_routes_are_read_by_name(tmp_path: Path) -> None:
     ("text", "says"),
     [
         ("routes: [", "is not YAML"),
-        ("- a", "one member, routes"),
-        ("route: {}", "one member, routes"),
+        ("- a", "the members routes, models or liveModels"),
+        ("route: {}", "the members routes, models or liveModels"),
         ("routes: {a: {models: []}}", "a names no model"),
         ("routes: {a: {models: [{model: x, format: sonnet}]}}", "sonnet"),
         ("routes: {a: {models: [x], speed: 3}}", "speed"),
+        ("models: {x: 0}", "at `..models"),
+        ("models: {x: {context: 9, output: 1}}", "output"),
+        ("liveModels: {url: 'ftp://x/v1/models'}", "http or https"),
+        ("liveModels: {url: 'http://x', refreshSeconds: 1}", "refreshSeconds"),
     ],
 )
 def test_a_bad_file_is_refused_with_its_name_and_what_is_wrong(tmp_path: Path, text: str, says: str) -> None:
     file = tmp_path / "routes.yaml"
     file.write_text(text)
     with pytest.raises(BadSetting, match=says) as caught:
-        load_routes(file)
+        load_models(file)
     assert str(file) in str(caught.value)
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadSetting, match="cannot be read"):
-        load_routes(tmp_path / "none.yaml")
+        load_models(tmp_path / "none.yaml")
+
+
+def test_windows_and_a_model_server_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "models.yaml"
+    file.write_text(
+        "models: {ours: 65536, gpt-5-mini: {context: 300000, maxInput: 200000}}\n"
+        "liveModels: {url: 'http://vllm:8000/v1/models', refreshSeconds: 60, tokenFile: /etc/token}\n"
+    )
+    read = load_models(file)
+    assert read.windows.window("ours").context == 65536
+    assert read.windows.window("openai/gpt-5-mini").max_input == 200000
+    assert read.live == LiveSource("http://vllm:8000/v1/models", 60, "/etc/token")

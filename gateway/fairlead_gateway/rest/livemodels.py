@@ -1,0 +1,104 @@
+"""Context windows as a model server tells them itself: an OpenAI-compatible `GET /v1/models`, asked again and again.
+
+Made by whoever reads the configuration, started and stopped by `app`; the only module that knows aiohttp. What was
+learned last stays until something newer is learned: a server that is away, or answers nonsense, changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import aiohttp
+import msgspec
+
+from fairlead_gateway.budget.models import LiveModels, LiveSource, Window, from_models_answer
+
+TIMEOUT: Final = 10.0
+"""Seconds for one answer, connecting included."""
+MAX_ANSWER: Final = 4 << 20
+"""Bytes of it."""
+MAX_MODELS: Final = 10_000
+
+log = logging.getLogger(__name__)
+
+
+class NoModels(Exception):
+    """The list could not be had; the message says why, without the address."""
+
+
+class Refresher:
+    """Keeps a list of models. `start` once, `stop` once."""
+
+    def __init__(self, source: LiveSource, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._source = source
+        self._now = now
+        self._task: asyncio.Task[None] | None = None
+        self.known = LiveModels()
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name="live models")
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _run(self) -> None:
+        timeout = aiohttp.ClientTimeout(total=TIMEOUT)
+        async with aiohttp.ClientSession(timeout=timeout) as session:
+            while True:
+                await self._refresh(session)
+                await asyncio.sleep(self._source.refresh_seconds)
+
+    async def _refresh(self, session: aiohttp.ClientSession) -> None:
+        try:
+            models = await fetched(session, self._source)
+        except NoModels as error:
+            if self.known.error != str(error):
+                log.warning("%s: %s; what was known before stays", self._source.url, error)
+            self.known = msgspec.structs.replace(self.known, error=str(error))
+            return
+        at = self._now().isoformat(timespec="seconds").replace("+00:00", "Z")
+        if not self.known.models or self.known.error:
+            log.info("%s: %d models tell their windows", self._source.url, len(models))
+        self.known = LiveModels(models, at)
+
+
+async def fetched(session: aiohttp.ClientSession, source: LiveSource) -> dict[str, Window]:
+    """Windows by model. Raises NoModels."""
+    try:
+        async with session.get(source.url, headers=await _headers(source), allow_redirects=False) as answer:
+            if answer.status != 200:
+                raise NoModels(f"the model server answered {answer.status}")
+            body = bytearray()
+            async for piece in answer.content.iter_any():
+                body += piece
+                if len(body) > MAX_ANSWER:
+                    raise NoModels(f"the list of models is larger than {MAX_ANSWER} bytes")
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        raise NoModels(f"the model server cannot be asked: {type(error).__name__}") from error
+    try:
+        found = from_models_answer(msgspec.json.decode(bytes(body)))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise NoModels("the list of models is not JSON") from error
+    if not found:
+        raise NoModels("the list of models tells no context window")
+    return dict(list(found.items())[:MAX_MODELS])
+
+
+async def _headers(source: LiveSource) -> dict[str, str]:
+    """Read at every use, so that a token that was exchanged is used. Raises NoModels."""
+    if source.token_file is None:
+        return {}
+    try:
+        token = await asyncio.to_thread(Path(source.token_file).read_text, "ascii")
+    except (OSError, UnicodeDecodeError) as error:
+        raise NoModels("the token file cannot be read") from error
+    return {"Authorization": f"Bearer {token.strip()}"}
