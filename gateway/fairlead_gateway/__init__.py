@@ -2,4 +2,35 @@
 
 It reads the documents that the operator publishes and never the resources themselves; it knows nothing
 of the operator and keeps serving the last catalog when the source of the documents is gone.
+
+For those who write tools in Python, `from fairlead_gateway import tool` is all it takes: see `custom/README.md`.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from fairlead_gateway.custom.context import Context as Context
+    from fairlead_gateway.custom.tool import CustomTool as CustomTool
+    from fairlead_gateway.custom.tool import tool as tool
+    from fairlead_gateway.custom.tools import CustomTools as CustomTools
+
+_EXPORTS: Final = MappingProxyType(
+    {
+        "Context": "fairlead_gateway.custom.context",
+        "CustomTool": "fairlead_gateway.custom.tool",
+        "CustomTools": "fairlead_gateway.custom.tools",
+        "tool": "fairlead_gateway.custom.tool",
+    }
+)
+"""Name to the module that has it. Imported at the first use: the parts of the gateway do not pay for each other."""
+
+
+def __getattr__(name: str) -> Any:
+    module = _EXPORTS.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(module), name)

@@ -22,6 +22,7 @@ from fairlead_gateway.app import Gateway, build
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
 from fairlead_gateway.catalog.source import Source
 from fairlead_gateway.configuration import load_models
+from fairlead_gateway.custom.load import load
 from fairlead_gateway.endpoint.listener import PortTaken
 from fairlead_gateway.settings import BadSetting, Settings
 from fairlead_gateway.upstream.registry import Credentials
@@ -68,6 +69,7 @@ async def _run(settings: Settings) -> None:
             children=children,
             shared_children=False,
             models=models,
+            custom=load(settings.tools).tools,
         )
         ending = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -21,6 +21,8 @@ from fairlead_gateway.catalog.cache import SnapshotCache
 from fairlead_gateway.catalog.model import Server, Snapshot, Tool
 from fairlead_gateway.catalog.source import Keeper, Source
 from fairlead_gateway.configuration import Models
+from fairlead_gateway.custom.tools import DOCUMENT, CustomTools
+from fairlead_gateway.custom.upstream import LocalUpstream
 from fairlead_gateway.endpoint.front import Bounds, Front
 from fairlead_gateway.endpoint.hosts import AllowList
 from fairlead_gateway.endpoint.listener import Listener, PortTaken
@@ -116,21 +118,24 @@ def build(
     children: ChildHost | None = None,
     shared_children: bool = True,
     models: Models = NO_MODELS,
+    custom: CustomTools | None = None,
     resolve: Resolve = resolve_by_dns,
     clock: Callable[[], float] = time.monotonic,
 ) -> Gateway:
     """Wire a gateway; nothing runs before its `start`.
 
     With `children`, servers may be child processes: those that somebody else runs in it, or, with `shared_children`
-    False, started by the gateway itself. `models` are the routes and windows that plans reckon with. `clock` is what
-    calls are timed by, in seconds.
+    False, started by the gateway itself. `models` are the routes and windows that plans reckon with, `custom` the
+    tools of the server `local`; without any there is no such server. `clock` is what calls are timed by, in seconds.
     """
     client = Client(name=NAME, version=VERSION)
     own_info = msgspec.json.encode(client)
     book = Book()
+    tools = CustomTools() if custom is None else custom
     registry = Registry(
         credentials, children=children, shared_children=shared_children, client=client,
         connections=settings.upstream_connections, resolve=resolve,
+        local=lambda limit: LocalUpstream(tools, limit=limit, threads=settings.tool_threads, clock=clock),
     )  # fmt: skip
     sessions = Sessions(settings.session_key.encode())
     live = Live(sessions)
@@ -193,7 +198,9 @@ def build(
         windows=models.windows,
         live_models=None if refresher is None else lambda: refresher.known,
     )
-    return Gateway(settings, Keeper(source, swap, cache=cache), registry, front, book, plane, refresher)
+    own = {DOCUMENT: tools.catalog(settings.local_namespace)} if len(tools) else {}
+    keeper = Keeper(source, swap, cache=cache, own=own)
+    return Gateway(settings, keeper, registry, front, book, plane, refresher)
 
 
 def _refresher(models: Models) -> Refresher | None:

@@ -14,6 +14,7 @@ import msgspec
 
 ENV_PREFIX: Final = "FAIRLEAD_"
 DEFAULT_NAMESPACE: Final = "fairlead-system"
+DEFAULT_LOCAL_NAMESPACE: Final = "default"
 _NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
@@ -43,6 +44,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """YAML file about models: `routes` (named lists that `/v1/plan` chooses from), `models` (windows in place of those
     that ship with the package) and `liveModels` (a model server that tells them).
     """
+    tools: tuple[str, ...] = ()
+    """Modules of custom tools, as `package.module`, `package.module:member` or the path of a file."""
+    tool_threads: int = 16
+    """Custom tools that block, at once; the rest waits."""
     cache_dir: Path | None = None
     """Where the last documents are kept; nowhere without it."""
     allowed_hosts: tuple[str, ...] = ()
@@ -77,6 +82,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             if field.name not in values and text:
                 values[field.name] = _parse(variable, field.type, text)
         return cls(**values)
+
+    @property
+    def local_namespace(self) -> str:
+        """Namespace of the server `local`: that of the release, off a cluster `default` like that of other servers."""
+        return DEFAULT_LOCAL_NAMESPACE if self.documents is not None and not self.namespace else self.release_namespace
 
     @property
     def release_namespace(self) -> str:

@@ -86,9 +86,8 @@ async def running(
     folder: Path, *documents: Catalog | Rules, nudge: asyncio.Event | None = None, **settings: Any
 ) -> AsyncIterator[Gateway]:
     """A gateway on free ports that serves `documents` from `folder`/documents. More keywords are settings."""
-    wiring = {
-        name: settings.pop(name) for name in ("children", "shared_children", "resolve", "models") if name in settings
-    }
+    parts = ("children", "shared_children", "resolve", "models", "custom")
+    wiring = {name: settings.pop(name) for name in parts if name in settings}
     directory = folder / "documents"
     directory.mkdir(exist_ok=True)
     publish(directory, *documents)

@@ -55,7 +55,11 @@ class TcpEndpoint(DocumentStruct, kw_only=True, frozen=True, tag_field="transpor
     port: int
 
 
-Endpoint = HttpEndpoint | ChildEndpoint | EventsEndpoint | TcpEndpoint
+class LocalEndpoint(DocumentStruct, kw_only=True, frozen=True, tag_field="transport", tag="local"):
+    """Functions inside the gateway itself, which publishes this one for its own tools; never written by an operator."""
+
+
+Endpoint = HttpEndpoint | ChildEndpoint | EventsEndpoint | TcpEndpoint | LocalEndpoint
 
 
 class CredentialRef(DocumentStruct, kw_only=True, frozen=True):
@@ -140,7 +144,9 @@ class Catalog(DocumentStruct, kw_only=True, frozen=True, tag_field="kind", tag=C
     generation: int
     """`metadata.generation` of the McpServer that this was made from."""
     prefix: str | None = None
-    """Exposed names are `{prefix}__{tool}`; None keeps the server off the merged endpoints (its prefix is taken)."""
+    """Exposed names are `{prefix}__{tool}`; None keeps the server off the merged endpoints (its prefix is taken).
+    Empty: its tools are shown under their own names, before any other tool of that name.
+    """
     endpoint: Endpoint
     credential: CredentialRef | None = None
     protocol_version: str

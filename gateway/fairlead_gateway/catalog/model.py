@@ -52,7 +52,7 @@ class Server(msgspec.Struct, frozen=True):
 
 class Collision(msgspec.Struct, frozen=True):
     """Two tools, prompts or resources of one exposed name (or URI); that of the first server by namespace and name
-    is shown.
+    is shown, but before all that of a server without prefix.
     """
 
     exposed: str
@@ -125,7 +125,7 @@ def _tool(entry: ToolEntry, prefix: str | None) -> Tool:
         definition = verbatim(raw, name=entry.name)
     else:
         definition = shown(raw, name=entry.name, description=entry.description)
-    exposed = exposed_name(prefix, entry.name) if prefix else None
+    exposed = None if prefix is None else exposed_name(prefix, entry.name)
     merged = shown(definition, name=exposed) if exposed else b""
     longest = entry.latency.max_duration_ms if entry.latency else None
     return Tool(entry.name, definition, exposed, merged, longest)
@@ -134,10 +134,12 @@ def _tool(entry: ToolEntry, prefix: str | None) -> Tool:
 def _merge(
     servers: Iterable[Server],
 ) -> tuple[dict[str, tuple[Server, Tool]], tuple[Collision, ...]]:
-    """Servers come sorted, so that who wins a name does not depend on who came first."""
+    """Servers come sorted, so that who wins a name does not depend on who came first; one without prefix comes before
+    all others.
+    """
     merged: dict[str, tuple[Server, Tool]] = {}
     collisions = []
-    for server in servers:
+    for server in sorted(servers, key=lambda server: server.catalog.prefix != ""):
         for tool in server.tools:
             if tool.exposed is None:
                 continue

@@ -14,8 +14,8 @@ SEPARATOR: Final = "__"
 
 
 def exposed_name(prefix: str, tool: str) -> str:
-    """Name of a tool on a merged endpoint."""
-    return f"{prefix}{SEPARATOR}{tool}"
+    """Name of a tool on a merged endpoint; its own where the prefix is empty."""
+    return tool if not prefix else f"{prefix}{SEPARATOR}{tool}"
 
 
 def tool_id(server: ServerKey, tool: str) -> str:

@@ -45,12 +45,12 @@ def offered(catalog: Catalog) -> Offered:
 
     def prompt(entry: Definition) -> Item:
         definition = verbatim(bytes(entry.definition), name=entry.name)
-        exposed = exposed_name(catalog.prefix, entry.name) if catalog.prefix else None
+        exposed = None if catalog.prefix is None else exposed_name(catalog.prefix, entry.name)
         return Item(entry.name, definition, exposed, shown(definition, name=exposed) if exposed else b"")
 
     def resource(entry: Definition) -> Item:
         definition = plain(bytes(entry.definition))
-        on_merged = bool(catalog.prefix)
+        on_merged = catalog.prefix is not None
         return Item(entry.name, definition, entry.name if on_merged else None, definition if on_merged else b"")
 
     def taken(kind: str, entries: Iterable[Definition], make: Callable[[Definition], Item]) -> tuple[Item, ...]:

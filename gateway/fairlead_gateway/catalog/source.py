@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from types import MappingProxyType
 from typing import Final, Protocol
 
+from fairlead_api.documents.catalog import Catalog
 from fairlead_api.documents.codec import Document, UnreadableDocument, decode
 from fairlead_api.documents.store import Change
 from fairlead_gateway.catalog.cache import SnapshotCache
@@ -58,7 +60,9 @@ Swap = Callable[[Snapshot], Awaitable[bool]]
 
 
 class Keeper:
-    """See the module. It is its source's inbox."""
+    """See the module. It is its source's inbox. `own` are documents of the gateway itself, by name: they are in every
+    snapshot, whatever the source says, and never in the cache.
+    """
 
     def __init__(
         self,
@@ -66,11 +70,14 @@ class Keeper:
         swap: Swap,
         *,
         cache: SnapshotCache | None = None,
+        own: Mapping[str, Document] = MappingProxyType({}),
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._source = source
         self._swap = swap
         self._cache = cache
+        self._own = dict(own)
+        self._own_servers = {document.key for document in own.values() if isinstance(document, Catalog)}
         self._clock = clock
         self._raw: dict[str, bytes] = {}
         self._documents: dict[str, Document] = {}
@@ -138,6 +145,8 @@ class Keeper:
         if not self.stale:
             log.warning("The catalog is not kept up to date (%s); serving the last one", why)
         self.stale = True
+        if self._own and not self.first_snapshot.is_set():
+            self._dirty.set()
 
     # Inside
 
@@ -149,6 +158,9 @@ class Keeper:
             document = decode(data)
         except UnreadableDocument as error:
             self._mark_broken(name, str(error))
+            return
+        if isinstance(document, Catalog) and document.key in self._own_servers:
+            self._mark_broken(name, f"custom tools of this gateway are published as {document.key}: rename the server")
             return
         self.broken.pop(name, None)
         self._raw[name] = data
@@ -185,7 +197,7 @@ class Keeper:
                 complete = False
 
     async def _renew(self) -> bool:
-        before, documents = self.snapshot, dict(self._documents)
+        before, documents = self.snapshot, {**self._documents, **self._own}
         snapshot = await asyncio.to_thread(build, documents, before)
         _report(snapshot, before)
         complete = await self._swap(snapshot)

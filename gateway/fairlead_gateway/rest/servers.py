@@ -20,7 +20,9 @@ class ServerDocument(msgspec.Struct, frozen=True, rename="camel"):
     server: str
     """`namespace/name`."""
     prefix: str | None
-    """Of its tools on `/mcp`; null: its prefix is taken, and only its own endpoint shows them."""
+    """Of its tools on `/mcp`; null: its prefix is taken, and only its own endpoint shows them; empty: they are
+    shown under their own names.
+    """
     offline: bool
     tools: int
     """Those that are enabled and listable."""

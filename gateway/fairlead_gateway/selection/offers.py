@@ -124,7 +124,7 @@ class Offers:
 
 def merged_offers(snapshot: Snapshot, reaches: Mapping[ServerKey, Reach]) -> Offers:
     """What merged endpoints show."""
-    shown = [server for server in snapshot.servers.values() if server.catalog.prefix]
+    shown = [server for server in snapshot.servers.values() if server.catalog.prefix is not None]
     return Offers(snapshot.prompts, snapshot.resources, snapshot.templates, reaches, servers=shown)
 
 

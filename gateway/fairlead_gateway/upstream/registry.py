@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 import msgspec
@@ -23,6 +23,7 @@ from fairlead_api.documents.catalog import (
     Endpoint,
     EventsEndpoint,
     HttpEndpoint,
+    LocalEndpoint,
     TcpEndpoint,
 )
 from fairlead_api.meta import ServerKey
@@ -109,7 +110,9 @@ class _Held(msgspec.Struct):
 
 
 class Registry:
-    """See the module. `children` None refuses child processes; with `shared_children` somebody else runs them."""
+    """See the module. `children` None refuses child processes; with `shared_children` somebody else runs them. `local`
+    makes the upstream of the gateway's own tools, for so many calls at once.
+    """
 
     def __init__(
         self,
@@ -119,6 +122,7 @@ class Registry:
         shared_children: bool,
         client: eras.Client,
         connections: int,
+        local: Callable[[int], Upstream] | None = None,
         resolve: Resolve = resolve_by_dns,
     ) -> None:
         self._credentials = credentials
@@ -126,6 +130,7 @@ class Registry:
         self._shared = shared_children
         self._client = client
         self._connections = connections
+        self._local = local
         self._resolve = resolve
         self._held: dict[ServerKey, _Held] = {}
         self._retiring: dict[asyncio.Task[None], Upstream] = {}
@@ -182,6 +187,8 @@ class Registry:
                     credential = await self._credentials.read(identity.credential)
             if isinstance(identity.endpoint, ChildEndpoint):
                 return self._child(key, identity, identity.endpoint, credential), True
+            if isinstance(identity.endpoint, LocalEndpoint):
+                return self._own(key, identity), True
             if isinstance(identity.endpoint, HttpEndpoint):
                 return await self._http(identity, identity.endpoint, credential), True
             return await self._link(key, identity, identity.endpoint, credential), True
@@ -200,6 +207,11 @@ class Registry:
             self._children, key, endpoint, env=credential.env, modern=identity.modern,
             limit=identity.limit, shared=self._shared,
         )  # fmt: skip
+
+    def _own(self, key: ServerKey, identity: _Identity) -> Upstream:
+        if self._local is None:
+            return Unreachable(f"{key} stands for tools of a gateway's own, and this one has none")
+        return self._local(identity.limit)
 
     async def _http(self, identity: _Identity, endpoint: HttpEndpoint, credential: Credential) -> Upstream:
         target = Target.from_url(endpoint.url, endpoint.host_header)

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from fairlead_api.documents.catalog import Catalog, ChildEndpoint, Endpoint, TcpEndpoint
+from fairlead_api.documents.catalog import Catalog, ChildEndpoint, Endpoint, LocalEndpoint, TcpEndpoint
 from fairlead_api.documents.codec import catalog_name
 from fairlead_api.v1alpha1.common import Condition
 from fairlead_api.v1alpha1.conditions import READY_DEPENDS_ON, ConditionType, Reason, Status
@@ -120,7 +120,7 @@ def _tools_offline(catalog: Catalog | None, shown: McpServerStatus) -> int | Non
 
 
 def _address(endpoint: Endpoint | None) -> str | None:
-    if endpoint is None:
+    if endpoint is None or isinstance(endpoint, LocalEndpoint):
         return None
     if isinstance(endpoint, ChildEndpoint):
         return " ".join([endpoint.command, *endpoint.args])[:TEXT_LIMIT]

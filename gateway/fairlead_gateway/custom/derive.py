@@ -1,0 +1,189 @@
+"""From a handler's signature and docstring to a definition, and from a call's arguments to the handler's.
+
+Called by `custom.tools` when a tool is taken in. The one module that knows pydantic and docstrings; of a call it does
+no more than to check and convert the arguments, by what was compiled then.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+import warnings
+from collections.abc import Callable
+from typing import Annotated, Any, Final
+
+import docstring_parser
+import pydantic
+from pydantic.fields import FieldInfo
+from pydantic.json_schema import GenerateJsonSchema
+
+from fairlead_gateway.custom.context import Context
+from fairlead_gateway.custom.problems import BadTool, UnfitArguments
+
+Bind = Callable[[dict[str, Any]], dict[str, Any]]
+"""Arguments of a call to keyword arguments of the handler. Raises UnfitArguments."""
+
+_NAMED: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+class Documented(typing.NamedTuple):
+    """A docstring in its parts."""
+
+    description: str
+    parameters: dict[str, str]
+
+
+class Signature(typing.NamedTuple):
+    """What a handler's signature comes to."""
+
+    schema: dict[str, Any]
+    """JSON Schema of its arguments."""
+    bind: Bind
+
+
+def documented(handler: Callable[..., Any]) -> Documented:
+    """The description in a docstring and those of the parameters, in the styles of Google, NumPy, reST and Epydoc."""
+    text = inspect.getdoc(handler) or ""
+    if not isinstance(handler, type) and not inspect.isroutine(handler):
+        text = inspect.getdoc(type(handler).__call__) or ""
+    parsed = docstring_parser.parse(text)
+    parts = [part.strip() for part in (parsed.short_description, parsed.long_description) if part]
+    described = {one.arg_name: " ".join(one.description.split()) for one in parsed.params if one.description}
+    return Documented("\n\n".join(parts), described)
+
+
+def context_parameter(handler: Callable[..., Any]) -> str | None:
+    """The parameter that takes the `Context`, if there is one. Raises BadTool."""
+    return next((name for name, hint in _hints(handler).items() if _plain(hint) is Context and name != "return"), None)
+
+
+def signature(handler: Callable[..., Any], descriptions: dict[str, str]) -> Signature:
+    """Schema and binding of a handler that is called by keywords. Raises BadTool."""
+    fields: dict[str, Any] = {}
+    names: dict[str, str] = {}
+    extra = False
+    hints = _hints(handler)
+    for parameter in _parameters(handler):
+        hint = hints.get(parameter.name, Any)
+        if _plain(hint) is Context:
+            continue
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            extra = True
+            continue
+        if parameter.kind not in _NAMED:
+            raise BadTool(f"its parameter {parameter.name!r} cannot be given by name")
+        field = f"p{len(fields)}"  # a name of ours: pydantic has opinions on `_x`, `model_x`, `json`, …
+        names[field] = parameter.name
+        default = ... if parameter.default is inspect.Parameter.empty else parameter.default
+        fields[field] = (_described(hint, descriptions.get(parameter.name)), _field(parameter.name, default))
+    model = _model(fields, extra)
+    return Signature(_schema(lambda: model.model_json_schema(schema_generator=_Untitled)), _binding(model, names))
+
+
+def output_schema(handler: Callable[..., Any]) -> dict[str, Any] | None:
+    """JSON Schema of what a handler returns, where its return type is a class with members."""
+    hint = _hints(handler).get("return")
+    if not isinstance(hint, type) or hint in (dict, list) or hint.__module__ == "builtins":
+        return None
+    try:
+        adapter: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(hint)
+        schema = _schema(lambda: adapter.json_schema(mode="serialization", schema_generator=_Untitled))
+    except (pydantic.errors.PydanticUserError, BadTool, TypeError):
+        return None  # a type that pydantic does not know says nothing about the result
+    return schema if schema.get("type") == "object" and "properties" in schema else None
+
+
+class _Untitled(GenerateJsonSchema):
+    """Without the titles that repeat the names: they cost tokens and say nothing."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+
+def _parameters(handler: Callable[..., Any]) -> list[inspect.Parameter]:
+    try:
+        return list(inspect.signature(handler).parameters.values())
+    except (TypeError, ValueError) as error:
+        raise BadTool(f"its handler has no signature to derive a schema from: {error}; give an input_schema") from error
+
+
+def _hints(handler: Callable[..., Any]) -> dict[str, Any]:
+    function = inspect.unwrap(getattr(handler, "func", handler))
+    if not inspect.isroutine(function):
+        function = getattr(function, "__call__", function)  # noqa: B004  # its hints are wanted, not whether it is one
+    try:
+        return typing.get_type_hints(function, include_extras=True)
+    except (NameError, TypeError, AttributeError) as error:
+        raise BadTool(f"its type hints cannot be read: {error}") from error
+
+
+def _plain(hint: Any) -> Any:
+    """A hint without `Annotated` and `| None`."""
+    if typing.get_origin(hint) is Annotated:
+        hint = typing.get_args(hint)[0]
+    members = [one for one in typing.get_args(hint) if one is not type(None)]
+    return members[0] if members == [Context] else hint
+
+
+def _described(hint: Any, description: str | None) -> Any:
+    """The hint with the docstring's words, unless it has words of its own: a `Field`, or a string in `Annotated`."""
+    if typing.get_origin(hint) is Annotated:
+        for extra in typing.get_args(hint)[1:]:
+            if isinstance(extra, str):
+                return Annotated[hint, pydantic.Field(description=extra)]
+            if isinstance(extra, FieldInfo) and extra.description:
+                return hint
+    return hint if description is None else Annotated[hint, pydantic.Field(description=description)]
+
+
+def _field(name: str, default: Any) -> Any:
+    if isinstance(default, FieldInfo):
+        return pydantic.fields.FieldInfo.merge_field_infos(default, alias=name)
+    return pydantic.Field(default, alias=name)
+
+
+def _model(fields: dict[str, Any], extra: bool) -> type[pydantic.BaseModel]:
+    config = pydantic.ConfigDict(extra="allow" if extra else "forbid", arbitrary_types_allowed=False)
+    try:
+        return pydantic.create_model("Arguments", __config__=config, **fields)
+    except (pydantic.errors.PydanticUserError, NameError, TypeError) as error:
+        raise BadTool(f"its type hints do not come to a JSON Schema: {_first(error)}") from error
+
+
+def _schema(make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    with warnings.catch_warnings():
+        # a default that is no JSON is left out of the schema, which is what one wants
+        warnings.simplefilter("ignore", pydantic.json_schema.PydanticJsonSchemaWarning)
+        try:
+            schema = make()
+        except pydantic.errors.PydanticUserError as error:
+            raise BadTool(f"its type hints do not come to a JSON Schema: {_first(error)}") from error
+    schema.pop("title", None)
+    return schema
+
+
+def _binding(model: type[pydantic.BaseModel], names: dict[str, str]) -> Bind:
+    validate = model.__pydantic_validator__.validate_python
+
+    def bind(arguments: dict[str, Any]) -> dict[str, Any]:
+        try:
+            checked = validate(arguments)
+        except pydantic.ValidationError as error:
+            raise UnfitArguments(_sentence(error, names)) from error
+        bound = {name: getattr(checked, field) for field, name in names.items()}
+        return {**bound, **checked.model_extra} if checked.model_extra else bound
+
+    return bind
+
+
+def _sentence(error: pydantic.ValidationError, names: dict[str, str]) -> str:
+    """What is wrong, and where; never the value, which may be a secret."""
+    found = []
+    for each in error.errors(include_url=False, include_context=False, include_input=False):
+        where = ".".join(names.get(str(part), str(part)) for part in each["loc"])
+        found.append(f"{where}: {each['msg']}" if where else each["msg"])
+    return "; ".join(found)
+
+
+def _first(error: Exception) -> str:
+    return str(error).partition("\n")[0]

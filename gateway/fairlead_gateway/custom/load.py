@@ -1,0 +1,145 @@
+"""Finds the tools of authors: in installed packages, by entry point, and in the modules that a setting names.
+
+Called once, before a gateway is built. A module that is broken is a sentence in `problems` and leaves the others alone.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import logging
+import sys
+from collections.abc import Callable, Iterable
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+import msgspec
+
+from fairlead_gateway.custom.problems import BadTool
+from fairlead_gateway.custom.tool import CustomTool, marked
+from fairlead_gateway.custom.tools import CustomTools
+
+log = logging.getLogger(__name__)
+
+GROUP: Final = "fairlead.tools"
+"""Entry points of this group name a module, a tool, a list of tools or a `CustomTools`."""
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """The tools that were found, and a sentence for each source or tool that is broken."""
+
+    tools: CustomTools
+    problems: tuple[str, ...] = ()
+
+
+def load(places: Iterable[str] = (), *, points: Iterable[EntryPoint] | None = None) -> Loaded:
+    """The tools at `places` (`package.module`, `package.module:member`, or the path of a file) and of `points`, by
+    default those of the installed packages. What comes first keeps a name. Problems are logged too.
+    """
+    tools = CustomTools()
+    problems: list[str] = []
+    installed = entry_points(group=GROUP) if points is None else points
+    sources: list[tuple[str, Callable[[], Any]]] = [(place, _importer(place)) for place in places]
+    sources += [(f"{point.name} = {point.value}", point.load) for point in installed]
+    for label, imported in sources:
+        before = len(tools)
+        try:
+            found = list(_tools_in(imported()))
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # an author's code may raise anything
+            problems.append(f"custom tools of {label} cannot be loaded: {type(error).__name__}: {error}{_where(error)}")
+            continue
+        problems += _taken(tools, found, label)
+        if not found:
+            problems.append(f"custom tools of {label}: there are none; mark functions with @tool")
+        log.info("Custom tools of %s: %d", label, len(tools) - before)
+    for problem in problems:
+        log.error("%s", problem)
+    return Loaded(tools, tuple(problems))
+
+
+def _taken(tools: CustomTools, found: list[CustomTool], label: str) -> list[str]:
+    problems = []
+    for one in found:
+        try:
+            tools.add(one)
+        except BadTool as error:
+            problems.append(f"custom tools of {label}: {error}")
+    return problems
+
+
+def _importer(place: str) -> Callable[[], Any]:
+    def imported() -> Any:
+        if place.endswith(".py") or "/" in place:
+            return _from_file(Path(place))
+        name, _, member = place.partition(":")
+        found: Any = _from_module(name)
+        for part in member.split(".") if member else ():
+            found = getattr(found, part)
+        return found
+
+    return imported
+
+
+def _from_module(name: str) -> ModuleType:
+    """A module of an installed package, else one below the working directory."""
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)  # last, so that no file here stands in for a module of anybody else's
+    return importlib.import_module(name)
+
+
+def _from_file(path: Path) -> ModuleType:
+    full = path.resolve()
+    name = f"fairlead_tools_{full.stem}_{abs(hash(full)):x}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, full)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # type hints are looked up there
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _tools_in(thing: Any) -> Iterable[CustomTool]:
+    """The tools of what a source names, each once."""
+    if isinstance(thing, ModuleType):
+        named = [one for name, one in vars(thing).items() if not name.startswith("_")]
+        tools = [each for one in named for each in _of_member(one)]
+    elif isinstance(thing, CustomTools | CustomTool) or marked(thing) is not None:
+        tools = list(_of_member(thing))
+    elif isinstance(thing, Iterable) and not isinstance(thing, str):
+        tools = [each for one in thing for each in (_of_member(one) or [CustomTool(handler=one)])]
+    elif callable(thing):
+        tools = [CustomTool(handler=thing)]
+    else:
+        raise TypeError(f"{type(thing).__name__} is no tool, no list of tools and no module")
+    return {id(tool): tool for tool in tools}.values()
+
+
+def _of_member(thing: Any) -> list[CustomTool]:
+    if isinstance(thing, CustomTool):
+        return [thing]
+    if isinstance(thing, CustomTools):
+        return [prepared.tool for prepared in thing]
+    mark = marked(thing)
+    return [] if mark is None else [mark]
+
+
+def _where(error: BaseException) -> str:
+    """The line of the author's code in which an exception was raised."""
+    last = None
+    trace = error.__traceback__
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if file != __file__ and not file.startswith("<") and "importlib" not in file:
+            last = f" ({file}, line {trace.tb_lineno})"
+        trace = trace.tb_next
+    return last or ""

@@ -1,0 +1,110 @@
+"""What a handler returns, as the raw result of a `tools/call`.
+
+Called by `custom.upstream`. Results are written in the form of 2025-11-25; `calls.translate` makes them what the client
+speaks.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any, Final
+
+import msgspec
+
+from fairlead_gateway.custom.problems import Unusable
+from fairlead_mcp import jsonrpc
+
+_RESULT: Final = frozenset({"content", "structuredContent", "isError", "_meta"})
+_ENVELOPE: Final = frozenset({"resultType"})
+"""What newer revisions add; `calls.translate` puts it there."""
+_CONTENT: Final = MappingProxyType(
+    {
+        "text": ("text",),
+        "image": ("data", "mimeType"),
+        "audio": ("data", "mimeType"),
+        "resource": ("resource",),
+        "resource_link": ("uri", "name"),
+    }
+)
+"""Type of a content block to the members that make it one (MCP 2025-11-25, ContentBlock)."""
+
+
+def result(value: Any) -> bytes:
+    """The raw result that a returned value comes to. Raises Unusable.
+
+    A string is a text. A content block of MCP, a list of them, and an object of the form of a CallToolResult are what
+    they are. Anything else is JSON: a text, and structured content too where it is an object. None is an empty result.
+    Dataclasses, models of pydantic and msgspec, dates and the like are taken for the JSON that they stand for.
+    """
+    if isinstance(value, str):
+        return b'{"content":[{"type":"text","text":%b}]}' % _encoded(value)
+    if value is None:
+        return b'{"content":[]}'
+    plain = _plain(value)
+    if _is_result(plain):
+        return _encoded(_tidy_result(plain))
+    if _is_block(plain):
+        return b'{"content":[%b]}' % _encoded(_tidy(plain))
+    if isinstance(plain, list) and plain and all(_is_block(one) for one in plain):
+        return _encoded({"content": [_tidy(one) for one in plain]})
+    text = _encoded(plain)
+    structured = b',"structuredContent":%b' % text if isinstance(plain, dict) else b""
+    return b'{"content":[{"type":"text","text":%b}]%b}' % (_encoded(text.decode()), structured)
+
+
+def failure(error: BaseException) -> bytes:
+    """The raw result that an exception of a handler comes to."""
+    said = str(error)
+    kind = type(error).__name__
+    text = f"{kind}: {said}" if said and isinstance(error, LookupError) else said or kind
+    return b'{"content":[{"type":"text","text":%b}],"isError":true}' % _encoded(text.encode(errors="replace").decode())
+
+
+def _plain(value: Any) -> Any:
+    if type(value) is dict or type(value) is list:
+        try:
+            return msgspec.json.decode(jsonrpc.encode(value))
+        except (TypeError, ValueError, OverflowError, RecursionError):
+            pass  # it holds what only the slower way takes
+    try:
+        return msgspec.to_builtins(value, enc_hook=_foreign, str_keys=True)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise Unusable(f"it returned {type(value).__name__}, which is no JSON: {error}") from error
+
+
+def _foreign(value: Any) -> Any:
+    """What msgspec does not know: a model of pydantic, told by its method, so that nothing imports pydantic here."""
+    dump = getattr(value, "model_dump", None)
+    if callable(dump) and not isinstance(value, type):
+        return dump(mode="json", by_alias=True)
+    raise TypeError(f"{type(value).__name__} is no JSON value")
+
+
+def _encoded(value: Any) -> bytes:
+    try:
+        return jsonrpc.encode(value)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise Unusable(f"it returned what is no JSON: {error}") from error
+
+
+def _is_result(value: Any) -> bool:
+    if not isinstance(value, dict) or not isinstance(value.get("content"), list):
+        return False
+    return value.keys() <= _RESULT | _ENVELOPE and all(_is_block(one) for one in value["content"])
+
+
+def _is_block(value: Any) -> bool:
+    if not isinstance(value, dict) or not isinstance(value.get("type"), str):
+        return False
+    wanted = _CONTENT.get(value["type"])
+    return wanted is not None and all(value.get(name) is not None for name in wanted)
+
+
+def _tidy(block: dict[str, Any]) -> dict[str, Any]:
+    """Without members that a model of the SDK leaves at None: on the wire they are absent."""
+    return {name: value for name, value in block.items() if value is not None}
+
+
+def _tidy_result(value: dict[str, Any]) -> dict[str, Any]:
+    tidy = {name: each for name, each in value.items() if each is not None and name not in _ENVELOPE}
+    return {**tidy, "content": [_tidy(block) for block in value["content"]]}

@@ -1,0 +1,190 @@
+"""The custom tools of one gateway: taken in one by one, published as one catalog document, called by name.
+
+Filled by `custom.load`, or in code; read by `custom.upstream` for each call.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_api.documents.catalog import (
+    Catalog,
+    DeclaredLatency,
+    LocalEndpoint,
+    ToolEntry,
+    definition_hash,
+    list_hash,
+    search_hash,
+)
+from fairlead_gateway.about import NAME, VERSION
+from fairlead_gateway.custom import derive
+from fairlead_gateway.custom.problems import BadTool
+from fairlead_gateway.custom.tool import CustomTool, marked
+from fairlead_mcp import jsonrpc
+
+DOCUMENT: Final = f".{NAME}-local"
+"""Name of their catalog document among the others; no operator writes one of this name."""
+SERVER: Final = "local"
+"""Name of the server that custom tools are published as."""
+PROTOCOL: Final = "2025-11-25"
+"""Revision in whose form `custom.upstream` answers."""
+_NAME: Final = re.compile(r"[A-Za-z0-9_./-]{1,128}")
+"""MCP 2025-11-25, "Tool Names"."""
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """A tool as it is called and shown."""
+
+    name: str
+    tool: CustomTool
+    definition: bytes
+    """Raw JSON of MCP's Tool."""
+    bind: derive.Bind | None
+    """Makes keyword arguments; None: the handler takes one dictionary."""
+    context: str | None
+    """Parameter of the handler that takes the Context."""
+    is_async: bool
+
+
+class CustomTools:
+    """See the module."""
+
+    def __init__(self) -> None:
+        self._prepared: dict[str, Prepared] = {}
+
+    def __len__(self) -> int:
+        return len(self._prepared)
+
+    def __iter__(self) -> Iterator[Prepared]:
+        return iter(self._prepared.values())
+
+    def get(self, name: str) -> Prepared | None:
+        return self._prepared.get(name)
+
+    def add(self, tool: CustomTool | Callable[..., Any]) -> Prepared:
+        """Take a tool in: what `custom.tool.tool` marked, a `CustomTool`, or a plain function.
+
+        Raises BadTool, with the tool's name, also where the name is taken.
+        """
+        wanted = tool if isinstance(tool, CustomTool) else marked(tool) or CustomTool(handler=tool)
+        name = wanted.name or str(getattr(wanted.handler, "__name__", ""))
+        try:
+            prepared = _prepare(name, wanted)
+        except BadTool as error:
+            raise BadTool(f"the tool {name!r} cannot be published: {error}") from error
+        if name in self._prepared:
+            raise BadTool(f"the tool {name!r} cannot be published: there is another of that name")
+        self._prepared[name] = prepared
+        return prepared
+
+    def register(
+        self, name: str, description: str, handler: Callable[..., Any], *, input_schema: Mapping[str, Any], **more: Any
+    ) -> Prepared:
+        """Take in a tool whose handler takes one dictionary: the arguments, which fit `input_schema`.
+
+        `more` are the other members of `CustomTool`. Raises BadTool.
+        """
+        return self.add(
+            CustomTool(name=name, description=description, handler=handler, input_schema=input_schema, **more)
+        )
+
+    def remove(self, name: str) -> None:
+        """Forget a tool. Raises KeyError."""
+        del self._prepared[name]
+
+    def catalog(self, namespace: str, *, now: datetime | None = None) -> Catalog:
+        """The document that publishes them. Without a prefix of their own, they are shown under their own names and
+        before any tool of a server that is called the same.
+        """
+        info = {"name": SERVER, "title": "Custom tools of this gateway", "version": VERSION}
+        catalog = Catalog(
+            namespace=namespace,
+            name=SERVER,
+            uid="",
+            generation=1,
+            prefix="",
+            endpoint=LocalEndpoint(),
+            protocol_version=PROTOCOL,
+            server_info=Raw(jsonrpc.encode(info)),
+            capabilities=Raw(b'{"tools":{},"logging":{}}'),
+            trust_annotations=True,
+            tools=tuple(_entry(prepared) for prepared in self),
+            updated_at=(now or datetime.now(UTC)).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        )
+        return msgspec.structs.replace(catalog, hash=list_hash(catalog))
+
+
+def _prepare(name: str, tool: CustomTool) -> Prepared:
+    if not callable(tool.handler):
+        raise BadTool(f"its handler is {type(tool.handler).__name__}, which cannot be called")
+    if inspect.isasyncgenfunction(tool.handler) or inspect.isgeneratorfunction(tool.handler):
+        raise BadTool("its handler yields; a tool returns one result")
+    if not _NAME.fullmatch(name):
+        raise BadTool("a name is 1 to 128 of the characters A-Z a-z 0-9 _ . / -")
+    documented = derive.documented(tool.handler)
+    bind = None
+    if tool.input_schema is None:
+        schema, bind = derive.signature(tool.handler, documented.parameters)
+    else:
+        schema = _given(tool.input_schema)
+    definition = {
+        "name": name,
+        "title": tool.title,
+        "description": tool.description or documented.description or None,
+        "inputSchema": schema,
+        "outputSchema": tool.output_schema or derive.output_schema(tool.handler),
+        "annotations": tool.annotations,
+        "_meta": tool.meta,
+    }
+    return Prepared(
+        name,
+        tool,
+        _encoded({member: value for member, value in definition.items() if value is not None}),
+        bind,
+        derive.context_parameter(tool.handler),
+        _is_async(tool.handler),
+    )
+
+
+def _given(schema: Mapping[str, Any]) -> dict[str, Any]:
+    found = dict(schema)
+    if found.setdefault("type", "object") != "object":
+        raise BadTool('its input_schema must be of "type": "object"')
+    return found
+
+
+def _encoded(definition: dict[str, Any]) -> bytes:
+    try:
+        return jsonrpc.encode(definition)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BadTool(f"what it says of itself is no JSON: {error}") from error
+
+
+def _is_async(handler: Callable[..., Any]) -> bool:
+    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None))  # noqa: B004
+
+
+def _entry(prepared: Prepared) -> ToolEntry:
+    tool = prepared.tool
+    latency = DeclaredLatency(
+        estimated_duration_ms=tool.estimated_duration_ms,
+        max_duration_ms=tool.max_duration_ms,
+        idempotent=tool.idempotent,
+        cacheable_seconds=tool.cacheable_seconds,
+    )
+    return ToolEntry(
+        name=prepared.name,
+        definition=Raw(prepared.definition),
+        hash=definition_hash(prepared.definition),
+        search_hash=search_hash(prepared.name, prepared.definition, tags=tool.tags, categories=tool.categories),
+        tags=tool.tags,
+        categories=tool.categories,
+        latency=None if latency == DeclaredLatency() else latency,
+    )
