@@ -29,6 +29,7 @@ from fairlead_gateway.endpoint.listener import Listener, PortTaken
 from fairlead_gateway.endpoint.local import LocalMethods
 from fairlead_gateway.endpoint.sessions import Sessions
 from fairlead_gateway.exposition import GatewayCollector, MetricsServer, registry_of
+from fairlead_gateway.guarded import GuardCollector
 from fairlead_gateway.rest.application import Readiness, application
 from fairlead_gateway.rest.plane import Plane
 from fairlead_gateway.selection.offers import Reach
@@ -36,6 +37,7 @@ from fairlead_gateway.selection.view import Route, Selection, bind_all, server_i
 from fairlead_gateway.settings import Settings
 from fairlead_gateway.telemetry import Book
 from fairlead_gateway.upstream.registry import Credentials, Registry
+from fairlead_gateway.validation.shelf import Checks
 from fairlead_mcp.eras import Client
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.http.dial import Resolve, resolve_by_dns
@@ -51,7 +53,7 @@ class Gateway:
 
     def __init__(
         self, settings: Settings, keeper: Keeper, registry: Registry, front: Front, book: Book, plane: Plane,
-        live_models: Refresher | None = None,
+        checks: Checks, live_models: Refresher | None = None,
     ) -> None:  # fmt: skip
         self.settings = settings
         self.keeper = keeper
@@ -63,7 +65,9 @@ class Gateway:
         self._live_models = live_models
         self._listener = Listener(front, application(self.readiness, plane), settings.host, settings.port)
         collector = GatewayCollector(book, keeper, registry.gauges, lambda: len(self._listener.connections))
-        self._metrics = MetricsServer(registry_of(collector), settings.host, settings.metrics_port)
+        self._metrics = MetricsServer(
+            registry_of(collector, GuardCollector(checks)), settings.host, settings.metrics_port
+        )
 
     @property
     def port(self) -> int:
@@ -132,6 +136,7 @@ def build(
     own_info = msgspec.json.encode(client)
     book = Book()
     tools = CustomTools() if custom is None else custom
+    checks = Checks()
     registry = Registry(
         credentials, children=children, shared_children=shared_children, client=client,
         connections=settings.upstream_connections, resolve=resolve,
@@ -161,6 +166,7 @@ def build(
             timeout=shortest(settings.call_timeout, limits.timeout_ms, tool.max_duration_ms),
             max_bytes=min(limits.max_result_bytes or settings.max_result_bytes, settings.max_result_bytes),
             server_info=server_info(server) or own_info,
+            check=checks.of(str(key), tool.name, tool.definition, tool.hash) if settings.validate else None,
         )
 
     def reach(server: Server) -> Reach:
@@ -200,7 +206,7 @@ def build(
     )
     own = {DOCUMENT: tools.catalog(settings.local_namespace)} if len(tools) else {}
     keeper = Keeper(source, swap, cache=cache, own=own)
-    return Gateway(settings, keeper, registry, front, book, plane, refresher)
+    return Gateway(settings, keeper, registry, front, book, plane, checks, refresher)
 
 
 def _refresher(models: Models) -> Refresher | None:

@@ -126,10 +126,11 @@ def _cumulated(series: Series) -> tuple[list[tuple[str, float]], float]:
     return buckets, series.total / 1e9
 
 
-def registry_of(collector: Collector) -> CollectorRegistry:
+def registry_of(*collectors: Collector) -> CollectorRegistry:
     """A registry of its own, with the figures of the process beside ours."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(collector)
+    for collector in collectors:
+        registry.register(collector)
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
     GCCollector(registry=registry)

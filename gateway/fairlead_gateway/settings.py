@@ -61,6 +61,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_request_bytes: int = 4 << 20
     max_result_bytes: int = 16 << 20
     """Of one result, where the server sets less."""
+    validate: bool = True
+    """Whether arguments are checked against a tool's `inputSchema`, and results against its `outputSchema`."""
     upstream_connections: int = 64
     """Calls at once to one server, where it sets less; the rest waits."""
     grace: float = 25.0

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_gateway.calls import translate
+from fairlead_gateway.calls import refusals, translate
 from fairlead_gateway.calls.exchange import Exchange
 from fairlead_gateway.calls.flight import Flight
 from fairlead_gateway.endpoint.inbound import Rejection, Request
@@ -81,6 +81,10 @@ class Dispatcher:
         if request.session is not None:
             self._cancellable[request.session, request.id] = flight
         try:
+            wrong = None if route.check is None else route.check.arguments(request.params.get("arguments"))
+            if wrong is not None:
+                flight.refuse(refusals.invalid_arguments(wrong))
+                return flight
             if route.offline:
                 raise ConnectFailed(f"the server {route.server.key} is offline")
             flight.begin(self._order(exchange, route, request, started))

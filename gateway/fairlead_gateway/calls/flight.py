@@ -16,6 +16,7 @@ from msgspec import Raw
 
 from fairlead_gateway.calls import refusals, translate
 from fairlead_gateway.calls.exchange import Exchange
+from fairlead_gateway.calls.outputs import judged
 from fairlead_gateway.calls.refusals import Refusal
 from fairlead_gateway.endpoint.inbound import Request
 from fairlead_gateway.endpoint.replies import result_parts
@@ -77,6 +78,8 @@ class Flight:
         except McpError as error:
             self.failed(error)
             return
+        if route.check is not None and route.check.declares_output:
+            outcome = judged(route.check, route.server.key, outcome)
         error_type = TOOL_ERROR if outcome.is_error else ""
         self._end(error_type, 200, result_parts(request.id, outcome.result))
 
@@ -91,7 +94,7 @@ class Flight:
             body = jsonrpc.error(request.id, error.code, error.message, error.data)
             self._end(str(error.code), eras.status_for(error.code), (body,))
         else:
-            self._refuse(refusals.refusal_for(error))
+            self.refuse(refusals.refusal_for(error))
 
     def again(self) -> None:
         if self._order is not None and not self.done:
@@ -107,7 +110,7 @@ class Flight:
         if self._exchange.gone:
             self._end(refusals.CANCELLED)
         else:
-            self._refuse(Refusal(refusals.CANCELLED, "The call was cancelled"))
+            self.refuse(Refusal(refusals.CANCELLED, "The call was cancelled"))
         if pending is not None:
             pending.cancel()
 
@@ -128,7 +131,7 @@ class Flight:
         else:
             self.answered(result)
 
-    def _refuse(self, refusal: Refusal) -> None:
+    def refuse(self, refusal: Refusal) -> None:
         """A refusal as a result in the client's era; the gateway speaks for itself in it."""
         request = self.request
         outcome = translate.result(

@@ -20,6 +20,7 @@ from msgspec import Raw
 from fairlead_gateway.calls import mirrored, refusals, translate
 from fairlead_gateway.calls.exchange import Exchange
 from fairlead_gateway.calls.live import Live
+from fairlead_gateway.calls.outputs import judged
 from fairlead_gateway.calls.refusals import Refusal
 from fairlead_gateway.calls.translate import Outcome
 from fairlead_gateway.endpoint.inbound import Headers, Rejection, Request
@@ -30,6 +31,7 @@ from fairlead_gateway.selection.view import Route
 from fairlead_gateway.telemetry import TOOL_ERROR, Book, Recorder
 from fairlead_gateway.upstream import affinity
 from fairlead_gateway.upstream.inquiry import Inquiry
+from fairlead_gateway.validation.shelf import ToolCheck
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import ConnectFailed, McpError, RpcError
 
@@ -62,6 +64,8 @@ class Errand(msgspec.Struct, frozen=True):
     """`Mcp-Param-*`, as lines."""
     recorder: Recorder | None = None
     """Of the tool, for a call."""
+    check: ToolCheck | None = None
+    """The same."""
 
 
 def needs_more(request: Request, sessions: Sessions) -> bool:
@@ -87,7 +91,7 @@ def call_of(route: Route, request: Request, headers: Headers) -> Errand | Reject
         lines = mirrored.lines(arguments, route.mirrored)
     reach = Reach(route.server, route.upstream, route.timeout, route.max_bytes, route.server_info)
     params = {**request.params, "name": route.name_raw}
-    return Errand(reach, CALL, params, route.name, lines, route.recorder)
+    return Errand(reach, CALL, params, route.name, lines, route.recorder, route.check)
 
 
 def resolve(offers: Offers, request: Request) -> Errand | Rejection:
@@ -162,7 +166,13 @@ class Forwarder:
         if request.session is not None and task is not None:
             self._cancellable[key] = task
         try:
+            wrong = _wrong_arguments(errand)
+            if wrong is not None:
+                error_type = refusals.INVALID_ARGUMENTS
+                self._refuse(exchange, errand, request, refusals.invalid_arguments(wrong))
+                return
             outcome = await self._result(exchange, errand, request, started)
+            outcome = judged(errand.check, errand.reach.server.key, outcome)
             error_type = TOOL_ERROR if outcome.is_error else ""
             exchange.answer(200, *result_parts(request.id, outcome.result))
         except McpError as error:
@@ -250,6 +260,14 @@ class Forwarder:
             refusals.result(refusal), from_modern=False, to_modern=request.modern, server_info=self._server_info
         )
         exchange.answer(200, *result_parts(request.id, outcome.result))
+
+
+def _wrong_arguments(errand: Errand) -> str | None:
+    """A retry of a request that asked for more need not repeat its arguments; where it does, they have to fit."""
+    arguments = errand.params.get("arguments")
+    if errand.check is None or (arguments is None and any(more in errand.params for more in _MORE)):
+        return None
+    return errand.check.arguments(arguments)
 
 
 def with_cache_hints(result: bytes | Raw) -> bytes | Raw:

@@ -14,6 +14,8 @@ import msgspec
 from fairlead_mcp import errors, jsonrpc
 
 META_ERROR: Final = "fairlead.dev/error"
+META_WARNING: Final = "fairlead.dev/warning"
+"""In a result that is passed on although something about it is wrong: `{code, message}`."""
 
 INVALID_ARGUMENTS: Final = "INVALID_ARGUMENTS"
 """The arguments do not fit the tool."""
@@ -31,6 +33,10 @@ CANCELLED: Final = "CANCELLED"
 """The client gave the call up."""
 
 
+OUTPUT_SCHEMA_MISMATCH: Final = "OUTPUT_SCHEMA_MISMATCH"
+"""In META_WARNING: the structured content does not fit the tool's `outputSchema`. It is passed on as it is."""
+
+
 class Refusal(msgspec.Struct, frozen=True):
     """A code, a sentence for the model, and when it makes sense to try again, where that is known."""
 
@@ -46,6 +52,17 @@ _OF_ERROR: Final[tuple[tuple[type[errors.McpError], str], ...]] = (
     (errors.TooLarge, RESULT_TOO_LARGE),
     (errors.PoolFull, RATE_LIMITED),
 )
+
+
+def invalid_arguments(wrong: str) -> Refusal:
+    """Of arguments that do not fit the input schema; `wrong` has one error a line."""
+    listed = "".join(f"\n- {line}" for line in wrong.split("\n"))
+    return Refusal(INVALID_ARGUMENTS, f"The arguments do not fit the tool's input schema:{listed}")
+
+
+def warning(code: str, message: str) -> bytes:
+    """The value of META_WARNING, raw."""
+    return jsonrpc.encode({"code": code, "message": message})
 
 
 def refusal_for(error: errors.McpError) -> Refusal:

@@ -106,6 +106,13 @@ def result(raw: bytes | Raw, *, from_modern: bool, to_modern: bool, server_info:
     return Outcome(_made_legacy(raw), seen.is_error)
 
 
+def noted(raw: bytes | Raw, name: str, value: bytes) -> bytes:
+    """A result with one more member in its `_meta`; everything else stays byte for byte."""
+    members = jsonrpc.decode_object(raw)
+    members["_meta"] = Raw(jsonrpc.encode({**_meta(members), name: Raw(value)}))
+    return jsonrpc.encode(members)
+
+
 def _with_envelope(raw: bytes, server_info: bytes) -> bytes:
     """The common case: a result with neither member, so that nothing has to be decoded."""
     body = raw.rstrip()[:-1]

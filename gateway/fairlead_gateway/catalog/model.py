@@ -36,6 +36,8 @@ class Tool(msgspec.Struct, frozen=True):
     merged: bytes
     """The definition under the exposed name; empty where there is none."""
     max_duration_ms: int | None = None
+    hash: str = ""
+    """Of the definition as the server sent it; empty where it is not known."""
 
 
 class Server(msgspec.Struct, frozen=True):
@@ -128,7 +130,7 @@ def _tool(entry: ToolEntry, prefix: str | None) -> Tool:
     exposed = None if prefix is None else exposed_name(prefix, entry.name)
     merged = shown(definition, name=exposed) if exposed else b""
     longest = entry.latency.max_duration_ms if entry.latency else None
-    return Tool(entry.name, definition, exposed, merged, longest)
+    return Tool(entry.name, definition, exposed, merged, longest, entry.hash)
 
 
 def _merge(

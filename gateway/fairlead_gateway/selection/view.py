@@ -21,6 +21,7 @@ from fairlead_gateway.catalog.model import EMPTY, Server, Snapshot, Tool
 from fairlead_gateway.selection.offers import NOTHING, Offers, Reach, merged_offers, server_offers
 from fairlead_gateway.telemetry import Recorder
 from fairlead_gateway.upstream.base import Upstream
+from fairlead_gateway.validation.shelf import ToolCheck
 from fairlead_mcp import eras, jsonrpc
 
 MERGED: Final = b"/mcp"
@@ -30,7 +31,7 @@ MERGED: Final = b"/mcp"
 class Route:
     """Where one tool is called, with everything about it that can be prepared before a call."""
 
-    __slots__ = ("max_bytes", "mirrored", "name", "name_header", "name_raw", "offline", "recorder", "server",
+    __slots__ = ("check", "max_bytes", "mirrored", "name", "name_header", "name_raw", "offline", "recorder", "server",
                  "server_info", "timeout", "upstream")  # fmt: skip
 
     def __init__(
@@ -43,6 +44,7 @@ class Route:
         timeout: float,
         max_bytes: int,
         server_info: bytes,
+        check: ToolCheck | None = None,
     ) -> None:
         self.server = server
         self.name = tool.name
@@ -56,6 +58,8 @@ class Route:
         """Of a result."""
         self.server_info = server_info
         """Raw, for results that carry it; never without name and version."""
+        self.check = check
+        """Of arguments and results; None where they are not checked."""
         self.offline = not server.catalog.online
         self.mirrored = mirrored(tool.definition)
         """Arguments that travel in headers too."""

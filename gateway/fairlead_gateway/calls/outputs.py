@@ -1,0 +1,28 @@
+"""Results held against their tool's `outputSchema`: counted and marked where they do not fit, never altered.
+
+Pure module, used by `calls.flight` and `calls.forward`. The mark is `_meta["fairlead.dev/warning"]`; content and
+structured content stay byte for byte, for a client may understand what the schema does not say.
+"""
+
+from __future__ import annotations
+
+from fairlead_api.meta import ServerKey
+from fairlead_gateway.calls import refusals, translate
+from fairlead_gateway.calls.translate import Outcome
+from fairlead_gateway.validation.shelf import ToolCheck
+from fairlead_mcp.errors import NotMcp
+
+
+def judged(check: ToolCheck | None, server: ServerKey, outcome: Outcome) -> Outcome:
+    """The outcome, marked where the structured content of a result does not fit."""
+    if check is None or not check.declares_output or outcome.is_error or outcome.needs_input:
+        return outcome
+    wrong = check.result(outcome.result)
+    if wrong is None:
+        return outcome
+    check.mismatched(str(server))
+    warning = refusals.warning(refusals.OUTPUT_SCHEMA_MISMATCH, f"The result does not fit the outputSchema: {wrong}")
+    try:
+        return Outcome(translate.noted(outcome.result, refusals.META_WARNING, warning), False)
+    except NotMcp:
+        return outcome  # its `_meta` is no object and has no room for a mark

@@ -1,0 +1,38 @@
+"""Prometheus metrics of what guards the path of a call, read at scrape time.
+
+Made by `app` beside `exposition`, and served with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from fairlead_gateway.validation.shelf import Checks
+
+
+class GuardCollector(Collector):
+    """Everything of one gateway."""
+
+    def __init__(self, checks: Checks) -> None:
+        self._checks = checks
+
+    def collect(self) -> Iterable[Metric]:
+        checks = self._checks
+        text = "Schemas of tools that cannot be used, and parts of them, once per definition; the log names them"
+        yield _labelled("fairlead_schemas_left_out", text, "reason", checks.left_out)
+        text = "Definitions of tools whose schemas are compiled"
+        yield GaugeMetricFamily("fairlead_schemas_compiled", text, value=float(checks.kept))
+        text = "Arguments and results that were too large or too deep to be checked, or unreadable"
+        yield CounterMetricFamily("fairlead_values_unchecked", text, value=float(checks.unchecked))
+        text = "Results that do not fit the outputSchema of their tool; they are passed on with a mark"
+        yield _labelled("fairlead_output_mismatches", text, "fairlead_server", checks.mismatched)
+
+
+def _labelled(name: str, text: str, label: str, counts: Mapping[str, int]) -> Metric:
+    family = CounterMetricFamily(name, text, labels=[label])
+    for value, count in list(counts.items()):
+        family.add_metric([value], count)
+    return family

@@ -1,0 +1,77 @@
+"""How much work a schema can make of a value, known before any value came.
+
+Pure module, used by `checker`. Alternatives that refer to alternatives double with each step: thirty definitions of two
+lines make a billion comparisons of `{}`. So a schema is weighed: its *weight* at a height is the greatest number of
+schemas that can be tried along one path of that length into a value. Weight times the size of a value bounds the work.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fairlead_gateway.validation.walk import BELOW, HERE, References, Schema, mapped, under
+
+MAX_WEIGHT: Final = 2_000
+MAX_HEIGHT: Final = 64
+"""Of values of a schema that refers to itself."""
+
+
+class TooIntricate(Exception):
+    """A schema whose weight is beyond MAX_WEIGHT before it gets anywhere, or that is nothing but a circle."""
+
+
+class Weights:
+    """The weights of one schema. Raises TooIntricate, and walk.Elsewhere for a reference that leads out of it."""
+
+    def __init__(self, root: Schema) -> None:
+        self._root = root
+        self._references = References(root)
+        self._known: dict[tuple[int, int], int] = {}
+        self._open: set[tuple[int, int]] = set()
+        self.recursive = False
+        flat = self._weight(root, -1)
+        self.by_height: tuple[int, ...] = (flat,)
+        """Index: height of a value. One entry where every height weighs the same."""
+        if self.recursive:
+            self.by_height = tuple(self._heights())
+
+    def _heights(self) -> list[int]:
+        found: list[int] = []
+        self._known.clear()
+        self._open.clear()
+        for height in range(MAX_HEIGHT + 1):
+            try:
+                found.append(self._weight(self._root, height))
+            except TooIntricate:
+                if height <= 2:
+                    raise
+                break
+        return found
+
+    def _weight(self, schema: Schema, height: int) -> int:
+        """With `height` -1, of a value of any height, or a mark that the schema refers to itself."""
+        key = (id(schema), height)
+        known = self._known.get(key)
+        if known is not None:
+            return known
+        if key in self._open:
+            if height >= 0:
+                raise TooIntricate("it refers to itself without a step into the value")
+            self.recursive = True
+            return 1
+        self._open.add(key)
+        weight = 1 + sum(self._weight(one, height) for one in self._references.of(schema))
+        for keyword in HERE:
+            weight += sum(self._weight(one, height) for one in under(schema, keyword))
+        if height != 0:
+            weight += self._below(schema, height if height < 0 else height - 1)
+        self._open.discard(key)
+        if weight > MAX_WEIGHT and not (height < 0 and self.recursive):
+            raise TooIntricate(f"a value may have to be compared with more than {MAX_WEIGHT} schemas")
+        self._known[key] = weight
+        return weight
+
+    def _below(self, schema: Schema, height: int) -> int:
+        everywhere = sum(self._weight(one, height) for keyword in BELOW for one in under(schema, keyword))
+        single = max((self._weight(one, height) for _, one in mapped(schema.get("properties"))), default=0)
+        return everywhere + single

@@ -1,0 +1,173 @@
+"""The checks of every tool: compiled once per definition, when the first call needs them, kept within a bound.
+
+Made by `app`, one per gateway; a route holds the `ToolCheck` of its tool. What a schema cannot be used for is logged
+once per definition and counted.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from typing import Final
+from weakref import WeakValueDictionary
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from fairlead_api.documents.catalog import definition_hash
+from fairlead_gateway.validation.checker import Checker, Compiled, compile_schema
+
+log = logging.getLogger(__name__)
+
+MAX_BYTES: Final = 32 << 20
+"""Of the definitions whose compiled schemas are kept; compiled they take about ten times as much."""
+MAX_REPORTED: Final = 4096
+"""Definitions that are remembered as reported."""
+
+
+class _Definition(msgspec.Struct):
+    input: Raw | UnsetType = msgspec.field(name="inputSchema", default=UNSET)
+    output: Raw | UnsetType = msgspec.field(name="outputSchema", default=UNSET)
+
+
+_decode_definition = msgspec.json.Decoder(_Definition).decode
+
+
+class _Outcome(msgspec.Struct):
+    structured: Raw | UnsetType = msgspec.field(name="structuredContent", default=UNSET)
+    result_type: Raw | UnsetType = msgspec.field(name="resultType", default=UNSET)
+
+
+_decode_outcome = msgspec.json.Decoder(_Outcome).decode
+
+
+class ToolCheck:
+    """The schemas of one definition; `name` is how its tool is called in logs."""
+
+    __slots__ = ("__weakref__", "_checks", "_compiled", "_input", "_output", "declares_output", "definition", "key",
+                 "name")  # fmt: skip
+
+    def __init__(self, checks: Checks, name: str, definition: bytes, key: str) -> None:
+        self._checks = checks
+        self.definition = definition
+        self.key = key
+        self.name = name
+        self.declares_output = b'"outputSchema"' in definition
+        """Where this is False, `result` has nothing to say."""
+        self._compiled = False
+        self._input: Checker | None = None
+        self._output: Checker | None = None
+
+    def arguments(self, arguments: bytes | Raw | None) -> str | None:
+        """What does not fit of the arguments of a call, a raw JSON object or nothing: one error a line. None where
+        nothing is known to be wrong.
+        """
+        if not self._compiled:
+            self._checks.compile(self)
+        checker = self._input
+        if checker is None:
+            return None
+        return checker.wrong(b"{}" if arguments is None or bytes(arguments) == b"null" else arguments)
+
+    def result(self, result: bytes | Raw) -> str | None:
+        """The same of the `structuredContent` of a raw result that is no error, in either era."""
+        if not self._compiled:
+            self._checks.compile(self)
+        checker = self._output
+        if checker is None:
+            return None
+        try:
+            outcome = _decode_outcome(result)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return None
+        if outcome.result_type is not UNSET and bytes(outcome.result_type) != b'"complete"':
+            return None
+        if outcome.structured is UNSET:
+            return "structuredContent: required by the outputSchema, but missing"
+        return checker.wrong(outcome.structured)
+
+    def mismatched(self, server: str) -> None:
+        """Count a result of that server that did not fit."""
+        self._checks.mismatch(server)
+
+    # For the shelf
+
+    def take(self, of_input: Checker | None, of_output: Checker | None) -> None:
+        self._compiled, self._input, self._output = True, of_input, of_output
+
+    def give_back(self) -> int:
+        """Let the compiled schemas go; how many values they left unchecked."""
+        unchecked = self.unchecked
+        self._compiled, self._input, self._output = False, None, None
+        return unchecked
+
+    @property
+    def unchecked(self) -> int:
+        return sum(checker.unchecked for checker in (self._input, self._output) if checker is not None)
+
+
+class Checks:
+    """See the module. `max_bytes` is of definitions."""
+
+    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        self._known: WeakValueDictionary[str, ToolCheck] = WeakValueDictionary()
+        self._kept: OrderedDict[str, ToolCheck] = OrderedDict()
+        self._reported: OrderedDict[str, None] = OrderedDict()
+        self._unchecked = 0
+        self.compiled = 0
+        """Definitions that were compiled, again ones included."""
+        self.left_out: dict[str, int] = {}
+        """Schemas, and parts of schemas, that cannot be used, by reason."""
+        self.mismatched: dict[str, int] = {}
+        """Results that did not fit, by server."""
+
+    def of(self, server: str, tool: str, definition: bytes, known_hash: str = "") -> ToolCheck:
+        """The check of a tool, by its raw definition; `known_hash` is that of the definition, where there is one.
+        Tools of one definition share it.
+        """
+        key = known_hash or definition_hash(definition)
+        found = self._known.get(key)
+        return found or self._known.setdefault(key, ToolCheck(self, f"{tool} of {server}", definition, key))
+
+    @property
+    def kept(self) -> int:
+        """Definitions whose schemas are compiled now."""
+        return len(self._kept)
+
+    @property
+    def unchecked(self) -> int:
+        """Values that were too large, too deep or unreadable."""
+        return self._unchecked + sum(check.unchecked for check in list(self._kept.values()))
+
+    def mismatch(self, server: str) -> None:
+        """Count a result that did not fit its tool's outputSchema."""
+        self.mismatched[server] = self.mismatched.get(server, 0) + 1
+
+    def compile(self, check: ToolCheck) -> None:
+        """Compile the schemas of a check, and let older ones go that have no room beside it."""
+        self.compiled += 1
+        try:
+            schemas = _decode_definition(check.definition)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            schemas = _Definition()
+        parts = [("inputSchema", schemas.input, True), ("outputSchema", schemas.output, False)]
+        check.take(*(self._checker(check, what, raw, of_objects=known) for what, raw, known in parts))
+        self._reported[check.key] = None
+        if len(self._reported) > MAX_REPORTED:
+            self._reported.popitem(last=False)
+        self._kept[check.key] = check
+        self._bytes += len(check.definition)
+        while self._bytes > self._max_bytes and len(self._kept) > 1:
+            _, oldest = self._kept.popitem(last=False)
+            self._bytes -= len(oldest.definition)
+            self._unchecked += oldest.give_back()
+
+    def _checker(self, check: ToolCheck, what: str, raw: Raw | UnsetType, *, of_objects: bool) -> Checker | None:
+        made = Compiled(None) if raw is UNSET else compile_schema(raw, of_objects=of_objects)
+        if check.key not in self._reported:
+            for part in made.left_out:
+                self.left_out[part.reason] = self.left_out.get(part.reason, 0) + 1
+                log.warning("The %s of the tool %s is not fully checked: %s", what, check.name, part.message)
+        return made.checker

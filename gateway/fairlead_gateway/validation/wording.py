@@ -1,0 +1,126 @@
+"""What does not fit, in words that tell a model what to mend: where, and what was expected there.
+
+Pure module, used by `checker`. Everything is bounded: a model has no use for the fortieth error, or for a page of its
+own arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import msgspec
+from jsonschema_rs import ValidationError
+
+MAX_ERRORS: Final = 5
+MAX_TEXT: Final = 200
+"""Characters of one error."""
+MAX_VALUE: Final = 60
+"""Characters of one value."""
+MAX_DEPTH: Final = 3
+"""Alternatives within alternatives."""
+_KINDS: Final = {str: "a string", bool: "a boolean", int: "a number", float: "a number", list: "an array",
+                 dict: "an object", type(None): "null"}  # fmt: skip
+
+_EXPECTED: Final[dict[str, Callable[[dict[str, Any]], str]]] = {
+    "enum": lambda kind: f"expected one of {_several(kind['options'])}",
+    "const": lambda kind: f"expected {_shown(kind['expected_value'])}",
+    "minimum": lambda kind: f"expected at least {kind['limit']}",
+    "maximum": lambda kind: f"expected at most {kind['limit']}",
+    "exclusiveMinimum": lambda kind: f"expected more than {kind['limit']}",
+    "exclusiveMaximum": lambda kind: f"expected less than {kind['limit']}",
+    "multipleOf": lambda kind: f"expected a multiple of {kind['multiple_of']}",
+    "minLength": lambda kind: f"expected at least {kind['limit']} characters",
+    "maxLength": lambda kind: f"expected at most {kind['limit']} characters",
+    "minItems": lambda kind: f"expected at least {kind['limit']} items",
+    "maxItems": lambda kind: f"expected at most {kind['limit']} items",
+    "minProperties": lambda kind: f"expected at least {kind['limit']} members",
+    "maxProperties": lambda kind: f"expected at most {kind['limit']} members",
+    "pattern": lambda kind: f"expected a string that matches {_cut(kind['pattern'], MAX_TEXT)}",
+    "uniqueItems": lambda kind: "expected no item twice",
+    "falseSchema": lambda kind: "nothing is allowed here",
+}
+
+
+def sentences(errors: Iterable[ValidationError]) -> list[str]:
+    """One for each of the first errors, and one that says that there are more."""
+    found: list[str] = []
+    for error in errors:
+        if len(found) == MAX_ERRORS:
+            return [*found, "there are more errors"]
+        text = sentence(error)
+        if text not in found:
+            found.append(text)
+    return found
+
+
+def sentence(error: ValidationError, depth: int = 0) -> str:
+    """`path: what was expected, what came`."""
+    kind = error.kind.as_dict()
+    where = path(error.instance_path)
+    name = error.kind.name
+    if name == "required":
+        return _cut(f"{_joined(where, kind['property'])}: required, but missing", MAX_TEXT)
+    if name in ("additionalProperties", "unevaluatedProperties"):
+        return _cut(f"{where or 'top level'}: unknown {_several(kind['unexpected'])}", MAX_TEXT)
+    if name in ("anyOf", "oneOf") and "context" in kind and depth < MAX_DEPTH:
+        return _alternatives(where, kind["context"], depth)
+    return _cut(f"{where or 'top level'}: {_expected(name, kind, error)}", MAX_TEXT)
+
+
+def path(steps: Iterable[str | int]) -> str:
+    """`filters[0].name`; empty for the whole."""
+    text = ""
+    for step in steps:
+        text = f"{text}[{step}]" if isinstance(step, int) else _joined(text, step)
+    return text
+
+
+def _alternatives(where: str, context: list[list[ValidationError]], depth: int) -> str:
+    """None of several schemas fits: what the one asks for that comes closest."""
+    branches = [branch for branch in context if branch]
+    if not branches:
+        return f"{where or 'top level'}: fits more than one of the alternatives, expected exactly one"
+    closest = min(branches, key=lambda branch: (_shallow(branch, where), len(branch)))
+    inner = "; ".join(sentence(error, depth + 1) for error in closest[:2])
+    start = f"{where or 'top level'}: fits none of {len(context)} alternatives; for the closest, "
+    return _cut(start + inner, MAX_TEXT * 2)
+
+
+def _shallow(branch: list[ValidationError], where: str) -> int:
+    """1 where a branch fails at once, by the kind of the value; 0 where it fails further in."""
+    return int(any(error.kind.name in ("type", "const", "enum") and path(error.instance_path) == where
+                   for error in branch))  # fmt: skip
+
+
+def _expected(name: str, kind: dict[str, Any], error: ValidationError) -> str:
+    if name == "type":
+        came = _KINDS.get(type(error.instance), "another value")
+        return f"expected {' or '.join(kind['types'])}, got {came}"
+    say = _EXPECTED.get(name)
+    if say is None:
+        return f"does not satisfy {name}"
+    return f"{say(kind)}, got {_shown(error.instance)}" if name != "falseSchema" else say(kind)
+
+
+def _several(values: list[Any]) -> str:
+    shown = [_shown(value) for value in values[:20]]
+    return ", ".join([*shown, "…"] if len(values) > len(shown) else shown)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list | dict):
+        return _KINDS[type(value)]
+    try:
+        return _cut(msgspec.json.encode(value).decode(), MAX_VALUE)
+    except (TypeError, ValueError):
+        return _cut(str(value), MAX_VALUE)
+
+
+def _joined(where: str, name: str) -> str:
+    name = _cut(name, MAX_VALUE)
+    return f"{where}.{name}" if where else name
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
