@@ -4,6 +4,7 @@ It reads the documents that the operator publishes and never the resources thems
 of the operator and keeps serving the last catalog when the source of the documents is gone.
 
 For those who write tools in Python, `from fairlead_gateway import tool` is all it takes: see `custom/README.md`.
+For those who write agents in Python there is `ToolRegistry`: see `toolregistry/README.md`.
 """
 
 from __future__ import annotations
@@ -17,12 +18,24 @@ if TYPE_CHECKING:
     from fairlead_gateway.custom.tool import CustomTool as CustomTool
     from fairlead_gateway.custom.tool import tool as tool
     from fairlead_gateway.custom.tools import CustomTools as CustomTools
+    from fairlead_gateway.toolregistry import AsyncToolRegistry as AsyncToolRegistry
+    from fairlead_gateway.toolregistry import Request as Request
+    from fairlead_gateway.toolregistry import Retry as Retry
+    from fairlead_gateway.toolregistry import Server as Server
+    from fairlead_gateway.toolregistry import ToolRegistry as ToolRegistry
+    from fairlead_gateway.toolregistry import parallel_with_limit as parallel_with_limit
 
 _EXPORTS: Final = MappingProxyType(
     {
+        "AsyncToolRegistry": "fairlead_gateway.toolregistry",
         "Context": "fairlead_gateway.custom.context",
         "CustomTool": "fairlead_gateway.custom.tool",
         "CustomTools": "fairlead_gateway.custom.tools",
+        "Request": "fairlead_gateway.toolregistry",
+        "Retry": "fairlead_gateway.toolregistry",
+        "Server": "fairlead_gateway.toolregistry",
+        "ToolRegistry": "fairlead_gateway.toolregistry",
+        "parallel_with_limit": "fairlead_gateway.toolregistry",
         "tool": "fairlead_gateway.custom.tool",
     }
 )

@@ -56,7 +56,7 @@ class ChildHost:
 
     def get(self, key: Hashable, spec: ChildSpec) -> Child:
         """The child of `key`, started when there is none. With another spec than before, the old one is stopped
-        first and the new one starts when it is gone. Call it in the loop, on the main thread.
+        first and the new one starts when it is gone. Call it in the loop, on the thread of its launcher.
         """
         if self._closed:
             raise RuntimeError("the child host is closed")

@@ -3,7 +3,7 @@
 Covered when this process is killed with SIGKILL, without a chance to clean up:
 
 - a direct child dies at once (PR_SET_PDEATHSIG; it fires when the *thread* that started the child ends, hence:
-  spawn from the main thread only);
+  spawn from the main thread only, or from one thread that is told to last as long as the children shall);
 - what it started itself (`uv tool run` and `npx` stay as parents of the server) is in its process group, and the guard
   kills the group: a tiny shell that holds the other end of a pipe to us and wakes up when that closes;
 - what left the group by `setsid` sees the end of its standard input, as we hold the only writing end. A server that
@@ -44,9 +44,11 @@ def become_subreaper() -> None:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 
-def dying_with_parent() -> Callable[[], None]:
-    """A `preexec_fn` that ties the new process to us. Raises RuntimeError off the main thread, see the module."""
-    if threading.current_thread() is not threading.main_thread():
+def dying_with_parent(lasting: threading.Thread | None = None) -> Callable[[], None]:
+    """A `preexec_fn` that ties the new process to the current thread, which must be the main one or `lasting`: a thread
+    that its owner keeps for as long as the process. Raises RuntimeError on any other, see the module.
+    """
+    if threading.current_thread() not in (threading.main_thread(), lasting):
         raise RuntimeError("child processes are started from the main thread only: they would die with another")
     parent = os.getpid()
     prctl = _prctl

@@ -84,14 +84,15 @@ class McpSession:
         resolve: Resolve | None = None,
         client: Client | None = None,
         on_notification: Callable[[jsonrpc.Message], None] | None = None,
+        connections: int = 4,
     ) -> McpSession:
-        """A session with connections of its own. `ssl` defaults to the system's trust for https URLs.
+        """A session with `connections` of its own, made as needed. `ssl` defaults to the system's trust for https URLs.
 
         Raises InvalidTarget for headers that cannot be sent.
         """
         if target.tls and ssl is None:
             ssl = tls.create_default_context()
-        pool = Pool(target.host, target.port, ssl=ssl if target.tls else None, limit=4, resolve=resolve)
+        pool = Pool(target.host, target.port, ssl=ssl if target.tls else None, limit=connections, resolve=resolve)
         channel = HttpChannel(target, pool, headers=headers, client=client, on_notification=on_notification)
         return cls(channel, pool=pool)
 

@@ -10,6 +10,7 @@ import asyncio
 import os
 import re
 import signal
+import threading
 from collections import deque
 from collections.abc import Mapping
 from typing import Final, Protocol, cast
@@ -135,10 +136,14 @@ class LineBuffer:
 
 
 class SubprocessLauncher:
-    """Starts real processes, each in a session of its own and tied to our life (see `fairlead_mcp.processes`)."""
+    """Starts real processes, each in a session of its own and tied to our life (see `fairlead_mcp.processes`).
 
-    def __init__(self) -> None:
+    `thread` starts them instead of the main thread, and has to last as long as they shall.
+    """
+
+    def __init__(self, thread: threading.Thread | None = None) -> None:
         self._guard = processes.GroupGuard()
+        self._thread = thread
 
     async def launch(self, spec: ChildSpec, events: Events) -> Process:
         await self._guard.start()
@@ -151,7 +156,7 @@ class SubprocessLauncher:
                 env=spec.environment(os.environ),
                 cwd=spec.cwd,
                 start_new_session=True,
-                preexec_fn=processes.dying_with_parent(),
+                preexec_fn=processes.dying_with_parent(self._thread),
             )
         except FileNotFoundError as error:
             raise ConnectFailed(f"{error.filename or spec.command} does not exist", reason="CommandNotFound") from error

@@ -120,8 +120,8 @@ class RawServer:
 
 
 @contextlib.asynccontextmanager
-async def raw_server(handler: Handler) -> AsyncIterator[RawServer]:
-    """Serve on a free port of 127.0.0.1 until the block ends."""
+async def raw_server(handler: Handler, port: int = 0) -> AsyncIterator[RawServer]:
+    """Serve on a port of 127.0.0.1, on a free one with 0, until the block ends."""
     server = RawServer()
     tasks: set[asyncio.Task[None]] = set()
 
@@ -130,7 +130,7 @@ async def raw_server(handler: Handler) -> AsyncIterator[RawServer]:
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 
-    listener = await asyncio.start_server(connected, "127.0.0.1", 0)
+    listener = await asyncio.start_server(connected, "127.0.0.1", port)
     server.port = listener.sockets[0].getsockname()[1]
     try:
         yield server

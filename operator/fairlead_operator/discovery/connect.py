@@ -6,20 +6,14 @@ connection would be kept for nothing.
 
 from __future__ import annotations
 
-import ssl as tls
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from fairlead_api.documents.catalog import Credential, Endpoint, EventsEndpoint, HttpEndpoint, TcpEndpoint
+from fairlead_api.documents.catalog import Credential, Endpoint
 from fairlead_api.meta import ServerKey
-from fairlead_mcp import jsonrpc
-from fairlead_mcp.errors import ConnectFailed, McpError
 from fairlead_mcp.http.dial import Resolve
-from fairlead_mcp.http.events import EventsOpener
-from fairlead_mcp.http.target import Target
-from fairlead_mcp.link import Link, Opener
+from fairlead_mcp.opening import network_session
 from fairlead_mcp.session import McpSession
-from fairlead_mcp.tcp import TcpOpener
 from fairlead_operator.ports import Heard
 
 
@@ -34,55 +28,6 @@ class NetworkConnector:
         self, key: ServerKey, endpoint: Endpoint, credential: Credential | None, heard: Heard | None = None
     ) -> AsyncIterator[McpSession]:
         """A negotiated session; closed on the way out. Raises McpError."""
-        async with self._session(key, endpoint, credential or Credential(), heard) as session:
+        opened = network_session(str(key), endpoint, credential or Credential(), heard=heard, resolve=self._resolve)
+        async with opened as session:
             yield session
-
-    def _session(self, key: ServerKey, endpoint: Endpoint, credential: Credential, heard: Heard | None) -> McpSession:
-        if isinstance(endpoint, HttpEndpoint):
-            return McpSession.over_http(
-                Target.from_url(endpoint.url, endpoint.host_header),
-                headers=credential.headers,
-                ssl=trust(endpoint.ca_bundle),
-                resolve=self._resolve,
-                on_notification=_of_message(heard),
-            )
-        opener: Opener
-        if isinstance(endpoint, TcpEndpoint):
-            opener = TcpOpener(endpoint.host, endpoint.port, credential.token, resolve=self._resolve)
-        elif isinstance(endpoint, EventsEndpoint):
-            opener = EventsOpener(
-                endpoint.url,
-                host_header=endpoint.host_header,
-                headers=credential.headers,
-                ssl=trust(endpoint.ca_bundle),
-                resolve=self._resolve,
-            )
-        else:
-            raise McpError(f"{key} is not reached over a network")
-        legacy = isinstance(endpoint, EventsEndpoint)
-        return McpSession.over_link(Link(str(key), opener, legacy=legacy, on_notification=_of_line(heard)))
-
-
-def _of_message(heard: Heard | None) -> Callable[[jsonrpc.Message], None] | None:
-    if heard is None:
-        return None
-
-    def tell(message: jsonrpc.Message) -> None:
-        if isinstance(message.method, str):
-            heard(message.method)
-
-    return tell
-
-
-def _of_line(heard: Heard | None) -> Callable[[str, bytes], None] | None:
-    return None if heard is None else lambda method, line: heard(method)
-
-
-def trust(ca_bundle: str | None) -> tls.SSLContext | None:
-    """Verification against the given certificates alone; None = the system's. Raises ConnectFailed for a bad bundle."""
-    if ca_bundle is None:
-        return None
-    try:
-        return tls.create_default_context(cadata=ca_bundle)
-    except (tls.SSLError, ValueError) as error:
-        raise ConnectFailed(f"spec.caBundle cannot be read: {error}", reason="TlsFailed") from error

@@ -14,11 +14,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from fairlead_api.load import Problem
-from fairlead_api.problems import complaints
-from fairlead_api.v1alpha1.mcpserver import McpServer
-from fairlead_api.yamldocuments import BadDocument, Document, documents
-from fairlead_operator.local.clientconfig import (
+from fairlead_api.clientconfig import (
     Entry,
     EntryProblem,
     Translated,
@@ -26,6 +22,10 @@ from fairlead_operator.local.clientconfig import (
     is_client_configuration,
     translate,
 )
+from fairlead_api.load import Problem
+from fairlead_api.problems import complaints
+from fairlead_api.v1alpha1.mcpserver import McpServer
+from fairlead_api.yamldocuments import BadDocument, Document, documents
 from fairlead_operator.local.inventory import DeclaredServer
 
 _COMMENT_LINE: Final = re.compile(r"^\s*//.*$", re.MULTILINE)

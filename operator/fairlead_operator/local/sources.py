@@ -13,13 +13,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+from fairlead_api.interpolation import UnsetVariable, interpolate
 from fairlead_api.load import MAX_FILE_BYTES, SUFFIXES, Loaded, Origin, Problem, load_text
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.latencytier import LatencyTier
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_api.v1alpha1.toolpolicy import ToolPolicy
 from fairlead_operator.local.configfile import read_configuration
-from fairlead_operator.local.interpolation import UnsetVariable, interpolate
 from fairlead_operator.local.inventory import Contents, DeclaredServer, Secret
 
 PROJECT_FILE: Final = ".mcp.json"

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from fairlead_api.documents.catalog import Credential
+from fairlead_api.interpolation import UnsetVariable, interpolate
 from fairlead_api.meta import API_VERSION, short_hash
-from fairlead_operator.local.interpolation import UnsetVariable, interpolate
 
 NAMESPACE: Final = "default"
 _NAME_LIMIT: Final = 50

@@ -1,0 +1,50 @@
+"""The Python API: tools of MCP servers and of this process as one registry, for agents that run in Python.
+
+    from fairlead_gateway import Server, ToolRegistry
+
+    with ToolRegistry([Server(name="time", package="pypi:mcp-server-time==2026.1.26")]) as registry:
+        outcome = registry.execute("time__get_current_time", {"timezone": "Europe/Berlin"})
+
+`registry` has the asynchronous registry, `blocking` the same for programs without a loop. Nothing here knows of a
+gateway, a catalog or a cluster: the servers are reached directly. See README.md.
+"""
+
+from __future__ import annotations
+
+from fairlead_gateway.formats.registry import UnknownFormat
+from fairlead_gateway.toolregistry.blocking import ToolRegistry
+from fairlead_gateway.toolregistry.messages import Executed
+from fairlead_gateway.toolregistry.offering import Definitions
+from fairlead_gateway.toolregistry.outcomes import (
+    ExecutionError,
+    InvalidArguments,
+    Outcome,
+    ToolCallError,
+    ToolFailed,
+    UnknownFunction,
+)
+from fairlead_gateway.toolregistry.policy import ParallelWithLimit, Request, Retry, parallel_with_limit
+from fairlead_gateway.toolregistry.registry import AsyncToolRegistry
+from fairlead_gateway.toolregistry.servers import BadServer, Server
+from fairlead_gateway.toolregistry.tools import Tool
+
+__all__ = [
+    "AsyncToolRegistry",
+    "BadServer",
+    "Definitions",
+    "Executed",
+    "ExecutionError",
+    "InvalidArguments",
+    "Outcome",
+    "ParallelWithLimit",
+    "Request",
+    "Retry",
+    "Server",
+    "Tool",
+    "ToolCallError",
+    "ToolFailed",
+    "ToolRegistry",
+    "UnknownFormat",
+    "UnknownFunction",
+    "parallel_with_limit",
+]

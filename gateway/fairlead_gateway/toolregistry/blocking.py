@@ -1,0 +1,262 @@
+"""The registry for programs without an event loop, and for those inside one that may wait, as a notebook.
+
+It is `registry.AsyncToolRegistry` on a loop and a thread of its own; every method waits for the same method there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import threading
+import weakref
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+from fairlead_gateway.formats.format import JsonObject
+from fairlead_gateway.formats.messages.call import DEFAULT_CARRY, Carry, ToolCall
+from fairlead_gateway.formats.registry import UnknownFormat
+from fairlead_gateway.toolregistry.callbacks import OnConnect, OnDisconnect
+from fairlead_gateway.toolregistry.connecting import CONNECT_SECONDS, START_SECONDS
+from fairlead_gateway.toolregistry.messages import Executed
+from fairlead_gateway.toolregistry.offering import Definitions
+from fairlead_gateway.toolregistry.outcomes import CLOSED, ExecutionError, Outcome
+from fairlead_gateway.toolregistry.policy import CALL_SECONDS, ONCE, Request, Retry, Strategy
+from fairlead_gateway.toolregistry.registry import CACHE_TTL, AsyncToolRegistry
+from fairlead_gateway.toolregistry.servers import Servers
+from fairlead_gateway.toolregistry.tools import Tool
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+CLOSE_SECONDS: Final = 30.0
+
+
+class LoopThread:
+    """A loop that runs in a thread of its own until `close`."""
+
+    def __init__(self, name: str) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    @property
+    def closed(self) -> bool:
+        return self._loop.is_closed() or not self._thread.is_alive()
+
+    def wait(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
+        """Run `work` on the loop and wait for it; it is cancelled when the wait is interrupted. Raises RuntimeError on
+        the loop's own thread, where waiting would never end.
+        """
+        if threading.current_thread() is self._thread:
+            work.close()
+            raise RuntimeError("this thread runs the registry's loop and cannot wait for it: use AsyncToolRegistry")
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result(timeout)
+        except BaseException:
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        """Stop the loop; what still runs on it is cancelled. Idempotent."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._loop.stop)
+        if threading.current_thread() is not self._thread:
+            self._thread.join(CLOSE_SECONDS)
+
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.get_loop().run_forever()
+
+
+def _close(thread: LoopThread, registry: AsyncToolRegistry) -> None:
+    """Also run for a registry that nobody closed, and at the end of the process."""
+    if not thread.closed:
+        try:
+            thread.wait(registry.close(), CLOSE_SECONDS)
+        except (TimeoutError, RuntimeError) as error:
+            logger.warning("the tool registry was not closed in order: %s", error)
+    thread.close()
+
+
+def _beside(callback: Callable[..., object] | None) -> Callable[..., object] | None:
+    """A callback in a thread of the pool, where it may use the registry."""
+    if callback is None or inspect.iscoroutinefunction(callback):
+        return callback
+
+    async def called(*told: object) -> None:
+        await asyncio.to_thread(callback, *told)
+
+    return called
+
+
+class ToolRegistry:
+    """Tools of MCP servers and tools of this process, under one roof, without `await`.
+
+    The parameters are those of `AsyncToolRegistry`. With `initialize_on_startup` the tools of all servers are listed
+    here and now; a server that is down is logged. Usable from several threads. Close it, or use `with`.
+    Raises BadServer.
+    """
+
+    def __init__(
+        self,
+        servers: Servers = (),
+        *,
+        cache_ttl: float = CACHE_TTL,
+        initialize_on_startup: bool = True,
+        timeout: float = CALL_SECONDS,
+        retry: Retry = ONCE,
+        connect_timeout: float = CONNECT_SECONDS,
+        start_timeout: float = START_SECONDS,
+        on_connect: OnConnect | None = None,
+        on_disconnect: OnDisconnect | None = None,
+    ) -> None:
+        self._registry = AsyncToolRegistry(
+            servers,
+            cache_ttl=cache_ttl,
+            initialize_on_startup=initialize_on_startup,
+            timeout=timeout,
+            retry=retry,
+            connect_timeout=connect_timeout,
+            start_timeout=start_timeout,
+            on_connect=_beside(on_connect),
+            on_disconnect=_beside(on_disconnect),
+        )
+        self._thread = LoopThread("tool registry")
+        self._finalizer = weakref.finalize(self, _close, self._thread, self._registry)
+        try:
+            self._thread.wait(self._registry.start())
+        except BaseException:
+            self.close()
+            raise
+
+    def __repr__(self) -> str:
+        return repr(self._registry).replace("AsyncToolRegistry", "ToolRegistry")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # Life
+
+    def close(self) -> None:
+        """Close everything for good. Calls that are running in other threads fail. Idempotent."""
+        self._finalizer()
+
+    def close_mcp_clients(self) -> None:
+        """Close all connections. Local tools stay; the next lookup connects anew and lists the tools again."""
+        self._wait(self._registry.close_mcp_clients())
+
+    def refresh_cache(self) -> None:
+        """List the tools of all servers now. A server that cannot be reached is logged, and delays no other."""
+        self._wait(self._registry.refresh_cache())
+
+    def clear_cache(self) -> None:
+        """Drop all cached tools, so that the next lookup asks the servers."""
+
+        async def clear() -> None:
+            self._registry.clear_cache()
+
+        self._wait(clear())
+
+    def health_check(self) -> dict[str, bool]:
+        """Whether a handshake with each server succeeds now, by the servers' names."""
+        return self._wait(self._registry.health_check())
+
+    # Tools
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """As `get_all_tools`."""
+        return self.get_all_tools()
+
+    def get_all_tools(self) -> tuple[Tool, ...]:
+        """All tools by name, stale listings renewed first. Those of servers that cannot be reached are left out."""
+        return self._wait(self._registry.get_all_tools())
+
+    def get_tool(self, name: str) -> Tool | None:
+        """See `AsyncToolRegistry.get_tool`."""
+        return self._wait(self._registry.get_tool(name))
+
+    # Definitions
+
+    def get_tool_definitions(self, provider: str, *, strict: bool = False, model: str | None = None) -> Definitions:
+        """See `AsyncToolRegistry.get_tool_definitions`. Raises UnknownFormat."""
+        return self._wait(self._registry.get_tool_definitions(provider, strict=strict, model=model))
+
+    def get_tool_definitions_safe(
+        self, provider: str, *, strict: bool = False, model: str | None = None
+    ) -> Definitions | UnknownFormat:
+        """As `get_tool_definitions`, with the error as a value."""
+        return self._wait(self._registry.get_tool_definitions_safe(provider, strict=strict, model=model))
+
+    def get_openai_tools(self, strict: bool = True, *, model: str | None = None) -> Definitions:
+        """See `AsyncToolRegistry.get_openai_tools`."""
+        return self._wait(self._registry.get_openai_tools(strict, model=model))
+
+    def add_to_openai_request(self, request: Mapping[str, Any], *, strict: bool = True) -> JsonObject:
+        """See `AsyncToolRegistry.add_to_openai_request`. Raises ValueError."""
+        return self._wait(self._registry.add_to_openai_request(request, strict=strict))
+
+    def add_to_azure_request(self, request: Mapping[str, Any], *, strict: bool = True) -> JsonObject:
+        """As `add_to_openai_request`, for Azure OpenAI."""
+        return self._wait(self._registry.add_to_azure_request(request, strict=strict))
+
+    # Calls
+
+    def execute(
+        self,
+        call: str | ToolCall | Request,
+        arguments: Mapping[str, Any] | str | None = None,
+        *,
+        timeout: float | None = None,
+        retry: Retry | None = None,
+    ) -> Outcome:
+        """Call a tool; never raises, see `AsyncToolRegistry.execute`. An interrupt (Ctrl-C) cancels the call at the
+        server.
+        """
+        if self._thread.closed:
+            name = call if isinstance(call, str) else call.name
+            return Outcome(name, error=ExecutionError(name, "the tool registry is closed", code=CLOSED))
+        return self._wait(self._registry.execute(call, arguments, timeout=timeout, retry=retry))
+
+    def execute_all(
+        self,
+        requests: Iterable[Request | ToolCall],
+        strategy: Strategy = "parallel",
+        *,
+        timeout: float | None = None,
+        retry: Retry | None = None,
+    ) -> list[Outcome]:
+        """See `AsyncToolRegistry.execute_all`. Raises ValueError for what is no strategy."""
+        return self._wait(self._registry.execute_all(requests, strategy, timeout=timeout, retry=retry))
+
+    def execute_message(
+        self,
+        provider: str,
+        message: object,
+        strategy: Strategy = "parallel",
+        *,
+        timeout: float | None = None,
+        retry: Retry | None = None,
+        leave_unknown: bool = False,
+        carry: Carry = DEFAULT_CARRY,
+    ) -> Executed:
+        """See `AsyncToolRegistry.execute_message`. Raises UnknownFormat."""
+        return self._wait(
+            self._registry.execute_message(
+                provider, message, strategy, timeout=timeout, retry=retry, leave_unknown=leave_unknown, carry=carry
+            )
+        )
+
+    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+        if self._thread.closed:
+            work.close()
+            raise RuntimeError("the tool registry is closed")
+        return self._thread.wait(work)

@@ -1,0 +1,65 @@
+"""What the user of a registry is told about its connections: in order, one at a time, never in the way of a call."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from fairlead_mcp.errors import McpError
+
+logger = logging.getLogger(__name__)
+
+OnConnect: TypeAlias = Callable[[str], object]
+"""Called with the name of a server, after each handshake. May be a coroutine function."""
+OnDisconnect: TypeAlias = Callable[[str, McpError | None], object]
+"""Called with the name of a server, and why the connection is gone; None: it was closed here."""
+
+LAST_WORDS: Final = 5.0
+"""Seconds that callbacks have left when the registry is closed."""
+
+
+class Callbacks:
+    """See the module. An exception of a callback is logged, and changes nothing."""
+
+    def __init__(self, on_connect: OnConnect | None = None, on_disconnect: OnDisconnect | None = None) -> None:
+        self._on_connect = on_connect
+        self._on_disconnect = on_disconnect
+        self._due: asyncio.Queue[Callable[[], object] | None] = asyncio.Queue()
+        self._task: asyncio.Task[None] | None = None
+
+    def connected(self, server: str) -> None:
+        """A handshake succeeded."""
+        if (callback := self._on_connect) is not None:
+            self._tell(lambda: callback(server))
+
+    def disconnected(self, server: str, error: McpError | None) -> None:
+        """A connection that had been told of is gone."""
+        if (callback := self._on_disconnect) is not None:
+            self._tell(lambda: callback(server, error))
+
+    async def aclose(self) -> None:
+        """Tell what is left to tell. Bounded."""
+        task, self._task = self._task, None
+        if task is None or task is asyncio.current_task():
+            return
+        self._due.put_nowait(None)
+        await asyncio.wait([task], timeout=LAST_WORDS)
+        task.cancel()
+        await asyncio.wait([task])
+
+    def _tell(self, callback: Callable[[], object]) -> None:
+        self._due.put_nowait(callback)
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._run(), name="callbacks of a tool registry")
+
+    async def _run(self) -> None:
+        while (callback := await self._due.get()) is not None:
+            try:
+                said = callback()
+                if inspect.isawaitable(said):
+                    await said
+            except Exception:
+                logger.exception("a callback of the tool registry failed")

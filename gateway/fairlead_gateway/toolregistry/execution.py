@@ -1,0 +1,86 @@
+"""One call of one tool: arguments read and checked, attempts, pauses, and what it all comes to.
+
+Used by `registry`. Raises nothing for what a tool or a server does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random as randomness
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeAlias
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_gateway.calls.refusals import UPSTREAM_ERROR
+from fairlead_gateway.formats.format import JsonObject
+from fairlead_gateway.formats.messages.arguments import read
+from fairlead_gateway.formats.messages.call import Invalid
+from fairlead_gateway.formats.schema.nulls import un_null
+from fairlead_gateway.toolregistry.outcomes import ExecutionError, InvalidArguments, Outcome, ToolCallError, ToolFailed
+from fairlead_gateway.toolregistry.policy import Retry, failure
+from fairlead_gateway.toolregistry.tools import Tool
+from fairlead_mcp.backoff import Backoff
+from fairlead_mcp.errors import McpError
+
+Call: TypeAlias = Callable[[Tool, bytes, float], Awaitable[Raw]]
+"""Makes one attempt: the tool, raw arguments, seconds. Raises McpError."""
+
+_COMPLETE: Final = "complete"
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class Executor:
+    """See the module. `random` is for the pauses between attempts."""
+
+    def __init__(self, call: Call, *, random: Callable[[], float] = randomness.random) -> None:
+        self._call = call
+        self._random = random
+
+    async def run(self, name: str, tool: Tool, given: object, *, timeout: float, retry: Retry) -> Outcome:
+        """Call a tool with arguments as a model or a program gave them; `timeout` is that of one attempt."""
+        began = time.monotonic()
+        raw = arguments_of(tool, given)
+        if isinstance(raw, InvalidArguments):
+            return Outcome(name, tool.name, error=raw)
+        backoff = Backoff(self._random, base=retry.first, cap=retry.longest)
+        attempts = 0
+        while True:
+            attempts += 1
+            result, error = await self._attempt(tool, raw, timeout, retry)
+            if error is None or not error.retryable or attempts == retry.attempts:
+                break
+            pause = max(backoff.after(0.0), error.retry_after or 0.0)
+            if pause > retry.longest:
+                break
+            await asyncio.sleep(pause)
+        return Outcome(name, tool.name, result, error, attempts, time.monotonic() - began)
+
+    async def _attempt(
+        self, tool: Tool, raw: bytes, timeout: float, retry: Retry
+    ) -> tuple[JsonObject | None, ToolCallError | None]:
+        try:
+            result = _decode(await self._call(tool, raw, timeout))
+        except McpError as error:
+            return None, failure(tool.name, error, repeatable=retry.repeatable or tool.repeatable)
+        except (msgspec.DecodeError, RecursionError) as error:
+            message = f"the result of {tool.name} cannot be read: {error}"
+            return None, ExecutionError(tool.name, message, code=UPSTREAM_ERROR, cause=error)
+        kind = result.get("resultType", _COMPLETE)
+        if kind != _COMPLETE:
+            message = f"{tool.name} asks for more ({str(kind)[:40]}), which a registry cannot give"
+            return None, ExecutionError(tool.name, message, code=UPSTREAM_ERROR)
+        return result, ToolFailed(tool.name, result) if result.get("isError") is True else None
+
+
+def arguments_of(tool: Tool, given: object) -> bytes | InvalidArguments:
+    """Raw arguments for the tool: read within bounds, and without the nulls by which a strict model leaves out what
+    is optional.
+    """
+    found = given if isinstance(given, Invalid) else read(given)
+    if isinstance(found, Invalid):
+        return InvalidArguments(tool.name, found.reason, (found.reason,))
+    return _encode(un_null(found, tool.input_schema))

@@ -1,0 +1,44 @@
+"""A model's message: its calls read, and their outcomes written in the form in which they came. Pure module."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fairlead_gateway.formats.format import JsonObject
+from fairlead_gateway.formats.messages.call import DEFAULT_CARRY, Carry, ResultLoss, ToolCall, Written
+from fairlead_gateway.formats.messages.registry import message_format
+from fairlead_gateway.toolregistry.outcomes import Outcome, UnknownFunction
+
+
+@dataclass(frozen=True)
+class Executed:
+    """What a model's message came to."""
+
+    messages: tuple[JsonObject, ...]
+    """To be appended to the conversation, behind the model's message."""
+    outcomes: tuple[Outcome, ...]
+    """In the order of the calls."""
+    pending: tuple[str, ...]
+    """Ids of the calls that were left to the caller."""
+    report: tuple[ResultLoss, ...]
+    """What of the results the format does not hold as it was."""
+
+
+def answered(
+    provider: str,
+    calls: Sequence[ToolCall],
+    outcomes: Sequence[Outcome],
+    *,
+    leave_unknown: bool,
+    carry: Carry = DEFAULT_CARRY,
+) -> Executed:
+    """The messages that answer `calls`. With `leave_unknown`, calls of tools that the registry does not have stay
+    pending: the caller has tools of its own. Raises UnknownFormat.
+    """
+    results = [
+        None if leave_unknown and call.valid and isinstance(outcome.error, UnknownFunction) else outcome.as_result()
+        for call, outcome in zip(calls, outcomes, strict=True)
+    ]
+    written: Written = message_format(provider).write_results(calls, results, carry)
+    return Executed(written.messages, tuple(outcomes), written.pending, written.report)

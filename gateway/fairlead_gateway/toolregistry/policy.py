@@ -1,0 +1,115 @@
+"""How often and how long a call is tried, and what of a failure may be tried again. Pure module."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+from fairlead_gateway.calls.refusals import refusal_for
+from fairlead_gateway.toolregistry.outcomes import ExecutionError, InvalidArguments, ToolCallError
+from fairlead_mcp.errors import ConnectFailed, ConnectionLost, HttpRefused, McpError, PoolFull, RpcError, Timeout
+from fairlead_mcp.jsonrpc import INVALID_PARAMS
+
+CALL_SECONDS: Final = 60.0
+
+_HOPELESS: Final = frozenset({"CommandNotFound", "TlsFailed", "Closed"})
+"""Reasons of a failed connection that waiting does not mend."""
+_NOT_TAKEN: Final = frozenset({429, 503})
+"""HTTP refusals before any work was done."""
+_UNCLEAR: Final = frozenset({500, 502, 504})
+"""HTTP refusals behind which the call may have been carried out."""
+
+
+@dataclass(frozen=True)
+class Retry:
+    """Further attempts after failures that may be tried again; `attempts` counts the first one.
+
+    The pause before the second attempt is `first` seconds, doubled for each further one up to `longest`, cut by up to a
+    half at random; a server that asks for a longer one gets it up to `longest`, and beyond it ends the attempts.
+    """
+
+    attempts: int = 3
+    first: float = 0.2
+    longest: float = 5.0
+    repeatable: bool = False
+    """The caller vouches that the tool may be called twice: then lost connections and timeouts are tried again, too.
+    Otherwise they are only where the tool says so (`readOnlyHint`, `idempotentHint`) and is trusted.
+    """
+
+    def __post_init__(self) -> None:
+        if self.attempts < 1 or self.first < 0 or self.longest < self.first:
+            raise ValueError("Retry needs at least one attempt, and 0 <= first <= longest")
+
+
+ONCE: Final = Retry(attempts=1)
+
+
+@dataclass(frozen=True)
+class Request:
+    """One call of several. `timeout` (seconds of one attempt) and `retry` stand in place of those of the batch."""
+
+    name: str
+    arguments: Mapping[str, Any] | None = None
+    timeout: float | None = None
+    retry: Retry | None = None
+
+
+@dataclass(frozen=True)
+class ParallelWithLimit:
+    """At most `limit` calls at a time, begun in their order."""
+
+    limit: int
+
+    def __post_init__(self) -> None:
+        if self.limit < 1:
+            raise ValueError("ParallelWithLimit needs a limit of at least 1")
+
+
+Strategy: TypeAlias = Literal["sequential", "parallel"] | ParallelWithLimit
+
+
+def parallel_with_limit(limit: int) -> ParallelWithLimit:
+    """The strategy of at most `limit` calls at a time."""
+    return ParallelWithLimit(limit)
+
+
+def at_once(strategy: Strategy, calls: int) -> int:
+    """How many of `calls` run at a time. Raises ValueError for what is no strategy."""
+    if isinstance(strategy, ParallelWithLimit):
+        return strategy.limit
+    if strategy == "sequential":
+        return 1
+    if strategy == "parallel":
+        return max(calls, 1)
+    raise ValueError(f"there is no strategy {strategy!r}; known are sequential, parallel, parallel_with_limit(n)")
+
+
+def failure(tool: str, error: McpError, *, repeatable: bool) -> ToolCallError:
+    """What an error of the connection comes to; `repeatable`: the call may be made twice."""
+    refusal = refusal_for(error)
+    if isinstance(error, RpcError) and error.code == INVALID_PARAMS:
+        refused = InvalidArguments(tool, refusal.message, (error.message,))
+        refused.__cause__ = error
+        return refused
+    after = None if refusal.retry_after_ms is None else refusal.retry_after_ms / 1000
+    return ExecutionError(
+        tool,
+        refusal.message,
+        code=refusal.code,
+        cause=error,
+        retryable=_retryable(error, repeatable=repeatable),
+        retry_after=after,
+    )
+
+
+def _retryable(error: McpError, *, repeatable: bool) -> bool:
+    if isinstance(error, ConnectFailed):
+        return error.reason not in _HOPELESS
+    if isinstance(error, PoolFull):
+        return True
+    if isinstance(error, ConnectionLost | Timeout):
+        return repeatable or not error.sent
+    if isinstance(error, HttpRefused):
+        return error.status in _NOT_TAKEN or (repeatable and error.status in _UNCLEAR)
+    return False

@@ -1,0 +1,309 @@
+"""The registry itself, for programs with an event loop. `blocking.ToolRegistry` is the same for all others.
+
+Local tools come first: one of the same name as a server's shadows it, also where it fails. The tools of servers are
+cached; see `remote`. Belongs to the loop in which it is first used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Any, Final, Self
+
+from msgspec import Raw
+
+from fairlead_gateway.calls.batch import run_all
+from fairlead_gateway.calls.refusals import UPSTREAM_ERROR
+from fairlead_gateway.formats import registry as formats
+from fairlead_gateway.formats.cache import Conversions
+from fairlead_gateway.formats.format import JsonObject, Options
+from fairlead_gateway.formats.messages.call import DEFAULT_CARRY, Carry, ToolCall
+from fairlead_gateway.formats.messages.registry import message_format
+from fairlead_gateway.toolregistry.callbacks import Callbacks, OnConnect, OnDisconnect
+from fairlead_gateway.toolregistry.connecting import CONNECT_SECONDS, START_SECONDS, Connector
+from fairlead_gateway.toolregistry.execution import Executor
+from fairlead_gateway.toolregistry.messages import Executed, answered
+from fairlead_gateway.toolregistry.offering import Definitions, added, definitions, openai_format
+from fairlead_gateway.toolregistry.outcomes import CLOSED, ExecutionError, Outcome, UnknownFunction
+from fairlead_gateway.toolregistry.policy import CALL_SECONDS, ONCE, Request, Retry, Strategy, at_once
+from fairlead_gateway.toolregistry.remote import Remote
+from fairlead_gateway.toolregistry.servers import Servers, declared
+from fairlead_gateway.toolregistry.table import Table
+from fairlead_gateway.toolregistry.tools import Tool
+
+logger = logging.getLogger(__name__)
+
+CACHE_TTL: Final = 600.0
+_CLOSED: Final = "the tool registry is closed"
+
+
+class AsyncToolRegistry:
+    """Tools of MCP servers and tools of this process, under one roof.
+
+    `servers` are `Server` objects, McpServers, mappings, or the parsed content of an `mcp.json`. `cache_ttl` is in
+    seconds. `timeout` (seconds of one attempt) and `retry` count for calls that bring none of their own. With
+    `initialize_on_startup`, `async with` (or `start`) lists the tools of all servers; without it nothing is connected
+    before the first use. Raises BadServer.
+    """
+
+    def __init__(
+        self,
+        servers: Servers = (),
+        *,
+        cache_ttl: float = CACHE_TTL,
+        initialize_on_startup: bool = True,
+        timeout: float = CALL_SECONDS,
+        retry: Retry = ONCE,
+        connect_timeout: float = CONNECT_SECONDS,
+        start_timeout: float = START_SECONDS,
+        on_connect: OnConnect | None = None,
+        on_disconnect: OnDisconnect | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._initialize = initialize_on_startup
+        self._timeout = timeout
+        self._retry = retry
+        self._connector = Connector(connect_seconds=connect_timeout, start_seconds=start_timeout)
+        self._callbacks = Callbacks(on_connect, on_disconnect)
+        self._remotes = {
+            server.name: Remote(
+                server, self._connector, self._callbacks, ttl=cache_ttl, clock=clock, moved=self._moved
+            )
+            for server in declared(servers)
+        }  # fmt: skip
+        self._conversions = Conversions()
+        self._executor = Executor(self._call)
+        self._compiled: Table | None = None
+        self._closed = False
+
+    def __repr__(self) -> str:
+        return f"<AsyncToolRegistry of {len(self._remotes)} servers, {len(self._table())} tools>"
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.start()
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # Life
+
+    async def start(self) -> None:
+        """List the tools of all servers, unless `initialize_on_startup` is off. A server that is down is logged."""
+        self._check_open()
+        if self._initialize:
+            await self._ensure_fresh()
+
+    async def close(self) -> None:
+        """Close everything for good. Calls that are running fail. Bounded; idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        await asyncio.gather(*(remote.aclose() for remote in self._remotes.values()))
+        await self._connector.aclose()
+        await self._callbacks.aclose()
+
+    async def close_mcp_clients(self) -> None:
+        """Close all connections. Local tools stay; the next lookup connects anew and lists the tools again."""
+        self._check_open()
+        await asyncio.gather(*(remote.disconnect() for remote in self._remotes.values()))
+
+    async def refresh_cache(self) -> None:
+        """List the tools of all servers now. A server that cannot be reached is logged, and delays no other."""
+        self._check_open()
+        for remote in self._remotes.values():
+            remote.invalidate()
+        await self._ensure_fresh()
+
+    def clear_cache(self) -> None:
+        """Drop all cached tools, so that the next lookup asks the servers."""
+        self._check_open()
+        for remote in self._remotes.values():
+            remote.forget()
+
+    async def health_check(self) -> dict[str, bool]:
+        """Whether a handshake with each server succeeds now, by the servers' names."""
+        self._check_open()
+        healthy = await asyncio.gather(*(remote.check() for remote in self._remotes.values()))
+        return dict(zip(self._remotes, healthy, strict=True))
+
+    # Tools
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools that are known now, by name. Asks no server: see `get_all_tools`."""
+        return self._table().tools
+
+    async def get_all_tools(self) -> tuple[Tool, ...]:
+        """All tools by name, stale listings renewed first. Those of servers that cannot be reached are left out."""
+        self._check_open()
+        await self._ensure_fresh()
+        return self._table().tools
+
+    async def get_tool(self, name: str) -> Tool | None:
+        """A tool by its name, its id (`mcp.{server}.{tool}`), the name in a provider's definitions, or by the server's
+        own name for it where one server alone has that. None where there is none, or where its server is down.
+        """
+        self._check_open()
+        tool = await self._found(name)
+        return tool if tool is not None and tool.name in self._table().by_name else None
+
+    # Definitions
+
+    async def get_tool_definitions(
+        self, provider: str, *, strict: bool = False, model: str | None = None
+    ) -> Definitions:
+        """All tools in a provider's form (`openai`, `anthropic`, `gemini`, …, in any case), with a report of what that
+        cannot hold. With `strict`, each tool is strict where that loses nothing. `model` chooses between rules that
+        differ within a format. Raises UnknownFormat (a ValueError), which names the known ones.
+        """
+        format_ = formats.find(provider)
+        tools = await self.get_all_tools()
+        table = self._table()
+        return await asyncio.to_thread(
+            definitions, tools, table.names, format_, Options(strict=strict, model=model), self._conversions
+        )
+
+    async def get_tool_definitions_safe(
+        self, provider: str, *, strict: bool = False, model: str | None = None
+    ) -> Definitions | formats.UnknownFormat:
+        """As `get_tool_definitions`, with the error as a value."""
+        try:
+            return await self.get_tool_definitions(provider, strict=strict, model=model)
+        except formats.UnknownFormat as error:
+            return error
+
+    async def get_openai_tools(self, strict: bool = True, *, model: str | None = None) -> Definitions:
+        """All tools for OpenAI's Chat Completions. A tool that strict mode would change stays non-strict, and says
+        why in the report.
+        """
+        return await self.get_tool_definitions(formats.OPENAI_CHAT, strict=strict, model=model)
+
+    async def add_to_openai_request(self, request: Mapping[str, Any], *, strict: bool = True) -> JsonObject:
+        """A copy of a request of Chat Completions (also one with `functions`) or of Responses, with all tools behind
+        those that it has. Raises ValueError for a request whose `tools` are no list.
+        """
+        return await self._added(request, openai_format(request), strict=strict)
+
+    async def add_to_azure_request(self, request: Mapping[str, Any], *, strict: bool = True) -> JsonObject:
+        """As `add_to_openai_request`, for Azure OpenAI's Chat Completions."""
+        return await self._added(request, formats.AZURE_OPENAI, strict=strict)
+
+    async def _added(self, request: Mapping[str, Any], provider: str, *, strict: bool) -> JsonObject:
+        model = request.get("model")
+        offered = await self.get_tool_definitions(
+            provider, strict=strict, model=model if isinstance(model, str) else None
+        )
+        return added(request, offered, formats.find(provider))
+
+    # Calls
+
+    async def execute(
+        self,
+        call: str | ToolCall | Request,
+        arguments: Mapping[str, Any] | str | None = None,
+        *,
+        timeout: float | None = None,
+        retry: Retry | None = None,
+    ) -> Outcome:
+        """Call a tool, by any name that `get_tool` knows or as a provider's message has it; `arguments` may be JSON
+        text. Never raises: what goes wrong is in the outcome. Cancelling it cancels the call at the server.
+        """
+        name = call if isinstance(call, str) else call.name
+        given: object = arguments
+        if isinstance(call, Request):
+            given, timeout, retry = call.arguments, call.timeout or timeout, call.retry or retry
+        elif isinstance(call, ToolCall):
+            given = call.arguments
+        try:
+            tool = None if self._closed else await self._found(name)
+            if self._closed:
+                return Outcome(name, error=ExecutionError(name, _CLOSED, code=CLOSED))
+            if tool is None:
+                return Outcome(name, error=UnknownFunction(name, self._table().nearest(name)))
+            return await self._executor.run(
+                name,
+                tool,
+                dict(given) if isinstance(given, Mapping) else given,
+                timeout=self._timeout if timeout is None else timeout,
+                retry=retry or self._retry,
+            )
+        except Exception as error:
+            logger.exception("the call of %s broke down", name)
+            return Outcome(name, error=ExecutionError(name, f"{name} broke down", code=UPSTREAM_ERROR, cause=error))
+
+    async def execute_all(
+        self,
+        requests: Iterable[Request | ToolCall],
+        strategy: Strategy = "parallel",
+        *,
+        timeout: float | None = None,
+        retry: Retry | None = None,
+    ) -> list[Outcome]:
+        """Several calls; the outcomes in the order of the requests, whatever the strategy: `sequential`, `parallel` or
+        `parallel_with_limit(n)`. One that fails stops no other. Raises ValueError for another strategy.
+        """
+        calls = list(requests)
+        works = [functools.partial(self.execute, call, timeout=timeout, retry=retry) for call in calls]
+        return await run_all(works, at_once=at_once(strategy, len(calls)))
+
+    async def execute_message(
+        self,
+        provider: str,
+        message: object,
+        strategy: Strategy = "parallel",
+        *,
+        timeout: float | None = None,
+        retry: Retry | None = None,
+        leave_unknown: bool = False,
+        carry: Carry = DEFAULT_CARRY,
+    ) -> Executed:
+        """All calls of a model's message (decoded JSON), and the messages that answer them in the same form. With
+        `leave_unknown`, calls of tools that are not here stay pending. Raises UnknownFormat.
+        """
+        calls = message_format(provider).parse_calls(message)
+        outcomes = await self.execute_all(calls, strategy, timeout=timeout, retry=retry)
+        return answered(provider, calls, outcomes, leave_unknown=leave_unknown, carry=carry)
+
+    # Inside
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RuntimeError(_CLOSED)
+
+    def _moved(self) -> None:
+        self._compiled = None
+
+    def _table(self) -> Table:
+        if self._compiled is None:
+            online = [tool for remote in self._remotes.values() if remote.online for tool in remote.tools.values()]
+            offline = [tool for remote in self._remotes.values() if not remote.online for tool in remote.tools.values()]
+            self._compiled = Table((), online, offline)
+        return self._compiled
+
+    async def _ensure_fresh(self) -> None:
+        await asyncio.gather(*(remote.ensure_fresh() for remote in self._remotes.values()))
+
+    async def _found(self, name: str) -> Tool | None:
+        """What a name means, with no more asking of servers than that takes."""
+        tool = self._table().find(name)
+        if tool is None:
+            await self._ensure_fresh()
+        elif tool.local:
+            return tool
+        else:
+            await self._remotes[tool.server].ensure_fresh()
+        return self._table().find(name)
+
+    async def _call(self, tool: Tool, arguments: bytes, timeout: float) -> Raw:
+        return await self._remotes[tool.server].call(tool.own_name, arguments, timeout)

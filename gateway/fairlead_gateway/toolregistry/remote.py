@@ -1,0 +1,294 @@
+"""One MCP server of a registry: its connection, its cached tools, and what became of both.
+
+Nothing is connected before somebody asks. A listing is kept for the registry's TTL (shorter where the server says so,
+`ttlMs`), made stale by `list_changed` and by the loss of the connection, and renewed by whoever asks next, once for all
+who ask meanwhile. A connection that failed is dropped, so that the next request makes a new one; calls that are still
+running on it may end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random as randomness
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Final
+
+from msgspec import Raw
+
+from fairlead_gateway.toolregistry.callbacks import Callbacks
+from fairlead_gateway.toolregistry.connecting import Connection, Connector, ask
+from fairlead_gateway.toolregistry.servers import Declared
+from fairlead_gateway.toolregistry.shared import Shared
+from fairlead_gateway.toolregistry.tools import Tool, listed
+from fairlead_mcp.backoff import Backoff
+from fairlead_mcp.eras import Era
+from fairlead_mcp.errors import (
+    ConnectFailed,
+    ConnectionLost,
+    McpError,
+    ProtocolError,
+    RpcError,
+    Timeout,
+    TransportError,
+)
+from fairlead_mcp.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
+
+logger = logging.getLogger(__name__)
+
+TOOLS_CHANGED: Final = "notifications/tools/list_changed"
+LIST_SECONDS: Final = 30.0
+_ROUNDS: Final = 2
+"""Listings that one lookup waits for, where the server announces a change under the first."""
+
+
+class Remote:
+    """See the module. `moved()` is called whenever what `tools` or `online` say has changed."""
+
+    def __init__(
+        self,
+        server: Declared,
+        connector: Connector,
+        callbacks: Callbacks,
+        *,
+        ttl: float,
+        clock: Callable[[], float],
+        moved: Callable[[], None],
+    ) -> None:
+        self.server = server
+        self.tools: Mapping[str, Tool] = {}
+        """As last listed, by their own names."""
+        self.online = False
+        """Whether the last thing heard of it was no failure to reach it."""
+        self._connector = connector
+        self._callbacks = callbacks
+        self._ttl = ttl
+        self._clock = clock
+        self._moved = moved
+        self._connection: Connection | None = None
+        self._connecting = Shared(f"connecting to {server.name}", self._connect)
+        self._refreshing = Shared(f"listing the tools of {server.name}", self._refresh)
+        self._fresh_until = float("-inf")
+        self._changes = 0
+        self._seen = -1
+        """`_changes` when the last listing began."""
+        self._watch: asyncio.Task[None] | None = None
+        self._beside: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    def __repr__(self) -> str:
+        state = "connected" if self._connection else "not connected"
+        return f"<Remote {self.server.name} {state}, {len(self.tools)} tools>"
+
+    # The cache
+
+    @property
+    def fresh(self) -> bool:
+        """Whether the listing may be used as it is."""
+        return self._clock() < self._fresh_until
+
+    async def ensure_fresh(self) -> None:
+        """Renew the listing where it is stale. Raises nothing: `online` says whether the server answered."""
+        for _ in range(_ROUNDS):
+            if self.fresh:
+                return
+            try:
+                await self._refreshing.result()
+            except McpError as error:
+                logger.warning("%s is left out: %s", self.server.name, error)
+                return
+            if self._seen == self._changes:
+                return
+
+    def invalidate(self) -> None:
+        """Have the next lookup ask the server; the tools stay known for calls."""
+        self._changes += 1
+        self._fresh_until = float("-inf")
+
+    def forget(self) -> None:
+        """Drop the cached tools."""
+        self.invalidate()
+        self.tools = {}
+        self._moved()
+
+    async def _refresh(self) -> None:
+        before = self._changes
+        try:
+            connection = await self._connected()
+            with self._use(connection):
+                try:
+                    items = await connection.session.list_all("tools/list", timeout=LIST_SECONDS)
+                except RpcError as error:
+                    if error.code != METHOD_NOT_FOUND or connection.session.offers("tools"):
+                        raise
+                    items = []
+                self.tools = listed(self.server, items)
+        except McpError:
+            self._set_online(False)
+            raise
+        self._set_online(True)
+        self._seen = before
+        if self._changes == before:
+            said = connection.session.ttl.get("tools/list", 0) / 1000
+            self._fresh_until = self._clock() + (min(self._ttl, said) if said > 0 else self._ttl)
+
+    def _set_online(self, online: bool) -> None:
+        self.online = online
+        self._moved()
+
+    # Requests
+
+    async def call(self, tool: str, arguments: bytes, timeout: float) -> Raw:
+        """The raw result of `tools/call`, under the tool's own name. Raises McpError."""
+        end = self._clock() + timeout
+        try:
+            async with asyncio.timeout(timeout):
+                connection = await self._connected()
+        except TimeoutError as error:
+            raise Timeout(f"{self.server.name} was not connected to in time", sent=False) from error
+        with self._use(connection):
+            try:
+                return await connection.session.call_tool(tool, arguments, timeout=max(0.0, end - self._clock()))
+            except RpcError as error:
+                if error.code in (INVALID_PARAMS, METHOD_NOT_FOUND):
+                    self.invalidate()  # it may not know the tool any more, or have it otherwise
+                raise
+
+    async def check(self) -> bool:
+        """Whether a handshake succeeds now. Raises nothing."""
+        try:
+            if self._connector.runs(self.server):
+                connection = await self._connected()
+                with self._use(connection):
+                    await ask(connection.session, self._connector.connect_seconds)
+            else:
+                await self._connector.check(self.server)
+        except McpError as error:
+            logger.warning("%s is not healthy: %s", self.server.name, error)
+            if self._connection is not None and isinstance(error, TransportError):
+                self._lose(self._connection, error)
+            self._set_online(False)
+            return False
+        return True
+
+    # The connection
+
+    async def _connected(self) -> Connection:
+        if self._closed:
+            raise ConnectFailed("the registry is closed", reason="Closed")
+        return self._connection or await self._connecting.result()
+
+    async def _connect(self) -> Connection:
+        connection = await self._connector.open(self.server, self._heard)
+        self._connection = connection
+        self._callbacks.connected(self.server.name)
+        self._watch = asyncio.get_running_loop().create_task(
+            self._watched(connection), name=f"connection to {self.server.name}"
+        )
+        return connection
+
+    @contextlib.contextmanager
+    def _use(self, connection: Connection) -> Any:
+        """Count a request on a connection, and drop the connection when the request shows that it is lost."""
+        connection.busy += 1
+        try:
+            yield
+        except McpError as error:
+            if _fatal(error):
+                self._lose(connection, error)
+            raise
+        finally:
+            connection.busy -= 1
+            self._bury(connection)
+
+    def _lose(self, connection: Connection, error: McpError | None) -> None:
+        """Let nobody use it any more; what was listed over it is asked for again."""
+        if self._connection is not connection:
+            return
+        self._connection = None
+        if self._watch is not None and self._watch is not asyncio.current_task():
+            self._watch.cancel()
+        connection.retired = True
+        self._callbacks.disconnected(self.server.name, error)
+        if error is not None:
+            logger.warning("the connection to %s is lost: %s", self.server.name, error)
+            self.online = False
+        self.invalidate()
+        self._moved()
+        self._bury(connection)
+
+    def _bury(self, connection: Connection, *, at_once: bool = False) -> None:
+        """Close what is retired, when the last request on it has ended or at once: then it fails."""
+        if connection.retired and not connection.closing and (at_once or connection.busy == 0):
+            connection.closing = True
+            self._aside(self._connector.close(connection), f"closing {self.server.name}")
+
+    def _aside(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._beside.add(task)
+        task.add_done_callback(self._beside.discard)
+
+    async def disconnect(self) -> None:
+        """Close the connection; the next request makes a new one. Bounded."""
+        await self._connecting.stop()
+        await self._refreshing.stop()
+        connection = self._connection
+        if connection is not None:
+            self._lose(connection, None)
+            self._bury(connection, at_once=True)
+        left = [*self._beside, *([self._watch] if self._watch is not None else [])]
+        if left:
+            await asyncio.wait(left)
+
+    async def aclose(self) -> None:
+        """Close for good. Bounded."""
+        self._closed = True
+        await self.disconnect()
+
+    # What comes by itself
+
+    def _heard(self, method: str) -> None:
+        if method == TOOLS_CHANGED:
+            logger.info("%s announced that its tools have changed", self.server.name)
+            self.invalidate()
+
+    async def _watched(self, connection: Connection) -> None:
+        """Hear of changes, and of the end of the connection, as far as the transport tells."""
+        session, child = connection.session, connection.child
+        try:
+            if child is not None:
+                if session.era is Era.MODERN and session.negotiated.announced:
+                    self._aside(_subscribed(connection), f"announcements of {self.server.name}")
+                self._lose(connection, await child.end())
+            elif self._connector.streams(self.server):
+                await session.listen(self._connector.connect_seconds)
+            elif session.negotiated.announced:
+                await self._listen(connection)
+        except TransportError as error:
+            self._lose(connection, error)
+        except McpError as error:
+            logger.info("%s does not announce changes after all: %s", self.server.name, error)
+
+    async def _listen(self, connection: Connection) -> None:
+        """Hold the stream of announcements over HTTP, which ends now and then. Raises McpError for a server that is
+        gone or that has no such stream.
+        """
+        backoff = Backoff(randomness.random)
+        while True:
+            began = self._clock()
+            try:
+                await connection.session.listen(self._connector.connect_seconds)
+            except ConnectionLost:
+                self.invalidate()  # what was announced since is not known
+                await asyncio.sleep(backoff.after(self._clock() - began))
+
+
+async def _subscribed(connection: Connection) -> None:
+    with contextlib.suppress(McpError):
+        await connection.session.listen()
+
+
+def _fatal(error: McpError) -> bool:
+    """Whether an error says that the connection cannot be used any more."""
+    return isinstance(error, ConnectFailed | ConnectionLost | ProtocolError)

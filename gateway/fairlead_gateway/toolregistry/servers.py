@@ -1,0 +1,282 @@
+"""The servers of a registry, as whoever writes them down: objects, an `mcp.json`, or McpServer manifests.
+
+Pure module. Every form becomes one `Declared`: where the server is and what is sent to it. What an API server would
+refuse in an McpServer is refused here in the same words.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+
+from pydantic import ValidationError
+
+from fairlead_api.clientconfig import (
+    NAMESPACE,
+    Entry,
+    EntryProblem,
+    Translated,
+    entries,
+    is_client_configuration,
+    resource_name,
+    translate,
+)
+from fairlead_api.documents.catalog import ChildEndpoint, Credential, EventsEndpoint, HttpEndpoint
+from fairlead_api.load import load_text
+from fairlead_api.meta import API_VERSION, ServerKey
+from fairlead_api.problems import complaints
+from fairlead_api.v1alpha1.mcpserver import McpServer, Package, ToolOverride
+
+Transport: TypeAlias = Literal["streamable-http", "sse"]
+PACKAGE: Final = re.compile(r"(?P<registry>npm|pypi):(?P<name>.+?)(?:==|(?<=.)@)(?P<version>[^@=]+)")
+_PASSED_ON: Final = re.compile(r"(?i)(?:UV|PIP|NPM_CONFIG)_\w+|NPM_TOKEN|\w+_PROXY|SSL_CERT_(?:FILE|DIR)")
+"""Variables of ours by which `uv` and `npx` find their registry."""
+
+
+class BadServer(ValueError):
+    """A server that cannot be used as it is written down; the message says what to change."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Server:
+    """One MCP server: exactly one of `url`, `command` and `package`.
+
+    Server(name="tools", url="https://tools.example.com/mcp", api_key=...)
+    Server(name="files", command=["npx", "-y", "@modelcontextprotocol/server-filesystem", "/data"])
+    Server(name="time", package="pypi:mcp-server-time==2026.1.26")
+    """
+
+    name: str
+    url: str | None = None
+    command: str | Sequence[str] | None = None
+    """A program, with its arguments or without; a text is one program, no shell reads it."""
+    package: str | None = None
+    """`pypi:NAME==VERSION`, which needs `uv`, or `npm:NAME@VERSION`, which needs `npx`."""
+    executable: str | None = None
+    """The program of a package, where it is not called like the package."""
+    args: Sequence[str] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Added to the few variables that every child process gets (`fairlead_mcp.stdio.INHERITED`)."""
+    cwd: str | Path | None = None
+    transport: Transport | None = None
+    """Of a `url`: `streamable-http`, unless it is said to be `sse`."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    api_key: str | None = None
+    """Sent as `Authorization: Bearer`."""
+    host_header: str | None = None
+    ca_bundle: str | None = None
+    """Certificates (PEM) that an https server is verified against, instead of the system's."""
+    prefix: str | None = None
+    """Its tools are called `{prefix}__{tool}`. None: the name, in lower case. Empty: they keep their own names."""
+    trust_annotations: bool | None = None
+    """Whether `readOnlyHint` and `idempotentHint` of its tools allow retries of calls that may have been carried out.
+    None: yes, but for a `url`."""
+
+    def __repr__(self) -> str:
+        where = self.url or self.package or self.command
+        return f"Server({self.name!r}, {where!r})"
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A server as the registry uses it."""
+
+    name: str
+    """As its user calls it."""
+    key: ServerKey
+    prefix: str
+    endpoint: HttpEndpoint | EventsEndpoint | ChildEndpoint
+    credential: Credential
+    trusted: bool
+    overrides: Mapping[str, ToolOverride] = field(default_factory=dict)
+    """What a manifest says about single tools, by their own names."""
+
+
+ServerLike: TypeAlias = Server | McpServer | Mapping[str, Any]
+Servers: TypeAlias = Mapping[str, Any] | Iterable[ServerLike]
+
+
+def declared(servers: Servers, environ: Mapping[str, str] = os.environ) -> tuple[Declared, ...]:
+    """All servers of a list, or of the content of an `mcp.json`; `${NAME}` in the latter comes from `environ`.
+
+    Raises BadServer.
+    """
+    found: dict[str, Declared] = {}
+    prefixes: dict[str, str] = {}
+    for one in _each(servers, environ):
+        if one.name in found:
+            raise BadServer(f"two servers are called {one.name!r}: rename one")
+        if one.prefix and one.prefix in prefixes:
+            other = prefixes[one.prefix]
+            raise BadServer(f"the tools of {one.name!r} and {other!r} would both be {one.prefix}__…: set prefix")
+        prefixes[one.prefix] = one.name
+        found[one.name] = one
+    return tuple(found.values())
+
+
+def _each(servers: Servers, environ: Mapping[str, str]) -> Iterator[Declared]:
+    if isinstance(servers, str | bytes | Path):
+        raise BadServer("servers are objects or the parsed content of a file, not the name of one")
+    for item in [servers] if isinstance(servers, Mapping) else servers:
+        if isinstance(item, Server):
+            yield _of_server(item, environ)
+        elif isinstance(item, McpServer):
+            yield _of_resource(item, item.metadata.name, Credential(), None)
+        elif isinstance(item, Mapping):
+            yield from _of_mapping(item, environ)
+        else:
+            raise BadServer(f"{type(item).__name__} is no server: give a Server, an McpServer or a mapping")
+
+
+def _of_mapping(content: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[Declared]:
+    if is_client_configuration(content):
+        for entry in entries(content):
+            yield _of_entry(entry, environ)
+    elif content.get("kind") == "McpServer":
+        server = _manifest(content)
+        yield _of_resource(server, server.metadata.name, Credential(), None)
+    else:
+        name = content.get("id") or content.get("name")
+        yield _of_entry(Entry(name if isinstance(name, str) else "", content, ()), environ)
+
+
+def _manifest(content: Mapping[str, Any]) -> McpServer:
+    """Strictly, as a file of manifests is read."""
+    metadata = content.get("metadata")
+    name = metadata.get("name", "a manifest") if isinstance(metadata, Mapping) else "a manifest"
+    try:
+        loaded = load_text(json.dumps(content))
+    except (TypeError, ValueError) as error:
+        raise BadServer(f"{name}: cannot be expressed in JSON: {error}") from error
+    for problem in loaded.problems:
+        raise BadServer(": ".join(part for part in (str(name), problem.field, problem.message) if part))
+    return loaded.of_kind(McpServer)[0]
+
+
+def _of_entry(entry: Entry, environ: Mapping[str, str]) -> Declared:
+    try:
+        translated: Translated = translate(entry, environ)
+    except EntryProblem as problem:
+        place = ".".join(part for part in (entry.name, problem.field) if part)
+        raise BadServer(f"{place}: {problem}") from problem
+    server = _validated(translated.manifest, entry.name)
+    return _of_resource(server, entry.name, translated.credential, translated.cwd)
+
+
+def _of_server(server: Server, environ: Mapping[str, str]) -> Declared:
+    spec: dict[str, Any] = {
+        "url": server.url,
+        "transport": server.transport,
+        "hostHeader": server.host_header,
+        "caBundle": server.ca_bundle,
+        "prefix": server.prefix or None,
+        "trustAnnotations": server.trust_annotations,
+    }
+    if server.command is not None:
+        spec["command"] = [server.command] if isinstance(server.command, str) else list(server.command)
+        spec["args"] = list(server.args)
+    if server.package is not None:
+        spec["package"] = {**_package(server), "args": list(server.args)}
+    metadata = {"name": resource_name(server.name), "namespace": NAMESPACE}
+    wanted = {name: value for name, value in spec.items() if value is not None}
+    manifest = {"apiVersion": API_VERSION, "kind": "McpServer", "metadata": metadata, "spec": wanted}
+    credential = Credential(headers=_headers(server), env=dict(server.env))
+    resource = _validated(manifest, server.name)
+    cwd = None if server.cwd is None else str(server.cwd)
+    return _of_resource(resource, server.name, credential, cwd, bare=server.prefix == "", environ=environ)
+
+
+def _package(server: Server) -> dict[str, Any]:
+    match = PACKAGE.fullmatch(server.package or "")
+    if match is None:
+        raise BadServer(
+            f"{server.name}.package: must be pypi:NAME==VERSION or npm:NAME@VERSION, with one exact version"
+        )
+    return {**match.groupdict(), **({"executable": server.executable} if server.executable else {})}
+
+
+def _headers(server: Server) -> dict[str, str]:
+    headers = dict(server.headers)
+    if server.api_key is None:
+        return headers
+    if any(name.lower() == "authorization" for name in headers):
+        raise BadServer(f"{server.name}.api_key: is sent as Authorization, which headers sets too: keep one of them")
+    return {**headers, "Authorization": f"Bearer {server.api_key}"}
+
+
+def _validated(manifest: Mapping[str, Any], name: str) -> McpServer:
+    try:
+        return McpServer.model_validate(manifest)
+    except ValidationError as error:
+        first = complaints(error, McpServer)[0]
+        raise BadServer(f"{name or 'a server'}: {first}") from error
+
+
+def _of_resource(
+    server: McpServer,
+    name: str,
+    credential: Credential,
+    cwd: str | None,
+    *,
+    bare: bool = False,
+    environ: Mapping[str, str] = os.environ,
+) -> Declared:
+    spec = server.spec
+    if spec.image is not None:
+        raise BadServer(f"{name}: an image runs on a cluster only; give url, command or package")
+    if spec.auth is not None or spec.env_from or any(variable.value_from for variable in spec.env):
+        raise BadServer(
+            f"{name}: refers to a Secret or ConfigMap, which the operator alone reads; use Server"
+        )
+    endpoint: HttpEndpoint | EventsEndpoint | ChildEndpoint
+    env = {variable.name: variable.value or "" for variable in spec.env} | credential.env
+    if spec.url is not None:
+        kind = EventsEndpoint if spec.effective_transport == "sse" else HttpEndpoint
+        endpoint = kind(url=spec.url, host_header=spec.host_header, ca_bundle=spec.ca_bundle)
+    else:
+        if spec.package is not None:
+            words = _runner(spec.package)
+            env = {name: value for name, value in environ.items() if _PASSED_ON.fullmatch(name)} | env
+        else:
+            words = [*(spec.command or ()), *spec.args]
+        endpoint = ChildEndpoint(command=words[0], args=tuple(words[1:]), cwd=cwd)
+    return Declared(
+        name=name,
+        key=ServerKey(server.metadata.namespace, server.metadata.name),
+        prefix="" if bare else spec.prefix or server.metadata.name,
+        endpoint=endpoint,
+        credential=Credential(headers=credential.headers, env=env),
+        trusted=spec.trusts_annotations,
+        overrides={override.name: override for override in spec.tools},
+    )
+
+
+def _runner(package: Package) -> list[str]:
+    """The command that fetches a package where need be, and runs it."""
+    if package.registry == "pypi":
+        program = package.executable or package.name
+        return [
+            _beside_python("uv"),
+            "tool",
+            "run",
+            "--from",
+            f"{package.name}=={package.version}",
+            program,
+            *package.args,
+        ]
+    wanted = f"{package.name}@{package.version}"
+    if package.executable is None:
+        return ["npx", "--yes", wanted, *package.args]
+    return ["npx", "--yes", f"--package={wanted}", "--", package.executable, *package.args]
+
+
+def _beside_python(program: str) -> str:
+    """A program of this environment, where it has it."""
+    beside = Path(sys.executable).with_name(program)
+    return str(beside) if beside.exists() else program

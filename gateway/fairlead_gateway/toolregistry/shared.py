@@ -1,0 +1,49 @@
+"""Work that is done once at a time, for all who ask while it is being done.
+
+Used for connecting and for refreshing: a caller that gives up does not stop it for the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Generic, TypeVar
+
+from fairlead_mcp.errors import ConnectFailed
+
+T = TypeVar("T")
+
+
+class Shared(Generic[T]):
+    """See the module. `work` bounds itself."""
+
+    def __init__(self, name: str, work: Callable[[], Coroutine[Any, Any, T]]) -> None:
+        self._name = name
+        self._work = work
+        self._task: asyncio.Task[T] | None = None
+
+    async def result(self) -> T:
+        """What the running work comes to; begins it where none is running. Raises what it raises, and ConnectFailed
+        where it was stopped.
+        """
+        task = self._task
+        if task is None:
+            task = self._task = asyncio.get_running_loop().create_task(self._work(), name=self._name)
+            task.add_done_callback(self._done)
+        await asyncio.wait([task])
+        if task.cancelled():
+            raise ConnectFailed(f"{self._name} was stopped", reason="Closed")
+        return task.result()
+
+    async def stop(self) -> None:
+        """Stop what is running and wait for its end."""
+        task = self._task
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+
+    def _done(self, task: asyncio.Task[T]) -> None:
+        if self._task is task:
+            self._task = None
+        if not task.cancelled():
+            task.exception()  # whoever waited may be gone, which is no reason for a complaint

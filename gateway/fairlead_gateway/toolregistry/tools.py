@@ -1,0 +1,125 @@
+"""One tool of a registry, and what a server's listing comes to.
+
+Pure module. Used by `remote`, `table` and whoever shows tools.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_api.meta import ServerKey
+from fairlead_gateway.catalog.definitions import UnusableDefinition, shown
+from fairlead_gateway.catalog.names import exposed_name, tool_id
+from fairlead_gateway.formats.format import JsonObject
+from fairlead_gateway.toolregistry.servers import Declared
+
+logger = logging.getLogger(__name__)
+
+LOCAL: Final = "local"
+"""The server that local tools are said to be of."""
+MAX_NAME: Final = 1024
+"""Characters of a tool's name."""
+
+
+class Tool(msgspec.Struct, frozen=True):
+    """A tool that can be called by `name`."""
+
+    name: str
+    """In this registry: `{prefix}__{tool}`; of a local tool its own."""
+    own_name: str
+    """As its server calls it."""
+    server: str
+    """As the registry's user called the server; `local` for local tools."""
+    id: str
+    """`mcp.{server}.{tool}`, as REST shows it too."""
+    definition: JsonObject
+    """MCP's form (2026-07-28, `Tool`), under `name`. To be read, not to be changed."""
+    key: str
+    """Changes with the definition."""
+    trusted: bool = False
+    """Whether its annotations are believed."""
+
+    @property
+    def local(self) -> bool:
+        """Whether it runs in this process."""
+        return self.server == LOCAL
+
+    @property
+    def description(self) -> str:
+        """For the model; empty where there is none."""
+        said = self.definition.get("description")
+        return said if isinstance(said, str) else ""
+
+    @property
+    def input_schema(self) -> JsonObject:
+        """JSON Schema of the arguments."""
+        said = self.definition.get("inputSchema")
+        return said if isinstance(said, dict) else {"type": "object"}
+
+    @property
+    def output_schema(self) -> JsonObject | None:
+        """JSON Schema of `structuredContent`, where the tool has one."""
+        said = self.definition.get("outputSchema")
+        return said if isinstance(said, dict) else None
+
+    @property
+    def annotations(self) -> JsonObject:
+        """What the tool says about itself (MCP, `ToolAnnotations`): hints, believed only where `trusted`."""
+        said = self.definition.get("annotations")
+        return said if isinstance(said, dict) else {}
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether a call that may have been carried out may be made again."""
+        hints = self.annotations
+        return self.trusted and (hints.get("readOnlyHint") is True or hints.get("idempotentHint") is True)
+
+
+class _Named(msgspec.Struct):
+    name: str = ""
+
+
+_named = msgspec.json.Decoder(_Named).decode
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+def listed(server: Declared, items: Iterable[Raw]) -> dict[str, Tool]:
+    """The tools of a listing by their own names. What cannot be used is logged and left out; of two tools of one name
+    the first counts.
+    """
+    found: dict[str, Tool] = {}
+    for item in items:
+        try:
+            tool = _tool(server, bytes(item))
+        except (msgspec.MsgspecError, UnusableDefinition, RecursionError) as error:
+            logger.warning("a tool of %s is left out: %s", server.name, error)
+            continue
+        if tool is not None and tool.own_name not in found:
+            found[tool.own_name] = tool
+    return found
+
+
+def _tool(server: Declared, raw: bytes) -> Tool | None:
+    name = _named(raw).name
+    if not name or len(name) > MAX_NAME:
+        raise UnusableDefinition(f"its name is empty or longer than {MAX_NAME} characters")
+    override = server.overrides.get(name)
+    if override is not None and not override.enabled:
+        return None
+    exposed = exposed_name(server.prefix, name) if server.prefix else name
+    definition = shown(raw, name=exposed, description=override.description if override is not None else None)
+    return Tool(
+        name=exposed,
+        own_name=name,
+        server=server.name,
+        id=tool_id(ServerKey(server.key.namespace, server.name), name),
+        definition=_decode(definition),
+        key=hashlib.blake2b(definition, digest_size=16).hexdigest(),
+        trusted=server.trusted,
+    )

@@ -1,0 +1,90 @@
+"""From the endpoint and the credential of a server to a session with it, over the network.
+
+Used by the operator (one session per discovery) and by the tool registry. A child process is not opened here: it
+belongs to a `fairlead_mcp.host.ChildHost`.
+"""
+
+from __future__ import annotations
+
+import ssl as tls
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from fairlead_api.documents.catalog import Credential, Endpoint, EventsEndpoint, HttpEndpoint, TcpEndpoint
+from fairlead_mcp import jsonrpc
+from fairlead_mcp.errors import ConnectFailed, McpError
+from fairlead_mcp.http.dial import Resolve
+from fairlead_mcp.http.events import EventsOpener
+from fairlead_mcp.http.target import Target
+from fairlead_mcp.link import Link, Opener
+from fairlead_mcp.session import McpSession
+from fairlead_mcp.tcp import TcpOpener
+
+Heard: TypeAlias = Callable[[str], None]
+"""Called with the method of each notification; may not raise."""
+CONNECTIONS: Final = 4
+"""Of a session over Streamable HTTP, where nobody asks for more: enough for listings."""
+
+
+def network_session(
+    name: str,
+    endpoint: Endpoint,
+    credential: Credential,
+    *,
+    heard: Heard | None = None,
+    resolve: Resolve | None = None,
+    connections: int = CONNECTIONS,
+) -> McpSession:
+    """A session that is not connected yet. `name` is for people, `resolve` maps host names to addresses (default: DNS).
+
+    Raises McpError for an address, a header or a certificate that cannot be used.
+    """
+    if isinstance(endpoint, HttpEndpoint):
+        return McpSession.over_http(
+            Target.from_url(endpoint.url, endpoint.host_header),
+            headers=credential.headers,
+            ssl=trust(endpoint.ca_bundle),
+            resolve=resolve,
+            on_notification=_of_message(heard),
+            connections=connections,
+        )
+    opener: Opener
+    if isinstance(endpoint, TcpEndpoint):
+        opener = TcpOpener(endpoint.host, endpoint.port, credential.token, resolve=resolve)
+    elif isinstance(endpoint, EventsEndpoint):
+        opener = EventsOpener(
+            endpoint.url,
+            host_header=endpoint.host_header,
+            headers=credential.headers,
+            ssl=trust(endpoint.ca_bundle),
+            resolve=resolve,
+        )
+    else:
+        raise McpError(f"{name} is not reached over a network")
+    legacy = isinstance(endpoint, EventsEndpoint)
+    return McpSession.over_link(Link(name, opener, legacy=legacy, on_notification=_of_line(heard)))
+
+
+def _of_message(heard: Heard | None) -> Callable[[jsonrpc.Message], None] | None:
+    if heard is None:
+        return None
+
+    def tell(message: jsonrpc.Message) -> None:
+        if isinstance(message.method, str):
+            heard(message.method)
+
+    return tell
+
+
+def _of_line(heard: Heard | None) -> Callable[[str, bytes], None] | None:
+    return None if heard is None else lambda method, line: heard(method)
+
+
+def trust(ca_bundle: str | None) -> tls.SSLContext | None:
+    """Verification against the given certificates alone; None = the system's. Raises ConnectFailed for a bad bundle."""
+    if ca_bundle is None:
+        return None
+    try:
+        return tls.create_default_context(cadata=ca_bundle)
+    except (tls.SSLError, ValueError) as error:
+        raise ConnectFailed(f"spec.caBundle cannot be read: {error}", reason="TlsFailed") from error

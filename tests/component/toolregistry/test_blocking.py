@@ -1,0 +1,169 @@
+"""The registry without `await`: from plain threads, inside a running loop, closed in every way."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import fairlead_gateway
+from fairlead_gateway import Request, Server, ToolRegistry
+from toolservers import LEGACY_STDIO, tool
+from toolservers import modern_server as modern
+from waiting import until
+
+CHILD = Server(name="s", command=[sys.executable, LEGACY_STDIO])
+
+
+@contextmanager
+def modern_in_a_thread() -> Iterator[str]:
+    """A server whose loop is not that of the test."""
+    ready: list[str] = []
+    stop = asyncio.Event()
+    loops: list[asyncio.AbstractEventLoop] = []
+
+    async def serve() -> None:
+        async with modern([tool("a")]) as server:
+            loops.append(asyncio.get_running_loop())
+            ready.append(server.url)
+            await stop.wait()
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    until("the server listens", lambda: ready)
+    try:
+        yield ready[0]
+    finally:
+        loops[0].call_soon_threadsafe(stop.set)
+        thread.join(20)
+
+
+def threads() -> set[str]:
+    return {thread.name for thread in threading.enumerate() if thread.name == "tool registry"}
+
+
+def test_every_method_works_without_a_loop() -> None:
+    connected: list[str] = []
+    with modern_in_a_thread() as url:
+        servers = [Server(name="http", url=url), CHILD]
+        with ToolRegistry(servers, on_connect=connected.append) as registry:
+            assert [one.name for one in registry.tools][:2] == ["http__a", "s__changed"]
+            assert registry.tools == registry.get_all_tools()
+            found = registry.get_tool("http__a")
+            assert found is not None
+            assert found.id == "mcp.http.a"
+            assert registry.execute("s__echo", {"x": 1}).text == '{"x": 1}'
+            both = registry.execute_all([Request("http__a", {"n": 1}), Request("nothing")], "sequential")
+            assert [one.ok for one in both] == [True, False]
+            assert registry.health_check() == {"http": True, "s": True}
+            assert len(registry.get_openai_tools()) == 6
+            assert len(registry.get_tool_definitions("ANTHROPIC")) == 6
+            assert "nonesuch" in str(registry.get_tool_definitions_safe("nonesuch"))
+            assert len(registry.add_to_openai_request({"messages": []})["tools"]) == 6
+            assert len(registry.add_to_azure_request({"messages": []})["tools"]) == 6
+            message = {"tool_calls": [{"id": "1", "function": {"name": "s__echo", "arguments": '{"y":2}'}}]}
+            assert registry.execute_message("openai", message).messages[0]["content"] == '{"y": 2}'
+            registry.refresh_cache()
+            registry.clear_cache()
+            registry.close_mcp_clients()
+            assert len(registry.tools) == 6
+    assert sorted(connected) == ["http", "http", "s", "s"]
+    assert not threads()
+
+
+async def test_it_can_be_used_inside_a_running_loop() -> None:
+    with ToolRegistry([CHILD]) as registry:
+        assert registry.execute("s__echo", {"x": 1}).text == '{"x": 1}'
+
+
+def test_several_threads_may_use_it_at_once() -> None:
+    texts: list[str] = []
+    with ToolRegistry([CHILD]) as registry:
+        users = [
+            threading.Thread(target=lambda n=n: texts.append(registry.execute("s__echo", {"n": n}).text))
+            for n in range(8)
+        ]
+        for user in users:
+            user.start()
+        for user in users:
+            user.join(20)
+    assert sorted(texts) == [f'{{"n": {n}}}' for n in range(8)]
+
+
+def test_a_callback_may_use_the_registry() -> None:
+    seen: list[int] = []
+    registry = ToolRegistry(
+        [CHILD], initialize_on_startup=False, on_connect=lambda name: seen.append(len(registry.tools))
+    )
+    with registry:
+        registry.get_all_tools()
+        until("the callback came through", lambda: seen)
+    assert seen == [5]
+
+
+def test_a_closed_registry_says_so() -> None:
+    registry = ToolRegistry([CHILD])
+    registry.close()
+    registry.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        registry.get_all_tools()
+    outcome = registry.execute("s__echo")
+    assert outcome.error is not None
+    assert outcome.error.code == "CLOSED"
+
+
+def test_a_registry_that_nobody_closed_is_closed_with_its_last_reference() -> None:
+    registry = ToolRegistry([CHILD])
+    assert threads()
+    del registry
+    gc.collect()
+    until("its thread ended", lambda: not threads())
+
+
+def test_a_process_that_ends_without_closing_leaves_no_child_behind(tmp_path: Path) -> None:
+    program = f"""
+        import os, sys
+        from fairlead_gateway import Server, ToolRegistry
+
+        registry = ToolRegistry([Server(name="s", command=[sys.executable, {LEGACY_STDIO!r}])])
+        print(registry._registry._connector._host.find("s").pid)
+    """
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", textwrap.dedent(program)],
+        capture_output=True, text=True, timeout=50, check=True,
+    )  # fmt: skip
+    assert done.stderr == ""
+    until("the child is gone", lambda: not Path(f"/proc/{int(done.stdout)}").exists())
+
+
+def test_waiting_on_its_own_thread_is_refused_instead_of_never_ending() -> None:
+    said: list[str] = []
+
+    async def asks(name: str) -> None:
+        try:
+            registry.get_all_tools()
+        except RuntimeError as error:
+            said.append(str(error))
+
+    registry = ToolRegistry([CHILD], initialize_on_startup=False, on_connect=asks)
+    with registry:
+        registry.get_all_tools()
+        until("the callback came through", lambda: said)
+    assert "use AsyncToolRegistry" in said[0]
+
+
+def test_the_package_does_not_load_the_registry_before_it_is_asked_for() -> None:
+    program = "import sys, fairlead_gateway; print([m for m in ('pydantic', 'asyncio') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=50, check=True)
+    assert done.stdout.strip() == "[]"
+    assert fairlead_gateway.ToolRegistry is ToolRegistry
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        _ = fairlead_gateway.Nothing

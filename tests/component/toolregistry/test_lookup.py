@@ -1,0 +1,276 @@
+"""What a registry lists and finds, of real servers: caching, refreshing, servers that are down, changes, health."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import pytest
+
+from fairlead_gateway.toolregistry import AsyncToolRegistry, Server
+from fairlead_mcp.errors import McpError
+from rawserver import RawServer, Reply, Request, raw_server
+from toolservers import (
+    LEGACY_STDIO,
+    SDK_STDIO,
+    SDK_TOOLS,
+    Item,
+    answer_modern,
+    broken_server,
+    free_port,
+    legacy_server,
+    modern_server,
+    sdk_server,
+    tool,
+)
+from waiting import eventually, until_async
+
+NOWHERE = "http://127.0.0.1:1/mcp"
+GROWING = str(Path(SDK_STDIO).with_name("growing_stdio.py"))
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def changing_server(tools: Sequence[Item], *, port: int = 0) -> AbstractAsyncContextManager[RawServer]:
+    """A modern server of whatever `tools` holds at the moment."""
+
+    async def handle(request: Request, reply: Reply) -> None:
+        answer_modern(request, reply, tools)
+
+    return raw_server(handle, port)
+
+
+def names_of(registry: AsyncToolRegistry) -> list[str]:
+    return [one.name for one in registry.tools]
+
+
+async def looked_up(registry: AsyncToolRegistry) -> list[str]:
+    return [one.name for one in await registry.get_all_tools()]
+
+
+async def test_the_tools_of_all_servers_of_both_eras_and_transports_are_listed_by_name() -> None:
+    async with modern_server([tool("b"), tool("a")]) as new, legacy_server([tool("c")]) as old, sdk_server() as sdk:
+        servers = [
+            Server(name="new", url=new.url),
+            Server(name="old", url=old.url),
+            Server(name="sdk", url=sdk),
+            Server(name="child", command=[sys.executable, LEGACY_STDIO]),
+        ]
+        async with AsyncToolRegistry(servers) as registry:
+            children = ["child__changed", "child__die", "child__echo", "child__later", "child__seen"]
+            expected = [*children, "new__a", "new__b", "old__c", *(f"sdk__{name}" for name in SDK_TOOLS)]
+            assert names_of(registry) == expected
+            assert await looked_up(registry) == expected
+
+
+async def test_a_server_that_cannot_be_reached_is_left_out_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async with modern_server([tool("a")]) as server, broken_server("html") as page:
+        servers = [
+            Server(name="gone", url=NOWHERE),
+            Server(name="page", url=page.url),
+            Server(name="missing", command="no-such-program-here"),
+            Server(name="here", url=server.url),
+        ]
+        async with AsyncToolRegistry(servers) as registry:
+            assert names_of(registry) == ["here__a"]
+    assert "gone is left out: 127.0.0.1:1 refused the connection" in caplog.text
+    assert "missing is left out: no-such-program-here does not exist" in caplog.text
+    assert "page is left out" in caplog.text
+
+
+async def test_a_server_is_omitted_while_it_is_down_and_found_again_by_the_next_lookup() -> None:
+    port = free_port()
+    server = Server(name="s", url=f"http://127.0.0.1:{port}/mcp")
+    async with AsyncToolRegistry([server], cache_ttl=0) as registry:
+        assert names_of(registry) == []
+        async with changing_server([tool("a")], port=port):
+            assert await looked_up(registry) == ["s__a"]
+        assert await looked_up(registry) == []
+        async with changing_server([tool("b")], port=port):
+            assert await looked_up(registry) == ["s__b"]
+
+
+async def test_without_initialize_on_startup_nothing_is_connected_before_the_first_use() -> None:
+    async with (
+        modern_server([tool("a")]) as server,
+        AsyncToolRegistry([Server(name="s", url=server.url)], initialize_on_startup=False) as registry,
+    ):
+        assert registry.tools == ()
+        assert (server.seen, server.opened) == ([], 0)
+        assert await looked_up(registry) == ["s__a"]
+
+
+async def test_a_listing_is_asked_for_again_only_when_it_is_older_than_the_ttl() -> None:
+    clock, tools = Clock(), [tool("a")]
+    async with (
+        changing_server(tools) as server,
+        AsyncToolRegistry([Server(name="s", url=server.url)], cache_ttl=600, clock=clock) as registry,
+    ):
+        tools.append(tool("b"))
+        clock.now += 599
+        assert await looked_up(registry) == ["s__a"]
+        assert server.methods().count("tools/list") == 1
+        clock.now += 2
+        assert await looked_up(registry) == ["s__a", "s__b"]
+        assert server.methods().count("tools/list") == 2
+
+
+async def test_callers_that_come_together_share_one_refresh() -> None:
+    asked, go = asyncio.Event(), asyncio.Event()
+
+    async def handle(request: Request, reply: Reply) -> None:
+        if request.method == "tools/list":
+            asked.set()
+            await go.wait()
+        answer_modern(request, reply, [tool("a")])
+
+    async with (
+        raw_server(handle) as server,
+        AsyncToolRegistry([Server(name="s", url=server.url)], initialize_on_startup=False) as registry,
+    ):
+        lookups = [asyncio.create_task(looked_up(registry)) for _ in range(8)]
+        await asyncio.wait_for(asked.wait(), 20)
+        lookups[0].cancel()  # one who gives up stops it for nobody else
+        await asyncio.wait([lookups[0]])
+        go.set()
+        assert await asyncio.gather(*lookups[1:]) == [["s__a"]] * 7
+        assert server.methods().count("tools/list") == 1
+
+
+async def test_refresh_cache_asks_at_once_and_clear_cache_has_the_next_lookup_ask() -> None:
+    tools = [tool("a")]
+    async with changing_server(tools) as server, AsyncToolRegistry([Server(name="s", url=server.url)]) as registry:
+        tools.append(tool("b"))
+        await registry.refresh_cache()
+        assert names_of(registry) == ["s__a", "s__b"]
+        tools.append(tool("c"))
+        registry.clear_cache()
+        assert names_of(registry) == []
+        assert await looked_up(registry) == ["s__a", "s__b", "s__c"]
+
+
+async def test_an_announced_change_is_seen_by_the_next_lookup() -> None:
+    child = Server(name="s", command=[sys.executable, GROWING], prefix="")
+    async with AsyncToolRegistry([child]) as registry:
+        assert names_of(registry) == ["grow"]
+        assert (await registry.execute("grow", {"name": "grown"})).ok
+
+        async def grown() -> bool:
+            return await looked_up(registry) == ["grow", "grown"]
+
+        await until_async("the announced tool is listed", grown)
+
+
+async def test_tools_stay_until_their_server_is_closed_and_come_back_with_a_new_connection() -> None:
+    heard: list[tuple[str, str, McpError | None]] = []
+    async with (
+        modern_server([tool("a")]) as server,
+        AsyncToolRegistry(
+            [Server(name="s", url=server.url)],
+            on_connect=lambda name: heard.append(("connected", name, None)),
+            on_disconnect=lambda name, error: heard.append(("gone", name, error)),
+        ) as registry,
+    ):
+        opened = server.opened
+        await registry.close_mcp_clients()
+        assert not server.open
+        assert await looked_up(registry) == ["s__a"]
+        assert server.opened > opened
+    assert heard == [("connected", "s", None), ("gone", "s", None)] * 2
+
+
+async def test_the_death_of_a_process_is_told_at_once_and_the_next_lookup_starts_it_anew() -> None:
+    connected: list[str] = []
+    lost: asyncio.Queue[tuple[str, McpError | None]] = asyncio.Queue()
+
+    async def disconnected(name: str, error: McpError | None) -> None:
+        await lost.put((name, error))
+
+    child = Server(name="s", command=[sys.executable, LEGACY_STDIO])
+    async with AsyncToolRegistry([child], on_connect=connected.append, on_disconnect=disconnected) as registry:
+        outcome = await registry.execute("s__die")
+        name, error = await asyncio.wait_for(lost.get(), 20)
+        assert (name, str(error)) == ("s", "s exited with code 7: told to die")
+        assert str(outcome.error) == str(error)
+        assert names_of(registry) == []
+        assert "s__echo" in await looked_up(registry)
+        await eventually(lambda: connected == ["s", "s"])
+
+
+async def test_a_callback_that_fails_is_logged_and_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    def fails(name: str) -> None:
+        raise ValueError(f"no {name} please")
+
+    async with (
+        modern_server([tool("a")]) as server,
+        AsyncToolRegistry([Server(name="s", url=server.url)], on_connect=fails) as registry,
+    ):
+        assert await looked_up(registry) == ["s__a"]
+    assert "no s please" in caplog.text
+
+
+async def test_health_is_a_handshake_with_each_server_now() -> None:
+    async with modern_server([tool("a")]) as up, broken_server("500") as down, legacy_server() as old:
+        servers = [
+            Server(name="up", url=up.url),
+            Server(name="down", url=down.url),
+            Server(name="gone", url=NOWHERE),
+            Server(name="old", url=old.url),
+            Server(name="child", command=[sys.executable, LEGACY_STDIO]),
+        ]
+        async with AsyncToolRegistry(servers) as registry:
+            assert await registry.health_check() == {
+                "up": True, "down": False, "gone": False, "old": True, "child": True,
+            }  # fmt: skip
+            assert up.methods().count("server/discover") == 2
+            assert old.methods().count("initialize") == 2
+
+
+async def test_a_failed_health_check_drops_the_connection_and_the_tools() -> None:
+    port = free_port()
+    async with changing_server([tool("a")], port=port) as server:
+        registry = AsyncToolRegistry([Server(name="s", url=server.url)])
+        await registry.start()
+    assert names_of(registry) == ["s__a"]
+    assert await registry.health_check() == {"s": False}
+    assert names_of(registry) == []
+    await registry.close()
+
+
+async def test_a_tool_is_found_by_name_by_id_and_by_its_own_name_where_one_server_has_it() -> None:
+    async with modern_server([tool("a"), tool("both")]) as one, modern_server([tool("both"), tool("x.y z")]) as two:
+        servers = [Server(name="one", url=one.url), Server(name="two", url=two.url)]
+        async with AsyncToolRegistry(servers) as registry:
+            found = {name: await registry.get_tool(name) for name in ("one__a", "mcp.one.a", "a", "both", "two__x_y_z")}
+            assert {name: tool.name if tool else None for name, tool in found.items()} == {
+                "one__a": "one__a",
+                "mcp.one.a": "one__a",
+                "a": "one__a",
+                "both": None,
+                "two__x_y_z": "two__x.y z",
+            }
+
+
+async def test_of_two_tools_of_one_name_that_of_the_first_server_is_shown() -> None:
+    async with modern_server([tool("a", description="1")]) as one, modern_server([tool("a", description="2")]) as two:
+        servers = [Server(name="one", url=one.url, prefix=""), Server(name="two", url=two.url, prefix="")]
+        async with AsyncToolRegistry(servers) as registry:
+            assert [(tool.name, tool.server, tool.description) for tool in registry.tools] == [("a", "one", "1")]
+
+
+async def test_a_closed_registry_refuses_lookups_and_answers_calls() -> None:
+    registry = AsyncToolRegistry()
+    await registry.close()
+    await registry.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        await registry.get_all_tools()
+    assert (await registry.execute("a")).error is not None

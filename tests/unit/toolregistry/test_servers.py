@@ -1,0 +1,140 @@
+"""The forms in which servers are written down, and what each comes to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fairlead_api.documents.catalog import ChildEndpoint, Credential, EventsEndpoint, HttpEndpoint
+from fairlead_api.load import load_text
+from fairlead_gateway.toolregistry.servers import BadServer, Server, declared
+
+ENVIRON = {"TOKEN": "t0", "UV_INDEX_URL": "there", "https_proxy": "p", "SECRET": "no"}
+
+
+def one(server: Any) -> Any:
+    found = declared([server], ENVIRON)
+    assert len(found) == 1
+    return found[0]
+
+
+def test_a_url_is_streamable_http_unless_it_is_said_to_be_sse() -> None:
+    server = one(Server(name="My Tools", url="https://x.example/mcp", headers={"X": "1"}, api_key="k"))
+    assert (server.name, server.prefix) == ("My Tools", "my-tools")
+    assert server.endpoint == HttpEndpoint(url="https://x.example/mcp")
+    assert server.credential == Credential(headers={"X": "1", "Authorization": "Bearer k"})
+    assert not server.trusted
+    events = one(Server(name="s", url="http://x.example/sse", transport="sse", prefix="p", trust_annotations=True))
+    assert (events.endpoint, events.prefix, events.trusted) == (EventsEndpoint(url="http://x.example/sse"), "p", True)
+
+
+def test_a_command_is_a_program_with_its_arguments() -> None:
+    server = one(Server(name="s", command="run it", args=["a b"], env={"A": "1"}, cwd="/x", prefix=""))
+    assert server.endpoint == ChildEndpoint(command="run it", args=("a b",), cwd="/x")
+    assert (server.credential.env, server.prefix, server.trusted) == ({"A": "1"}, "", True)
+    assert one(Server(name="s", command=["a", "b"], args=["c"])).endpoint == ChildEndpoint(command="a", args=("b", "c"))
+
+
+@pytest.mark.parametrize(
+    ("server", "words"),
+    [
+        (Server(name="s", package="pypi:a-b==1.2"), ["tool", "run", "--from", "a-b==1.2", "a-b"]),
+        (
+            Server(name="s", package="pypi:a@1.2", executable="x", args=["-v"]),
+            ["tool", "run", "--from", "a==1.2", "x", "-v"],
+        ),
+        (Server(name="s", package="npm:@org/a@1.2.3", args=["d"]), ["--yes", "@org/a@1.2.3", "d"]),
+        (Server(name="s", package="npm:a@1.2.3", executable="x"), ["--yes", "--package=a@1.2.3", "--", "x"]),
+    ],
+)
+def test_a_package_is_fetched_and_run_in_one_exact_version(server: Server, words: list[str]) -> None:
+    found = one(server)
+    assert found.endpoint.command.endswith("uv" if "pypi" in str(server.package) else "npx")
+    assert list(found.endpoint.args) == words
+    assert found.credential.env == {"UV_INDEX_URL": "there", "https_proxy": "p"}
+
+
+def test_the_content_of_an_mcp_json_is_taken_with_its_references_filled_in() -> None:
+    content = {
+        "mcpServers": {
+            "Files": {"command": "npx", "args": ["x"], "env": {"T": "${TOKEN}"}},
+            "remote": {"url": "https://x.example/mcp", "apiKey": "${TOKEN}"},
+            "off": {"command": "y", "disabled": True},
+        }
+    }
+    files, remote = declared(content, ENVIRON)
+    assert (files.name, files.prefix, files.credential.env) == ("Files", "files", {"T": "t0"})
+    assert remote.credential.headers == {"Authorization": "Bearer t0"}
+
+
+def test_the_entries_of_a_list_may_be_mappings_with_an_id() -> None:
+    found = declared([{"id": "files", "transport": "stdio", "command": "npx"}, {"name": "r", "url": "http://x/mcp"}])
+    assert [server.name for server in found] == ["files", "r"]
+
+
+MANIFEST = """
+apiVersion: fairlead.dev/v1alpha1
+kind: McpServer
+metadata: {name: tools}
+spec:
+  url: https://x.example/mcp
+  prefix: t
+  trustAnnotations: true
+  tools:
+  - {name: a, enabled: false}
+  - {name: b, description: other}
+"""
+
+
+def test_a_manifest_is_taken_as_resource_and_as_mapping() -> None:
+    import yaml
+
+    resource = load_text(MANIFEST).resources[0]
+    as_resource, as_mapping = one(resource), one(yaml.safe_load(MANIFEST))
+    assert as_resource == as_mapping
+    assert (as_resource.name, as_resource.prefix, as_resource.trusted) == ("tools", "t", True)
+    assert not as_resource.overrides["a"].enabled
+
+
+def manifest(**spec: Any) -> dict[str, Any]:
+    return {"apiVersion": "fairlead.dev/v1alpha1", "kind": "McpServer", "metadata": {"name": "m"}, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("servers", "sentence"),
+    [
+        ([Server(name="s")], "s: spec"),
+        ([Server(name="s", url="http://x/mcp", command="y")], "s: spec"),
+        ([Server(name="s", url="ftp://x")], "s: spec.url: must be an http or https URL"),
+        ([Server(name="s", url="http://x/mcp", prefix="a__b")], "s: spec.prefix: must consist of"),
+        ([Server(name="s", package="mcp-server-time")], "s.package: must be pypi:NAME==VERSION or npm:NAME@VERSION"),
+        (
+            [Server(name="s", url="http://x/mcp", api_key="k", headers={"authorization": "x"})],
+            "s.api_key: is sent as Authorization, which headers sets too",
+        ),
+        ([Server(name="s", command="a"), Server(name="s", command="b")], "two servers are called 's'"),
+        ([Server(name="s", command="a"), Server(name="S", command="b")], "would both be s__…: set prefix"),
+        ({"mcpServers": {"s": {"command": "a", "env": {"T": "${NOT_SET}"}}}}, "s.env.T: environment variable NOT_SET"),
+        ({"mcpServers": {"s": {}}}, "s: needs command"),
+        ([{"command": "a"}], "is missing: it names the server"),
+        ([manifest(image="x/y:1")], "m: an image runs on a cluster only"),
+        (
+            [manifest(url="http://x/mcp", auth={"bearer": {"secretRef": {"name": "n", "key": "k"}}})],
+            "m: refers to a Secret or ConfigMap, which the operator alone reads",
+        ),
+        ([manifest(url="http://x/mcp", nonsense=1)], "m: spec.nonsense: unknown field"),
+        ([7], "int is no server"),
+        ("mcp.json", "not the name of one"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_with_what_to_change(servers: Any, sentence: str) -> None:
+    with pytest.raises(BadServer) as caught:
+        declared(servers, ENVIRON)
+    assert sentence in str(caught.value)
+
+
+def test_neither_keys_nor_headers_show_when_a_server_is_printed() -> None:
+    server = Server(name="s", url="http://x/mcp", api_key="hunter2", headers={"X": "hunter2"}, env={"E": "hunter2"})
+    assert "hunter2" not in repr(server)
+    assert "hunter2" not in repr(declared([Server(name="s", url="http://x/mcp", api_key="hunter2")]))
