@@ -28,9 +28,11 @@ class EventParser:
     """`feed(chunk)` returns the events completed by the chunk. `max_event` bounds the bytes held for one event.
 
     An event is over at an empty line: what is incomplete when the stream ends is dropped, as the rules demand.
+    `last_id` is the id of the last event that had one, dropped events included; `retry` the reconnection time in
+    milliseconds that the stream asked for.
     """
 
-    __slots__ = ("_data", "_id", "_name", "_pieces", "_size", "_skip_lf", "_started", "max_event")
+    __slots__ = ("_data", "_id", "_name", "_pieces", "_size", "_skip_lf", "_started", "last_id", "max_event", "retry")
 
     def __init__(self, max_event: int = MAX_EVENT) -> None:
         self.max_event = max_event
@@ -38,6 +40,8 @@ class EventParser:
         self._data: list[bytes] = []
         self._name = b""
         self._id: bytes | None = None
+        self.last_id: bytes | None = None
+        self.retry: int | None = None
         self._size = 0
         self._skip_lf = False
         self._started = False
@@ -85,9 +89,13 @@ class EventParser:
             self._name = value
         elif field == b"id" and b"\0" not in value:
             self._id = value
+        elif field == b"retry" and value.isdigit() and len(value) < 10:
+            self.retry = int(value)
 
     def _dispatch(self, events: list[Event]) -> None:
         data = b"\n".join(self._data)
+        if self._id is not None:
+            self.last_id = self._id
         if data:
             events.append(Event(data, self._name or b"message", self._id))
         self._data.clear()

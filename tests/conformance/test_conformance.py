@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,12 @@ import conformance
 
 @pytest.mark.network
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("revision", conformance.REVISIONS)
-def test_every_check_that_the_server_passes_alone_passes_through_the_gateway(tmp_path: Path, revision: str) -> None:
+def test_every_check_that_the_server_passes_alone_passes_through_the_gateway(tmp_path: Path) -> None:
     try:
-        (compared,) = conformance.compare(tmp_path, (revision,))
+        compared = conformance.compare(tmp_path)
     except conformance.CannotRun as error:
+        if os.environ.get("CI") and conformance.has_npx():
+            raise
         pytest.skip(str(error))
-    assert compared.bare.passed > 80
-    assert compared.wrong(conformance.baseline()) == []
+    assert all(one.bare.passed > 80 for one in compared)
+    assert conformance.judge(compared, conformance.baseline()) == []

@@ -32,6 +32,7 @@ BASELINE: Final = ROOT / "tests" / "conformance" / "baseline.txt"
 START_SECONDS: Final = 60.0
 SUITE_SECONDS: Final = 420.0
 PASSED: Final = "SUCCESS"
+OVERTIME: Final = ":scenario-timeout"
 FAILED: Final = "FAILURE"
 
 
@@ -41,7 +42,7 @@ class CannotRun(Exception):
 
 @dataclass
 class Outcome:
-    """What a run came to: every check of a scenario by `scenario:check`, with its worst status."""
+    """What a run came to: every check of a scenario by `scenario:check`, with the worst status that it had."""
 
     checks: dict[str, str] = field(default_factory=dict)
     passed: int = 0
@@ -54,6 +55,10 @@ class Outcome:
     @property
     def passing(self) -> set[str]:
         return {name for name, status in self.checks.items() if status == PASSED}
+
+
+def has_npx() -> bool:
+    return shutil.which("npx") is not None
 
 
 def run_suite(url: str, revision: str, folder: Path) -> Outcome:
@@ -81,9 +86,13 @@ def read_outcome(folder: Path) -> Outcome:
             name, status = f"{scenario}:{check['id']}", check["status"]
             outcome.passed += status == PASSED
             outcome.failed += status == FAILED
-            if outcome.checks.get(name) != FAILED:
-                outcome.checks[name] = status
+            outcome.checks[name] = min(outcome.checks.get(name, status), status, key=_rank)
     return outcome
+
+
+def _rank(status: str) -> int:
+    """The worst first; what is neither a failure nor a success lies between."""
+    return {FAILED: 0, PASSED: 2}.get(status, 1)
 
 
 def baseline() -> set[str]:
@@ -166,26 +175,14 @@ class Comparison:
     through: Outcome
 
     @property
-    def lost(self) -> set[str]:
-        """What passes bare and fails through the gateway, or belongs to a scenario that did not run there."""
-        ran = {name.partition(":")[0] for name in self.through.checks}
-        return {
-            name
-            for name in self.bare.passing
-            if name.partition(":")[0] not in ran or self.through.checks.get(name) == FAILED
-        }
-
-    @property
-    def otherwise(self) -> dict[str, str]:
-        """What passes bare and is a warning, a remark, or is not looked at through the gateway, by its status: where
-        the gateway answers with JSON, for one, the suite has no stream to look at.
-        """
-        softer = self.bare.passing - self.through.passing - self.lost
-        return {name: self.through.checks.get(name, "not looked at") for name in sorted(softer)}
+    def lost(self) -> dict[str, str]:
+        """What passes bare and not through the gateway, by what it is there."""
+        missing = sorted(self.bare.passing - self.through.passing)
+        return {name: self.through.checks.get(name, "not looked at") for name in missing}
 
     def wrong(self, known: set[str]) -> list[str]:
         """Sentences about everything that should not be."""
-        said = [f"{name} passes bare and is {self.through.checks.get(name, 'absent')} through" for name in self.lost]
+        said = [f"{name} passes bare and is {status} through" for name, status in self.lost.items()]
         said += [f"{name} fails bare and is not in the baseline" for name in self.bare.failing - known]
         return sorted(said)
 
@@ -196,13 +193,15 @@ def compare(folder: Path, revisions: tuple[str, ...] = REVISIONS) -> list[Compar
     with subject_and_gateway(folder) as (direct, through):
         for revision in revisions:
             bare = run_suite(direct, revision, folder / f"bare-{revision}")
+            if any(name.endswith(OVERTIME) for name in bare.failing):
+                # the subject asks on a stream that the suite opens beside its requests, and now and then too late
+                bare = run_suite(direct, revision, folder / f"bare-again-{revision}")
             found.append(Comparison(revision, bare, run_suite(through, revision, folder / f"through-{revision}")))
     return found
 
 
-def judge(compared: list[Comparison]) -> list[str]:
+def judge(compared: list[Comparison], known: set[str]) -> list[str]:
     """Everything that is wrong, stale entries of the baseline included."""
-    known = baseline()
     failing = set().union(*(one.bare.failing for one in compared))
     said = [f"{one.revision}: {sentence}" for one in compared for sentence in one.wrong(known)]
     return said + [f"{name} stands in the baseline and does not fail" for name in sorted(known - failing)]
@@ -220,10 +219,8 @@ def main(folder: Path) -> int:
     for one in compared:
         bare, through = f"{one.bare.passed}/{one.bare.failed}", f"{one.through.passed}/{one.through.failed}"
         print(f"{one.revision}: bare {bare}, through the gateway {through} (checks passed/failed)")  # noqa: T201
-        for name, status in one.otherwise.items():
-            print(f"  {name} passes bare and is {status} through")  # noqa: T201
-    wrong = judge(compared)
-    print("\n".join(wrong) if wrong else "no check that passes bare fails through the gateway")  # noqa: T201
+    wrong = judge(compared, baseline())
+    print("\n".join(wrong) if wrong else "every check that passes bare passes through the gateway")  # noqa: T201
     return 1 if wrong else 0
 
 

@@ -40,6 +40,9 @@ class _Captured:
     def notify(self, message: bytes) -> bool:
         return False
 
+    def pause(self) -> None:
+        """It waits anyway."""
+
     def answer(self, status: int, *body: bytes | Raw) -> None:
         self.body = b"".join(body)
 

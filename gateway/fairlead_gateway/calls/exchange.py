@@ -24,6 +24,10 @@ class Exchange(Protocol):
         """
         ...
 
+    def pause(self) -> None:
+        """The server ended its stream to be asked for the rest later: so may the client's, if it can come back."""
+        ...
+
     def answer(self, status: int, *body: bytes | Raw) -> None:
         """The JSON-RPC answer, in parts. Once per exchange."""
         ...

@@ -224,6 +224,7 @@ class Forwarder:
                 live.client,
                 live.on_request,
                 pin,
+                exchange.pause,
             )
             raw = await upstream.ask(inquiry)
         finally:

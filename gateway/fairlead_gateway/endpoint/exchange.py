@@ -12,6 +12,7 @@ from msgspec import Raw
 
 from fairlead_gateway.endpoint import replies
 from fairlead_gateway.endpoint.inbound import Headers, Rejection
+from fairlead_gateway.endpoint.resumable import Thread
 from fairlead_gateway.selection.view import View
 
 COPIED: Final = 64 << 10
@@ -49,7 +50,7 @@ class Exchange:
 
     __slots__ = (
         "_streaming", "_wire", "authority", "body", "call", "can_stream", "disconnected", "headers", "keep_alive",
-        "method", "modern", "response_complete", "vetted", "view",
+        "method", "modern", "response_complete", "thread", "vetted", "view",
     )  # fmt: skip
 
     def __init__(self, wire: Wire, method: bytes, view: View | None) -> None:
@@ -69,10 +70,14 @@ class Exchange:
         self.call: Cancellable | None = None
         self.response_complete = False
         self.disconnected = False
+        self.thread: Thread | None = None
+        """Its stream, where that may outlive the connection."""
         self._streaming = False
 
     @property
     def gone(self) -> bool:
+        if self.thread is not None and self.thread.primed:
+            return False
         return self.disconnected or self._wire.transport.is_closing()
 
     def lost(self) -> None:
@@ -80,35 +85,50 @@ class Exchange:
         not.
         """
         self.disconnected = True
+        if self.thread is not None:
+            self.thread.detach(self)
         call, self.call = self.call, None
         if self.modern and call is not None:
             call.cancel()
 
     def notify(self, message: bytes) -> bool:
+        thread = self.thread
+        if thread is not None and (thread.primed or self.begin_stream()):
+            return thread.push(message)
+        return self.begin_stream() and self.write(replies.event(message))
+
+    def begin_stream(self) -> bool:
+        """Answer with an event stream, if that can be."""
         if self.response_complete or self.gone or not self.can_stream or self._wire.congested:
             return False
         if not self._streaming:
             self._streaming = True
-            self._wire.transport.write(replies.stream_head(self._extra()))
-        self._wire.transport.write(replies.event(message))
+            first = b"" if self.thread is None else self.thread.prime(self)
+            self._wire.transport.write(replies.stream_head(self._extra()) + first)
         return True
 
-    def comment(self, text: bytes) -> None:
-        """Begin the stream, or keep it alive."""
-        if self.response_complete or self.gone or self._wire.congested:
-            return
-        if not self._streaming:
-            self._streaming = True
-            self._wire.transport.write(replies.stream_head(self._extra()))
-        self._wire.transport.write(replies.chunk(text))
+    def pause(self) -> None:
+        """End the stream before the answer, where its client will come back for that."""
+        if self.thread is not None:
+            self.thread.pause()
 
-    def end_stream(self) -> None:
-        """End a stream that has no answer at its end."""
-        self._finish((replies.END_OF_STREAM,))
+    def write(self, chunk: bytes) -> bool:
+        """One chunk of the stream."""
+        if self.response_complete or self.disconnected or self._wire.congested or self._wire.transport.is_closing():
+            return False
+        self._wire.transport.write(chunk)
+        return True
+
+    def end(self, *chunks: bytes) -> None:
+        """The last chunks of the stream."""
+        self._finish(chunks)
 
     def answer(self, status: int, *body: bytes | Raw, extra: bytes = replies.NO_EXTRA) -> None:
         """An answer with a JSON body, or the last event where a stream was begun."""
-        if self._streaming:
+        if self.thread is not None and self.thread.primed:
+            if not self.thread.done:
+                self.thread.finish(b"".join(body))
+        elif self._streaming:
             self._finish((replies.event(b"".join(body)), replies.END_OF_STREAM))
         else:
             length = sum(map(len, body))

@@ -19,14 +19,16 @@ from fairlead_gateway.calls.forward import SUBSCRIPTIONS, Errand, Forwarder, cal
 from fairlead_gateway.endpoint import replies
 from fairlead_gateway.endpoint.exchange import Exchange
 from fairlead_gateway.endpoint.hosts import AllowList
-from fairlead_gateway.endpoint.inbound import SESSION, Answered, Headers, Rejection, Request, classify
+from fairlead_gateway.endpoint.inbound import SESSION, Answered, Headers, Rejection, Request, classify, prefers_streams
 from fairlead_gateway.endpoint.local import LocalMethods
+from fairlead_gateway.endpoint.resumable import SINCE, Attachment, Threads
 from fairlead_gateway.endpoint.streams import Streams
 from fairlead_gateway.selection.view import Selection, View
 from fairlead_gateway.telemetry import Book
 from fairlead_mcp import eras, jsonrpc
 
 LISTEN: Final = "subscriptions/listen"
+_NO_THREAD: Final = "Nothing is kept of that stream here (Last-Event-ID)"
 SESSION_ENDED: Final = Rejection(404, jsonrpc.INVALID_REQUEST, "The session has ended")
 
 log = logging.getLogger(__name__)
@@ -69,6 +71,7 @@ class Front:
         self.clock = clock
         self.selection = Selection()
         self.streams = Streams()
+        self.threads = Threads(clock)
         forwarder.live.outlet = self.streams.tell
         self.errands: set[asyncio.Task[None]] = set()
         """Requests in progress that are no plain calls."""
@@ -88,7 +91,7 @@ class Front:
             elif exchange.view is not None and exchange.method == b"DELETE":
                 self._end_session(exchange)
             elif exchange.view is not None and exchange.method == b"GET":
-                self._open_stream(exchange, self.streams.get(exchange, exchange.view))
+                self._open_stream(exchange, self._get(exchange, exchange.view))
             elif exchange.view is not None:
                 self._answer(exchange, exchange.view)
         except Exception:
@@ -121,6 +124,19 @@ class Front:
             exchange.acknowledge()
         else:
             self._reject(exchange, SESSION_ENDED)
+
+    def _get(self, exchange: Exchange, view: View) -> Rejection | None:
+        """The stream of a session, or the rest of one that was the answer to a request."""
+        if b"last-event-id" not in exchange.headers:
+            return self.streams.get(exchange, view)
+        found = self.threads.find(exchange.headers[SESSION], exchange.headers[b"last-event-id"])
+        if found is None or not exchange.begin_stream():
+            return Rejection(400, jsonrpc.INVALID_REQUEST, _NO_THREAD)
+        thread, number = found
+        exchange.call = Attachment(thread, exchange)
+        exchange.modern = True  # closing the connection gives it up
+        thread.attach(exchange, number)
+        return None
 
     def _open_stream(self, exchange: Exchange, refused: Rejection | None) -> None:
         if refused is not None:
@@ -156,7 +172,8 @@ class Front:
         if isinstance(route, Rejection):
             self._reject(exchange, route)
             return
-        if route.mirrored or needs_more(asked, self.forwarder.live.sessions):
+        streaming = not asked.modern and prefers_streams(exchange.headers)
+        if route.mirrored or streaming or needs_more(asked, self.forwarder.live.sessions):
             self._forward(exchange, call_of(route, asked, exchange.headers), asked)
             return
         exchange.modern = asked.modern
@@ -169,10 +186,22 @@ class Front:
             self._reject(exchange, errand)
             return
         exchange.modern = asked.modern
+        self._make_resumable(exchange, asked)
         work = self.forwarder.run(exchange, errand, asked)
         exchange.call = task = asyncio.get_running_loop().create_task(work, name=asked.method)
         self.errands.add(task)
         task.add_done_callback(self.errands.discard)
+
+    def _make_resumable(self, exchange: Exchange, asked: Request) -> None:
+        """Give a request whose client can come back for the rest a stream that it can come back to."""
+        if asked.modern:
+            return
+        ident = asked.session
+        session = self.forwarder.live.sessions.read(ident) if ident is not None else None
+        if ident is not None and session is not None and session.version >= SINCE and exchange.can_stream:
+            exchange.thread = self.threads.new(ident)
+        if prefers_streams(exchange.headers):
+            exchange.begin_stream()
 
     def _answer_locally(self, exchange: Exchange, view: View, asked: Request) -> None:
         began = self.clock()
@@ -180,6 +209,8 @@ class Front:
         if isinstance(reply, Rejection):
             self._reject(exchange, reply)
             return
+        if prefers_streams(exchange.headers) and not asked.modern and not reply.extra:
+            exchange.begin_stream()
         exchange.answer(200, *reply.body, extra=reply.extra)
         recorder = self._recorders.get(asked.method)
         if recorder is not None:

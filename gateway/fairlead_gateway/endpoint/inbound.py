@@ -23,6 +23,7 @@ WANTED: Final = frozenset(
     {
         b"host", b"origin", b"accept", b"content-type", b"content-length", b"transfer-encoding", b"connection",
         b"expect", b"authorization", b"mcp-session-id", b"mcp-protocol-version", b"mcp-method", b"mcp-name",
+        b"last-event-id",
     }
 )  # fmt: skip
 """Names of the headers that are kept; everything else of a request's head is dropped unread."""
@@ -183,6 +184,11 @@ def _unacceptable(headers: Headers) -> Rejection | None:
     if kind != _JSON and kind.partition(b";")[0].strip().lower() != _JSON:
         return Rejection(400, jsonrpc.INVALID_REQUEST, "Content-Type must be application/json")
     return None
+
+
+def prefers_streams(headers: Headers) -> bool:
+    """Whether a client names event streams before JSON: it then gets one. Most clients name JSON first."""
+    return headers.get(b"accept", b"")[:5].lower() == b"text/"
 
 
 def accepts_both(accept: bytes) -> bool:

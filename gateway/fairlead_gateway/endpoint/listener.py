@@ -108,5 +108,6 @@ class Listener:
             await asyncio.sleep(SWEEP_SECONDS)
             now = loop.time()
             self._front.streams.keep_alive(now)
+            self._front.threads.sweep()
             for connection in self.connections:
                 connection.check(now)

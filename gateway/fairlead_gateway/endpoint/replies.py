@@ -53,10 +53,12 @@ def chunk(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
-def event(message: bytes) -> bytes:
+def event(message: bytes, ident: bytes | None = None) -> bytes:
     """One JSON-RPC message as a chunk that is one server-sent event. A message holds no raw line breaks after this."""
     if b"\n" in message or b"\r" in message:
         message = message.replace(b"\r", b"").replace(b"\n", b"")  # in JSON only white space can be a bare line break
+    if ident is not None:
+        return chunk(b"id: %b\nevent: message\ndata: %b\n\n" % (ident, message))
     return chunk(b"event: message\ndata: %b\n\n" % message)
 
 

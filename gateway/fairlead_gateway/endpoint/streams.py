@@ -22,7 +22,7 @@ from fairlead_mcp import eras, jsonrpc
 KEEP_ALIVE_SECONDS: Final = 15.0
 MAX_STREAMS: Final = 10_000
 LISTS: Final = eras.ANNOUNCED
-_COMMENT: Final = b": keep-alive\n\n"
+_COMMENT: Final = replies.chunk(b": keep-alive\n\n")
 
 
 class _Listen(msgspec.Struct):
@@ -58,7 +58,7 @@ class Stream:
     def end(self) -> None:
         """The gateway ends it: a modern one with a result, for its request asked for one."""
         if self._subscription is None:
-            self.exchange.end_stream()
+            self.exchange.end(replies.END_OF_STREAM)
         else:
             self.exchange.answer(200, *replies.result_parts(self._subscription, b'{"resultType":"complete"}'))
 
@@ -100,7 +100,8 @@ class Streams:
         refused = self._opened(stream)
         if refused is None:
             self._of_session[exchange.headers[SESSION]] = stream
-            exchange.comment(_COMMENT)
+            exchange.begin_stream()
+            exchange.write(_COMMENT)
         return refused
 
     def swapped(self, before: Selection, after: Selection) -> None:
@@ -127,7 +128,7 @@ class Streams:
         if now - self._told_at >= KEEP_ALIVE_SECONDS:
             self._told_at = now
             for stream in self._open:
-                stream.exchange.comment(_COMMENT)
+                stream.exchange.write(_COMMENT)
 
     def close(self) -> None:
         """End all of them and take no more."""

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import itertools
 import ssl
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from typing import Final
 
 import msgspec
@@ -19,10 +19,11 @@ from msgspec import UNSET, Raw, structs
 
 from fairlead_gateway.upstream import affinity
 from fairlead_gateway.upstream.base import Gauges, Order, Outcome, Pending
-from fairlead_gateway.upstream.inquiries import MAX_STREAMS, HttpInquiries
+from fairlead_gateway.upstream.inquiries import MAX_STREAMS, HttpInquiries, get_head
 from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
 from fairlead_mcp import eras, jsonrpc
-from fairlead_mcp.errors import McpError, NotMcp, Timeout
+from fairlead_mcp.errors import ConnectionLost, McpError, NotMcp, Timeout
+from fairlead_mcp.http import resuming
 from fairlead_mcp.http.dial import Address, Resolve, resolve_by_dns
 from fairlead_mcp.http.exchange import Answer, Call
 from fairlead_mcp.http.pool import Pool
@@ -207,9 +208,14 @@ class HttpUpstream:
     def send(self, head: bytes, body: bytes, what: str) -> None:
         """Post a message that nobody waits for."""
         if len(self._courtesies) < MAX_COURTESIES:
-            task = asyncio.get_running_loop().create_task(self._post(head, body), name=f"{what} {self.pool.host}")
-            self._courtesies.add(task)
-            task.add_done_callback(self._courtesies.discard)
+            self.own(self._post(head, body), what)
+
+    def own(self, work: Coroutine[object, object, None], what: str) -> asyncio.Task[None]:
+        """Run something beside the calls, until the upstream is closed."""
+        task = asyncio.get_running_loop().create_task(work, name=f"{what} {self.pool.host}")
+        self._courtesies.add(task)
+        task.add_done_callback(self._courtesies.discard)
+        return task
 
     async def _post(self, head: bytes, body: bytes) -> None:
         deadline = self.pool.clock() + COURTESY_SECONDS
@@ -231,7 +237,7 @@ def _plain_result(body: bytes, ident: bytes) -> Raw | None:
 class _HttpCall(Call):
     """A call on its way. `session` is that of a legacy server which may turn out to be lost; else None."""
 
-    __slots__ = ("_head", "_order", "_outcome", "_session", "_upstream")
+    __slots__ = ("_head", "_order", "_outcome", "_rest", "_session", "_upstream")
 
     def __init__(
         self, upstream: HttpUpstream, data: bytes, order: Order, head: bytes, session: _Session | None, outcome: Outcome
@@ -242,8 +248,12 @@ class _HttpCall(Call):
         self._head = head
         self._session = session
         self._outcome = outcome
+        self._rest: asyncio.Task[None] | None = None
 
     def answered(self, answer: Answer) -> None:
+        if self.cursor is not None and not answer.body and not self._upstream.modern:
+            self._resume(answer)
+            return
         session = self._session
         if session is not None and answer.status >= 400 and session.lost(answer):
             # the server does not know the session, so it did not execute the call
@@ -258,11 +268,36 @@ class _HttpCall(Call):
             self._outcome.answered(result)
 
     def failed(self, error: Exception) -> None:
+        if self.cursor is not None and isinstance(error, ConnectionLost) and not self._upstream.modern:
+            self._resume(error)
+            return
         if isinstance(error, Timeout):
             self._upstream.give_up(self._head, self._order.id)
         self._outcome.failed(error)
 
+    def _resume(self, before: Answer | McpError) -> None:
+        """The stream ended before its answer: ask for the rest."""
+        self._rest = self._upstream.own(self._ask_for_rest(before), "resume")
+
+    async def _ask_for_rest(self, before: Answer | McpError) -> None:
+        cursor, self.cursor, order = self.cursor, None, self._order
+        assert cursor is not None
+        try:
+            self.answered(
+                await resuming.rest(
+                    self._upstream.pool, get_head(self._head), cursor, before, order.deadline, order.max_bytes,
+                    self.on_event,
+                )
+            )  # fmt: skip
+        except McpError as error:
+            self.failed(error)
+        except asyncio.CancelledError:
+            self._outcome.failed(ConnectionLost("the connections to the server were closed", sent=True, received=True))
+            raise
+
     def cancel(self) -> None:
+        if self._rest is not None:
+            self._rest.cancel()
         self._upstream.pool.cancel(self)
         self._upstream.give_up(self._head, self._order.id)
 

@@ -21,6 +21,7 @@ from fairlead_gateway.upstream import affinity
 from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import HttpRefused, McpError, NotMcp, RpcError, Timeout, UnsupportedVersion
+from fairlead_mcp.http import resuming
 from fairlead_mcp.http.dial import Address
 from fairlead_mcp.http.exchange import Answer
 from fairlead_mcp.http.pool import NEVER, Pool
@@ -217,7 +218,7 @@ class HttpInquiries:
                 self._send(session.head, jsonrpc.reply_to_server(message))
             return False
 
-        head = session.head.replace(b"POST ", b"GET ", 1)
+        head = get_head(session.head)
         try:
             await self._streams.exchange(
                 with_body(head, b""), deadline=NEVER, max_bytes=HANDSHAKE_BYTES, on_event=on_event,
@@ -242,6 +243,11 @@ class HttpInquiries:
             return False
 
         data = with_body(head, jsonrpc.request(ident, inquiry.method, inquiry.params))
+        if session:
+            return await resuming.ask(
+                pool, data, get_head(session), deadline=inquiry.deadline, max_bytes=inquiry.max_bytes,
+                on_event=on_event, on_pause=inquiry.on_pause,
+            )  # fmt: skip
         return await pool.exchange(data, deadline=inquiry.deadline, max_bytes=inquiry.max_bytes, on_event=on_event)
 
     def _take(self, inquiry: Inquiry, session: bytes, message: jsonrpc.Message) -> None:
@@ -317,6 +323,11 @@ class Session:
         if answer.status == 404:
             return self._named
         return answer.status == 400 and b"session" in answer.body.lower()
+
+
+def get_head(head: bytes) -> bytes:
+    """The head of a GET with the headers of a POST's."""
+    return head.replace(b"POST ", b"GET ", 1)
 
 
 def _line(name: bytes, value: bytes) -> bytes:

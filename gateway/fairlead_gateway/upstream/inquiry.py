@@ -49,6 +49,8 @@ class Inquiry(msgspec.Struct, frozen=True):
     on_request: OnRequest | None = None
     pin: bytes | None = None
     """From `upstream.affinity`: the address that has to get it."""
+    on_pause: Callable[[], None] | None = None
+    """Told when a legacy server ends its stream and wants to be asked for the rest."""
 
 
 class Inquirable(Protocol):

@@ -38,6 +38,7 @@ from fairlead_mcp.eras import (
     read_initialize,
 )
 from fairlead_mcp.errors import ConnectionLost, HttpRefused, McpError, RpcError, Timeout, TransportError
+from fairlead_mcp.http import resuming
 from fairlead_mcp.http.exchange import Answer
 from fairlead_mcp.http.pool import NEVER, Pool
 from fairlead_mcp.http.reading import read_answer, refusal
@@ -78,7 +79,7 @@ class HttpChannel:
         self._max_bytes = max_bytes
         self._head = target.head(headers=headers)
         self._delete_head = target.head(b"DELETE", headers)
-        self._get_head = target.head(b"GET", headers)
+        self._get_head = target.head(b"GET", headers) + b"Accept: text/event-stream\r\n"
         self._on_notification = on_notification
         self._ids = itertools.count(1)
         self._negotiating = asyncio.Lock()
@@ -119,7 +120,7 @@ class HttpChannel:
             data = with_body(self._head + self._modern_lines(method, params), body)
         else:
             lines = self._legacy_lines(agreed.protocol_version)
-            data = b"%bAccept: text/event-stream\r\n%b\r\n" % (self._get_head, lines)
+            data = b"%b%b\r\n" % (self._get_head, lines)
         answer = await self._pool.exchange(
             data, deadline=NEVER, max_bytes=self._max_bytes, on_event=lambda event: self._on_event(event, ident)
         )
@@ -203,14 +204,22 @@ class HttpChannel:
         def on_event(data: bytes) -> bool:
             return self._on_event(data, ident)
 
+        async def once() -> Answer:
+            if self.negotiated is None or self.negotiated.era is Era.MODERN:
+                return await self._pool.exchange(data, deadline=deadline, max_bytes=self._max_bytes, on_event=on_event)
+            return await resuming.ask(
+                self._pool, data, self._get_head + lines, deadline=deadline, max_bytes=self._max_bytes,
+                on_event=on_event,
+            )  # fmt: skip
+
         data = with_body(self._head + lines, body)
         for _ in range(_RACES if repeatable else 0):
             try:
-                return await self._pool.exchange(data, deadline=deadline, max_bytes=self._max_bytes, on_event=on_event)
+                return await once()
             except ConnectionLost as error:
                 if not error.keep_alive_race:
                     raise
-        return await self._pool.exchange(data, deadline=deadline, max_bytes=self._max_bytes, on_event=on_event)
+        return await once()
 
     def _on_event(self, data: bytes, ident: bytes) -> bool:
         try:

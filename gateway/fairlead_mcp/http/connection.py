@@ -16,7 +16,7 @@ from typing import Final, Protocol, cast
 import httptools
 
 from fairlead_mcp.errors import BadHttp, ConnectionLost, TooLarge
-from fairlead_mcp.http.exchange import Answer, Call
+from fairlead_mcp.http.exchange import Answer, Call, Cursor
 from fairlead_mcp.http.heads import KnownHead
 from fairlead_mcp.sse import EventParser
 
@@ -186,6 +186,7 @@ class Connection(asyncio.Protocol):
         call, self.call = self.call, None
         if call is None:
             return
+        self._mark(call)
         if self._until_eof and exc is None:
             call.answered(self._answer(self._joined_body()))
             return
@@ -301,7 +302,14 @@ class Connection(asyncio.Protocol):
         else:
             self.close()
         if call is not None and answer is not None:
+            self._mark(call)
             call.answered(answer)
+
+    def _mark(self, call: Call) -> None:
+        """Leave with a call whose stream ended where it may go on."""
+        events = self._events
+        if events is not None and events.last_id:
+            call.cursor = Cursor(events.last_id, None if events.retry is None else events.retry / 1000)
 
     def _refuse(self, error: Exception) -> None:
         """The parser stopped. An answer that was complete before that is good, the connection is not."""

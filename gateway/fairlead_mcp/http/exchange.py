@@ -32,6 +32,14 @@ class Carrier(Protocol):
         ...
 
 
+class Cursor(msgspec.Struct, frozen=True):
+    """Where a stream that ended without its answer may be taken up again (MCP 2025-11-25, "Resumability")."""
+
+    last_id: bytes
+    retry: float | None
+    """Seconds to wait before, where the stream said so."""
+
+
 class Answer(msgspec.Struct, frozen=True, gc=False):
     """An HTTP answer.
 
@@ -55,10 +63,11 @@ class Call:
     """One exchange from `Pool.submit` to its outcome: exactly one of `answered` and `failed` is called, once.
 
     Subclass it for callbacks; neither method may raise. `on_event` and `on_open` may be given or overridden.
-    `deadline` is in seconds of the pool's clock.
+    `deadline` is in seconds of the pool's clock. `cursor` is set before the outcome where an event stream ended, in
+    order or not, without the answer.
     """
 
-    __slots__ = ("_on_event", "_on_open", "connection", "data", "deadline", "max_bytes")
+    __slots__ = ("_on_event", "_on_open", "connection", "cursor", "data", "deadline", "max_bytes")
 
     def __init__(
         self,
@@ -74,6 +83,7 @@ class Call:
         self._on_event = on_event or is_answer
         self._on_open = on_open
         self.connection: Carrier | None = None
+        self.cursor: Cursor | None = None
 
     def on_event(self, data: bytes) -> bool:
         """Gets the data of each event of a stream; True for the one that is the answer."""

@@ -124,7 +124,10 @@ class Pool:
         `deadline` is absolute, `max_bytes` bounds a body or one event of a stream.
         Raises ConnectFailed, ConnectionLost, Timeout, TooLarge, PoolFull, BadHttp.
         """
-        call = _Awaited(data, deadline, max_bytes, on_event, on_open)
+        return await self.run(Awaited(data, deadline, max_bytes, on_event, on_open))
+
+    async def run(self, call: Awaited) -> Answer:
+        """As `exchange`, for a call that the caller looks into afterwards."""
         self.submit(call)
         try:
             return await call.future
@@ -282,8 +285,8 @@ class Pool:
             self.watch(first)
 
 
-class _Awaited(Call):
-    """A call whose outcome is a future."""
+class Awaited(Call):
+    """A call whose outcome is a future. For `Pool.run`."""
 
     __slots__ = ("future",)
 
@@ -292,8 +295,8 @@ class _Awaited(Call):
         data: bytes,
         deadline: float,
         max_bytes: int,
-        on_event: Callable[[bytes], bool] | None,
-        on_open: Callable[[Carrier], None] | None,
+        on_event: Callable[[bytes], bool] | None = None,
+        on_open: Callable[[Carrier], None] | None = None,
     ) -> None:
         super().__init__(data, deadline, max_bytes, on_event, on_open)
         self.future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()

@@ -63,3 +63,20 @@ def test_an_event_beyond_the_bound_is_refused_also_without_a_line_end(chunk: byt
 def test_the_bound_is_per_event_and_not_for_the_stream() -> None:
     parser = EventParser(max_event=20)
     assert sum(len(parser.feed(b"data: 123456789\n\n")) for _ in range(100)) == 100
+
+
+@pytest.mark.parametrize(
+    ("stream", "last_id", "retry"),
+    [
+        (b"id: 1\nretry: 500\ndata: \n\n", b"1", 500),
+        (b"id: 1\ndata: a\n\ndata: b\n\n", b"1", None),
+        (b"id: 1\ndata: a\n\nid: 2\ndata: b\n", b"1", None),
+        (b"id: 1\n\nid\n\n", b"", None),
+        (b"retry: soon\nretry: -1\n\n", None, None),
+    ],
+    ids=["priming event", "an event without one", "an event that is not over", "taken back", "no number"],
+)
+def test_a_stream_says_where_to_go_on_and_when(stream: bytes, last_id: bytes | None, retry: int | None) -> None:
+    parser = EventParser()
+    parser.feed(stream)
+    assert (parser.last_id, parser.retry) == (last_id, retry)

@@ -1,0 +1,190 @@
+"""Streams of legacy requests that outlive their connection: event ids, and a GET that takes up where one ended.
+
+Owned by `endpoint.front`. From 2025-11-25 on a client that lost the stream of a request, or whose server ended it to be
+asked again later, comes back with `Last-Event-ID` (Transports, "Resumability and Redelivery"; SEP-1699). What was sent
+on such a stream is kept for a while, within a bound of bytes for all of them together; only the session that the stream
+went to gets it. It is kept in this process: at another replica the id means nothing, and is refused.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from fairlead_gateway.endpoint import replies
+
+SINCE: Final = "2025-11-25"
+"""Older clients may take the empty event at the start of such a stream for a message."""
+RETRY_MS: Final = 500
+KEPT_SECONDS: Final = 60.0
+"""How long a finished stream is kept."""
+KEPT_BYTES: Final = 8 << 20
+KEPT_EVENTS: Final = 256
+"""Of one stream; older ones are forgotten first."""
+_EVENT_ID: Final = re.compile(rb"([0-9A-Za-z_-]{16,64})\.([0-9]{1,12})")
+
+
+class Outlet(Protocol):
+    """A connection that a stream is written to."""
+
+    def write(self, chunk: bytes) -> bool:
+        """False where the client is gone or does not read."""
+        ...
+
+    def end(self, *chunks: bytes) -> None:
+        """The last chunks of the stream."""
+        ...
+
+
+class Thread:
+    """The stream of one request. Until `prime` nobody knows of it."""
+
+    __slots__ = ("_count", "_events", "_forgotten", "_name", "_outlet", "_threads", "done", "session", "size", "until")
+
+    def __init__(self, threads: Threads, name: bytes, session: bytes) -> None:
+        self._threads = threads
+        self._name = name
+        self._outlet: Outlet | None = None
+        self._count = 0
+        self._forgotten = False
+        self._events: deque[tuple[int, bytes]] = deque()
+        self.session = session
+        self.size = 0
+        """Bytes kept."""
+        self.done = False
+        self.until = float("inf")
+
+    @property
+    def primed(self) -> bool:
+        return self._count > 0
+
+    @property
+    def attached(self) -> bool:
+        return self._outlet is not None
+
+    def prime(self, outlet: Outlet) -> bytes:
+        """The first event of the stream, which has an id and no data."""
+        self._outlet = outlet
+        self._count = 1
+        self._threads.keep(self._name, self)
+        return replies.chunk(b"id: %b.1\nretry: %d\ndata: \n\n" % (self._name, RETRY_MS))
+
+    def push(self, message: bytes) -> bool:
+        """Send a message, or keep it for a client that comes back; it may be forgotten until then."""
+        event = self._keep(message)
+        if self._outlet is not None:
+            self._outlet.write(event)
+        return True
+
+    def finish(self, message: bytes) -> None:
+        """Send the answer, or keep it."""
+        event = self._keep(message)
+        self.done = True
+        self.until = self._threads.clock() + KEPT_SECONDS
+        outlet, self._outlet = self._outlet, None
+        if outlet is not None:
+            outlet.end(event, replies.END_OF_STREAM)
+
+    def pause(self) -> None:
+        """End the stream for now: its client comes back for the rest."""
+        outlet, self._outlet = self._outlet, None
+        if outlet is not None:
+            outlet.end(replies.END_OF_STREAM)
+
+    def detach(self, outlet: Outlet) -> None:
+        """The connection is gone."""
+        if self._outlet is outlet:
+            self._outlet = None
+
+    def attach(self, outlet: Outlet, after: int) -> None:
+        """Go on at another connection, with what came after the event of that number. The former ends."""
+        self.pause()
+        missed = b"".join(event for number, event in self._events if number > after)
+        if self.done:
+            outlet.end(missed, replies.END_OF_STREAM)
+        else:
+            self._outlet = outlet
+            outlet.write(missed)
+
+    def forget(self) -> None:
+        """It can be taken up no more; who reads it now reads on."""
+        self._forgotten = True
+        self._events.clear()
+        self.size = 0
+
+    def _keep(self, message: bytes) -> bytes:
+        self._count += 1
+        event = replies.event(message, b"%b.%d" % (self._name, self._count))
+        if self._forgotten:
+            return event
+        self._events.append((self._count, event))
+        grown = len(event)
+        if len(self._events) > KEPT_EVENTS:
+            grown -= len(self._events.popleft()[1])
+        self.size += grown
+        self._threads.grown(grown)
+        return event
+
+
+class Attachment:
+    """A GET for the rest of a stream. `cancel` is for its exchange, when the client is gone."""
+
+    __slots__ = ("_outlet", "_thread")
+
+    def __init__(self, thread: Thread, outlet: Outlet) -> None:
+        self._thread = thread
+        self._outlet = outlet
+
+    def cancel(self) -> None:
+        self._thread.detach(self._outlet)
+
+
+class Threads:
+    """All such streams of one gateway, oldest first. `clock` is in seconds."""
+
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        new_name: Callable[[], str] = lambda: secrets.token_urlsafe(18),
+    ) -> None:
+        self.clock = clock
+        self._new_name = new_name
+        self._kept: OrderedDict[bytes, Thread] = OrderedDict()
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def new(self, session: bytes) -> Thread:
+        return Thread(self, self._new_name().encode(), session)
+
+    def find(self, session: bytes, event_id: bytes) -> tuple[Thread, int] | None:
+        """The stream of an event that was sent in a session, and the number of that event."""
+        found = _EVENT_ID.fullmatch(event_id)
+        thread = self._kept.get(found[1]) if found is not None else None
+        if found is None or thread is None or thread.session != session:
+            return None
+        return thread, int(found[2])
+
+    def keep(self, name: bytes, thread: Thread) -> None:
+        self._kept[name] = thread
+
+    def grown(self, size: int) -> None:
+        self._bytes += size
+        while self._bytes > KEPT_BYTES and self._kept:
+            self._drop(next(iter(self._kept)))
+
+    def sweep(self) -> None:
+        """Forget what was finished long enough ago. Called every second or so."""
+        now = self.clock()
+        for name in [name for name, thread in self._kept.items() if thread.until <= now]:
+            self._drop(name)
+
+    def _drop(self, name: bytes) -> None:
+        thread = self._kept.pop(name)
+        self._bytes -= thread.size
+        thread.forget()

@@ -1,0 +1,115 @@
+"""What is kept of the streams that clients may come back to, and for how long."""
+
+from __future__ import annotations
+
+from fairlead_gateway.endpoint import resumable
+from fairlead_gateway.endpoint.resumable import KEPT_BYTES, KEPT_EVENTS, KEPT_SECONDS, Thread, Threads
+
+SESSION = b"s"
+NAME = "n" * 24
+
+
+class Paper:
+    """An outlet that remembers."""
+
+    def __init__(self) -> None:
+        self.written = b""
+        self.ended = False
+
+    def write(self, chunk: bytes) -> bool:
+        self.written += chunk
+        return True
+
+    def end(self, *chunks: bytes) -> None:
+        self.written += b"".join(chunks)
+        self.ended = True
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def thread_of(threads: Threads, outlet: Paper | None = None) -> Thread:
+    thread = threads.new(SESSION)
+    thread.prime(outlet or Paper())
+    return thread
+
+
+def test_a_stream_that_was_never_begun_is_not_kept() -> None:
+    threads = Threads()
+    threads.new(SESSION)
+    assert len(threads) == 0
+
+
+def test_only_what_came_after_an_event_is_sent_again() -> None:
+    threads = Threads(new_name=lambda: NAME)
+    thread = thread_of(threads)
+    for message in (b"1", b"2", b"3"):
+        thread.push(message)
+    thread.finish(b"4")
+    found = threads.find(SESSION, b"%b.3" % NAME.encode())
+    assert found is not None
+    paper = Paper()
+    found[0].attach(paper, found[1])
+    assert [line for line in paper.written.split(b"\n") if line.startswith(b"data")] == [b"data: 3", b"data: 4"]
+    assert paper.ended
+
+
+def test_who_comes_back_takes_the_stream_over() -> None:
+    threads = Threads()
+    first, second = Paper(), Paper()
+    thread = thread_of(threads, first)
+    thread.attach(second, 1)
+    assert first.ended
+    thread.detach(first)
+    thread.push(b"more")
+    assert b"more" in second.written
+    assert b"more" not in first.written
+
+
+def test_finished_streams_are_forgotten_after_a_while() -> None:
+    clock = Clock()
+    threads = Threads(clock)
+    running, done = thread_of(threads), thread_of(threads)
+    done.finish(b"answer")
+    clock.now = KEPT_SECONDS - 1
+    threads.sweep()
+    assert len(threads) == 2
+    clock.now = KEPT_SECONDS
+    threads.sweep()
+    assert len(threads) == 1
+    running.push(b"goes on")
+
+
+def test_the_oldest_streams_make_room_and_go_on_for_those_who_listen() -> None:
+    threads = Threads()
+    paper = Paper()
+    oldest = thread_of(threads, paper)
+    oldest.push(b"a" * 100)
+    thread_of(threads).push(b"b" * (KEPT_BYTES - 100))
+    assert len(threads) == 1
+    oldest.finish(b"the end")
+    assert b"the end" in paper.written
+    thread_of(threads)
+    assert len(threads) == 2, "what is forgotten takes no room"
+
+
+def test_of_a_long_stream_the_latest_events_are_kept() -> None:
+    threads = Threads()
+    thread = thread_of(threads)
+    for number in range(KEPT_EVENTS + 50):
+        thread.push(b"%d" % number)
+    paper = Paper()
+    thread.attach(paper, 1)
+    assert paper.written.count(b"data: ") == KEPT_EVENTS
+    assert thread.size == len(paper.written)
+
+
+def test_an_event_id_of_another_shape_is_nobodys() -> None:
+    threads = Threads()
+    for ident in (b"", b"1", b"%b" % NAME.encode(), b"%b.x" % NAME.encode(), b"%b.1" % NAME.encode()):
+        assert threads.find(SESSION, ident) is None
+    assert resumable.SINCE == "2025-11-25"

@@ -1,0 +1,52 @@
+"""What the conformance verb calls a loss: whatever passes bare and is anything but a pass through the gateway."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from conformance import Comparison, Outcome, judge, read_outcome
+
+
+def compared(bare: dict[str, str], through: dict[str, str]) -> Comparison:
+    return Comparison("2025-11-25", Outcome(bare), Outcome(through))
+
+
+@pytest.mark.parametrize("status", ["FAILURE", "WARNING", "INFO", "SKIPPED"])
+def test_a_check_that_is_graded_lower_through_the_gateway_is_lost(status: str) -> None:
+    one = compared({"s:a": "SUCCESS", "s:b": "SUCCESS"}, {"s:a": "SUCCESS", "s:b": status})
+    assert one.wrong(set()) == [f"s:b passes bare and is {status} through"]
+
+
+def test_a_check_that_is_not_looked_at_is_lost() -> None:
+    one = compared({"s:a": "SUCCESS", "s:b": "SUCCESS"}, {"s:a": "SUCCESS"})
+    assert one.wrong(set()) == ["s:b passes bare and is not looked at through"]
+
+
+def test_what_does_not_pass_bare_is_not_asked_for() -> None:
+    one = compared({"s:a": "INFO", "s:b": "WARNING"}, {"s:a": "FAILURE"})
+    assert one.wrong(set()) == []
+
+
+def test_a_failure_of_the_bare_subject_stands_in_the_baseline() -> None:
+    one = compared({"s:a": "FAILURE"}, {"s:a": "FAILURE"})
+    assert one.wrong(set()) == ["s:a fails bare and is not in the baseline"]
+    assert one.wrong({"s:a"}) == []
+
+
+def test_a_stale_entry_of_the_baseline_is_wrong() -> None:
+    one = compared({"s:a": "FAILURE"}, {"s:a": "FAILURE"})
+    assert judge([one], {"s:a", "s:gone"}) == ["s:gone stands in the baseline and does not fail"]
+
+
+@pytest.mark.parametrize(
+    ("statuses", "worst"),
+    [(["SUCCESS", "INFO"], "INFO"), (["FAILURE", "SUCCESS"], "FAILURE"), (["SUCCESS", "SUCCESS"], "SUCCESS")],
+)
+def test_a_check_that_comes_twice_is_as_good_as_its_worst(tmp_path: Path, statuses: list[str], worst: str) -> None:
+    folder = tmp_path / "server-ping-2026-01-01T00"
+    folder.mkdir()
+    (folder / "checks.json").write_text(json.dumps([{"id": "ping", "status": status} for status in statuses]))
+    assert read_outcome(tmp_path).checks == {"ping:ping": worst}
