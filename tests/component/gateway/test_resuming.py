@@ -125,7 +125,8 @@ async def session_of(gateway: Any, version: str = LEGACY) -> str:
 
 def fields(block: bytes) -> dict[str, str]:
     """The fields of one event."""
-    return dict(line.split(": ", 1) if ": " in line else (line.rstrip(":"), "") for line in block.decode().split("\n"))
+    split = (line.partition(":") for line in block.decode().split("\n"))
+    return {name: value.removeprefix(" ") for name, _, value in split}
 
 
 def blocks(answer: Answer) -> list[dict[str, str]]:
