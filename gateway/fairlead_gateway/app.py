@@ -106,7 +106,7 @@ class Gateway:
         self._draining = True
         self.front.streams.close()
         await self._listener.stop(self.settings.grace if grace is None else grace)
-        self._plane.worker.close()
+        await self._plane.aclose()
         if self._live_models is not None:
             await self._live_models.stop()
         await self.keeper.stop()
@@ -202,6 +202,7 @@ def build(
         max_body=settings.max_request_bytes,
         routes=models.routes,
         windows=models.windows,
+        processes=settings.rest_processes,
         live_models=None if refresher is None else lambda: refresher.known,
     )
     own = {DOCUMENT: tools.catalog(settings.local_namespace)} if len(tools) else {}

@@ -12,6 +12,7 @@ import base64
 import functools
 import hashlib
 import importlib.resources
+import importlib.util
 import lzma
 from collections.abc import Callable, Iterator
 from typing import Final, Protocol
@@ -79,6 +80,17 @@ class O200kCounter:
         if len(text) <= PIECE:
             return len(self._encode(text))
         return sum(len(self._encode(text[start : start + PIECE])) for start in range(0, len(text), PIECE))
+
+
+class LazyCounter:
+    """The best counter by name at once, and loaded when something is counted."""
+
+    @property
+    def name(self) -> str:
+        return O200K if importlib.util.find_spec("tiktoken") else BYTES
+
+    def count(self, text: str) -> int:
+        return best_counter().count(text)
 
 
 @functools.cache

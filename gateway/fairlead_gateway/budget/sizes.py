@@ -52,10 +52,18 @@ class Sizes:
             self._touch(key)
             return known
         size = self._measured(definition)
+        self.keep(key, size)
+        return size
+
+    def knows(self, key: bytes) -> bool:
+        """Whether the size of the definition with that hash is kept."""
+        return key in self._known
+
+    def keep(self, key: bytes, size: Size) -> None:
+        """A size that was counted elsewhere."""
         self._known[key] = size
         while len(self._known) > self._limit:
             self._known.popitem(last=False)
-        return size
 
     def __len__(self) -> int:
         return len(self._known)

@@ -64,6 +64,17 @@ class Conversions:
             tools, [self._prepared(format_, tool, options, key) for tool, key in zip(tools, keys, strict=True)], names
         )
 
+    def knows(self, format_: Format, options: Options, key: str) -> bool:
+        """Whether the definition with that hash need not be converted again."""
+        return (format_.name, options, key) in self._kept
+
+    def keep(self, format_: Format, options: Options, key: str, prepared: Prepared) -> None:
+        """A conversion that was made elsewhere."""
+        with self._lock:
+            self._kept[(format_.name, options, key)] = prepared
+            while len(self._kept) > self._max_entries:
+                self._kept.popitem(last=False)
+
     def _prepared(self, format_: ToolFormat, tool: Definition, options: Options, key: str | None) -> Prepared:
         if key is None:
             return format_.prepare(tool, options)
@@ -76,8 +87,5 @@ class Conversions:
                 return found
             self.misses += 1
         prepared = format_.prepare(tool, options)
-        with self._lock:
-            self._kept[full] = prepared
-            while len(self._kept) > self._max_entries:
-                self._kept.popitem(last=False)
+        self.keep(format_, options, key, prepared)
         return prepared

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 from fastapi import Request, Response
+from msgspec import Raw
 
 from fairlead_gateway.rest.problems import BODY_TOO_LARGE, INVALID_ARGUMENTS, UNSUPPORTED_MEDIA_TYPE, Problem
 
@@ -32,7 +33,7 @@ async def read(request: Request, limit: int) -> bytes:
     return bytes(body)
 
 
-def decode(body: bytes, kind: type[Body]) -> Body:
+def decode(body: bytes | Raw, kind: type[Body]) -> Body:
     """The body as a struct. Raises Problem, which says where in the body it is wrong."""
     try:
         return msgspec.json.decode(body, type=kind)

@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Final
 
-import msgspec
 from fastapi import APIRouter, Request, Response
 
-from fairlead_gateway.formats.between import Conversion, between
-from fairlead_gateway.formats.format import GEMINI_JSON_SCHEMA, GeminiField, Options
-from fairlead_gateway.rest import examples
-from fairlead_gateway.rest.bodies import answer, decode, encode, read
+from fairlead_gateway.formats.between import Conversion
+from fairlead_gateway.rest import examples, jobs
+from fairlead_gateway.rest.bodies import answer, read
+from fairlead_gateway.rest.jobs import ConvertBody
 from fairlead_gateway.rest.openapi import described
 from fairlead_gateway.rest.plane import Plane, format_called
+from fairlead_gateway.rest.pool import NotDone, Overloaded
+from fairlead_gateway.rest.problems import INTERNAL, INVALID_ARGUMENTS, RATE_LIMITED, Problem
 from fairlead_gateway.rest.worker import breathing
 
-
-class ConvertBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Tools to convert: a list, one tool, or a request that holds them."""
-
-    source: str = msgspec.field(name="from")
-    to: str
-    tools: Any
-    strict: bool = False
-    model: str | None = None
-    """Who reads the tools, where rules differ within a format."""
-    gemini_field: GeminiField = GEMINI_JSON_SCHEMA
+SMALL: Final = 32 << 10
+"""Bytes of a body that is converted in this process: about fifty tools, a few milliseconds with breaths in between."""
 
 
 def router(plane: Plane) -> APIRouter:
@@ -38,14 +30,27 @@ def router(plane: Plane) -> APIRouter:
     )
     async def convert(request: Request) -> Response:
         body = await read(request, plane.max_body)
-        return answer(await plane.worker.do(lambda: converted(body)))
+        return answer(read_answer(await _converted(plane, body)))
 
     return routes
 
 
-def converted(body: bytes) -> bytes:
-    """The answer to a body, encoded. Raises Problem."""
-    asked = decode(body, ConvertBody)
-    source, target = format_called(asked.source), format_called(asked.to)
-    options = Options(strict=asked.strict, model=asked.model, gemini_field=asked.gemini_field)
-    return encode(between(asked.tools, source, target, options, pace=breathing))
+async def _converted(plane: Plane, body: bytes) -> jobs.Answer:
+    if len(body) <= SMALL or plane.pool is None:
+        return await plane.worker.do(lambda: jobs.convert(body, pace=breathing))
+    try:
+        made: jobs.Answer = await plane.pool.do(jobs.CONVERT, body)
+    except Overloaded as error:
+        raise Problem(RATE_LIMITED, str(error), retry_after_ms=1000) from error
+    except NotDone as error:
+        raise Problem(INTERNAL, f"the conversion failed: {error}") from error
+    return made
+
+
+def read_answer(made: jobs.Answer) -> bytes:
+    """The body of the answer. Raises Problem."""
+    if made.unknown_format:
+        format_called(made.unknown_format)
+    if made.unreadable:
+        raise Problem(INVALID_ARGUMENTS, made.unreadable)
+    return bytes(made.body)

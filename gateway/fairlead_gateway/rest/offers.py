@@ -7,26 +7,36 @@ Used by the resources `tools` and `plan`, in the worker. The limits are decided 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from hashlib import blake2b
 from typing import Any, Final
 
 import msgspec
+from msgspec import Raw
 
 from fairlead_gateway.budget.conversation import Tokens
 from fairlead_gateway.budget.models import MAX_WINDOW, Window
 from fairlead_gateway.budget.outcome import Cut, Numbers, Plan, Refused
 from fairlead_gateway.budget.plan import Candidate, Limits, Model, plan
 from fairlead_gateway.budget.shorten import shortened
+from fairlead_gateway.budget.sizes import Size, Sizes
 from fairlead_gateway.formats.between import Conversion, array_of
+from fairlead_gateway.formats.definitions import Prepared
 from fairlead_gateway.formats.format import Format, Options
 from fairlead_gateway.formats.registry import MCP
+from fairlead_gateway.rest.bodies import encode
+from fairlead_gateway.rest.jobs import COUNT, PREPARE, Definition, Preparation
 from fairlead_gateway.rest.plane import Plane
 from fairlead_gateway.rest.problems import OVER_BUDGET, Problem
 from fairlead_gateway.rest.provided import Provided, offered_names
 from fairlead_gateway.rest.shelf import Entry, Shelf
-from fairlead_gateway.rest.worker import STRIDE, breathing
+from fairlead_gateway.rest.worker import STRIDE, Lacking, breathing
 
 _NO_CONVERSATION: Final = Tokens(0, 0)
 NOTHING: Final = Provided()
+FEW: Final = 64
+"""New definitions that are converted in this process, in about three milliseconds."""
+PIECE: Final = 256
+"""Definitions that a process gets at once."""
 
 
 class Offer(Conversion, frozen=True, rename="camel", omit_defaults=True):
@@ -47,9 +57,16 @@ class Offer(Conversion, frozen=True, rename="camel", omit_defaults=True):
 def candidates(
     plane: Plane, entries: Sequence[Entry], pinned: Collection[str] = (), own: Provided = NOTHING
 ) -> list[Candidate]:
-    """The caller's tools, which are never cut, and entries, with what they cost; new definitions are counted."""
+    """The caller's tools, which are never cut, and entries, with what they cost. Raises Lacking for definitions that
+    were not counted yet: loading the vocabulary alone would stop the loop for a quarter of a second.
+    """
     sizes = plane.sizes()
-    found = [Candidate(tool["name"], sizes.of(tool).tokens, pinned=True) for tool in own.tools]
+    theirs = [(tool["name"], encode(tool)) for tool in own.tools]
+    if not plane.alone:
+        raws = {entry.key.encode(): entry.definition for entry in entries}
+        raws |= {hash_of(raw): raw for _, raw in theirs}
+        _want_sizes(sizes, {key: raw for key, raw in raws.items() if not sizes.knows(key)})
+    found = [Candidate(name, sizes.of(raw, hash_of(raw)).tokens, pinned=True) for name, raw in theirs]
     for entry in breathing(entries):
         size = sizes.of(entry.definition, entry.key.encode())
         is_pinned = entry.name in pinned or entry.id in pinned
@@ -92,11 +109,8 @@ def converted(
     own: Provided = NOTHING,
 ) -> Offer:
     """Entries in a format; those in `short` with shortened descriptions, and the caller's tools behind them."""
-    definitions = [shortened(entry.decoded) if entry.name in short else entry.decoded for entry in entries]
-    hashes = [f"{entry.key} shortened" if entry.name in short else entry.key for entry in entries]
+    definitions, hashes = _warm(plane, format_, entries, short, options)
     names = offered_names(format_.name, shelf, own) if own.tools or format_.name == MCP else shelf.names
-    if format_.name != MCP:
-        _warm(plane, format_, definitions, options, hashes)
     found = plane.conversions.convert(format_, definitions, options, hashes=hashes, names=names)
     theirs = format_.convert(own.tools, options, names)
     member, tools = array_of(format_.request(found.tools + theirs.tools))
@@ -114,10 +128,56 @@ def converted(
     )
 
 
+def _want_sizes(sizes: Sizes, unknown: dict[bytes, bytes]) -> None:
+    if not unknown:
+        return
+    keys = list(unknown)
+    parts = [keys[start : start + PIECE] for start in range(0, len(keys), PIECE)]
+
+    def take(answers: list[list[Size]]) -> None:
+        for part, counted in zip(parts, answers, strict=True):
+            for key, size in zip(part, counted, strict=True):
+                sizes.keep(key, size)
+
+    raise Lacking(COUNT, [encode([Raw(unknown[key]) for key in part]) for part in parts], take)
+
+
 def _warm(
-    plane: Plane, format_: Format, tools: Sequence[Mapping[str, Any]], options: Options, hashes: Sequence[str]
-) -> None:
-    """Convert a few at a time, with a breath in between; what is known already costs next to nothing."""
-    for start in breathing(range(0, len(tools), STRIDE)):
+    plane: Plane, format_: Format, entries: Sequence[Entry], short: Collection[str], options: Options
+) -> tuple[list[Mapping[str, Any]], list[str]]:
+    """Definitions and hashes of entries, with their conversions kept. Raises Lacking for many that are new; a few are
+    converted here, with a breath in between.
+    """
+    hashes = [f"{entry.key} shortened" if entry.name in short else entry.key for entry in entries]
+    new = [place for place, key in enumerate(hashes) if not plane.conversions.knows(format_, options, key)]
+    if len(new) > FEW and not plane.alone and format_.name != MCP:
+        _want_conversions(plane, format_, options, [(hashes[i], entries[i], entries[i].name in short) for i in new])
+    tools = [shortened(entry.decoded) if entry.name in short else entry.decoded for entry in entries]
+    for start in breathing(range(0, len(tools), STRIDE)) if new and format_.name != MCP else ():
         part = slice(start, start + STRIDE)
         plane.conversions.convert(format_, tools[part], options, hashes=hashes[part])
+    return tools, hashes
+
+
+def _want_conversions(plane: Plane, format_: Format, options: Options, new: list[tuple[str, Entry, bool]]) -> None:
+    parts = [new[start : start + PIECE] for start in range(0, len(new), PIECE)]
+
+    def take(answers: list[list[Prepared]]) -> None:
+        for part, made in zip(parts, answers, strict=True):
+            for (key, _, _), prepared in zip(part, made, strict=True):
+                plane.conversions.keep(format_, options, key, prepared)
+
+    pieces = [
+        encode(
+            Preparation(
+                format_.name, options, [Definition(each.name, Raw(each.definition), short) for _, each, short in part]
+            )
+        )
+        for part in parts
+    ]
+    raise Lacking(PREPARE, pieces, take)
+
+
+def hash_of(raw: bytes) -> bytes:
+    """The key of a caller's definition among the sizes."""
+    return blake2b(raw, digest_size=16).digest()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeVar, cast
 
-from fairlead_gateway.budget.counting import best_counter
+from fairlead_gateway.budget.counting import LazyCounter
 from fairlead_gateway.budget.models import LiveModels, Windows
 from fairlead_gateway.budget.routes import Route
 from fairlead_gateway.budget.sizes import Sizes
@@ -15,12 +16,19 @@ from fairlead_gateway.endpoint.hosts import AllowList
 from fairlead_gateway.formats import registry
 from fairlead_gateway.formats.cache import Conversions
 from fairlead_gateway.formats.format import Format
-from fairlead_gateway.rest.problems import UNKNOWN_FORMAT, Problem
+from fairlead_gateway.rest.jobs import MEASURE, Measured, measure
+from fairlead_gateway.rest.pool import NotDone, Overloaded, Pool
+from fairlead_gateway.rest.problems import RATE_LIMITED, UNKNOWN_FORMAT, Problem
 from fairlead_gateway.rest.shelf import Shelf, Shelves
-from fairlead_gateway.rest.worker import Worker
+from fairlead_gateway.rest.worker import Lacking, Worker
 from fairlead_gateway.selection.view import Selection
 
 MAX_BODY: Final = 4 << 20
+MAX_LACKING: Final = 3
+"""Times that a piece of work may lack something: sizes, then conversions, and once for a list that changed."""
+
+Result = TypeVar("Result")
+log = logging.getLogger(__name__)
 
 
 class Plane:
@@ -36,6 +44,7 @@ class Plane:
         routes: Mapping[str, Route] = MappingProxyType({}),
         windows: Windows | None = None,
         live_models: Callable[[], LiveModels] | None = None,
+        processes: int = 0,
     ) -> None:
         self._selection = selection
         self._shelves = Shelves()
@@ -45,6 +54,9 @@ class Plane:
         self.max_body = max_body
         """Bytes of a request's body."""
         self.worker = Worker()
+        self.pool = Pool(processes) if processes else None
+        self.alone = False
+        """The thread does everything itself: there are no processes, or they failed. Read and set in the worker."""
         self.conversions = Conversions()
         self._windows = windows or Windows()
         self._live_models = live_models
@@ -77,8 +89,58 @@ class Plane:
     def sizes(self) -> Sizes:
         """What tools cost. In the worker only: the first use loads the vocabulary."""
         if self._sizes is None:
-            self._sizes = Sizes(best_counter())
+            self._sizes = Sizes(LazyCounter())
         return self._sizes
+
+    async def done(self, work: Callable[[], Result]) -> Result:
+        """Do `work` in the thread; what it lacks is made in processes, and by itself where those fail."""
+        for _ in range(MAX_LACKING if self.pool is not None else 0):
+            try:
+                return await self.worker.do(work)
+            except Lacking as lacking:
+                if not await self._made(lacking):
+                    break
+        return await self.worker.do(lambda: self._by_itself(work))
+
+    async def measured(self, body: bytes) -> Measured:
+        """The tokens of a request's conversation, and the request without it."""
+        if self.pool is not None:
+            try:
+                return cast("Measured", await self.pool.do(MEASURE, body))
+            except NotDone as error:
+                _refuse_or_log(error)
+        return await self.worker.do(lambda: measure(body))
+
+    async def _made(self, lacking: Lacking) -> bool:
+        assert self.pool is not None
+        answers = []
+        try:
+            for piece in lacking.pieces:
+                answers.append(await self.pool.do(lacking.job, piece))
+        except NotDone as error:
+            _refuse_or_log(error)
+            return False
+        await self.worker.do(lambda: lacking.take(answers))
+        return True
+
+    def _by_itself(self, work: Callable[[], Result]) -> Result:
+        self.alone = True
+        try:
+            return work()
+        finally:
+            self.alone = False
+
+    async def aclose(self) -> None:
+        """End what is being done, and the processes."""
+        self.worker.close()
+        if self.pool is not None:
+            await self.pool.aclose()
+
+
+def _refuse_or_log(error: NotDone) -> None:
+    if isinstance(error, Overloaded):
+        raise Problem(RATE_LIMITED, str(error), retry_after_ms=1000) from error
+    log.warning("A worker process failed, and the work is done in the gateway itself: %s", error)
 
 
 def format_called(name: str) -> Format:

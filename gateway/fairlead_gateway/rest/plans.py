@@ -11,7 +11,7 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 from msgspec import Meta
 
-from fairlead_gateway.budget.conversation import measured
+from fairlead_gateway.budget.conversation import Tokens
 from fairlead_gateway.budget.outcome import Cut, Numbers, Skipped
 from fairlead_gateway.budget.plan import Limits, Model, plan
 from fairlead_gateway.budget.routes import ModelChoice, Route, models_for
@@ -77,13 +77,14 @@ def router(plane: Plane) -> APIRouter:
     )
     async def plan_request(request: Request) -> Response:
         body = await read(request, plane.max_body)
-        return answer(await plane.worker.do(lambda: encode(planned(plane, decode(body, PlanBody)))))
+        found = await plane.measured(body)
+        return answer(await plane.done(lambda: encode(planned(plane, decode(found.rest, PlanBody), found.tokens))))
 
     return routes
 
 
-def planned(plane: Plane, asked: PlanBody) -> PlanAnswer:
-    """Measure, decide, convert. In the worker. Raises Problem."""
+def planned(plane: Plane, asked: PlanBody, conversation: Tokens) -> PlanAnswer:
+    """Decide for a conversation of that size, and convert. In the worker. Raises Problem, Lacking."""
     route = _route(plane, asked)
     shelf = plane.shelf(asked.tier)
     entries = chosen(shelf, frozenset(asked.tags), frozenset(asked.servers))
@@ -92,14 +93,13 @@ def planned(plane: Plane, asked: PlanBody) -> PlanAnswer:
     offline = tuple(entry.name for entry in entries if entry.offline)
     entries = [entry for entry in entries if not entry.offline]
     own = provided(asked.tools, asked.tools_format, shelf)
-    counter = plane.sizes().counter
     outcome = fitting(
         plan(
             _models(plane, route),
             candidates(plane, entries, pins, own),
-            measured(asked.messages, asked.system, counter),
+            conversation,
             _limits(asked).within(route.limits),
-            counter.name,
+            plane.sizes().counter.name,
         )
     )
     kept = frozenset(outcome.tools)

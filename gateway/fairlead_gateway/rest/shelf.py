@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable
-from typing import Any
 from urllib.parse import quote
-
-import msgspec
 
 from fairlead_api.documents.catalog import ToolEntry
 from fairlead_api.meta import ServerKey
@@ -18,11 +15,10 @@ from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.catalog.names import tool_id
 from fairlead_gateway.formats.format import JsonObject
 from fairlead_gateway.formats.names import Names, did_you_mean
+from fairlead_gateway.rest.jobs import decoded
 from fairlead_gateway.rest.problems import UNKNOWN_TIER, Problem
 from fairlead_gateway.rest.worker import breathing
 from fairlead_gateway.selection.view import MERGED, Selection, View
-
-_decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class Entry:
@@ -49,10 +45,7 @@ class Entry:
     def decoded(self) -> JsonObject:
         """The definition as JSON; not to be changed."""
         if self._decoded is None:
-            try:
-                self._decoded = _decode(self.definition)
-            except (msgspec.DecodeError, RecursionError):  # nested deeper than anybody reads: refused by name
-                self._decoded = {"name": self.name, "inputSchema": None}
+            self._decoded = decoded(self.definition, self.name)
         return self._decoded
 
     def of(self, servers: Collection[str]) -> bool:

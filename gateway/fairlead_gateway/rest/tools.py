@@ -108,14 +108,14 @@ def router(plane: Plane) -> APIRouter:
     ) -> Response:
         limits = Limits(max_tools, tool_tokens, reserved_output=0)
         wish = Wish(format, tier, model, limits, strict, gemini_field, _words(tags), _words(servers))
-        return answer(await plane.worker.do(lambda: listed(plane, wish)))
+        return answer(await plane.done(lambda: listed(plane, wish)))
 
     @routes.post(
         "/tools", **described("List tools and the caller's own", Offer, examples.CARRIED, ToolsBody, examples.CARRY)
     )
     async def list_tools_with_own(request: Request) -> Response:
         body = await read(request, plane.max_body)
-        return answer(await plane.worker.do(lambda: listed(plane, wished(decode(body, ToolsBody)))))
+        return answer(await plane.done(lambda: listed(plane, wished(decode(body, ToolsBody)))))
 
     @routes.get("/tools/{name:path}", **described("Show one tool, by name or id", ToolDocument, examples.TOOL))
     async def show_tool(name: str, tier: Annotated[str | None, Query()] = None) -> Response:
@@ -141,7 +141,7 @@ def wished(asked: ToolsBody) -> Wish:
 
 
 def listed(plane: Plane, wish: Wish) -> bytes:
-    """The answer to a query, encoded. Raises Problem."""
+    """The answer to a query, encoded. Raises Problem, Lacking."""
     shelf = plane.shelf(wish.tier)
     entries = chosen(shelf, wish.tags, wish.servers)
     budgeted = wish.model is not None or wish.limits.max_tools is not None or wish.limits.tool_tokens is not None

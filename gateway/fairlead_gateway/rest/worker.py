@@ -1,7 +1,8 @@
-"""Heavy work of the REST plane, off the loop: one thread, a bounded queue, and breath for the loop in between.
+"""Work of the REST plane off the loop: one thread, a bounded queue, and breath for the loop in between.
 
-Made by `plane`. A thread shares the interpreter with the loop: whoever works here for longer than half a millisecond
-calls `breathe` in between, or calls in flight would wait for the interpreter's switch interval.
+Made by `plane`. What is heavy goes to `pool`; here is what needs the gateway's own state. A thread shares the
+interpreter with the loop: whoever works here for longer than half a millisecond uses `breathing`, or calls in flight
+would wait for the interpreter's switch interval.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from fairlead_gateway.rest.problems import RATE_LIMITED, Problem
 
@@ -23,6 +24,17 @@ BREATH: Final = 5e-5
 """Seconds: long enough for the kernel to hand the interpreter over."""
 STRIDE: Final = 8
 """Tools between two breaths; one takes about 50 µs."""
+
+
+class Lacking(Exception):
+    """The work needs what is not there yet and is better made in a process: `plane` has it made and begins again."""
+
+    def __init__(self, job: str, pieces: list[bytes], take: Callable[[list[Any]], None]) -> None:
+        super().__init__(job)
+        self.job = job
+        self.pieces = pieces
+        self.take = take
+        """Puts the answers to the pieces where the work looks for them. In the thread."""
 
 
 class Worker:

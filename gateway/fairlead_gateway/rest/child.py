@@ -1,0 +1,61 @@
+"""`python -m fairlead_gateway.rest.child`: a process that does `jobs` for a gateway, and ends with it.
+
+Started by `pool`. Frames both ways on standard input and output: four bytes of length, then the job's name, a newline
+and the work; back comes `+` and the answer as JSON, or `-` and why there is none. The end of standard input, however
+it comes, ends the process at once, work or no work.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import struct
+import sys
+import threading
+import traceback
+from typing import BinaryIO, Final
+
+import msgspec
+
+from fairlead_gateway.rest.jobs import JOBS
+
+LENGTH: Final = struct.Struct(">I")
+NICENESS: Final = 10
+"""Calls in flight go before conversions."""
+
+
+def main() -> None:
+    """Work until nobody is left to work for."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: it is the gateway's to end this
+    os.nice(NICENESS)
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # nothing but answers goes there
+    work: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    threading.Thread(target=_read, args=(sys.stdin.buffer, work), daemon=True).start()
+    while True:
+        answer = _done(work.get())
+        try:
+            answers.write(LENGTH.pack(len(answer)) + answer)
+            answers.flush()
+        except BrokenPipeError:
+            os._exit(0)
+
+
+def _done(frame: bytes) -> bytes:
+    name, _, work = frame.partition(b"\n")
+    try:
+        return b"+" + msgspec.json.encode(JOBS[name.decode()](work))
+    except Exception as error:  # noqa: BLE001 - told to the gateway, with the trace in the log
+        traceback.print_exc()
+        return b"-" + f"{type(error).__name__}: {error}".encode("utf-8", "replace")[:500]
+
+
+def _read(source: BinaryIO, work: queue.SimpleQueue[bytes]) -> None:
+    while len(head := source.read(LENGTH.size)) == LENGTH.size:
+        work.put(source.read(LENGTH.unpack(head)[0]))
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

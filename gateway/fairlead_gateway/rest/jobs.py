@@ -1,0 +1,134 @@
+"""Heavy work as functions from bytes to bytes, so that it can be done in another process.
+
+Pure module without the web framework: a worker process imports it in a tenth of a second. `pool` sends the work,
+`child` does it; where a piece is small, the thread of `worker` calls the same functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_gateway.budget.conversation import Tokens, measured
+from fairlead_gateway.budget.counting import best_counter
+from fairlead_gateway.budget.shorten import shortened
+from fairlead_gateway.budget.sizes import Size, Sizes
+from fairlead_gateway.formats import registry
+from fairlead_gateway.formats.between import between
+from fairlead_gateway.formats.definitions import Prepared, ToolFormat
+from fairlead_gateway.formats.format import DEFAULT, GEMINI_JSON_SCHEMA, GeminiField, JsonObject, Options
+
+CONVERT: Final = "convert"
+PREPARE: Final = "prepare"
+COUNT: Final = "count"
+MEASURE: Final = "measure"
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class ConvertBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """Tools to convert: a list, one tool, or a request that holds them."""
+
+    source: str = msgspec.field(name="from")
+    to: str
+    tools: Any
+    strict: bool = False
+    model: str | None = None
+    """Who reads the tools, where rules differ within a format."""
+    gemini_field: GeminiField = GEMINI_JSON_SCHEMA
+
+
+class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What `convert` comes to: the answer's body, or why there is none."""
+
+    body: Raw = Raw(b"null")
+    unreadable: str = ""
+    """What is wrong with the request's body."""
+    unknown_format: str = ""
+
+
+class Definition(msgspec.Struct, frozen=True):
+    """One definition of a tool, raw."""
+
+    name: str
+    definition: Raw
+    short: bool = False
+    """To be converted with shortened descriptions."""
+
+    def decoded(self) -> JsonObject:
+        return decoded(bytes(self.definition), self.name)
+
+
+class Preparation(msgspec.Struct, frozen=True):
+    """Definitions to convert."""
+
+    format: str
+    options: Options = DEFAULT
+    definitions: list[Definition] = []
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """A conversation's tokens, and the request without it."""
+
+    tokens: Tokens
+    rest: Raw
+
+
+def decoded(definition: bytes, name: str) -> JsonObject:
+    """A definition as JSON. One that is nested deeper than anybody reads keeps its name, and is refused by that."""
+    try:
+        return _decode(definition)
+    except (msgspec.DecodeError, RecursionError):
+        return {"name": name, "inputSchema": None}
+
+
+def convert(body: bytes, *, pace: Callable[[Iterable[JsonObject]], Iterable[JsonObject]] = iter) -> Answer:
+    """`ConvertBody` to the answer of `/v1/convert`."""
+    try:
+        asked = msgspec.json.decode(body, type=ConvertBody)
+        source, target = registry.find(asked.source), registry.find(asked.to)
+    except registry.UnknownFormat as error:
+        return Answer(unknown_format=error.name)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return Answer(unreadable=f"the body: {error}")
+    except RecursionError:
+        return Answer(unreadable="the body is nested too deeply")
+    options = Options(strict=asked.strict, model=asked.model, gemini_field=asked.gemini_field)
+    return Answer(Raw(_encode(between(asked.tools, source, target, options, pace=pace))))
+
+
+def prepare(work: bytes) -> list[Prepared]:
+    """`Preparation` to one outcome per definition."""
+    asked = msgspec.json.decode(work, type=Preparation)
+    format_ = registry.find(asked.format)
+    assert isinstance(format_, ToolFormat), "MCP's own form takes no preparing"
+    whole = ((each, each.decoded()) for each in asked.definitions)
+    return [format_.prepare(shortened(tool) if each.short else tool, asked.options) for each, tool in whole]
+
+
+def count(work: bytes) -> list[Size]:
+    """Raw definitions, a list of them, to their sizes."""
+    sizes = Sizes(best_counter(), limit=1)
+    return [sizes.of(bytes(raw)) for raw in msgspec.json.decode(work, type=list[Raw])]
+
+
+def measure(body: bytes) -> Measured:
+    """A request with `messages` and `system` to their tokens and the request without them. One that is no object comes
+    back as it is, for whoever decodes it to say so.
+    """
+    try:
+        asked = _decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return Measured(Tokens(0, 0), Raw(body))
+    messages, system = asked.pop("messages", None), asked.pop("system", None)
+    if messages is None and system is None:
+        return Measured(Tokens(0, 0), Raw(body))
+    return Measured(measured(messages, system, best_counter()), Raw(_encode(asked)))
+
+
+JOBS: Final[dict[str, Callable[[bytes], Any]]] = {CONVERT: convert, PREPARE: prepare, COUNT: count, MEASURE: measure}
+ANSWERS: Final[dict[str, Any]] = {CONVERT: Answer, PREPARE: list[Prepared], COUNT: list[Size], MEASURE: Measured}

@@ -1,0 +1,163 @@
+"""Processes for heavy work: started when first needed, bounded in number, time and age, and never left behind.
+
+Made by `plane`, closed by `app`. The standard library's pool can neither end one piece of work that takes too long nor
+promise that its processes die with a parent that was killed; these hang on a pipe, and see its end (`child`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from asyncio.subprocess import PIPE, Process
+from typing import Any, Final
+
+import msgspec
+
+from fairlead_gateway.rest.child import LENGTH
+from fairlead_gateway.rest.jobs import ANSWERS
+
+SECONDS: Final = 30.0
+"""For one piece of work, starting a process included."""
+MAX_WAITING: Final = 64
+MAX_PIECES: Final = 500
+"""Done by one process before another takes its place."""
+IDLE_SECONDS: Final = 120.0
+"""A process with nothing to do ends then: the vocabulary takes 80 MB."""
+
+
+class NotDone(Exception):
+    """The work brought no answer; the message says why."""
+
+
+class Overloaded(NotDone):
+    """Too much is waiting already."""
+
+
+class _Ended(NotDone):
+    """The process is gone."""
+
+
+class _Child:
+    """One process, which does one piece of work at a time."""
+
+    def __init__(self, process: Process) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self.process = process
+        self._input, self._output = process.stdin, process.stdout
+        self.pieces = 0
+        self.timer: asyncio.TimerHandle | None = None
+
+    async def do(self, job: str, work: bytes) -> bytes:
+        """Raises NotDone, also for a process that ended; OSError."""
+        self.pieces += 1
+        self._input.write(b"%b%b\n" % (LENGTH.pack(len(job) + 1 + len(work)), job.encode()))
+        self._input.write(work)
+        await self._input.drain()
+        try:
+            head = await self._output.readexactly(LENGTH.size)
+            answer = await self._output.readexactly(LENGTH.unpack(head)[0])
+        except asyncio.IncompleteReadError as error:
+            raise _Ended("the worker process ended") from error
+        if answer[:1] != b"+":
+            raise NotDone(answer[1:].decode("utf-8", "replace"))
+        return answer[1:]
+
+    async def end(self) -> None:
+        """Kill it, and see it dead."""
+        with contextlib.suppress(ProcessLookupError):
+            self.process.kill()
+        self._input.close()
+        await self.process.wait()
+
+
+class Pool:
+    """See the module. Belongs to the loop that it is used on."""
+
+    def __init__(self, size: int, *, seconds: float = SECONDS, idle: float = IDLE_SECONDS) -> None:
+        self.size = size
+        self._seconds, self._idle_seconds = seconds, idle
+        self._places = asyncio.Semaphore(size)
+        self._idle: list[_Child] = []
+        self._ending: set[asyncio.Task[None]] = set()
+        self._waiting = 0
+        self._closed = False
+        self._busy: set[asyncio.Task[Any]] = set()
+
+    @property
+    def pids(self) -> list[int]:
+        """Of processes that wait for work."""
+        return [child.process.pid for child in self._idle]
+
+    async def do(self, job: str, work: bytes) -> Any:
+        """The answer to a job of `jobs`, decoded. Raises NotDone."""
+        if self._closed or self._waiting >= MAX_WAITING:
+            raise Overloaded("too many conversions at once")
+        self._waiting += 1
+        task = asyncio.current_task()
+        assert task is not None
+        self._busy.add(task)
+        try:
+            async with asyncio.timeout(self._seconds), self._places:
+                answer = await self._done(job, work)
+        except TimeoutError as error:
+            raise NotDone(f"it takes longer than {self._seconds:g} s") from error
+        except OSError as error:
+            raise NotDone(f"no worker process: {error}") from error
+        finally:
+            self._waiting -= 1
+            self._busy.discard(task)
+        return msgspec.json.decode(answer, type=ANSWERS[job])
+
+    async def _done(self, job: str, work: bytes) -> bytes:
+        while self._idle:
+            with contextlib.suppress(_Ended, ConnectionError):  # it died while it had nothing to do
+                return await self._by(self._idle.pop(), job, work)
+        return await self._by(await _started(), job, work)
+
+    async def _by(self, child: _Child, job: str, work: bytes) -> bytes:
+        if child.timer is not None:
+            child.timer.cancel()
+        again = False
+        try:
+            answer = await child.do(job, work)
+            again = child.pieces < MAX_PIECES and not self._closed
+        finally:
+            if again:
+                child.timer = asyncio.get_running_loop().call_later(self._idle_seconds, self._tire, child)
+                self._idle.append(child)
+            else:
+                self._end(child)
+        return answer
+
+    def _tire(self, child: _Child) -> None:
+        if child in self._idle:
+            self._idle.remove(child)
+            self._end(child)
+
+    def _end(self, child: _Child) -> None:
+        if child.timer is not None:
+            child.timer.cancel()
+        task = asyncio.create_task(child.end(), name="ending a worker process")
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+    async def aclose(self) -> None:
+        """Cancel what is done, kill every process, and see them dead."""
+        self._closed = True
+        busy = [task for task in self._busy if task is not asyncio.current_task()]
+        for task in busy:
+            task.cancel()
+        if busy:
+            await asyncio.wait(busy, timeout=5)
+        while self._idle:
+            self._end(self._idle.pop())
+        if self._ending:
+            await asyncio.wait(self._ending, timeout=5)
+
+
+async def _started() -> _Child:
+    """A new process. Raises OSError."""
+    words = (sys.executable, "-m", "fairlead_gateway.rest.child")
+    return _Child(await asyncio.create_subprocess_exec(*words, stdin=PIPE, stdout=PIPE, stderr=None))

@@ -1,0 +1,153 @@
+"""Heavy REST work in processes: what goes there, that it comes to the same, and that no process is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead_gateway.rest.pool import NotDone, Overloaded, Pool
+from gatewayworld import catalog, running
+from restworld import get, post, problem
+
+
+def tools(count: int) -> list[dict[str, Any]]:
+    schema = {"type": "object", "properties": {"a": {"type": "string", "const": "x"}, "b": {"type": "integer"}}}
+    return [{"name": f"t{i}", "description": f"Tool {i}. " * 20, "inputSchema": schema} for i in range(count)]
+
+
+MANY = catalog("demo", "http://127.0.0.1:9/mcp", tools(300))
+PLAN: dict[str, Any] = {
+    "models": ["claude-sonnet-5"], "messages": [{"role": "user", "content": "How much?"}], "system": "Be brief.",
+}  # fmt: skip
+
+
+def alive(pid: int) -> bool:
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    return False
+
+
+async def gone(pids: list[int]) -> None:
+    async with asyncio.timeout(20):
+        while any(alive(pid) for pid in pids):  # noqa: ASYNC110  # not our children: nothing tells of their end
+            await asyncio.sleep(0.02)
+
+
+@pytest.mark.parametrize("target", ["/v1/tools?format=gemini&geminiField=parameters&model=gemini-3", "/v1/plan"])
+async def test_lists_and_plans_in_processes_come_to_what_the_gateway_itself_makes(tmp_path: Path, target: str) -> None:
+    async def asked(gateway: Any) -> Any:
+        answer = await (post(gateway, target, PLAN) if target.endswith("plan") else get(gateway, target))
+        assert answer.status == 200
+        return answer.message
+
+    async with running(tmp_path, MANY) as gateway:
+        apart = await asked(gateway)
+        pool = gateway._plane.pool
+        assert pool is not None
+        assert len(pool.pids) == 1
+        assert await asked(gateway) == apart
+    async with running(tmp_path, MANY, rest_processes=0) as gateway:
+        assert await asked(gateway) == apart
+
+
+async def test_a_large_body_is_converted_in_a_process_and_a_small_one_here(tmp_path: Path) -> None:
+    async with running(tmp_path, MANY) as gateway:
+        pool = gateway._plane.pool
+        assert pool is not None
+        small = await post(gateway, "/v1/convert", {"from": "mcp", "to": "claude", "tools": tools(3)})
+        assert (small.status, pool.pids) == (200, [])
+        large = await post(gateway, "/v1/convert", {"from": "mcp", "to": "claude", "tools": tools(300)})
+        unknown = await post(gateway, "/v1/convert", {"from": "mcp", "to": "smoke", "tools": tools(300)})
+        broken = await post(gateway, "/v1/convert", json.dumps(tools(300)).encode()[:-1])
+        pids = pool.pids
+    assert large.message["tools"][:3] == small.message["tools"]
+    assert len(large.message["tools"]) == 300
+    assert problem(unknown) == (400, "UNKNOWN_FORMAT")
+    assert problem(broken) == (400, "INVALID_ARGUMENTS")
+    assert len(pids) == 1
+    assert not alive(pids[0])
+
+
+async def test_a_process_that_was_killed_is_replaced_and_costs_no_request(tmp_path: Path) -> None:
+    body = {"from": "mcp", "to": "claude", "tools": tools(300)}
+    async with running(tmp_path, MANY) as gateway:
+        assert (await post(gateway, "/v1/convert", body)).status == 200
+        pool = gateway._plane.pool
+        assert pool is not None
+        os.kill(pool.pids[0], signal.SIGKILL)
+        await gone(pool.pids)
+        again = await post(gateway, "/v1/convert", body)
+        os.kill(pool.pids[0], signal.SIGKILL)
+        await gone(pool.pids)
+        planned = await post(gateway, "/v1/plan", PLAN)
+    assert again.status == 200
+    assert planned.status == 200
+
+
+async def test_processes_are_at_most_so_many_and_end_when_they_idle() -> None:
+    pool = Pool(2, idle=0.3)
+    try:
+        work = json.dumps(tools(200)).encode()
+        counted = await asyncio.gather(*(pool.do("count", work) for _ in range(6)))
+        pids = pool.pids
+        assert 1 <= len(pids) <= 2
+        assert all(sizes == counted[0] for sizes in counted)
+        assert len(counted[0]) == 200
+        await gone(pids)
+        assert pool.pids == []
+        assert await pool.do("count", work) == counted[0]
+    finally:
+        await pool.aclose()
+    with pytest.raises(Overloaded):
+        await pool.do("count", b"[]")
+
+
+async def test_work_that_takes_too_long_is_ended_with_its_process() -> None:
+    pool = Pool(1, seconds=3)
+    try:
+        with pytest.raises(NotDone, match="longer than 3 s"):
+            await pool.do("count", json.dumps(tools(200_000)).encode())
+        assert pool.pids == []
+    finally:
+        await pool.aclose()
+
+
+async def test_a_job_that_raises_is_told_and_the_process_goes_on() -> None:
+    pool = Pool(1)
+    try:
+        with pytest.raises(NotDone, match="DecodeError"):
+            await pool.do("count", b"[")
+        assert await pool.do("count", b"[]") == []
+    finally:
+        await pool.aclose()
+
+
+async def test_processes_die_with_a_gateway_that_is_killed(tmp_path: Path) -> None:
+    """Also those in the middle of work."""
+    program = (
+        "import asyncio, json\n"
+        "from fairlead_gateway.rest.pool import Pool\n"
+        "async def main():\n"
+        "    pool = Pool(2, seconds=600)\n"
+        "    await asyncio.gather(pool.do('count', b'[]'), pool.do('count', b'[]'))\n"
+        "    print(json.dumps(pool.pids), flush=True)\n"
+        "    await pool.do('count', b'[' + b','.join([b'{\"name\": \"%s\"}' % (b'x ' * 5000)] * 20000) + b']')\n"
+        "asyncio.run(main())\n"
+    )
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE)
+    assert process.stdout is not None
+    async with asyncio.timeout(30):
+        pids = json.loads(await process.stdout.readline())
+        assert len(pids) == 2
+        assert all(alive(pid) for pid in pids)
+        process.kill()
+        await process.wait()
+        await gone(pids)
