@@ -12,7 +12,15 @@ from typing import Annotated
 import typer
 
 from fairlead_cli.models import convert, plan
-from fairlead_cli.options import DEFAULT_URL, HeaderOption, OutputOption, ServerOption, TimeoutOption, UrlOption
+from fairlead_cli.options import (
+    DEFAULT_URL,
+    HeaderOption,
+    OutputOption,
+    ServerOption,
+    TimeoutOption,
+    ToolsOption,
+    UrlOption,
+)
 from fairlead_cli.output import Output
 
 app = typer.Typer(
@@ -63,6 +71,7 @@ def up(
             show_default=False,
         ),
     ] = None,
+    tools: ToolsOption = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port for MCP clients; 0 takes a free one.")] = 8080,
     metrics_port: Annotated[int, typer.Option(min=0, max=65535, help="Port of /metrics; 0 takes a free one.")] = 9464,
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
@@ -86,6 +95,8 @@ def up(
         fairlead up ~/.cursor/mcp.json    (the servers of an MCP client)
 
         fairlead up servers/              (a folder of manifests)
+
+        fairlead up --tools my_tools.py   (functions of yours beside the quick start)
     """
     from fairlead_cli.failure import needs
 
@@ -95,6 +106,7 @@ def up(
     run_up(
         UpOptions(
             paths=tuple(paths or ()),
+            tools=tuple(tools or ()),
             host=host,
             port=port,
             metrics_port=metrics_port,
@@ -250,6 +262,7 @@ def gateway(
         Path | None,
         typer.Option(help="YAML file of routes (lists of models that `fairlead plan` chooses from) and model windows."),
     ] = None,
+    tools: ToolsOption = None,
     cache_dir: Annotated[
         Path | None, typer.Option(help="Keep the last catalog here, to serve it when the cluster cannot be reached.")
     ] = None,
@@ -273,6 +286,7 @@ def gateway(
         documents=documents,
         credentials=credentials,
         routes=routes,
+        tools=tuple(tools) if tools else None,
         cache_dir=cache_dir,
         kubeconfig=kubeconfig,
         namespace=namespace,

@@ -22,4 +22,13 @@ ServerOption = Annotated[
     str | None,
     typer.Option("--server", metavar="NAMESPACE/NAME", help="Only this server, its tools under their own names."),
 ]
+ToolsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tools",
+        metavar="MODULE|FILE",
+        help="Python module or file of custom tools, served beside the others. May be given several times.",
+        show_default=False,
+    ),
+]
 TimeoutOption = Annotated[float, typer.Option(min=0.1, help="Seconds to wait for the answer.")]

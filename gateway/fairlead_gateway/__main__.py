@@ -23,6 +23,7 @@ from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySo
 from fairlead_gateway.catalog.source import Source
 from fairlead_gateway.configuration import load_models
 from fairlead_gateway.custom.load import load
+from fairlead_gateway.custom.tools import CustomTools
 from fairlead_gateway.endpoint.listener import PortTaken
 from fairlead_gateway.settings import BadSetting, Settings
 from fairlead_gateway.upstream.registry import Credentials
@@ -69,7 +70,7 @@ async def _run(settings: Settings) -> None:
             children=children,
             shared_children=False,
             models=models,
-            custom=load(settings.tools).tools,
+            custom=_custom_tools(settings),
         )
         ending = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -84,6 +85,13 @@ async def _run(settings: Settings) -> None:
         finally:
             log.info("Stopping: calls in flight get up to %g s", settings.grace)
             await gateway.stop()
+
+
+def _custom_tools(settings: Settings) -> CustomTools:
+    loaded = load(settings.tools)
+    for problem in loaded.problems:
+        log.error("%s", problem)
+    return loaded.tools
 
 
 @asynccontextmanager

@@ -14,6 +14,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.conditions import ConditionType, Reason
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_cli.up.quickstart import Skipped
+from fairlead_gateway.custom.load import Loaded
 from fairlead_operator.ports import Announcement
 
 State = Literal["waiting", "installing", "starting", "ready", "offline", "failed", "skipped"]
@@ -50,6 +51,7 @@ class Board:
         self._changed = changed
         self._rows: dict[ServerKey, Row] = {}
         self._problems: tuple[Problem, ...] = ()
+        self._own_problems: tuple[Problem, ...] = ()
 
     @property
     def rows(self) -> list[Row]:
@@ -58,8 +60,14 @@ class Board:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What is wrong with the files now."""
-        return self._problems
+        """What is wrong with the files now, and was with the custom tools at the start."""
+        return (*self._own_problems, *self._problems)
+
+    def own(self, key: ServerKey, custom: Loaded) -> None:
+        """The gateway's own tools, which no operator reports."""
+        self._own_problems = tuple(Problem(one.source, 0, "", one.message) for one in custom.problems)
+        if len(custom.tools):
+            self._rows[key] = Row(key, "ready", tools=tuple(sorted(one.name for one in custom.tools)))
 
     def declare(self, key: ServerKey) -> None:
         """A server that nothing is known of yet."""

@@ -33,6 +33,8 @@ from fairlead_gateway.about import NAME, VERSION
 from fairlead_gateway.app import Gateway, build
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
 from fairlead_gateway.catalog.names import exposed_name
+from fairlead_gateway.custom.load import Loaded, load
+from fairlead_gateway.custom.tools import SERVER
 from fairlead_gateway.endpoint.listener import PortTaken
 from fairlead_gateway.settings import BadSetting, Settings
 from fairlead_mcp import processes
@@ -58,6 +60,7 @@ class UpOptions:
     host: str = "127.0.0.1"
     port: int = 8080
     metrics_port: int = 9464
+    tools: tuple[str, ...] = ()
     state_dir: Path | None = None
     plain: bool = False
     json: bool = False
@@ -98,7 +101,8 @@ async def _serve(options: UpOptions, where: Folders, display: Display, abandon: 
         problems=board.complain,
         written=nudge.set,
     )
-    gateway = _gateway(options, where, children, nudge)
+    gateway, custom = _gateway(options, where, children, nudge)
+    board.own(ServerKey(gateway.settings.local_namespace, SERVER), custom)
     try:
         await _start(gateway, options)
         display.listening(_addresses(options.host, gateway))
@@ -157,7 +161,7 @@ async def _start(gateway: Gateway, options: UpOptions) -> None:
         raise Failure(f"{error}: {remedy}") from error
 
 
-def _gateway(options: UpOptions, where: Folders, children: ChildHost, nudge: asyncio.Event) -> Gateway:
+def _gateway(options: UpOptions, where: Folders, children: ChildHost, nudge: asyncio.Event) -> tuple[Gateway, Loaded]:
     try:
         settings = Settings.from_env(
             os.environ,
@@ -166,11 +170,14 @@ def _gateway(options: UpOptions, where: Folders, children: ChildHost, nudge: asy
             metrics_port=options.metrics_port,
             documents=where.documents,
             credentials=where.credentials,
+            tools=options.tools or None,
         )
     except BadSetting as error:
         raise Failure(str(error), code=USED_WRONGLY) from error
     source = DirectorySource(where.documents, nudge=nudge)
-    return build(settings, source=source, credentials=DirectoryCredentials(where.credentials), children=children)
+    custom = load(settings.tools)
+    credentials = DirectoryCredentials(where.credentials)
+    return build(settings, source=source, credentials=credentials, children=children, custom=custom.tools), custom
 
 
 def _scanner(options: UpOptions) -> tuple[Scanner, tuple[Skipped, ...]]:

@@ -1,6 +1,6 @@
 """Finds the tools of authors: in installed packages, by entry point, and in the modules that a setting names.
 
-Called once, before a gateway is built. A module that is broken is a sentence in `problems` and leaves the others alone.
+Called once, before a gateway is built. A module that is broken is told in `problems` and leaves the others alone.
 """
 
 from __future__ import annotations
@@ -27,45 +27,52 @@ GROUP: Final = "fairlead.tools"
 """Entry points of this group name a module, a tool, a list of tools or a `CustomTools`."""
 
 
+class LoadProblem(msgspec.Struct, frozen=True):
+    """One source, or tool of it, that is broken; `str()` is the sentence for a person."""
+
+    source: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"custom tools of {self.source}: {self.message}"
+
+
 class Loaded(msgspec.Struct, frozen=True):
-    """The tools that were found, and a sentence for each source or tool that is broken."""
+    """The tools that were found, and what is broken."""
 
     tools: CustomTools
-    problems: tuple[str, ...] = ()
+    problems: tuple[LoadProblem, ...] = ()
 
 
 def load(places: Iterable[str] = (), *, points: Iterable[EntryPoint] | None = None) -> Loaded:
     """The tools at `places` (`package.module`, `package.module:member`, or the path of a file) and of `points`, by
-    default those of the installed packages. What comes first keeps a name. Problems are logged too.
+    default those of the installed packages. What comes first keeps a name.
     """
     tools = CustomTools()
-    problems: list[str] = []
+    problems: list[LoadProblem] = []
     installed = entry_points(group=GROUP) if points is None else points
     sources: list[tuple[str, Callable[[], Any]]] = [(place, _importer(place)) for place in places]
     sources += [(f"{point.name} = {point.value}", point.load) for point in installed]
-    for label, imported in sources:
+    for source, imported in sources:
         before = len(tools)
         try:
             found = list(_tools_in(imported()))
         except (Exception, SystemExit) as error:  # noqa: BLE001  # an author's code may raise anything
-            problems.append(f"custom tools of {label} cannot be loaded: {type(error).__name__}: {error}{_where(error)}")
+            why = f"they cannot be loaded: {type(error).__name__}: {error}{_where(error)}"
+            problems.append(LoadProblem(source, why))
             continue
-        problems += _taken(tools, found, label)
-        if not found:
-            problems.append(f"custom tools of {label}: there are none; mark functions with @tool")
-        log.info("Custom tools of %s: %d", label, len(tools) - before)
-    for problem in problems:
-        log.error("%s", problem)
+        problems += [LoadProblem(source, why) for why in _taken(tools, found)]
+        log.info("Custom tools of %s: %d", source, len(tools) - before)
     return Loaded(tools, tuple(problems))
 
 
-def _taken(tools: CustomTools, found: list[CustomTool], label: str) -> list[str]:
-    problems = []
+def _taken(tools: CustomTools, found: list[CustomTool]) -> list[str]:
+    problems = [] if found else ["there are none; mark functions with @tool"]
     for one in found:
         try:
             tools.add(one)
         except BadTool as error:
-            problems.append(f"custom tools of {label}: {error}")
+            problems.append(str(error))
     return problems
 
 

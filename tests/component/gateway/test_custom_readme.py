@@ -1,0 +1,56 @@
+"""The page about writing custom tools: every module on it is loaded and every call on it is made."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shlex
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import fairlead_gateway.custom
+from fairlead_gateway.custom.load import GROUP, load
+from gatewayworld import running
+
+README = Path(fairlead_gateway.custom.__file__).with_name("README.md").read_text()
+BLOCK = re.compile(r"```(\w+)\n(.*?)```", re.S)
+BLOCKS: list[tuple[str, str]] = BLOCK.findall(README)
+EXAMPLES = [(text, BLOCKS[at + 1 : at + 4]) for at, (language, text) in enumerate(BLOCKS) if language == "python"]
+"""A module, and the blocks behind it."""
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=[re.findall(r"def (\w+)", example[0])[-1] for example in EXAMPLES])
+async def test_an_example_is_loaded_and_answers_as_it_says(
+    example: tuple[str, list[tuple[str, str]]], tmp_path: Path
+) -> None:
+    source, behind = example
+    (command,) = [text.strip() for kind, text in behind if kind == "sh" and "call" in text][:1]
+    (expected,) = [text for kind, text in behind if kind == "text"][:1]
+    file = tmp_path / "my_tools.py"
+    file.write_text(source)
+    loaded = load([str(file)], points=())
+    assert loaded.problems == ()
+    async with running(tmp_path, custom=loaded.tools) as gateway:
+        words = shlex.split(command)
+        assert words[:2] == ["fairlead", "call"]
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "fairlead_cli", *words[1:],
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+            env={**os.environ, "FAIRLEAD_URL": f"http://127.0.0.1:{gateway.port}/mcp"},
+        )  # fmt: skip
+        async with asyncio.timeout(40):
+            said, _ = await process.communicate()
+        assert said.decode() == expected
+
+
+def test_there_are_as_many_examples_as_the_page_has_modules_and_results() -> None:
+    assert len(EXAMPLES) == sum(language == "text" for language, _ in BLOCKS) == 5
+
+
+def test_the_group_of_entry_points_is_the_one_that_is_looked_for() -> None:
+    (text,) = [text for language, text in BLOCKS if language == "toml"]
+    assert list(tomllib.loads(text)["project"]["entry-points"]) == [GROUP]

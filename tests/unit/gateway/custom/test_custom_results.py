@@ -1,0 +1,106 @@
+"""What a handler returns or raises, as a result of MCP."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from datetime import date
+from typing import Any
+
+import mcp_types
+import pydantic
+import pytest
+
+from fairlead_gateway.custom.problems import Unusable
+from fairlead_gateway.custom.results import failure, result
+
+
+class Model(pydantic.BaseModel):
+    a: int = 1
+    none: str | None = None
+
+
+@dataclasses.dataclass
+class Stock:
+    item: str
+    on: date
+
+
+TEXT = {"type": "text", "text": "hello"}
+IMAGE = {"type": "image", "data": "QUJD", "mimeType": "image/png"}
+
+
+def of(value: Any) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(result(value))
+    return found
+
+
+def shown(value: Any) -> dict[str, Any]:
+    """What JSON that is no content comes to: a text, and structure where it is an object."""
+    text = {"content": [{"type": "text", "text": json.dumps(value, separators=(",", ":"))}]}
+    return {**text, "structuredContent": value} if isinstance(value, dict) else text
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("hello", {"content": [TEXT]}),
+        ("", {"content": [{"type": "text", "text": ""}]}),
+        (None, {"content": []}),
+        (3, shown(3)),
+        (False, shown(False)),
+        ([], shown([])),
+        ([1, "a"], shown([1, "a"])),
+        ({"a": 1}, shown({"a": 1})),
+        (Model(), shown({"a": 1, "none": None})),
+        ([Model()], shown([{"a": 1, "none": None}])),
+        (Stock("rope", date(2026, 1, 2)), shown({"item": "rope", "on": "2026-01-02"})),
+        (TEXT, {"content": [TEXT]}),
+        ([TEXT, IMAGE], {"content": [TEXT, IMAGE]}),
+        ({"content": [TEXT]}, {"content": [TEXT]}),
+        ({"content": [TEXT], "isError": True}, {"content": [TEXT], "isError": True}),
+        (
+            {"content": [], "structuredContent": {"a": 1}, "_meta": {"b": 2}},
+            {"content": [], "structuredContent": {"a": 1}, "_meta": {"b": 2}},
+        ),
+        (mcp_types.TextContent(text="hello"), {"content": [TEXT]}),
+        ([mcp_types.TextContent(text="hello")], {"content": [TEXT]}),
+        ({"content": [TEXT], "pages": 3}, shown({"content": [TEXT], "pages": 3})),
+        ({"content": ["a", "b"]}, shown({"content": ["a", "b"]})),
+        ([{"type": "text", "body": "an article"}], shown([{"type": "text", "body": "an article"}])),
+        ([TEXT, {"type": "car"}], shown([TEXT, {"type": "car"}])),
+    ],
+)
+def test_a_returned_value_becomes_a_result(value: Any, expected: dict[str, Any]) -> None:
+    assert of(value) == expected
+
+
+def test_a_result_of_the_sdk_is_taken_as_it_is() -> None:
+    found = of(mcp_types.CallToolResult(content=[mcp_types.TextContent(text="hello")], is_error=True))
+    assert found == {"content": [TEXT], "isError": True}
+
+
+@pytest.mark.parametrize("value", [object(), {"a": object()}, [len], {1, object()}, "\ud800", {"a": "\ud800"}])
+def test_what_is_no_json_is_refused(value: Any) -> None:
+    with pytest.raises(Unusable):
+        result(value)
+
+
+def test_a_value_that_contains_itself_is_refused() -> None:
+    value: list[Any] = []
+    value.append(value)
+    with pytest.raises(Unusable):
+        result(value)
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (ConnectionRefusedError("Connection refused"), "Connection refused"),
+        (KeyError("email"), "KeyError: 'email'"),
+        (ZeroDivisionError(), "ZeroDivisionError"),
+        (ValueError("\ud800"), "?"),
+    ],
+)
+def test_an_exception_becomes_a_failed_result_with_its_words(error: Exception, text: str) -> None:
+    assert json.loads(failure(error)) == {"content": [{"type": "text", "text": text}], "isError": True}
