@@ -56,18 +56,18 @@ def namespace(control_plane: ControlPlane) -> Iterator[str]:
 
 @pytest.fixture
 def private_plane(_assets: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlaneFactory]:
-    """`private_plane(controllers=False, crds=True)`: a plane that this test may kill and start again.
+    """`private_plane(controllers=False, crds=True, audit=False)`: a plane that this test may kill and start again.
 
     Takes about 4 s to come up. With `controllers` a real kube-controller-manager collects garbage and
     finishes the deletion of namespaces.
     """
     with ExitStack() as planes:
 
-        def make(*, controllers: bool = False, crds: bool = True) -> ControlPlane:
+        def make(*, controllers: bool = False, crds: bool = True, audit: bool = False) -> ControlPlane:
             folder = tmp_path_factory.mktemp("private-plane")
             planes.callback(shutil.rmtree, folder, ignore_errors=True)
             try:
-                plane = planes.enter_context(ControlPlane(folder, _assets, controllers=controllers))
+                plane = planes.enter_context(ControlPlane(folder, _assets, controllers=controllers, audit=audit))
             except NoControlPlane as error:
                 _missing(error)
                 raise

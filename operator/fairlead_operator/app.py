@@ -78,7 +78,6 @@ class Operator:
             settings.lease_name,
             settings.replica,
             timings=Timings(duration=duration, renew=duration * 2 / 15, deadline=duration * 2 / 3, grace=duration / 5),
-            monotonic=wiring.monotonic,
             rng=wiring.rng,
             end_process=wiring.end_process,
         )
@@ -99,7 +98,7 @@ class Operator:
         self.telemetry.writes.labels(verb, kind.plural).inc()
 
     async def _lead(self) -> None:
-        kube = dataclasses.replace(self._kube, may_write=self.lease.leading, on_write=self._count)
+        kube = dataclasses.replace(self._kube, allowance=self.lease.allowance, on_write=self._count)
         self.telemetry.leader.set(1)
         try:
             await _Leadership(self.settings, self._configuration, self._wiring, self.telemetry, kube).run(self)

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+from audit import AuditLog
 from planepki import Pki
 from planeprocesses import Program, free_port
 from waiting import until
@@ -60,14 +61,15 @@ def find_assets() -> Path:
 
 
 class ControlPlane:
-    """etcd and an API server (and controllers on request) of one test process, in `folder`.
+    """etcd and an API server (and controllers on request) of one test process, in `folder`. `audit` logs each write.
 
     `start` returns when /readyz answers; `stop` ends everything. The API server may be killed and started
     again in between: etcd keeps the objects and the port stays.
     """
 
-    def __init__(self, folder: Path, assets: Path, *, controllers: bool = False) -> None:
+    def __init__(self, folder: Path, assets: Path, *, controllers: bool = False, audit: bool = False) -> None:
         self.folder, self.assets = folder, assets
+        self.audit = AuditLog(folder) if audit else None
         self._pki = Pki(folder / "pki")
         self._port, etcd_port, peer_port = free_port(), free_port(), free_port()
         self.server = f"https://127.0.0.1:{self._port}"
@@ -76,7 +78,8 @@ class ControlPlane:
         self._tls = ssl.create_default_context(cafile=str(self._pki.ca))
         self._tls.load_cert_chain(crt, key)
         self._etcd = self._program("etcd", _etcd_flags(folder / "etcd", etcd_port, peer_port))
-        self._apiserver = self._program("kube-apiserver", _apiserver_flags(self._pki, self._port, etcd_port))
+        flags = _apiserver_flags(self._pki, self._port, etcd_port)
+        self._apiserver = self._program("kube-apiserver", [*flags, *(self.audit.flags() if self.audit else ())])
         self._controllers: Program | None = None
         if controllers:
             self._controllers = self._program("kube-controller-manager", self._controller_flags())
@@ -227,7 +230,7 @@ class ControlPlane:
 class PlaneFactory(Protocol):
     """The type of the fixture `private_plane`."""
 
-    def __call__(self, *, controllers: bool = False, crds: bool = True) -> ControlPlane: ...
+    def __call__(self, *, controllers: bool = False, crds: bool = True, audit: bool = False) -> ControlPlane: ...
 
 
 def _etcd_flags(data: Path, port: int, peer_port: int) -> list[str]:

@@ -17,13 +17,14 @@ from kubernetes.aio.client import ApiClient, Configuration
 
 from fairlead_api.meta import MANAGER
 from fairlead_operator.kube.errors import Gone, KubeError, NotLeading, Unavailable, error_for
+from fairlead_operator.kube.fence import Allowance, always, fenced, guarded
 from fairlead_operator.kube.resources import Kind
 
 Json = dict[str, Any]
 
 READ_TIMEOUT: Final = 15.0
 WRITE_TIMEOUT: Final = 4.0
-"""Below the lease's duration less its renew deadline: no write lands after another operator may lead."""
+"""The most for a write; one under a lease gets no more than what is left until another operator may lead."""
 LIST_PAGE: Final = 500
 CLOSING_SECONDS: Final = 0.25
 """TLS connections that are closed in use say goodbye in further turns of the loop; aiohttp has nothing to wait for."""
@@ -45,26 +46,22 @@ class WatchEvent:
     object: Json
 
 
-def _always() -> bool:
-    return True
-
-
 def _uncounted(verb: str, kind: Kind) -> None:
     """Default of `on_write`."""
 
 
 @dataclass(frozen=True)
 class Kube:
-    """Verbs on one API server. `may_write` is asked before each write; `on_write(verb, kind)` is told of each."""
+    """Verbs on one API server. `allowance` is asked before each write; `on_write(verb, kind)` is told of each."""
 
     api: ApiClient
-    may_write: Callable[[], bool] = _always
+    allowance: Allowance = always
     on_write: Callable[[str, Kind], None] = field(default=_uncounted)
 
     @classmethod
     def connect(cls, configuration: Configuration) -> Kube:
         """A client of its own; `aclose` it."""
-        return cls(ApiClient(configuration))
+        return cls(ApiClient(guarded(configuration)))
 
     async def aclose(self) -> None:
         await self.api.close()  # type: ignore[no-untyped-call]
@@ -116,13 +113,13 @@ class Kube:
 
     async def create(self, kind: Kind, namespace: str | None, body: Json) -> Json:
         """Raises Conflict where it exists."""
-        self._writing("create", kind)
-        return await self._call("POST", kind.path(namespace), body=body, query=[("fieldManager", MANAGER)])
+        query = [("fieldManager", MANAGER)]
+        return await self._write("create", kind, "POST", kind.path(namespace), body, query)
 
     async def replace(self, kind: Kind, namespace: str | None, name: str, body: Json) -> Json:
         """Raises Conflict when `metadata.resourceVersion` in `body` is not the current one."""
-        self._writing("update", kind)
-        return await self._call("PUT", kind.path(namespace, name), body=body, query=[("fieldManager", MANAGER)])
+        query = [("fieldManager", MANAGER)]
+        return await self._write("update", kind, "PUT", kind.path(namespace, name), body, query)
 
     async def apply(
         self, kind: Kind, namespace: str | None, body: Json, *, subresource: str | None = None, manager: str = MANAGER
@@ -131,25 +128,22 @@ class Kube:
 
         Raises NotFound for a subresource of an object that is gone.
         """
-        self._writing("patch", kind)
         path = kind.path(namespace, body["metadata"]["name"], subresource)
         query = [("fieldManager", manager), ("force", "true")]
         head = {"apiVersion": kind.api_version, "kind": kind.kind}
-        return await self._call("PATCH", path, body={**head, **body}, query=query, content_type=APPLY)
+        return await self._write("patch", kind, "PATCH", path, {**head, **body}, query, APPLY)
 
     async def merge(self, kind: Kind, namespace: str | None, name: str, patch: Json) -> Json:
         """JSON merge patch: null deletes a member."""
-        self._writing("patch", kind)
         query = [("fieldManager", MANAGER)]
-        return await self._call("PATCH", kind.path(namespace, name), body=patch, query=query, content_type=MERGE)
+        return await self._write("patch", kind, "PATCH", kind.path(namespace, name), patch, query, MERGE)
 
     async def delete(self, kind: Kind, namespace: str | None, name: str, *, uid: str | None = None) -> None:
         """Delete in the background. With `uid`, only the object of that uid: Conflict where it is another."""
-        self._writing("delete", kind)
         body: Json = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
         if uid is not None:
             body["preconditions"] = {"uid": uid}
-        await self._call("DELETE", kind.path(namespace, name), body=body)
+        await self._write("delete", kind, "DELETE", kind.path(namespace, name), body)
 
     async def watch(
         self, kind: Kind, namespace: str | None, *, selector: str = "", resource_version: str
@@ -181,10 +175,32 @@ class Kube:
         except (TimeoutError, OSError, aiohttp.ClientError, ValueError) as error:
             raise Unavailable(f"{what}: {_words(error)}") from error
 
-    def _writing(self, verb: str, kind: Kind) -> None:
-        if not self.may_write():
-            raise NotLeading(f"{verb} of {kind.plural} held back: this operator does not lead")
+    async def _write(
+        self,
+        verb: str,
+        kind: Kind,
+        method: str,
+        path: str,
+        body: Json,
+        query: Query = (),
+        content_type: str = JSON,
+    ) -> Json:
+        """Raises NotLeading for a write that may not, or no longer, be sent."""
+        left = self._left(verb, kind)
         self.on_write(verb, kind)
+        query = [*query, ("timeout", f"{left:.3f}s")]
+        with fenced(self.allowance):
+            try:
+                return await self._call(method, path, query=query, body=body, content_type=content_type, timeout=left)
+            except Unavailable:
+                self._left(verb, kind)
+                raise
+
+    def _left(self, verb: str, kind: Kind) -> float:
+        left = min(WRITE_TIMEOUT, self.allowance())
+        if left <= 0:
+            raise NotLeading(f"{verb} of {kind.plural} held back: this operator does not lead")
+        return left
 
     async def _call(
         self,

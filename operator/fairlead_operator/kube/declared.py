@@ -20,7 +20,7 @@ from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_api.v1alpha1.toolpolicy import ToolPolicy
 from fairlead_operator.kube.client import Json, Kube
 from fairlead_operator.kube.errors import Conflict
-from fairlead_operator.kube.resources import LATENCY_TIERS, MCP_SERVERS, TOOL_POLICIES, Kind
+from fairlead_operator.kube.resources import LATENCY_TIERS, MCP_SERVERS, TOOL_POLICIES, Kind, newer
 from fairlead_operator.publish.compile import DEFAULT_TIERS
 
 logger = logging.getLogger(__name__)
@@ -88,7 +88,7 @@ class Declared(Generic[R]):
         key, metadata = _key(item), item["metadata"]
         before = self._entries.get(key)
         entry = _Entry(metadata.get("uid", ""), metadata.get("resourceVersion", ""), self._parse(item))
-        if before is not None and before.uid == entry.uid and not _newer(entry.version, before.version):
+        if before is not None and before.uid == entry.uid and not newer(entry.version, before.version):
             return
         self._entries[key] = entry
         self._changed(key)
@@ -113,11 +113,6 @@ class Declared(Generic[R]):
 
 def _key(item: Json) -> ServerKey:
     return ServerKey(item["metadata"].get("namespace", ""), item["metadata"]["name"])
-
-
-def _newer(version: str, than: str) -> bool:
-    """Resource versions of one kind compare as numbers where they are numbers; else whatever came last counts."""
-    return int(version) > int(than) if version.isdigit() and than.isdigit() else version != than
 
 
 class KubeDeclarations:

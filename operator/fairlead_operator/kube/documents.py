@@ -2,7 +2,8 @@
 
 A follower keeps every blob in memory, so that a look at what is published costs no request and a ConfigMap that was
 edited or deleted by hand is noticed at once. No owner references: the owner lives in another namespace, and the garbage
-collector would delete the document.
+collector would delete the document. What is replaced is named by its resourceVersion, so that a late write of an
+operator that leads no more is refused.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 from fairlead_api.documents.store import Assembler, Blob, part_names
 from fairlead_operator.kube.client import Json, Kube
 from fairlead_operator.kube.errors import NotFound
-from fairlead_operator.kube.resources import CONFIG_MAPS
+from fairlead_operator.kube.resources import CONFIG_MAPS, newer
 
 logger = logging.getLogger(__name__)
 
@@ -69,6 +70,7 @@ class KubeDocuments:
         self._namespace = namespace
         self._disturbed = disturbed
         self._blobs: dict[str, Blob] = {}
+        self._versions: dict[str, str] = {}
 
     def __repr__(self) -> str:
         return f"<KubeDocuments namespace={self._namespace} blobs={len(self._blobs)}>"
@@ -105,12 +107,16 @@ class KubeDocuments:
             return
         if stored is not None:
             await self._drop_foreign(stored, blob)
-        await self._kube.apply(CONFIG_MAPS, self._namespace, config_map_for(blob, self._namespace))
+        manifest = config_map_for(blob, self._namespace)
+        if blob.name in self._versions:
+            manifest["metadata"]["resourceVersion"] = self._versions[blob.name]
+        answer = await self._kube.apply(CONFIG_MAPS, self._namespace, manifest)
         self._blobs[blob.name] = blob
+        self._versions[blob.name] = answer["metadata"]["resourceVersion"]
 
     async def _drop_foreign(self, stored: Blob, wanted: Blob) -> None:
         """An apply leaves keys alone that somebody else added, and a reader could take one of them for the document."""
-        patch = {
+        patch: Json = {
             field: {key: None for key in there if key not in keep}
             for field, there, keep in (
                 ("data", stored.data, wanted.data),
@@ -119,12 +125,15 @@ class KubeDocuments:
         }
         patch = {field: keys for field, keys in patch.items() if keys}
         if patch:
-            await self._kube.merge(CONFIG_MAPS, self._namespace, stored.name, patch)
+            patch["metadata"] = {"resourceVersion": self._versions.get(stored.name)}
+            answer = await self._kube.merge(CONFIG_MAPS, self._namespace, stored.name, patch)
+            self._versions[stored.name] = answer["metadata"]["resourceVersion"]
 
     async def _delete(self, name: str) -> None:
         with contextlib.suppress(NotFound):
             await self._kube.delete(CONFIG_MAPS, self._namespace, name)
         self._blobs.pop(name, None)
+        self._versions.pop(name, None)
 
     # What the follower tells.
 
@@ -137,6 +146,11 @@ class KubeDocuments:
 
     def changed(self, item: Json) -> None:
         blob = blob_from(item)
+        version = item["metadata"].get("resourceVersion", "")
+        written = self._versions.get(blob.name, version)
+        if version != written and not newer(version, written):
+            return  # from before our last write
+        self._versions[blob.name] = version
         if self._blobs.get(blob.name) != blob:
             known = self._blobs.get(blob.name)
             self._blobs[blob.name] = blob
@@ -148,6 +162,7 @@ class KubeDocuments:
 
     def _lost(self, name: str) -> None:
         blob = self._blobs.pop(name, None)
+        self._versions.pop(name, None)
         if blob is not None:
             self._disturbed(name, blob.labels)
 

@@ -5,7 +5,8 @@ Used by the composition root. The rules that make two leaders impossible, whatev
 - Whether someone else's lease has run out is judged by how long it stood unchanged on *our* monotonic clock, never by
   the times written in it.
 - A leader counts from the moment *before* it sent its last good renewal, and stops writing (`leading()` is False) after
-  `deadline` seconds; others wait `duration` seconds. A write takes at most the difference.
+  `deadline` seconds; others wait `duration` seconds. A write ends before they have passed (`allowance()`), and one that
+  has not left by the deadline never does: see `fence`.
 - When `deadline` passes, the leader's tasks are cancelled and it contends again. If they do not end, because something
   blocks the event loop or swallows the cancellation, a watchdog thread ends the process.
 """
@@ -16,13 +17,13 @@ import asyncio
 import logging
 import random
 import threading
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from fairlead_operator.kube.client import Json, Kube
 from fairlead_operator.kube.errors import Conflict, KubeError, NotFound
+from fairlead_operator.kube.fence import boottime
 from fairlead_operator.kube.resources import LEASES
 
 logger = logging.getLogger(__name__)
@@ -30,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Timings:
-    """Seconds. `deadline` + the longest write must stay below `duration`."""
+    """Seconds. The difference of `deadline` and `duration` is what a write that left at the last moment may take."""
 
     duration: float = 15.0
     renew: float = 2.0
@@ -50,7 +51,7 @@ class Lease:
         identity: str,
         *,
         timings: Timings | None = None,
-        monotonic: Callable[[], float] = time.monotonic,
+        monotonic: Callable[[], float] = boottime,
         rng: random.Random | None = None,
         end_process: Callable[[], None] | None = None,
     ) -> None:
@@ -77,6 +78,11 @@ class Lease:
         """Whether this process may write at this moment."""
         return self._monotonic() < self._until
 
+    def allowance(self) -> float:
+        """Seconds until others may lead, with a tenth of the gap to spare; 0 when this process may not write."""
+        now, timings = self._monotonic(), self._timings
+        return 0.0 if now >= self._until else self._until - now + (timings.duration - timings.deadline) * 0.9
+
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
         """Contend until cancelled; each time the lease is held, run `lead`, and cancel it when the lease is lost.
 
@@ -97,7 +103,7 @@ class Lease:
 
     async def _acquire(self) -> None:
         while not await self._try():  # noqa: ASYNC110 - the event is in another process
-            await asyncio.sleep(self._period())
+            await asyncio.sleep(self._period() / 2)  # looking costs little, and a lease that is given up waits for it
 
     async def _keep(self, task: asyncio.Future[None]) -> None:
         """Renew until the lease is lost or `task` ends."""

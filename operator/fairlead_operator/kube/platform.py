@@ -20,7 +20,7 @@ from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_operator.kube.client import Kube
 from fairlead_operator.kube.credentials import CredentialStore, Resolver, credential_ref
 from fairlead_operator.kube.declared import Broken, Declared
-from fairlead_operator.kube.errors import Forbidden, Invalid, KubeError, NotFound, NotLeading, TooBig
+from fairlead_operator.kube.errors import Conflict, Forbidden, Invalid, KubeError, NotFound, NotLeading, TooBig
 from fairlead_operator.kube.events import Events
 from fairlead_operator.kube.owned import ForeignObject, Owned
 from fairlead_operator.kube.pods import Pods
@@ -122,11 +122,12 @@ class KubePlatform:
     async def report(self, server: McpServer, status: McpServerStatus) -> None:
         if status.to_wire() == server.status.to_wire():
             return
-        body = {"metadata": {"name": server.metadata.name}, "status": status.to_wire()}
+        metadata = {"name": server.metadata.name, "resourceVersion": server.metadata.resource_version}
+        body = {"metadata": metadata, "status": status.to_wire()}
         try:
             answer = await self._kube.apply(MCP_SERVERS, server.metadata.namespace, body, subresource="status")
-        except NotFound:
-            return  # deleted meanwhile; its event is on the way
+        except (Conflict, NotFound):
+            return  # changed or deleted meanwhile: its event is on the way, and brings the next look
         self._servers.put(answer)
 
     async def announce(self, server: McpServer, announcement: Announcement) -> None:

@@ -1,4 +1,4 @@
-"""Which kinds the operator touches, and where the API server keeps them. Pure."""
+"""Which kinds the operator touches, and where the API server keeps them, and in what version. Pure."""
 
 from __future__ import annotations
 
@@ -51,3 +51,8 @@ CONFIG_MAPS: Final = Kind("", "v1", "configmaps", "ConfigMap")
 SECRETS: Final = Kind("", "v1", "secrets", "Secret")
 EVENTS: Final = Kind("events.k8s.io", "v1", "events", "Event")
 LEASES: Final = Kind("coordination.k8s.io", "v1", "leases", "Lease")
+
+
+def newer(version: str, than: str) -> bool:
+    """Resource versions of one kind compare as numbers where they are numbers; else whatever came last counts."""
+    return int(version) > int(than) if version.isdigit() and than.isdigit() else version != than

@@ -13,6 +13,7 @@ from fairlead_operator.kube.client import Kube
 from fairlead_operator.kube.lease import Lease, Timings
 from fairlead_operator.kube.resources import LEASES
 from operatorworld import Json, World, configuration_of
+from waiting import eventually
 
 TIMES = Timings(duration=3.0, renew=0.2, deadline=1.0, grace=0.5)
 
@@ -157,3 +158,19 @@ async def test_a_leader_whose_work_breaks_down_releases_the_lease_and_says_so(wo
         with pytest.raises(RuntimeError, match="boom"):
             await lease.run(work)
     assert lease_object(world)["spec"]["holderIdentity"] == ""
+
+
+async def test_a_write_gets_no_more_time_than_is_left_until_another_may_lead(world: World) -> None:
+    now = 1000.0
+    async with connected(world) as kube:
+        lease = Lease(kube, world.release, "lease", "leader", timings=TIMES, monotonic=lambda: now)
+        assert lease.allowance() == 0
+        task = asyncio.create_task(lease.run(asyncio.Event().wait))  # type: ignore[arg-type]
+        await eventually(lease.leading, seconds=10)
+        assert TIMES.deadline < lease.allowance() < TIMES.duration
+        now += TIMES.deadline - 0.01
+        assert 0 < lease.allowance() < TIMES.duration - TIMES.deadline
+        now += 0.02
+        assert lease.allowance() == 0
+        task.cancel()
+        await asyncio.wait([task], timeout=10)

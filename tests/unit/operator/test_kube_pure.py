@@ -230,7 +230,7 @@ def test_a_resource_that_breaks_a_rule_is_kept_as_broken_with_its_field(caplog: 
 
 
 async def test_a_write_without_the_lease_is_not_sent() -> None:
-    kube = Kube(None, may_write=lambda: False)  # type: ignore[arg-type]
+    kube = Kube(None, allowance=lambda: 0.0)  # type: ignore[arg-type]
     calls = [
         kube.apply(SECRETS, "ns", {"metadata": {"name": "a"}}),
         kube.create(SECRETS, "ns", {}),

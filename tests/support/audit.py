@@ -1,0 +1,107 @@
+"""The audit log of an API server: who wrote what, in the order in which the writes were done.
+
+A test that says "nobody else wrote" reads it here and not from the writers' own counters. Used by `controlplane`, which
+has the API server keep one on request.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+POLICY = """apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived, ResponseStarted]
+rules:
+- level: None
+  verbs: [get, list, watch]
+- level: None
+  nonResourceURLs: ["*"]
+- level: Metadata
+"""
+
+
+@dataclass(frozen=True)
+class Write:
+    """One request that may have changed something; `status` is what it was answered with."""
+
+    user: str
+    verb: str
+    resource: str
+    """Plural, with the subresource: `mcpservers/status`."""
+    namespace: str
+    name: str
+    status: int
+    at: str
+    """When it was answered, RFC 3339."""
+
+    @property
+    def done(self) -> bool:
+        return self.status < 300
+
+    def __str__(self) -> str:
+        return f"{self.at} {self.user} {self.verb} {self.resource} {self.namespace}/{self.name}: {self.status}"
+
+
+class AuditLog:
+    """The log of one API server, in `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._policy = folder / "audit-policy.yaml"
+        self._log = folder / "audit.log"
+        self._policy.write_text(POLICY)
+        self._log.touch()
+
+    def flags(self) -> list[str]:
+        """What the API server is started with."""
+        return [f"--audit-policy-file={self._policy}", f"--audit-log-path={self._log}"]
+
+    def mark(self) -> int:
+        """A place in the log: its end now."""
+        return self._log.stat().st_size
+
+    def writes(self, since: int = 0) -> list[Write]:
+        """Every write that was answered after `since`, oldest first; reviews of access are none."""
+        with self._log.open("rb") as log:
+            log.seek(since)
+            return list(_writes(log.read().splitlines(keepends=True)))
+
+
+def _writes(lines: Iterable[bytes]) -> Iterator[Write]:
+    for line in lines:
+        if not line.endswith(b"\n"):
+            return  # it is being written
+        event = json.loads(line)
+        target = event.get("objectRef") or {}
+        if not target or target.get("resource", "").endswith("reviews"):
+            continue
+        subresource = target.get("subresource")
+        yield Write(
+            user=event["user"]["username"],
+            verb=event["verb"],
+            resource=target["resource"] + (f"/{subresource}" if subresource else ""),
+            namespace=target.get("namespace", ""),
+            name=target.get("name", ""),
+            status=event.get("responseStatus", {}).get("code", 0),
+            at=event["stageTimestamp"],
+        )
+
+
+def intruders(writes: Iterable[Write], lease: str) -> list[Write]:
+    """Writes that were done by somebody who did not hold `lease` at that moment, of all who ever held it.
+
+    Who wrote the Lease last holds it: the API server takes a write of it only from who has read the one before.
+    """
+    writes = list(writes)
+    holders = {write.user for write in writes if write.resource == "leases" and write.name == lease}
+    holder, found = "", []
+    for write in writes:
+        if not write.done or write.user not in holders:
+            continue
+        if write.resource == "leases" and write.name == lease:
+            holder = write.user
+        elif write.user != holder:
+            found.append(write)
+    return found
