@@ -108,8 +108,8 @@ def start_nginx(stage: Stage, upstream: int, core: int) -> Target | None:
     return Target("nginx", port, process.pid)
 
 
-def start_gateway(stage: Stage, upstream: int, core: int) -> Target:
-    """`fairlead gateway` over one catalog document per era."""
+def start_gateway(stage: Stage, upstream: int, core: int, *more: str | Path) -> Target:
+    """`fairlead gateway` over one catalog document per era, with `more` words for its command line."""
     documents = stage.folder / "documents"
     documents.mkdir()
     for era in VERSIONS:
@@ -118,7 +118,7 @@ def start_gateway(stage: Stage, upstream: int, core: int) -> Target:
     fairlead = Path(sys.executable).with_name("fairlead")
     port = free_port()
     command: list[str | Path] = [fairlead, "gateway", "--documents", documents, "--host", "127.0.0.1"]
-    command += ["--port", str(port), "--metrics-port", str(free_port())]
+    command += ["--port", str(port), "--metrics-port", str(free_port()), *more]
     process = stage.start("gateway", command, core=core)
     stage.wait_ready("gateway", process, port, "/readyz")
     return Target("fairlead", port, process.pid, prefixed=True)

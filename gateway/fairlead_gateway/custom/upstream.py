@@ -26,7 +26,7 @@ from fairlead_gateway.custom.context import Context
 from fairlead_gateway.custom.problems import UnfitArguments, Unusable
 from fairlead_gateway.custom.threads import Threads
 from fairlead_gateway.custom.tools import SERVER, CustomTools, Prepared
-from fairlead_gateway.upstream.base import Gauges, Order
+from fairlead_gateway.upstream.base import Gauges, Order, Outcome
 from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.errors import ConnectFailed, PoolFull, RpcError, Timeout, TooLarge
@@ -36,11 +36,10 @@ log = logging.getLogger(__name__)
 
 THREADS: Final = 16
 """Handlers that block, at once, unless told otherwise."""
-
-
 METHOD: Final = "tools/call"
 PROGRESS: Final = "notifications/progress"
 _Order: TypeAlias = Order | Inquiry
+_Handler: TypeAlias = asyncio.Task[Any] | Future[Any]
 
 
 class _Params(msgspec.Struct):
@@ -50,13 +49,6 @@ class _Params(msgspec.Struct):
 
 
 _decode = msgspec.json.Decoder(_Params).decode
-
-
-class _Unfit(RpcError):
-    """Told to the model in its own words."""
-
-    def __str__(self) -> str:
-        return self.message
 
 
 class LocalUpstream:
@@ -69,18 +61,34 @@ class LocalUpstream:
     ) -> None:
         self._tools = tools
         self._limit = limit
-        self._threads = Threads(threads, f"{SERVER} tools")
         self._clock = clock
         self._count = itertools.count(1).__next__
-        self._running: set[asyncio.Task[Any] | Future[Any]] = set()
         self._quiet = asyncio.Event()
         self._closed = False
+        self.threads = Threads(threads, f"{SERVER} tools")
+        self.running: set[_Handler] = set()
+        """Handlers that have not returned, whether or not somebody waits for them."""
 
     def next_id(self) -> bytes:
         return b"%d" % self._count()
 
-    async def call(self, order: Order) -> Raw:
-        return await self._answer(order, order.params)
+    def submit(self, order: _Order, outcome: Outcome) -> _Run:
+        """As `upstream.base.Submit`: a call begins at once, and no task waits for it."""
+        run = _Run(self, order, outcome)
+        try:
+            run.begin(*self._prepared(order.params))
+        except Exception as error:  # noqa: BLE001  # whatever kept it from beginning is its outcome
+            run.failed(error)
+        return run
+
+    async def call(self, order: _Order) -> Raw:
+        answer: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
+        run = self.submit(order, _Promise(answer))
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            run.cancel()
+            raise
 
     async def era(self, client: Counterpart | None, deadline: float) -> bool:
         return self.modern
@@ -88,125 +96,204 @@ class LocalUpstream:
     async def ask(self, inquiry: Inquiry) -> Raw:
         if inquiry.method != METHOD:
             raise RpcError(jsonrpc.METHOD_NOT_FOUND, f"custom tools have no {inquiry.method}")
-        return await self._answer(inquiry, inquiry.params)
+        return await self.call(inquiry)
 
     def gauges(self) -> Gauges:
-        return Gauges(busy=len(self._running))
+        return Gauges(busy=len(self.running))
 
     async def aclose(self, grace: float) -> None:
         self._closed = True
-        if self._running and grace > 0:
+        if self.running and grace > 0:
             self._quiet.clear()
             try:
                 async with asyncio.timeout(grace):
                     await self._quiet.wait()
             except TimeoutError:
                 pass
-        for one in tuple(self._running):
-            one.cancel()
-        self._threads.shutdown()
+        for handler in tuple(self.running):
+            handler.cancel()
+        self.threads.shutdown()
+
+    # Told by a run
+
+    def began(self, handler: _Handler) -> None:
+        self.running.add(handler)
+
+    def returned(self, handler: _Handler) -> None:
+        self.running.discard(handler)
+        if not self.running:
+            self._quiet.set()
+
+    def remaining(self, order: _Order) -> float:
+        """Seconds that an order has left."""
+        return max(0.0, order.deadline - self._clock())
 
     # Inside
 
-    async def _answer(self, order: _Order, raw: bytes) -> Raw:
-        params = _read(raw)
+    def _prepared(self, raw: bytes) -> tuple[Prepared, _Params]:
+        try:
+            params = _decode(raw)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise _Unfit(f"the call cannot be read: {error}") from error
         prepared = self._tools.get(params.name)
         if prepared is None or self._closed:
             raise ConnectFailed(f"the tool {params.name} is not there any more", reason="Closed")
-        if len(self._running) >= self._limit:
+        if len(self.running) >= self._limit:
             raise PoolFull(f"{self._limit} custom tools are running already")
-        context = self._context(order, params)
-        try:
-            returned = await self._run(prepared, params.arguments or {}, context, order)
-            return self._bounded(results.result(returned), order)
-        except UnfitArguments as error:
-            raise _Unfit(jsonrpc.INVALID_PARAMS, str(error)) from error
-        except _Failed as failed:
-            log.warning("The custom tool %s failed", prepared.name, exc_info=failed.cause)
-            return self._bounded(results.failure(failed.cause), order)
-        except Unusable as error:
-            log.warning("The custom tool %s failed: %s", prepared.name, error)
-            return Raw(results.failure(error))
-        finally:
-            context.give_up()
+        return prepared, params
 
-    async def _run(self, prepared: Prepared, arguments: dict[str, Any], context: Context, order: _Order) -> Any:
-        """What the handler returned. Raises _Failed, UnfitArguments, Timeout."""
+
+class _Run:
+    """One call, from its beginning to its outcome. `cancel` is for whoever gives it up; no outcome follows."""
+
+    __slots__ = ("_context", "_ended", "_handler", "_loop", "_name", "_order", "_outcome", "_timer", "_upstream")
+
+    def __init__(self, upstream: LocalUpstream, order: _Order, outcome: Outcome) -> None:
+        self._upstream = upstream
+        self._order = order
+        self._outcome = outcome
+        self._loop = asyncio.get_running_loop()
+        self._name = ""
+        self._context: Context | None = None
+        self._handler: _Handler | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._ended = False
+
+    def begin(self, prepared: Prepared, params: _Params) -> None:
+        """Raises McpError."""
+        self._name = prepared.name
         positional: tuple[Any, ...] = ()
         named: dict[str, Any] = {}
         if prepared.bind is None:
-            positional = (arguments,)
+            positional = (params.arguments or {},)
         else:
-            named = prepared.bind(arguments)
+            try:
+                named = prepared.bind(params.arguments or {})
+            except UnfitArguments as error:
+                raise _Unfit(str(error)) from error
         if prepared.context is not None:
-            named[prepared.context] = context
-        begun = functools.partial(prepared.tool.handler, *positional, **named)
-        if not prepared.is_async:
-            returned = await self._in_thread(begun, order)
-            if not inspect.isawaitable(returned):
-                return returned
-            begun = functools.partial(_itself, returned)
-        return await self._on_loop(prepared.name, begun, order)
+            self._context = named[prepared.context] = self._new_context(params)
+        work = functools.partial(prepared.tool.handler, *positional, **named)
+        if prepared.is_async:
+            self._on_loop(_awaited(work))
+        else:
+            self._in_thread(work)
+        self._timer = self._loop.call_later(self._upstream.remaining(self._order), self._late)
 
-    async def _in_thread(self, work: Callable[[], Any], order: _Order) -> Any:
-        loop = asyncio.get_running_loop()
-        future = self._threads.submit(contextvars.copy_context().run, _guarded, work)
-        self._running.add(future)
-        future.add_done_callback(lambda one: _tell(loop, self._ended, one))
-        return await self._outcome(asyncio.wrap_future(future), order)
+    def failed(self, error: Exception) -> None:
+        if self._end():
+            self._outcome.failed(error)
 
-    async def _on_loop(self, name: str, work: Callable[[], Any], order: _Order) -> Any:
-        task = asyncio.get_running_loop().create_task(_awaited(work), name=f"custom tool {name}")
-        self._running.add(task)
-        task.add_done_callback(self._ended)
-        return await self._outcome(task, order)
+    def cancel(self) -> None:
+        if self._end() and self._handler is not None:
+            self._handler.cancel()
 
-    async def _outcome(self, handler: asyncio.Future[Any], order: _Order) -> Any:
-        """Not `asyncio.timeout`: a handler that swallows its cancellation would keep the caller waiting."""
+    # Inside
+
+    def _on_loop(self, work: Any) -> None:
+        self._handler = task = self._loop.create_task(work, name=f"custom tool {self._name}")
+        self._upstream.began(task)
+        task.add_done_callback(self._returned)
+
+    def _in_thread(self, work: Callable[[], Any]) -> None:
+        self._handler = future = self._upstream.threads.submit(contextvars.copy_context().run, _guarded, work)
+        self._upstream.began(future)
+        future.add_done_callback(lambda one: _tell(self._loop, self._returned, one))
+
+    def _returned(self, handler: _Handler) -> None:
+        self._upstream.returned(handler)
+        if handler.cancelled():
+            self.failed(ConnectFailed("the tool was stopped", reason="Closed"))
+            return
+        error = handler.exception()  # looked at, also where the call has ended before
+        if self._ended:
+            return
+        if error is not None:
+            self._raised(error)
+            return
+        value = handler.result()
+        if inspect.isawaitable(value):
+            self._on_loop(_awaited(functools.partial(_itself, value)))
+        else:
+            self._answer(value)
+
+    def _raised(self, error: BaseException) -> None:
+        cause = error.cause if isinstance(error, _Failed) else error
+        log.warning("The custom tool %s failed", self._name, exc_info=cause)
+        self._send(results.failure(cause))
+
+    def _answer(self, value: Any) -> None:
         try:
-            await asyncio.wait((handler,), timeout=max(0.0, order.deadline - self._clock()))
-        except asyncio.CancelledError:
-            handler.cancel()
-            raise
-        if not handler.done():
-            handler.cancel()
-            raise Timeout("the tool did not answer in time", sent=True)
-        return handler.result()
+            result = results.result(value)
+        except Unusable as error:
+            log.warning("The custom tool %s failed: %s", self._name, error)
+            result = results.failure(error)
+        self._send(result)
 
-    def _ended(self, one: asyncio.Task[Any] | Future[Any]) -> None:
-        self._running.discard(one)
-        if not one.cancelled():
-            one.exception()  # looked at, also where the call had ended before
-        if not self._running:
-            self._quiet.set()
+    def _send(self, result: bytes) -> None:
+        if len(result) > self._order.max_bytes:
+            self.failed(TooLarge(f"the result exceeds {self._order.max_bytes} bytes"))
+        elif self._end():
+            self._outcome.answered(Raw(result))
 
-    def _context(self, order: _Order, params: _Params) -> Context:
-        seconds = max(0.0, order.deadline - self._clock())
-        meta = params.meta or {}
+    def _late(self) -> None:
+        """A handler that swallows its cancellation keeps its place, and nobody waiting."""
+        handler = self._handler
+        self.failed(Timeout("the tool did not answer in time", sent=True))
+        if handler is not None:
+            handler.cancel()
+
+    def _end(self) -> bool:
+        """Whether this is the end, and not one after it."""
+        if self._ended:
+            return False
+        self._ended = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._context is not None:
+            self._context.give_up()
+        return True
+
+    def _new_context(self, params: _Params) -> Context:
+        order, loop = self._order, self._loop
         notify = order.notify
         if notify is None:
-            return Context(params.name, seconds, meta=meta)
-        loop = asyncio.get_running_loop()
+            return Context(params.name, self._upstream.remaining(order), meta=params.meta or {})
 
         def tell(method: str, said: dict[str, Any]) -> None:
             if method == PROGRESS:
                 said["progressToken"] = Raw(order.id)
-            message = Message(method=method, params=Raw(jsonrpc.encode(said)))
-            _tell(loop, notify, message)
+            _tell(loop, notify, Message(method=method, params=Raw(jsonrpc.encode(said))))
 
-        return Context(params.name, seconds, meta=meta, tell=tell)
-
-    def _bounded(self, result: bytes, order: _Order) -> Raw:
-        if len(result) > order.max_bytes:
-            raise TooLarge(f"the result exceeds {order.max_bytes} bytes")
-        return Raw(result)
+        return Context(params.name, self._upstream.remaining(order), meta=params.meta or {}, tell=tell)
 
 
-def _read(params: bytes) -> _Params:
-    try:
-        return _decode(params)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise _Unfit(jsonrpc.INVALID_PARAMS, f"the call cannot be read: {error}") from error
+class _Promise:
+    """The outcome of a call that a task waits for."""
+
+    def __init__(self, answer: asyncio.Future[Raw]) -> None:
+        self._answer = answer
+
+    def answered(self, result: Raw) -> None:
+        if not self._answer.done():
+            self._answer.set_result(result)
+
+    def failed(self, error: Exception) -> None:
+        if not self._answer.done():
+            self._answer.set_exception(error)
+
+    def again(self) -> None:
+        """Never: what runs here is reached at the first attempt."""
+
+
+class _Unfit(RpcError):
+    """Arguments that a handler does not take, told to the model in its own words."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(jsonrpc.INVALID_PARAMS, message)
+
+    def __str__(self) -> str:
+        return self.message
 
 
 class _Failed(Exception):
@@ -227,6 +314,11 @@ def _guarded(work: Callable[[], Any]) -> Any:
 async def _awaited(work: Callable[[], Any]) -> Any:
     try:
         return await work()
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        raise _Failed(RuntimeError("the tool canceled itself")) from error
     except (Exception, SystemExit) as error:
         raise _Failed(error) from error
 

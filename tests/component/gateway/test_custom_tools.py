@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from pathlib import Path
 from typing import Any
@@ -256,6 +257,43 @@ async def test_a_handler_that_exits_ends_its_call_and_not_the_gateway(tmp_path: 
     async with running(tmp_path, custom=of(leaving, leaving_too)) as gateway:
         for name in ("leaving", "leaving_too"):
             assert (await ask(gateway, calling(name))).message["result"]["isError"] is True
+
+
+async def test_a_handler_that_cancels_itself_has_failed(tmp_path: Path) -> None:
+    @tool
+    async def cancelling() -> None:
+        raise asyncio.CancelledError
+
+    async with running(tmp_path, custom=of(cancelling)) as gateway:
+        assert text(await ask(gateway, calling("cancelling"))) == "the tool canceled itself"
+
+
+async def test_a_handler_that_ignores_its_cancellation_keeps_nobody_waiting(tmp_path: Path) -> None:
+    released = asyncio.Event()
+
+    @tool(max_duration_ms=50)
+    async def stubborn() -> None:
+        while not released.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await released.wait()
+
+    async with running(tmp_path, custom=of(stubborn)) as gateway:
+        try:
+            assert (await ask(gateway, calling("stubborn"))).refusal == "TIMEOUT"
+        finally:
+            released.set()
+
+
+async def test_a_function_that_returns_something_to_await_is_awaited(tmp_path: Path) -> None:
+    async def later(number: int) -> int:
+        return number + 1
+
+    @tool
+    def indirect(number: int) -> Any:
+        return later(number)
+
+    async with running(tmp_path, custom=of(indirect)) as gateway:
+        assert text(await ask(gateway, calling("indirect", {"number": 1}))) == "2"
 
 
 async def test_custom_tools_are_in_rest_with_their_tags_and_in_the_metrics_under_local(tmp_path: Path) -> None:
