@@ -22,6 +22,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.conditions import ConditionType, Reason
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_operator.discovery.build import Reached, build_catalog
+from fairlead_operator.discovery.remarks import Remarks
 from fairlead_operator.discovery.rounds import Failure, Pace, Round, Rounds, Subject
 from fairlead_operator.outcome import Done, Outcome, Stalled, Waiting
 from fairlead_operator.ports import (
@@ -99,7 +100,7 @@ class Reconciler:
         self._prefixes = Prefixes(options.prefix_style)
         self._rounds = Rounds(connector, changed, pace=options.pace, monotonic=monotonic, rng=rng)
         self.catalogs = Catalogs(documents, now)
-        self._noted: dict[ServerKey, tuple[str, ...]] = {}
+        self._remarks: dict[ServerKey, Remarks] = {}
 
     async def start(self) -> None:
         """Learn every server's claim to a prefix before the first look, so that the order of looks decides nothing."""
@@ -135,7 +136,7 @@ class Reconciler:
 
     async def _gone(self, key: ServerKey) -> Outcome:
         self._rounds.forget(key)
-        self._noted.pop(key, None)
+        self._remarks.pop(key, None)
         for other in self._prefixes.release(key):
             self._changed(other)
         await self.catalogs.withdraw(key)
@@ -154,7 +155,9 @@ class Reconciler:
         look = _Look(server, accepted, prefix, credential, workload, self._round(server, credential, workload))
         catalog = await self._publish(look)
         verdicts = Verdicts(accepted, credential.verdict, workload.verdict, self._verified(look))
-        await self._show(server, verdicts, Facts(workload.endpoint, catalog))
+        remarks = self._remarks.get(server.key)
+        left_out = remarks.tools_left_out if remarks is not None else None
+        await self._show(server, verdicts, Facts(workload.endpoint, catalog, left_out))
         return self._next(look)
 
     async def _refuse(self, server: McpServer, accepted: Verdict) -> Outcome:
@@ -195,7 +198,7 @@ class Reconciler:
         if look.round.failure is not None:
             return _failed(look.round.failure)
         if look.round.found is not None:
-            return Verdict(True, Reason.VERIFIED, "it answered tools/list")
+            return self._remarks.get(look.server.key, Remarks()).verdict()
         shown = look.server.status.condition(ConditionType.VERIFIED)
         return BEING_ASKED if shown is None or shown.reason == Reason.PENDING else None
 
@@ -218,18 +221,19 @@ class Reconciler:
         found, endpoint = look.round.found if look.round else None, look.workload.endpoint
         if found is not None and endpoint is not None:
             reached = Reached(endpoint, look.credential.ref, look.prefix)
-            catalog, notes = build_catalog(look.server, found, reached)
-            self._note(look.server.key, notes)
+            catalog, remarks = build_catalog(look.server, found, reached)
+            self._note(look.server.key, remarks)
             return msgspec.structs.replace(catalog, online=look.online)
         if stored is None:
             return None
         return stored if look.online else msgspec.structs.replace(stored, online=False)
 
-    def _note(self, key: ServerKey, notes: tuple[str, ...]) -> None:
-        if self._noted.get(key, ()) != notes:
-            self._noted[key] = notes
-            for note in notes:
-                logger.warning("%s: %s", key, note)
+    def _note(self, key: ServerKey, remarks: Remarks) -> None:
+        before = self._remarks.get(key, Remarks())
+        self._remarks[key] = remarks
+        if before != remarks:
+            for line in remarks.lines:
+                logger.warning("%s: %s", key, line)
 
     async def _show(self, server: McpServer, verdicts: Verdicts, facts: Facts) -> None:
         status = build_status(server, verdicts, facts, self._now())

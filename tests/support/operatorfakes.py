@@ -149,6 +149,11 @@ class MemoryDeclarations:
         return self.label_map
 
 
+def tool_named(name: str) -> dict[str, Any]:
+    """The smallest definition that can be offered."""
+    return {"name": name, "inputSchema": {"type": "object"}}
+
+
 @dataclass
 class Script:
     """What a server answers: listings by method, an error to raise, or a hang."""

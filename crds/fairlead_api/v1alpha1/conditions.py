@@ -90,6 +90,14 @@ class Reason(StrEnum):
 
     # Verified
     VERIFIED = "Verified"
+    VERIFIED_IN_PART = "VerifiedInPart"
+    DUPLICATE_NAMES = "DuplicateNames"
+    INVALID_NAMES = "InvalidNames"
+    UNUSUAL_NAMES = "UnusualNames"
+    INVALID_SCHEMAS = "InvalidSchemas"
+    INVALID_DEFINITIONS = "InvalidDefinitions"
+    DEFINITIONS_TOO_LARGE = "DefinitionsTooLarge"
+    LISTING_INCOMPLETE = "ListingIncomplete"
     PENDING = "Pending"
     NOT_DISCOVERED = "NotDiscovered"
     UNREACHABLE = "Unreachable"

@@ -28,7 +28,7 @@ _ACCEPTED: Final = {
         "False",
         "This installation cannot run such a server: an image off a cluster, a local command on one, or a "
         "transport that this version does not have.",
-        "Use one of the sources or transports that the message names.",
+        "Use another source or transport.",
     ),
     Reason.DEFAULT_TAKEN: Explanation(
         "False",
@@ -101,7 +101,7 @@ _PROGRAMMED: Final = {
         "Look at the events and the pods of the server's Deployment.",
     ),
     Reason.UNSCHEDULABLE: Explanation(
-        "False", "No node takes its pod.", "Lower spec.resources or make room; the message has the scheduler's words."
+        "False", "No node takes its pod.", "Lower spec.resources, or make room on the nodes."
     ),
     Reason.IMAGE_PULL_FAILED: Explanation(
         "False",
@@ -121,7 +121,7 @@ _PROGRAMMED: Final = {
     Reason.INSTALL_FAILED: Explanation(
         "False",
         "The package could not be installed.",
-        "Check name and version; the message has the installer's words.",
+        "Check name and version of the package.",
     ),
     Reason.REGISTRY_UNREACHABLE: Explanation(
         "False",
@@ -131,7 +131,7 @@ _PROGRAMMED: Final = {
     Reason.APPLY_REFUSED: Explanation(
         "False",
         "The API server refused an object of this server.",
-        "The message has its words: often an admission policy, a quota, or a bad spec.podTemplate.",
+        "Often it is an admission policy, a quota, or a bad spec.podTemplate: change that, or have it allowed.",
     ),
     Reason.APPLY_FAILED: Explanation(
         "Unknown", "The objects of this server could not be written now.", "Usually nothing: it is tried again."
@@ -139,15 +139,11 @@ _PROGRAMMED: Final = {
 }
 
 _PROGRAMMED_OR_VERIFIED: Final = {
-    Reason.START_FAILED: Explanation(
-        "False", "The process could not be started.", "The message has the system's words."
-    ),
+    Reason.START_FAILED: Explanation("False", "The process could not be started.", "Check the program and its rights."),
     Reason.COMMAND_NOT_FOUND: Explanation(
         "False", "The program to start does not exist or may not be run.", "Install it, or correct spec.command."
     ),
-    Reason.BACKING_OFF: Explanation(
-        "False", "The process ended several times; the next start waits.", "Read its last lines in the message."
-    ),
+    Reason.BACKING_OFF: Explanation("False", "The process ended several times; the next start waits.", "Read its log."),
 }
 
 _CALIBRATED: Final = {
@@ -168,7 +164,7 @@ _CALIBRATED: Final = {
     Reason.PROBES_FAILED: Explanation(
         "False",
         "Probes got errors instead of results.",
-        "Give working probe.arguments for the tools that the message names.",
+        "Give working probe.arguments for these tools.",
     ),
 }
 

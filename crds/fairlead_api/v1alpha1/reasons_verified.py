@@ -11,6 +11,50 @@ from fairlead_api.v1alpha1.conditions import Explanation, Reason
 
 VERIFIED: Final = {
     Reason.VERIFIED: Explanation("True", "The server answered tools/list; its answer is the catalog."),
+    Reason.VERIFIED_IN_PART: Explanation(
+        "True",
+        "The server answered, and more than one thing is wrong with what it lists; what is right is offered.",
+        "Update the server; the page of reasons has advice on each.",
+    ),
+    Reason.DUPLICATE_NAMES: Explanation(
+        "True",
+        "The server lists a name more than once. The first definition is offered, the others are left out.",
+        "Give each a name of its own in the server: a call could not tell them apart.",
+    ),
+    Reason.INVALID_NAMES: Explanation(
+        "True",
+        "Names are empty, too long (over 256 characters, URIs over 2,048) or hold control characters or characters "
+        "that are not seen. These definitions are left out.",
+        "Rename them in the server.",
+    ),
+    Reason.UNUSUAL_NAMES: Explanation(
+        "True",
+        "Names do not follow the rule of MCP (1 to 128 of A-Z, a-z, 0-9, '_', '-' and '.'). They are offered as they "
+        "are; the formats of model providers get a name that they take.",
+        "Nothing, unless a client refuses them: then rename them in the server.",
+    ),
+    Reason.INVALID_SCHEMAS: Explanation(
+        "True",
+        'Tools have no inputSchema, or one that is not an object with "type": "object", as MCP requires. They are left '
+        "out: clients refuse the whole list for one of them, and a model would have to guess the arguments.",
+        'Give each tool an inputSchema in the server; {"type": "object"} for one without arguments.',
+    ),
+    Reason.INVALID_DEFINITIONS: Explanation(
+        "True",
+        "Definitions are not objects in UTF-8, or members of them have another type than MCP gives them. They are "
+        "left out: clients refuse the whole list for one of them.",
+        "Correct these members in the server.",
+    ),
+    Reason.DEFINITIONS_TOO_LARGE: Explanation(
+        "True",
+        "Definitions are larger than 256 KiB, which no model's context can hold. They are left out.",
+        "Shorten their descriptions and schemas in the server.",
+    ),
+    Reason.LISTING_INCOMPLETE: Explanation(
+        "True",
+        "The tools are listed, but prompts, resources or resource templates, which the server declares, are not.",
+        "Have the server answer that listing, or not declare the capability.",
+    ),
     Reason.PENDING: Explanation(
         "Unknown", "It has not been asked yet: what comes before is not done.", "Look at the other conditions."
     ),
@@ -49,13 +93,14 @@ VERIFIED: Final = {
         "Read the server's log: it may have ended, or a proxy on the way may cut answers off.",
     ),
     Reason.PROCESS_EXITED: Explanation(
-        "False", "Its process ended before an answer came.", "Read its last lines in the message, and its log."
+        "False", "Its process ended before an answer came.", "Read its log, and its last words where they are given."
     ),
     Reason.CLOSED: Explanation("False", "The connection was closed by Fairlead itself, while stopping.", "Nothing."),
     Reason.TIMEOUT: Explanation(
         "False",
         "It took the request and did not answer in time.",
-        "Read the server's log: it may hang in its start or in a call of its own.",
+        "Read the server's log: it may hang. One that is slow on purpose gets more time by "
+        "FAIRLEAD_DISCOVERY_TIMEOUT on the operator.",
     ),
     Reason.QUEUE_TIMEOUT: Explanation(
         "False", "No connection to it came free in time.", "It is busy: raise its replicas or spec.limits.concurrency."
@@ -68,7 +113,7 @@ VERIFIED: Final = {
     Reason.TRANSPORT_ERROR: Explanation(
         "False",
         "The network failed in a way without a name of its own; the message has it.",
-        "Check the way to the server.",
+        "Check the way to the server and what stands on it.",
     ),
     Reason.ANSWER_TOO_LARGE: Explanation(
         "False",
@@ -170,10 +215,8 @@ VERIFIED: Final = {
     Reason.HTTP_REFUSED: Explanation(
         "False", "It refused with an HTTP status that the message names.", "Read the server's log."
     ),
-    Reason.RPC_ERROR: Explanation(
-        "False", "It answered tools/list with a JSON-RPC error.", "Read the message, and the server's log."
-    ),
+    Reason.RPC_ERROR: Explanation("False", "It answered tools/list with a JSON-RPC error.", "Read the server's log."),
     Reason.MCP_ERROR: Explanation(
-        "False", "Talking to it failed in a way without a name of its own.", "Read the message, and the operator's log."
+        "False", "Talking to it failed in a way without a name of its own.", "Read the operator's log."
     ),
 }

@@ -22,12 +22,13 @@ from fairlead_api.documents.catalog import (
     search_hash,
 )
 from fairlead_api.v1alpha1.mcpserver import McpServer, ToolLatency, ToolOverride
+from fairlead_operator.discovery.judging import PROMPT, RESOURCE, TEMPLATE, TOOL, Kind, Sieve
 from fairlead_operator.discovery.listing import Found
+from fairlead_operator.discovery.remarks import Remarks
 
 LATENCY_META: Final = "fairlead.dev/latency"
 """Key of a tool's `_meta` under which its author declares latency, with the members of `spec.tools[].latency`."""
 NOTES_LIMIT: Final = 20
-NAME_LIMIT: Final = 1024
 
 
 @dataclass(frozen=True)
@@ -54,28 +55,26 @@ class _Meta(msgspec.Struct):
     max_duration_ms: Any = None
 
 
-class _Named(msgspec.Struct):
+class _Carried(msgspec.Struct):
     """As much of a definition as the catalog needs."""
 
-    name: str = ""
-    uri: str = ""
-    uri_template: str = msgspec.field(default="", name="uriTemplate")
     meta: Raw = msgspec.field(default=Raw(b"{}"), name="_meta")
 
 
-_named = msgspec.json.Decoder(_Named).decode
+_carried = msgspec.json.Decoder(_Carried).decode
 _meta = msgspec.json.Decoder(_Meta).decode
 _declared = msgspec.json.Decoder(_Declared).decode
 
 
-def build_catalog(server: McpServer, found: Found, reached: Reached) -> tuple[Catalog, tuple[str, ...]]:
-    """The catalog, every list sorted by name, and notes about what was left out of it.
+def build_catalog(server: McpServer, found: Found, reached: Reached) -> tuple[Catalog, Remarks]:
+    """The catalog, every list sorted by name, and what is to be said of what was left out of it.
 
     `online` is True and `updated_at` empty: they say something about now, and the publisher sets them.
     """
-    notes = list(found.notes)
+    notes: list[str] = []
+    sieve = Sieve()
     overrides = {override.name: override for override in server.spec.tools}
-    tools = _tools(found.tools, overrides, notes)
+    tools = _tools(found.tools, overrides, sieve)
     missing = sorted(set(overrides) - {tool.name for tool in tools})
     if missing:
         notes.append(f"spec.tools names tools that the server does not list: {', '.join(missing[:NOTES_LIMIT])}")
@@ -97,19 +96,20 @@ def build_catalog(server: McpServer, found: Found, reached: Reached) -> tuple[Ca
         trust_annotations=spec.trusts_annotations,
         limits=_limits(server),
         tools=tools,
-        resources=_definitions(found.resources, "uri", notes),
-        resource_templates=_definitions(found.resource_templates, "uri_template", notes),
-        prompts=_definitions(found.prompts, "name", notes),
+        resources=_definitions(found.resources, RESOURCE, sieve),
+        resource_templates=_definitions(found.resource_templates, TEMPLATE, sieve),
+        prompts=_definitions(found.prompts, PROMPT, sieve),
     )
-    return msgspec.structs.replace(catalog, hash=list_hash(catalog)), tuple(notes[:NOTES_LIMIT])
+    remarks = Remarks(found.listed, tuple(sieve.faults), found.notes, tuple(notes))
+    return msgspec.structs.replace(catalog, hash=list_hash(catalog)), remarks
 
 
-def _tools(items: Iterable[Raw], overrides: dict[str, ToolOverride], notes: list[str]) -> tuple[ToolEntry, ...]:
-    tools = [_tool(name, raw, head, overrides.get(name)) for name, raw, head in _distinct(items, "name", notes)]
+def _tools(items: Iterable[Raw], overrides: dict[str, ToolOverride], sieve: Sieve) -> tuple[ToolEntry, ...]:
+    tools = [_tool(name, raw, overrides.get(name)) for name, raw in sieve.usable(items, TOOL)]
     return tuple(sorted(tools, key=lambda tool: tool.name))
 
 
-def _tool(name: str, raw: Raw, head: _Named, override: ToolOverride | None) -> ToolEntry:
+def _tool(name: str, raw: Raw, override: ToolOverride | None) -> ToolEntry:
     tags = tuple(override.tags) if override else ()
     categories = tuple(override.categories) if override else ()
     probe = override.probe if override else None
@@ -122,7 +122,7 @@ def _tool(name: str, raw: Raw, head: _Named, override: ToolOverride | None) -> T
         description=override.description if override else None,
         tags=tags,
         categories=categories,
-        latency=_latency(override.latency if override else None, head.meta),
+        latency=_latency(override.latency if override else None, _carried(raw).meta),
         probe_arguments=probe.arguments if probe else None,
     )
 
@@ -165,31 +165,11 @@ def _first(*candidates: Any) -> Any:
     return next((value for value in candidates if value is not None), None)
 
 
-def _definitions(items: Iterable[Raw], member: str, notes: list[str]) -> tuple[Definition, ...]:
+def _definitions(items: Iterable[Raw], kind: Kind, sieve: Sieve) -> tuple[Definition, ...]:
     found = [
-        Definition(name=name, definition=raw, hash=definition_hash(raw))
-        for name, raw, _ in _distinct(items, member, notes)
+        Definition(name=name, definition=raw, hash=definition_hash(raw)) for name, raw in sieve.usable(items, kind)
     ]
     return tuple(sorted(found, key=lambda definition: definition.name))
-
-
-def _distinct(items: Iterable[Raw], member: str, notes: list[str]) -> list[tuple[str, Raw, _Named]]:
-    """Definitions that have a name of their own; of several with one name the first is kept."""
-    kept: dict[str, tuple[Raw, _Named]] = {}
-    for raw in items:
-        try:
-            head = _named(raw)
-        except msgspec.MsgspecError as error:
-            notes.append(f"a definition was left out: {error}")
-            continue
-        name = str(getattr(head, member))
-        if not name or len(name) > NAME_LIMIT:
-            notes.append(f"a definition was left out: its {member} is empty or longer than {NAME_LIMIT} characters")
-        elif name in kept:
-            notes.append(f"{name[:100]!r} is listed more than once; the first is kept")
-        else:
-            kept[name] = (raw, head)
-    return [(name, raw, head) for name, (raw, head) in kept.items()]
 
 
 def _limits(server: McpServer) -> Limits:

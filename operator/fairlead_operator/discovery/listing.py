@@ -10,11 +10,13 @@ from typing import Final
 
 from msgspec import Raw
 
-from fairlead_mcp.errors import RpcError
-from fairlead_mcp.session import McpSession
+from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, RpcError
+from fairlead_mcp.session import LIST_SECONDS, McpSession
 
 EMPTY: Final = Raw(b"{}")
 METHOD_NOT_FOUND: Final = -32601
+ASIDE_SECONDS: Final = 10.0
+"""Bound of each listing beside `tools/list`."""
 
 RESOURCES: Final = "resources/list"
 TEMPLATES: Final = "resources/templates/list"
@@ -37,19 +39,25 @@ class Found:
     ttl_ms: int = 0
     """How long the server says that its lists keep, the shortest of them; 0 = it does not say."""
     notes: tuple[str, ...] = ()
-    """What was odd, in sentences."""
+    """A sentence for each listing that was declared and failed."""
+
+    @property
+    def listed(self) -> int:
+        """Definitions of all kinds together."""
+        return sum(map(len, (self.tools, self.resources, self.resource_templates, self.prompts)))
 
 
-async def read_everything(session: McpSession) -> Found:
-    """Every page of every listing that the server offers. Raises McpError.
+async def read_everything(session: McpSession, timeout: float = LIST_SECONDS) -> Found:
+    """Every page of every listing that the server offers. Raises McpError. `timeout` is in seconds, for `tools/list`.
 
     `tools/list` is asked for in any case and decides whether the server is verified. The other listings are asked for
-    where the capability is declared; a JSON-RPC error to one of them is noted and leaves it empty, because many servers
-    declare `resources` and implement half of it.
+    where the capability is declared; one that fails is noted and left empty, because many servers declare `resources`
+    and implement half of it, and their tools are none the worse for it.
     """
     notes: list[str] = []
-    tools = await _tools(session)
-    listings = {method: await _optional(session, method, notes) for method in _CAPABILITY}
+    tools = await _tools(session, timeout)
+    aside = min(timeout / 4, ASIDE_SECONDS)
+    listings = {method: await _optional(session, method, notes, aside) for method in _CAPABILITY}
     return Found(
         protocol_version=session.protocol_version,
         server_info=_copied(session.server_info),
@@ -64,22 +72,24 @@ async def read_everything(session: McpSession) -> Found:
     )
 
 
-async def _tools(session: McpSession) -> tuple[Raw, ...]:
+async def _tools(session: McpSession, timeout: float) -> tuple[Raw, ...]:
     try:
-        return tuple(_copied(item) for item in await session.list_all("tools/list"))
+        return tuple(_copied(item) for item in await session.list_all("tools/list", timeout=timeout))
     except RpcError as error:
         if error.code == METHOD_NOT_FOUND and not session.offers("tools"):
             return ()
         raise
 
 
-async def _optional(session: McpSession, method: str, notes: list[str]) -> tuple[Raw, ...]:
+async def _optional(session: McpSession, method: str, notes: list[str], timeout: float) -> tuple[Raw, ...]:
     if not session.offers(_CAPABILITY[method]):
         return ()
     try:
-        return tuple(_copied(item) for item in await session.list_all(method))
-    except RpcError as error:
-        if error.code != METHOD_NOT_FOUND:
+        return tuple(_copied(item) for item in await session.list_all(method, timeout=timeout))
+    except (ConnectFailed, ConnectionLost):
+        raise  # says something about the server as a whole
+    except McpError as error:
+        if not (isinstance(error, RpcError) and error.code == METHOD_NOT_FOUND):
             notes.append(f"{method} failed: {error}")
         return ()
 

@@ -195,11 +195,11 @@ class Rounds:
         try:
             async with asyncio.timeout(self._pace.timeout):
                 async with self._connector.session(key, endpoint, credential) as session:
-                    return await read_everything(session)
+                    return await read_everything(session, self._pace.timeout)
         except McpError as error:
             return Failure(error.reason, str(error))
         except TimeoutError:
-            return Failure("Timeout", f"the discovery took longer than {self._pace.timeout:g} s")
+            return Failure("Timeout", f"it did not list everything within {self._pace.timeout:g} s")
 
     def _settle(self, round_: Round, outcome: Found | Failure, interval: float) -> None:
         if isinstance(outcome, Found):

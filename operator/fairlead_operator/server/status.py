@@ -17,8 +17,10 @@ from fairlead_api.documents.codec import catalog_name
 from fairlead_api.v1alpha1.common import Condition
 from fairlead_api.v1alpha1.conditions import READY_DEPENDS_ON, ConditionType, Reason, Status
 from fairlead_api.v1alpha1.mcpserver import CatalogReference, McpServer, McpServerStatus, ServerInfo
+from fairlead_api.v1alpha1.reasons import EXPLANATIONS
 from fairlead_operator.ports import Verdict
 
+_REASONS: Final = frozenset(Reason)
 MESSAGE_LIMIT: Final = 2000
 TEXT_LIMIT: Final = 1024
 
@@ -44,6 +46,8 @@ class Facts:
     endpoint: Endpoint | None = None
     catalog: Catalog | None = None
     """As published; None = none is."""
+    tools_left_out: int | None = None
+    """Of the last answer; None = nothing new is known."""
 
 
 def build_status(server: McpServer, verdicts: Verdicts, facts: Facts, now: datetime) -> McpServerStatus:
@@ -65,6 +69,7 @@ def build_status(server: McpServer, verdicts: Verdicts, facts: Facts, now: datet
         transport=server.spec.effective_transport,
         tools=_tools(catalog, shown),
         tools_offline=_tools_offline(catalog, shown),
+        tools_left_out=_tools_left_out(facts, shown),
         endpoint=_address(facts.endpoint),
         protocol_version=catalog.protocol_version[:64] if catalog else None,
         server_info=_server_info(catalog),
@@ -100,12 +105,22 @@ def _condition(
         type=kind,
         status=status,
         reason=verdict.reason,
-        message=verdict.message[:MESSAGE_LIMIT],
+        message=_advised(verdict),
         observed_generation=generation,
         last_transition_time=before.last_transition_time
         if before is not None and unchanged
         else now.replace(microsecond=0),
     )
+
+
+def _advised(verdict: Verdict) -> str:
+    """The message with what to do about it, which survives where a long one is cut; what is still open needs none."""
+    explanation = EXPLANATIONS.get(Reason(verdict.reason)) if verdict.reason in _REASONS else None
+    remedy = explanation.remedy if explanation is not None and verdict.ok is not None else ""
+    if not remedy or verdict.message.endswith(remedy):
+        return verdict.message[:MESSAGE_LIMIT]
+    said = verdict.message[: MESSAGE_LIMIT - len(remedy) - 2].rstrip()
+    return f"{said}{'' if said.endswith('.') else '.'} {remedy}"
 
 
 def _tools(catalog: Catalog | None, shown: McpServerStatus) -> int | None:
@@ -117,6 +132,13 @@ def _tools(catalog: Catalog | None, shown: McpServerStatus) -> int | None:
 
 def _tools_offline(catalog: Catalog | None, shown: McpServerStatus) -> int | None:
     return 0 if catalog is not None and catalog.online else _tools(catalog, shown)
+
+
+def _tools_left_out(facts: Facts, shown: McpServerStatus) -> int | None:
+    """Shown only where there are any."""
+    if facts.catalog is None:
+        return None
+    return shown.tools_left_out if facts.tools_left_out is None else facts.tools_left_out or None
 
 
 def _address(endpoint: Endpoint | None) -> str | None:

@@ -12,6 +12,7 @@ from msgspec import Raw
 from fairlead_api.documents.catalog import Catalog, DeclaredLatency, HttpEndpoint
 from fairlead_operator.discovery.build import Reached, build_catalog
 from fairlead_operator.discovery.listing import Found
+from fairlead_operator.discovery.remarks import Remarks
 from operatorfakes import URL, mcp_server
 
 REACHED = Reached(HttpEndpoint(url=URL), None, "demo")
@@ -22,19 +23,21 @@ def found(*tools: dict[str, Any] | bytes, **more: Any) -> Found:
     return Found(protocol_version="2026-07-28", tools=raws, **more)
 
 
-def built(*tools: dict[str, Any] | bytes, **spec: Any) -> tuple[Catalog, tuple[str, ...]]:
-    return build_catalog(mcp_server(**spec), found(*tools), REACHED)
+def built(*tools: dict[str, Any] | bytes, **spec: Any) -> tuple[Catalog, Remarks]:
+    """Of tools that have an inputSchema whatever else they lack, but for those given as bytes."""
+    whole = [t if isinstance(t, bytes) else {"inputSchema": {"type": "object"}, **t} for t in tools]
+    return build_catalog(mcp_server(**spec), found(*whole), REACHED)
 
 
 def test_a_definition_stays_as_it_was_sent_byte_for_byte() -> None:
-    raw = b'{ "x-unknown" : [1.0, 2e3], "name":"a", "description":"\\u00e9\xc3\xa9" }'
-    catalog, notes = built(raw)
+    raw = b'{ "x-unknown" : [1.0, 2e3], "name":"a", "inputSchema":{"type":"object"}, "description":"\\u00e9\xc3\xa9" }'
+    catalog, remarks = built(raw)
     assert bytes(catalog.tools[0].definition) == raw
-    assert notes == ()
+    assert remarks == Remarks(listed=1)
 
 
 def test_the_order_in_which_a_server_lists_changes_nothing() -> None:
-    tools = [{"name": f"t{number}", "inputSchema": {}} for number in range(20)]
+    tools = [{"name": f"t{number}"} for number in range(20)]
     first, _ = built(*tools)
     random.Random(1).shuffle(tools)
     second, _ = built(*tools)
@@ -42,28 +45,9 @@ def test_the_order_in_which_a_server_lists_changes_nothing() -> None:
     assert [tool.name for tool in first.tools] == sorted(tool.name for tool in first.tools)
 
 
-def test_of_two_tools_of_one_name_the_first_is_kept_and_noted() -> None:
-    catalog, notes = built({"name": "a", "description": "one"}, {"name": "a", "description": "two"})
-    assert [msgspec.json.decode(tool.definition)["description"] for tool in catalog.tools] == ["one"]
-    assert notes == ("'a' is listed more than once; the first is kept",)
-
-
-@pytest.mark.parametrize("bad", [b"7", b'{"name":7}', b'{"name":""}', b"{}", b'{"name":"' + b"x" * 2000 + b'"}'])
-def test_one_bad_definition_is_left_out_with_a_note_and_harms_no_other(bad: bytes) -> None:
-    catalog, notes = built(bad, {"name": "good"})
-    assert [tool.name for tool in catalog.tools] == ["good"]
-    assert len(notes) == 1
-    assert "left out" in notes[0]
-
-
-def test_notes_are_bounded_however_bad_a_server_is() -> None:
-    _, notes = built(*[b"{}"] * 1000)
-    assert len(notes) == 20
-
-
 def test_an_override_for_a_tool_that_is_not_listed_is_noted() -> None:
-    _, notes = built({"name": "a"}, tools=[{"name": "gone"}, {"name": "a"}])
-    assert notes == ("spec.tools names tools that the server does not list: gone",)
+    _, remarks = built({"name": "a"}, tools=[{"name": "gone"}, {"name": "a"}])
+    assert remarks.lines == ("spec.tools names tools that the server does not list: gone",)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +68,6 @@ def test_an_override_for_a_tool_that_is_not_listed_is_noted() -> None:
         ({"fairlead.dev/latency": {"estimatedDurationMs": "fast", "idempotent": "yes"}}, None, None),
         ({"fairlead.dev/latency": {"estimatedDurationMs": -1, "maxDurationMs": True}}, None, None),
         ({"fairlead.dev/latency": "fast"}, None, None),
-        ("nothing", None, None),
     ],
 )  # fmt: skip
 def test_declared_latency_is_the_manifests_word_before_the_authors(
@@ -102,11 +85,11 @@ def test_resources_templates_and_prompts_are_named_by_what_identifies_them() -> 
         resource_templates=(Raw(b'{"uriTemplate":"file:///{x}","name":"n"}'),),
         prompts=(Raw(b'{"name":"p"}'),),
     )
-    catalog, notes = build_catalog(mcp_server(), everything, REACHED)
+    catalog, remarks = build_catalog(mcp_server(), everything, REACHED)
     assert [d.name for d in catalog.resources] == ["file:///a", "file:///b"]
     assert [d.name for d in catalog.resource_templates] == ["file:///{x}"]
     assert [d.name for d in catalog.prompts] == ["p"]
-    assert notes == ()
+    assert remarks == Remarks(listed=4)
 
 
 def test_the_hash_changes_with_any_definition_and_with_nothing_else() -> None:

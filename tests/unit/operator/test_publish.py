@@ -19,7 +19,7 @@ from fairlead_operator.discovery.build import Reached, build_catalog
 from fairlead_operator.discovery.listing import Found
 from fairlead_operator.publish.catalogs import Catalogs
 from fairlead_operator.publish.compile import DEFAULT_TIERS, compile_rules, selects
-from operatorfakes import NOW, RUNS, MemoryDocuments, mcp_server
+from operatorfakes import NOW, RUNS, MemoryDocuments, mcp_server, tool_named
 
 KEY = ServerKey("team", "demo")
 
@@ -140,7 +140,7 @@ def test_a_rules_document_reads_back_as_it_was_written() -> None:
 
 
 def catalog(*names: str, uid: str = "u") -> Catalog:
-    tools = tuple(msgspec.Raw(msgspec.json.encode({"name": name})) for name in names)
+    tools = tuple(msgspec.Raw(msgspec.json.encode(tool_named(name))) for name in names)
     assert RUNS.endpoint is not None
     server = mcp_server(uid=uid)
     return build_catalog(server, Found("2026-07-28", tools=tools), Reached(RUNS.endpoint, None, "demo"))[0]

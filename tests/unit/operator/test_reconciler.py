@@ -30,6 +30,7 @@ from operatorfakes import (
     Script,
     ScriptedConnector,
     mcp_server,
+    tool_named,
 )
 
 pytestmark = pytest.mark.looptime(start=0)
@@ -51,7 +52,7 @@ class Bench:
     def declare(self, name: str = "demo", *tools: str, **spec: Any) -> Script:
         server = mcp_server(name, **spec)
         self.platform.declare(server)
-        script = self.connector.scripts[server.key] = Script(tools=[{"name": tool} for tool in tools])
+        script = self.connector.scripts[server.key] = Script(tools=[tool_named(tool) for tool in tools])
         return script
 
     @asynccontextmanager

@@ -61,6 +61,8 @@ class McpServerStatus(Model):
     """Tools in the catalog that are offered. Absent: not known yet."""
     tools_offline: int | None = Field(default=None, ge=0)
     """Of these, tools that cannot be called now."""
+    tools_left_out: int | None = Field(default=None, ge=0)
+    """Tools that the server lists and that cannot be offered; the message of `Verified` names them. Absent: none."""
     endpoint: str | None = Field(default=None, max_length=2048)
     """Where the server is reached; a URL, or the command of a child process."""
     protocol_version: str | None = Field(default=None, max_length=64)

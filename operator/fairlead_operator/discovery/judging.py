@@ -1,0 +1,217 @@
+"""Which of a server's definitions can be offered, and what is said of the others. Pure; called by `build`.
+
+A definition that cannot be offered is left out and named in the server's condition; the rest of its server stays. What
+breaks the protocol's shape is left out because clients refuse a whole list for one bad entry, and with it the tools of
+every other server on a merged endpoint. Nothing is repaired: a made-up schema would have models guess arguments, and a
+made-up name would call another tool. What the protocol merely advises against is offered and mentioned.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from fairlead_api.v1alpha1.conditions import Reason
+
+NAME_LIMIT: Final = 256
+"""Characters of a name: what `spec.tools[].name` takes, so that every tool can be configured."""
+URI_LIMIT: Final = 2048
+"""Characters of a URI or a URI template."""
+DEFINITION_LIMIT: Final = 256 << 10
+"""Bytes of one definition, about 64,000 tokens: more fits no model's context beside a conversation, and every client
+of a merged endpoint would have to take it in with each list."""
+SHOWN_NAMES: Final = 5
+"""Definitions that a message names for each thing that is wrong."""
+_SHOWN: Final = 60
+"""Characters of a foreign name in a message."""
+_USUAL: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+"""MCP 2026-07-28, tools, names (SEP-986): what a name SHOULD be."""
+
+
+class _Tool(msgspec.Struct):
+    """As much of a tool as clients check (MCP 2026-07-28, schema); unknown members are not looked at."""
+
+    name: str
+    title: str | UnsetType = UNSET
+    description: str | UnsetType = UNSET
+    outputSchema: dict[str, Raw] | UnsetType = UNSET  # noqa: N815 - the protocol's word
+    annotations: dict[str, Raw] | UnsetType = UNSET
+    execution: dict[str, Raw] | UnsetType = UNSET
+    icons: list[dict[str, Raw]] | UnsetType = UNSET
+    meta: dict[str, Raw] | UnsetType = msgspec.field(default=UNSET, name="_meta")
+
+
+class _Schema(msgspec.Struct):
+    type: str = ""
+
+
+class _ToolSchema(msgspec.Struct):
+    inputSchema: _Schema | UnsetType = UNSET  # noqa: N815 - the protocol's word
+
+
+class _Prompt(msgspec.Struct):
+    name: str
+    title: str | UnsetType = UNSET
+    description: str | UnsetType = UNSET
+    arguments: list[dict[str, Raw]] | UnsetType = UNSET
+    meta: dict[str, Raw] | UnsetType = msgspec.field(default=UNSET, name="_meta")
+
+
+class _Resource(msgspec.Struct, rename="camel"):
+    name: str
+    uri: str
+    title: str | UnsetType = UNSET
+    description: str | UnsetType = UNSET
+    mime_type: str | UnsetType = UNSET
+    meta: dict[str, Raw] | UnsetType = msgspec.field(default=UNSET, name="_meta")
+
+
+class _Template(msgspec.Struct, rename="camel"):
+    name: str
+    uri_template: str
+    title: str | UnsetType = UNSET
+    description: str | UnsetType = UNSET
+    mime_type: str | UnsetType = UNSET
+    meta: dict[str, Raw] | UnsetType = msgspec.field(default=UNSET, name="_meta")
+
+
+class _Identity(msgspec.Struct, rename="camel"):
+    """What it is called in a message, where nothing else of it can be read."""
+
+    name: Any = None
+    uri: Any = None
+    uri_template: Any = None
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One sort of definition: its word for people, the member that identifies it, and its shape."""
+
+    word: str
+    member: str
+    read: Callable[[Raw], Any]
+    limit: int = NAME_LIMIT
+
+
+TOOL: Final = Kind("tool", "name", msgspec.json.Decoder(_Tool).decode)
+PROMPT: Final = Kind("prompt", "name", msgspec.json.Decoder(_Prompt).decode)
+RESOURCE: Final = Kind("resource", "uri", msgspec.json.Decoder(_Resource).decode, URI_LIMIT)
+TEMPLATE: Final = Kind("resource template", "uri_template", msgspec.json.Decoder(_Template).decode, URI_LIMIT)
+
+_read_schema = msgspec.json.Decoder(_ToolSchema).decode
+_read_identity = msgspec.json.Decoder(_Identity).decode
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that is wrong with one definition."""
+
+    reason: Reason
+    word: str
+    """What it is: "tool", "prompt", …"""
+    name: str
+    """What it is called, fit for a message."""
+    why: str
+    left_out: bool = True
+
+
+@dataclass
+class Sieve:
+    """Collects the faults of one server's listings."""
+
+    faults: list[Fault] = field(default_factory=list)
+
+    def usable(self, items: Iterable[Raw], kind: Kind) -> list[tuple[str, Raw]]:
+        """The definitions that can be offered, by name, in the order in which they were listed."""
+        kept: dict[str, Raw] = {}
+        for number, raw in enumerate(items, 1):
+            name = self._name(raw, kind, number)
+            if name is None:
+                continue
+            if name in kept:
+                self._note(Reason.DUPLICATE_NAMES, kind, name, "listed more than once; the first is offered")
+                continue
+            kept[name] = raw
+            if kind is TOOL and not _USUAL.fullmatch(name):
+                self._note(Reason.UNUSUAL_NAMES, kind, name, "", left_out=False)
+        return list(kept.items())
+
+    def _name(self, raw: Raw, kind: Kind, number: int) -> str | None:
+        """The name of a definition that can be offered, otherwise None and a fault."""
+        size = memoryview(raw).nbytes
+        if size > DEFINITION_LIMIT:
+            why = f"{size} bytes; a definition may have {DEFINITION_LIMIT}"
+            self._note(Reason.DEFINITIONS_TOO_LARGE, kind, _called(raw, number), why)
+            return None
+        try:
+            bytes(raw).decode()
+            name = str(getattr(kind.read(raw), kind.member))
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            self._note(Reason.INVALID_DEFINITIONS, kind, _called(raw, number), _words(error))
+            return None
+        wrong = _wrong_name(name, kind.limit)
+        if wrong:
+            self._note(Reason.INVALID_NAMES, kind, name or _numbered(number), wrong)
+            return None
+        wrong = _wrong_schema(raw) if kind is TOOL else ""
+        if wrong:
+            self._note(Reason.INVALID_SCHEMAS, kind, name, wrong)
+            return None
+        return name
+
+    def _note(self, reason: Reason, kind: Kind, name: str, why: str, *, left_out: bool = True) -> None:
+        self.faults.append(Fault(reason, kind.word, _fit(name), why, left_out))
+
+
+def _wrong_name(name: str, limit: int) -> str:
+    if not name:
+        return "empty"
+    if len(name) > limit:
+        return f"{len(name)} characters; a name may have {limit}"
+    if any(_is_control(character) for character in name):
+        return "holds control characters"
+    return ""
+
+
+def _is_control(character: str) -> bool:
+    """C0, DEL, C1, and what turns text around or is not seen: in a log or a prompt, it passes for another name."""
+    code = ord(character)
+    return code < 0x20 or 0x7F <= code < 0xA0 or 0x200B <= code <= 0x200F or 0x2028 <= code <= 0x202E or code == 0xFEFF
+
+
+def _wrong_schema(raw: Raw) -> str:
+    try:
+        schema = _read_schema(raw).inputSchema
+    except msgspec.MsgspecError as error:
+        return _words(error)
+    if schema is UNSET:
+        return "no inputSchema"
+    return "" if schema.type == "object" else 'the inputSchema is not of "type": "object"'
+
+
+def _called(raw: Raw, number: int) -> str:
+    try:
+        identity = _read_identity(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return _numbered(number)
+    said = next((text for text in (identity.uri, identity.uri_template, identity.name) if isinstance(text, str)), "")
+    return said or _numbered(number)
+
+
+def _numbered(number: int) -> str:
+    return f"no. {number}"
+
+
+def _fit(name: str) -> str:
+    """A foreign name on one line: what cannot be printed is written as an escape."""
+    line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name[: _SHOWN + 1])
+    return line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"
+
+
+def _words(error: Exception) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__

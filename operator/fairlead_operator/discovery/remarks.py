@@ -1,0 +1,76 @@
+"""What is said of a server that answered although not all of what it lists can be offered. Pure.
+
+Made by `build` together with the catalog; the reconciler logs `lines` and shows `verdict`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from fairlead_api.v1alpha1.conditions import Reason
+from fairlead_operator.discovery.judging import SHOWN_NAMES, TOOL, Fault
+from fairlead_operator.ports import Verdict
+
+LINES_LIMIT: Final = 20
+ANSWERED: Final = "it answered tools/list"
+
+
+@dataclass(frozen=True)
+class Remarks:
+    """Of one answer: `listed` definitions, what is wrong with some, listings that failed, and notes for the log."""
+
+    listed: int = 0
+    faults: tuple[Fault, ...] = ()
+    failed: tuple[str, ...] = ()
+    """A sentence for each optional listing that brought nothing although it was declared."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def tools_left_out(self) -> int:
+        """Tools that are listed and not offered."""
+        return sum(1 for fault in self.faults if fault.left_out and fault.word == TOOL.word)
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """For the log: a line each, bounded however bad the server is."""
+        said = [f"{fault.reason}: {fault.word} {_called(fault)}" for fault in self.faults]
+        said += [f"{Reason.LISTING_INCOMPLETE}: {sentence}" for sentence in self.failed]
+        said += self.notes
+        more = len(said) - LINES_LIMIT
+        return tuple(said) if more <= 0 else (*said[:LINES_LIMIT], f"and {more} more of the kind")
+
+    def verdict(self) -> Verdict:
+        """True in any case: what can be offered is. The reason is that of the worst, or says that there are several."""
+        reasons = {fault.reason for fault in self.faults if fault.left_out}
+        if self.failed:
+            reasons.add(Reason.LISTING_INCOMPLETE)
+        if not reasons:
+            reasons = {fault.reason for fault in self.faults} or {Reason.VERIFIED}
+        reason = reasons.pop() if len(reasons) == 1 else Reason.VERIFIED_IN_PART
+        return Verdict(True, reason, "; ".join([ANSWERED, *self._clauses()]))
+
+    def _clauses(self) -> Iterable[str]:
+        out = [fault for fault in self.faults if fault.left_out]
+        if out:
+            yield f"{len(out)} of {self.listed} definitions are left out: {_enumerated(out)}"
+        unusual = [fault for fault in self.faults if not fault.left_out]
+        if unusual:
+            said = f"{len(unusual)} names are outside of MCP's naming rule and offered as they are"
+            yield f"{said}: {_enumerated(unusual)}"
+        yield from self.failed
+
+
+def _enumerated(faults: list[Fault]) -> str:
+    """Some of each reason, so that many of one kind do not hide another."""
+    shown: list[str] = []
+    for reason in dict.fromkeys(fault.reason for fault in faults):
+        alike = [fault for fault in faults if fault.reason == reason]
+        shown += [f"{fault.word} {_called(fault)}" for fault in alike[:SHOWN_NAMES]]
+    more = len(faults) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")
+
+
+def _called(fault: Fault) -> str:
+    return f"'{fault.name}'" + (f" ({fault.why})" if fault.why else "")

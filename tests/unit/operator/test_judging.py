@@ -1,0 +1,135 @@
+"""Which definitions are offered, which are left out, and what a person is told of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import Raw
+
+from fairlead_api.v1alpha1.conditions import Reason
+from fairlead_operator.discovery.build import Reached, build_catalog
+from fairlead_operator.discovery.judging import DEFINITION_LIMIT
+from fairlead_operator.discovery.listing import Found
+from fairlead_operator.discovery.remarks import Remarks
+from operatorfakes import RUNS, mcp_server, tool_named
+
+GOOD = tool_named("good")
+SCHEMA = {"type": "object"}
+
+
+def judged(*tools: dict[str, Any] | bytes, **more: Any) -> tuple[list[str], Remarks]:
+    """Names of the tools that are offered beside one that is good, and what is said."""
+    raws = tuple(Raw(t if isinstance(t, bytes) else msgspec.json.encode(t)) for t in (GOOD, *tools))
+    assert RUNS.endpoint is not None
+    found = Found("2026-07-28", tools=raws, **more)
+    catalog, remarks = build_catalog(mcp_server(), found, Reached(RUNS.endpoint, None, "demo"))
+    return [tool.name for tool in catalog.tools], remarks
+
+
+LEFT_OUT: dict[str, tuple[dict[str, Any] | bytes, str, str]] = {
+    "the name of another": (tool_named("good"), "DuplicateNames", "tool 'good' (listed more than once"),
+    "no name": ({"inputSchema": SCHEMA}, "InvalidDefinitions", "tool 'no. 2'"),
+    "an empty name": (tool_named(""), "InvalidNames", "tool 'no. 2' (empty)"),
+    "a number for a name": (b'{"name":7,"inputSchema":{"type":"object"}}', "InvalidDefinitions", "Expected `str`"),
+    "a line break": (tool_named("a\nb"), "InvalidNames", r"tool 'a\nb' (holds control characters)"),
+    "an escape of terminals": (tool_named("\x1b[2Ja"), "InvalidNames", r"'\x1b[2Ja'"),
+    "text turned around": (tool_named("good\u202e"), "InvalidNames", r"'good\u202e'"),
+    "an invisible space": (tool_named("good\u200b"), "InvalidNames", r"'good\u200b'"),
+    "a name too long": (tool_named("n" * 257), "InvalidNames", "257 characters; a name may have 256"),
+    "no schema": ({"name": "bad"}, "InvalidSchemas", "tool 'bad' (no inputSchema)"),
+    "an empty schema": ({"name": "bad", "inputSchema": {}}, "InvalidSchemas", '"type": "object"'),
+    "a schema of a list": ({"name": "bad", "inputSchema": {"type": "array"}}, "InvalidSchemas", '"type": "object"'),
+    "a schema that is true": ({"name": "bad", "inputSchema": True}, "InvalidSchemas", "Expected `object`"),
+    "a schema that is null": ({"name": "bad", "inputSchema": None}, "InvalidSchemas", "Expected `object`"),
+    "a list for a description": ({**tool_named("bad"), "description": ["x"]}, "InvalidDefinitions", "$.description"),
+    "a null description": ({**tool_named("bad"), "description": None}, "InvalidDefinitions", "$.description"),
+    "text for annotations": ({**tool_named("bad"), "annotations": "x"}, "InvalidDefinitions", "$.annotations"),
+    "a list for an outputSchema": ({**tool_named("bad"), "outputSchema": []}, "InvalidDefinitions", "$.outputSchema"),
+    "text for _meta": ({**tool_named("bad"), "_meta": "x"}, "InvalidDefinitions", "$._meta"),
+    "no object": (b"7", "InvalidDefinitions", "tool 'no. 2'"),
+    "bytes that are no UTF-8": (
+        b'{"name":"bad","inputSchema":{"type":"object"},"x":"\xff"}', "InvalidDefinitions", "'bad' ('utf-8' codec"
+    ),
+    "a large description": ({**tool_named("bad"), "description": "d" * 2**20}, "DefinitionsTooLarge", "262144"),
+    "a large schema": (
+        {"name": "bad", "inputSchema": {**SCHEMA, "x": "s" * (5 << 20)}}, "DefinitionsTooLarge", "tool 'bad' (52429"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", LEFT_OUT)
+def test_a_definition_that_would_harm_its_list_is_left_out_with_a_reason_of_its_own(case: str) -> None:
+    bad, reason, words = LEFT_OUT[case]
+    offered, remarks = judged(bad)
+    verdict = remarks.verdict()
+    assert offered == ["good"]
+    assert (verdict.ok, verdict.reason, remarks.tools_left_out) == (True, reason, 1)
+    assert verdict.message.startswith("it answered tools/list; 1 of 2 definitions are left out: ")
+    assert words in verdict.message
+    assert len(remarks.lines) == 1
+    assert remarks.lines[0].startswith(f"{reason}: tool ")
+    assert all(line.isprintable() for line in remarks.lines)
+
+
+@pytest.mark.parametrize("name", ["with spaces", "a/b", "n" * 200, "größe", "名前", "a,b"])
+def test_a_name_that_the_protocol_only_advises_against_is_offered_and_mentioned(name: str) -> None:
+    offered, remarks = judged(tool_named(name))
+    assert offered == sorted(["good", name])
+    assert (remarks.verdict().reason, remarks.tools_left_out) == (Reason.UNUSUAL_NAMES, 0)
+    assert "1 names are outside of MCP's naming rule and offered as they are: tool '" in remarks.verdict().message
+
+
+def test_of_two_definitions_of_one_name_the_first_is_offered() -> None:
+    first, second = ({**tool_named("twice"), "description": text} for text in ("one", "two"))
+    raws = tuple(Raw(msgspec.json.encode(tool)) for tool in (first, second))
+    assert RUNS.endpoint is not None
+    catalog, _ = build_catalog(mcp_server(), Found("x", tools=raws), Reached(RUNS.endpoint, None, "demo"))
+    assert [msgspec.json.decode(tool.definition)["description"] for tool in catalog.tools] == ["one"]
+
+
+def test_a_definition_of_the_largest_size_is_offered() -> None:
+    bare = len(msgspec.json.encode({**tool_named("large"), "description": ""}))
+    offered, remarks = judged({**tool_named("large"), "description": "d" * (DEFINITION_LIMIT - bare)})
+    assert offered == ["good", "large"]
+    assert remarks.verdict().reason == Reason.VERIFIED
+
+
+def test_two_thousand_tools_are_offered_without_a_word() -> None:
+    offered, remarks = judged(*(tool_named(f"tool-{number}") for number in range(2000)))
+    assert len(offered) == 2001
+    assert remarks == Remarks(listed=2001)
+
+
+def test_several_things_that_are_wrong_are_all_named_however_many_there_are_of_each() -> None:
+    _, remarks = judged({"name": "bare"}, *[tool_named("same")] * 40, tool_named("x y"))
+    verdict = remarks.verdict()
+    assert verdict.reason == Reason.VERIFIED_IN_PART
+    assert "40 of 43 definitions are left out: tool 'bare' (no inputSchema), tool 'same'" in verdict.message
+    assert "and 34 more" in verdict.message
+    assert "tool 'x y'" in verdict.message
+    assert len(remarks.lines) == 21
+    assert remarks.lines[-1] == "and 21 more of the kind"
+
+
+@pytest.mark.parametrize(
+    ("listing", "bad"),
+    [
+        ("prompts", {"description": "no name"}),
+        ("prompts", {"name": "p", "arguments": {"a": 1}}),
+        ("resources", {"name": "n"}),
+        ("resources", {"uri": "file:///x"}),
+        ("resource_templates", {"name": "n", "uriTemplate": 7}),
+    ],
+)
+def test_prompts_and_resources_of_another_shape_are_left_out_like_tools(listing: str, bad: dict[str, Any]) -> None:
+    offered, remarks = judged(**{listing: (Raw(msgspec.json.encode(bad)),)})
+    assert (offered, remarks.tools_left_out) == (["good"], 0)
+    assert remarks.verdict().reason == Reason.INVALID_DEFINITIONS
+
+
+def test_a_listing_beside_the_tools_that_failed_is_told() -> None:
+    _, remarks = judged(notes=("prompts/list failed: nope",))
+    assert remarks.verdict().reason == Reason.LISTING_INCOMPLETE
+    assert remarks.verdict().message == "it answered tools/list; prompts/list failed: nope"
