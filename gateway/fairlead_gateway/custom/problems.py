@@ -13,3 +13,11 @@ class UnfitArguments(ValueError):
 
 class Unusable(TypeError):
     """A handler returned what cannot be told to a model."""
+
+
+class HandlerFailed(Exception):
+    """A handler raised `cause`."""
+
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__(str(cause))
+        self.cause = cause

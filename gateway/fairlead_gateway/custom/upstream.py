@@ -23,7 +23,7 @@ from msgspec import Raw
 
 from fairlead_gateway.custom import results
 from fairlead_gateway.custom.context import Context
-from fairlead_gateway.custom.problems import UnfitArguments, Unusable
+from fairlead_gateway.custom.problems import HandlerFailed, UnfitArguments, Unusable
 from fairlead_gateway.custom.threads import Threads
 from fairlead_gateway.custom.tools import SERVER, CustomTools, Prepared
 from fairlead_gateway.upstream.base import Gauges, Order, Outcome
@@ -52,13 +52,22 @@ _decode = msgspec.json.Decoder(_Params).decode
 
 
 class LocalUpstream:
-    """See the module. `clock` is the one that deadlines go by."""
+    """See the module. `clock` is the one that deadlines go by. With `raises`, for callers in Python, what a handler
+    raised is the outcome of its call (HandlerFailed), instead of a result that tells it to a model.
+    """
 
     modern = False
 
     def __init__(
-        self, tools: CustomTools, *, limit: int, threads: int = THREADS, clock: Callable[[], float] = time.monotonic
+        self,
+        tools: CustomTools,
+        *,
+        limit: int,
+        threads: int = THREADS,
+        raises: bool = False,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self.raises = raises
         self._tools = tools
         self._limit = limit
         self._clock = clock
@@ -83,7 +92,7 @@ class LocalUpstream:
 
     async def call(self, order: _Order) -> Raw:
         answer: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
-        run = self.submit(order, _Promise(answer))
+        run = self.submit(order, Promise(answer))
         try:
             return await answer
         except asyncio.CancelledError:
@@ -218,7 +227,10 @@ class _Run:
             self._answer(value)
 
     def _raised(self, error: BaseException) -> None:
-        cause = error.cause if isinstance(error, _Failed) else error
+        cause = error.cause if isinstance(error, HandlerFailed) else error
+        if self._upstream.raises:
+            self.failed(HandlerFailed(cause))
+            return
         log.warning("The custom tool %s failed", self._name, exc_info=cause)
         self._send(results.failure(cause))
 
@@ -226,6 +238,9 @@ class _Run:
         try:
             result = results.result(value)
         except Unusable as error:
+            if self._upstream.raises:
+                self.failed(HandlerFailed(error))
+                return
             log.warning("The custom tool %s failed: %s", self._name, error)
             result = results.failure(error)
         self._send(result)
@@ -268,7 +283,7 @@ class _Run:
         return Context(params.name, self._upstream.remaining(order), meta=params.meta or {}, tell=tell)
 
 
-class _Promise:
+class Promise:
     """The outcome of a call that a task waits for."""
 
     def __init__(self, answer: asyncio.Future[Raw]) -> None:
@@ -296,19 +311,11 @@ class _Unfit(RpcError):
         return self.message
 
 
-class _Failed(Exception):
-    """A handler raised `cause`."""
-
-    def __init__(self, cause: BaseException) -> None:
-        super().__init__(str(cause))
-        self.cause = cause
-
-
 def _guarded(work: Callable[[], Any]) -> Any:
     try:
         return work()
     except (Exception, SystemExit) as error:
-        raise _Failed(error) from error
+        raise HandlerFailed(error) from error
 
 
 async def _awaited(work: Callable[[], Any]) -> Any:
@@ -318,9 +325,9 @@ async def _awaited(work: Callable[[], Any]) -> Any:
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             raise
-        raise _Failed(RuntimeError("the tool canceled itself")) from error
+        raise HandlerFailed(RuntimeError("the tool canceled itself")) from error
     except (Exception, SystemExit) as error:
-        raise _Failed(error) from error
+        raise HandlerFailed(error) from error
 
 
 async def _itself(awaitable: Any) -> Any:

@@ -11,14 +11,18 @@ import logging
 import threading
 import weakref
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from concurrent.futures import CancelledError
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
+from fairlead_gateway.custom.threads import Threads
+from fairlead_gateway.custom.upstream import THREADS
 from fairlead_gateway.formats.format import JsonObject
 from fairlead_gateway.formats.messages.call import DEFAULT_CARRY, Carry, ToolCall
 from fairlead_gateway.formats.registry import UnknownFormat
 from fairlead_gateway.toolregistry.callbacks import OnConnect, OnDisconnect
 from fairlead_gateway.toolregistry.connecting import CONNECT_SECONDS, START_SECONDS
+from fairlead_gateway.toolregistry.local import LocalTool
 from fairlead_gateway.toolregistry.messages import Executed
 from fairlead_gateway.toolregistry.offering import Definitions
 from fairlead_gateway.toolregistry.outcomes import CLOSED, ExecutionError, Outcome
@@ -33,36 +37,49 @@ T = TypeVar("T")
 CLOSE_SECONDS: Final = 30.0
 
 
+class Closed(RuntimeError):
+    """The registry was closed."""
+
+    def __init__(self) -> None:
+        super().__init__("the tool registry is closed")
+
+
 class LoopThread:
     """A loop that runs in a thread of its own until `close`."""
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
+        self._lock = threading.Lock()
+        self._closed = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
-    @property
-    def closed(self) -> bool:
-        return self._loop.is_closed() or not self._thread.is_alive()
-
     def wait(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
-        """Run `work` on the loop and wait for it; it is cancelled when the wait is interrupted. Raises RuntimeError on
-        the loop's own thread, where waiting would never end.
+        """Run `work` on the loop and wait for it; it is cancelled when the wait is interrupted. Raises Closed, and
+        RuntimeError on the loop's own thread, where waiting would never end.
         """
         if threading.current_thread() is self._thread:
             work.close()
             raise RuntimeError("this thread runs the registry's loop and cannot wait for it: use AsyncToolRegistry")
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        with self._lock:
+            if self._closed:
+                work.close()
+                raise Closed
+            future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result(timeout)
+        except CancelledError:
+            raise Closed from None
         except BaseException:
             future.cancel()
             raise
 
     def close(self) -> None:
         """Stop the loop; what still runs on it is cancelled. Idempotent."""
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._loop.stop)
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                self._loop.call_soon_threadsafe(self._loop.stop)
         if threading.current_thread() is not self._thread:
             self._thread.join(CLOSE_SECONDS)
 
@@ -71,25 +88,30 @@ class LoopThread:
             runner.get_loop().run_forever()
 
 
-def _close(thread: LoopThread, registry: AsyncToolRegistry) -> None:
+def _close(thread: LoopThread, registry: AsyncToolRegistry, callbacks: Threads) -> None:
     """Also run for a registry that nobody closed, and at the end of the process."""
-    if not thread.closed:
-        try:
-            thread.wait(registry.close(), CLOSE_SECONDS)
-        except (TimeoutError, RuntimeError) as error:
-            logger.warning("the tool registry was not closed in order: %s", error)
+    try:
+        thread.wait(registry.close(), CLOSE_SECONDS)
+    except (TimeoutError, RuntimeError) as error:
+        logger.warning("the tool registry was not closed in order: %s", error)
     thread.close()
+    callbacks.shutdown()
 
 
-def _beside(callback: Callable[..., object] | None) -> Callable[..., object] | None:
-    """A callback in a thread of the pool, where it may use the registry."""
+def _beside(callback: Callable[..., object] | None, threads: Threads) -> Callable[..., object] | None:
+    """A callback in a thread of its own, where it may use the registry."""
     if callback is None or inspect.iscoroutinefunction(callback):
         return callback
 
     async def called(*told: object) -> None:
-        await asyncio.to_thread(callback, *told)
+        await asyncio.get_running_loop().run_in_executor(threads, callback, *told)
 
     return called
+
+
+async def _done(work: Callable[[], T]) -> T:
+    """For what waits for nothing, and still belongs on the loop."""
+    return work()
 
 
 class ToolRegistry:
@@ -97,12 +119,13 @@ class ToolRegistry:
 
     The parameters are those of `AsyncToolRegistry`. With `initialize_on_startup` the tools of all servers are listed
     here and now; a server that is down is logged. Usable from several threads. Close it, or use `with`.
-    Raises BadServer.
+    Raises BadServer and BadTool.
     """
 
     def __init__(
         self,
         servers: Servers = (),
+        local_tools: Iterable[LocalTool] = (),
         *,
         cache_ttl: float = CACHE_TTL,
         initialize_on_startup: bool = True,
@@ -112,20 +135,24 @@ class ToolRegistry:
         start_timeout: float = START_SECONDS,
         on_connect: OnConnect | None = None,
         on_disconnect: OnDisconnect | None = None,
+        threads: int = THREADS,
     ) -> None:
+        callbacks = Threads(1, "callbacks of a tool registry")
         self._registry = AsyncToolRegistry(
             servers,
+            local_tools,
             cache_ttl=cache_ttl,
             initialize_on_startup=initialize_on_startup,
             timeout=timeout,
             retry=retry,
             connect_timeout=connect_timeout,
             start_timeout=start_timeout,
-            on_connect=_beside(on_connect),
-            on_disconnect=_beside(on_disconnect),
+            on_connect=_beside(on_connect, callbacks),
+            on_disconnect=_beside(on_disconnect, callbacks),
+            threads=threads,
         )
         self._thread = LoopThread("tool registry")
-        self._finalizer = weakref.finalize(self, _close, self._thread, self._registry)
+        self._finalizer = weakref.finalize(self, _close, self._thread, self._registry, callbacks)
         try:
             self._thread.wait(self._registry.start())
         except BaseException:
@@ -160,10 +187,7 @@ class ToolRegistry:
     def clear_cache(self) -> None:
         """Drop all cached tools, so that the next lookup asks the servers."""
 
-        async def clear() -> None:
-            self._registry.clear_cache()
-
-        self._wait(clear())
+        self._wait(_done(self._registry.clear_cache))
 
     def health_check(self) -> dict[str, bool]:
         """Whether a handshake with each server succeeds now, by the servers' names."""
@@ -183,6 +207,10 @@ class ToolRegistry:
     def get_tool(self, name: str) -> Tool | None:
         """See `AsyncToolRegistry.get_tool`."""
         return self._wait(self._registry.get_tool(name))
+
+    def add_tool(self, one: LocalTool) -> Tool:
+        """Take in one more local tool. Raises BadTool, also where another has its name."""
+        return self._wait(_done(lambda: self._registry.add_tool(one)))
 
     # Definitions
 
@@ -221,10 +249,11 @@ class ToolRegistry:
         """Call a tool; never raises, see `AsyncToolRegistry.execute`. An interrupt (Ctrl-C) cancels the call at the
         server.
         """
-        if self._thread.closed:
+        try:
+            return self._wait(self._registry.execute(call, arguments, timeout=timeout, retry=retry))
+        except Closed as error:
             name = call if isinstance(call, str) else call.name
-            return Outcome(name, error=ExecutionError(name, "the tool registry is closed", code=CLOSED))
-        return self._wait(self._registry.execute(call, arguments, timeout=timeout, retry=retry))
+            return Outcome(name, error=ExecutionError(name, str(error), code=CLOSED, cause=error))
 
     def execute_all(
         self,
@@ -256,7 +285,4 @@ class ToolRegistry:
         )
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
-        if self._thread.closed:
-            work.close()
-            raise RuntimeError("the tool registry is closed")
         return self._thread.wait(work)

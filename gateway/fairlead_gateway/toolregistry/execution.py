@@ -15,20 +15,23 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_gateway.calls.refusals import UPSTREAM_ERROR
+from fairlead_gateway.custom.problems import HandlerFailed
 from fairlead_gateway.formats.format import JsonObject
 from fairlead_gateway.formats.messages.arguments import read
 from fairlead_gateway.formats.messages.call import Invalid
 from fairlead_gateway.formats.schema.nulls import un_null
 from fairlead_gateway.toolregistry.outcomes import ExecutionError, InvalidArguments, Outcome, ToolCallError, ToolFailed
-from fairlead_gateway.toolregistry.policy import Retry, failure
+from fairlead_gateway.toolregistry.policy import Retry, failure, handler_failure
 from fairlead_gateway.toolregistry.tools import Tool
+from fairlead_gateway.validation.shelf import Checks
 from fairlead_mcp.backoff import Backoff
 from fairlead_mcp.errors import McpError
 
 Call: TypeAlias = Callable[[Tool, bytes, float], Awaitable[Raw]]
-"""Makes one attempt: the tool, raw arguments, seconds. Raises McpError."""
+"""Makes one attempt: the tool, raw arguments, seconds. Raises McpError and HandlerFailed."""
 
 _COMPLETE: Final = "complete"
+_NOTHING: Final = Raw(b"{}")
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -39,41 +42,52 @@ class Executor:
     def __init__(self, call: Call, *, random: Callable[[], float] = randomness.random) -> None:
         self._call = call
         self._random = random
+        self._checks = Checks()
 
     async def run(self, name: str, tool: Tool, given: object, *, timeout: float, retry: Retry) -> Outcome:
         """Call a tool with arguments as a model or a program gave them; `timeout` is that of one attempt."""
         began = time.monotonic()
         raw = arguments_of(tool, given)
+        check = self._checks.of(tool.server, tool.own_name, tool.raw, tool.key)
+        if not isinstance(raw, InvalidArguments) and (wrong := check.arguments(raw)) is not None:
+            message = f"the arguments of {tool.name} do not fit: {wrong}"
+            raw = InvalidArguments(tool.name, message, tuple(wrong.splitlines()))
         if isinstance(raw, InvalidArguments):
             return Outcome(name, tool.name, error=raw)
+        timeout = timeout if tool.longest is None else min(timeout, tool.longest)
         backoff = Backoff(self._random, base=retry.first, cap=retry.longest)
         attempts = 0
         while True:
             attempts += 1
-            result, error = await self._attempt(tool, raw, timeout, retry)
+            result, error, answer = await self._attempt(tool, raw, timeout, retry)
             if error is None or not error.retryable or attempts == retry.attempts:
                 break
             pause = max(backoff.after(0.0), error.retry_after or 0.0)
             if pause > retry.longest:
                 break
             await asyncio.sleep(pause)
-        return Outcome(name, tool.name, result, error, attempts, time.monotonic() - began)
+        warning = check.result(answer) if check.declares_output and error is None else None
+        return Outcome(name, tool.name, result, error, warning, attempts, time.monotonic() - began)
 
     async def _attempt(
         self, tool: Tool, raw: bytes, timeout: float, retry: Retry
-    ) -> tuple[JsonObject | None, ToolCallError | None]:
+    ) -> tuple[JsonObject | None, ToolCallError | None, Raw]:
+        """Result and error, and the result as it came."""
         try:
-            result = _decode(await self._call(tool, raw, timeout))
+            answer = await self._call(tool, raw, timeout)
+            result = _decode(answer)
         except McpError as error:
-            return None, failure(tool.name, error, repeatable=retry.repeatable or tool.repeatable)
+            return None, failure(tool.name, error, repeatable=retry.repeatable or tool.repeatable), _NOTHING
+        except HandlerFailed as failed:
+            return None, handler_failure(tool.name, failed.cause), _NOTHING
         except (msgspec.DecodeError, RecursionError) as error:
             message = f"the result of {tool.name} cannot be read: {error}"
-            return None, ExecutionError(tool.name, message, code=UPSTREAM_ERROR, cause=error)
+            return None, ExecutionError(tool.name, message, code=UPSTREAM_ERROR, cause=error), _NOTHING
         kind = result.get("resultType", _COMPLETE)
         if kind != _COMPLETE:
             message = f"{tool.name} asks for more ({str(kind)[:40]}), which a registry cannot give"
-            return None, ExecutionError(tool.name, message, code=UPSTREAM_ERROR)
-        return result, ToolFailed(tool.name, result) if result.get("isError") is True else None
+            return None, ExecutionError(tool.name, message, code=UPSTREAM_ERROR), answer
+        return result, ToolFailed(tool.name, result) if result.get("isError") is True else None, answer
 
 
 def arguments_of(tool: Tool, given: object) -> bytes | InvalidArguments:

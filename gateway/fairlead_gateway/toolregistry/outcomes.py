@@ -108,6 +108,8 @@ class Outcome:
     result: JsonObject | None = None
     """The tool's `CallToolResult` (MCP 2026-07-28, Tools), also where it says that it failed."""
     error: ToolCallError | None = None
+    warning: str | None = None
+    """What of the structured content does not fit the tool's `outputSchema`: one error a line."""
     attempts: int = 0
     """How often the tool was called."""
     seconds: float = 0.0

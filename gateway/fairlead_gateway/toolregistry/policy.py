@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from fairlead_gateway.calls.refusals import refusal_for
+from fairlead_gateway.calls.refusals import UPSTREAM_ERROR, refusal_for
 from fairlead_gateway.toolregistry.outcomes import ExecutionError, InvalidArguments, ToolCallError
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, HttpRefused, McpError, PoolFull, RpcError, Timeout
 from fairlead_mcp.jsonrpc import INVALID_PARAMS
@@ -83,6 +83,18 @@ def at_once(strategy: Strategy, calls: int) -> int:
     if strategy == "parallel":
         return max(calls, 1)
     raise ValueError(f"there is no strategy {strategy!r}; known are sequential, parallel, parallel_with_limit(n)")
+
+
+def handler_failure(tool: str, cause: BaseException) -> ToolCallError:
+    """What an exception of a local handler comes to. An error of this registry's own comes unchanged; one of the
+    system (a file, a connection, a timeout) may be tried again, for whoever asks for retries knows the handler.
+    """
+    if isinstance(cause, ToolCallError):
+        return cause
+    message = f"{type(cause).__name__}: {cause}" if str(cause) else type(cause).__name__
+    return ExecutionError(
+        tool, message, code=UPSTREAM_ERROR, cause=cause, retryable=isinstance(cause, OSError)
+    )  # a TimeoutError and a ConnectionError are OSErrors
 
 
 def failure(tool: str, error: McpError, *, repeatable: bool) -> ToolCallError:

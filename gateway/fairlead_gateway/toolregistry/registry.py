@@ -18,6 +18,7 @@ from msgspec import Raw
 
 from fairlead_gateway.calls.batch import run_all
 from fairlead_gateway.calls.refusals import UPSTREAM_ERROR
+from fairlead_gateway.custom.upstream import THREADS
 from fairlead_gateway.formats import registry as formats
 from fairlead_gateway.formats.cache import Conversions
 from fairlead_gateway.formats.format import JsonObject, Options
@@ -26,6 +27,7 @@ from fairlead_gateway.formats.messages.registry import message_format
 from fairlead_gateway.toolregistry.callbacks import Callbacks, OnConnect, OnDisconnect
 from fairlead_gateway.toolregistry.connecting import CONNECT_SECONDS, START_SECONDS, Connector
 from fairlead_gateway.toolregistry.execution import Executor
+from fairlead_gateway.toolregistry.local import LocalTool, LocalTools
 from fairlead_gateway.toolregistry.messages import Executed, answered
 from fairlead_gateway.toolregistry.offering import Definitions, added, definitions, openai_format
 from fairlead_gateway.toolregistry.outcomes import CLOSED, ExecutionError, Outcome, UnknownFunction
@@ -44,15 +46,17 @@ _CLOSED: Final = "the tool registry is closed"
 class AsyncToolRegistry:
     """Tools of MCP servers and tools of this process, under one roof.
 
-    `servers` are `Server` objects, McpServers, mappings, or the parsed content of an `mcp.json`. `cache_ttl` is in
-    seconds. `timeout` (seconds of one attempt) and `retry` count for calls that bring none of their own. With
-    `initialize_on_startup`, `async with` (or `start`) lists the tools of all servers; without it nothing is connected
-    before the first use. Raises BadServer.
+    `servers` are `Server` objects, McpServers, mappings, or the parsed content of an `mcp.json`; `local_tools` are
+    functions, marked by `@tool` or not, or `CustomTool`s. `cache_ttl` is in seconds. `timeout` (seconds of one attempt)
+    and `retry` count for calls that bring none of their own. With `initialize_on_startup`, `async with` (or `start`)
+    lists the tools of all servers; without it nothing is connected before the first use. `threads` is how many blocking
+    local tools run at once. Raises BadServer and BadTool.
     """
 
     def __init__(
         self,
         servers: Servers = (),
+        local_tools: Iterable[LocalTool] = (),
         *,
         cache_ttl: float = CACHE_TTL,
         initialize_on_startup: bool = True,
@@ -62,6 +66,7 @@ class AsyncToolRegistry:
         start_timeout: float = START_SECONDS,
         on_connect: OnConnect | None = None,
         on_disconnect: OnDisconnect | None = None,
+        threads: int = THREADS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._initialize = initialize_on_startup
@@ -75,6 +80,7 @@ class AsyncToolRegistry:
             )
             for server in declared(servers)
         }  # fmt: skip
+        self._local = LocalTools(local_tools, threads=threads)
         self._conversions = Conversions()
         self._executor = Executor(self._call)
         self._compiled: Table | None = None
@@ -110,6 +116,7 @@ class AsyncToolRegistry:
             return
         self._closed = True
         await asyncio.gather(*(remote.aclose() for remote in self._remotes.values()))
+        await self._local.aclose()
         await self._connector.aclose()
         await self._callbacks.aclose()
 
@@ -157,6 +164,13 @@ class AsyncToolRegistry:
         self._check_open()
         tool = await self._found(name)
         return tool if tool is not None and tool.name in self._table().by_name else None
+
+    def add_tool(self, one: LocalTool) -> Tool:
+        """Take in one more local tool. Raises BadTool, also where another has its name."""
+        self._check_open()
+        added_tool = self._local.add(one)
+        self._moved()
+        return added_tool
 
     # Definitions
 
@@ -288,7 +302,7 @@ class AsyncToolRegistry:
         if self._compiled is None:
             online = [tool for remote in self._remotes.values() if remote.online for tool in remote.tools.values()]
             offline = [tool for remote in self._remotes.values() if not remote.online for tool in remote.tools.values()]
-            self._compiled = Table((), online, offline)
+            self._compiled = Table(self._local, online, offline)
         return self._compiled
 
     async def _ensure_fresh(self) -> None:
@@ -296,7 +310,7 @@ class AsyncToolRegistry:
 
     async def _found(self, name: str) -> Tool | None:
         """What a name means, with no more asking of servers than that takes."""
-        tool = self._table().find(name)
+        tool = self._local.get(name) or self._table().find(name)
         if tool is None:
             await self._ensure_fresh()
         elif tool.local:
@@ -306,4 +320,6 @@ class AsyncToolRegistry:
         return self._table().find(name)
 
     async def _call(self, tool: Tool, arguments: bytes, timeout: float) -> Raw:
+        if tool.local:
+            return await self._local.call(tool, arguments, timeout)
         return await self._remotes[tool.server].call(tool.own_name, arguments, timeout)

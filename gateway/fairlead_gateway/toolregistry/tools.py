@@ -21,8 +21,6 @@ from fairlead_gateway.toolregistry.servers import Declared
 
 logger = logging.getLogger(__name__)
 
-LOCAL: Final = "local"
-"""The server that local tools are said to be of."""
 MAX_NAME: Final = 1024
 """Characters of a tool's name."""
 
@@ -35,20 +33,23 @@ class Tool(msgspec.Struct, frozen=True):
     own_name: str
     """As its server calls it."""
     server: str
-    """As the registry's user called the server; `local` for local tools."""
+    """As the registry's user called the server; `local` for tools of this process."""
     id: str
     """`mcp.{server}.{tool}`, as REST shows it too."""
     definition: JsonObject
     """MCP's form (2026-07-28, `Tool`), under `name`. To be read, not to be changed."""
+    raw: bytes
+    """The definition as JSON."""
     key: str
     """Changes with the definition."""
+    local: bool = False
+    """Whether it runs in this process."""
     trusted: bool = False
     """Whether its annotations are believed."""
-
-    @property
-    def local(self) -> bool:
-        """Whether it runs in this process."""
-        return self.server == LOCAL
+    idempotent: bool = False
+    """Whether its author, or a manifest, says so."""
+    longest: float | None = None
+    """Seconds after which a call is given up in any case."""
 
     @property
     def description(self) -> str:
@@ -77,8 +78,8 @@ class Tool(msgspec.Struct, frozen=True):
     @property
     def repeatable(self) -> bool:
         """Whether a call that may have been carried out may be made again."""
-        hints = self.annotations
-        return self.trusted and (hints.get("readOnlyHint") is True or hints.get("idempotentHint") is True)
+        hints = self.annotations if self.trusted else {}
+        return self.idempotent or hints.get("readOnlyHint") is True or hints.get("idempotentHint") is True
 
 
 class _Named(msgspec.Struct):
@@ -112,6 +113,7 @@ def _tool(server: Declared, raw: bytes) -> Tool | None:
     override = server.overrides.get(name)
     if override is not None and not override.enabled:
         return None
+    latency = override.latency if override is not None else None
     exposed = exposed_name(server.prefix, name) if server.prefix else name
     definition = shown(raw, name=exposed, description=override.description if override is not None else None)
     return Tool(
@@ -119,7 +121,15 @@ def _tool(server: Declared, raw: bytes) -> Tool | None:
         own_name=name,
         server=server.name,
         id=tool_id(ServerKey(server.key.namespace, server.name), name),
+        raw=definition,
         definition=_decode(definition),
         key=hashlib.blake2b(definition, digest_size=16).hexdigest(),
         trusted=server.trusted,
+        idempotent=latency is not None and latency.idempotent is True,
+        longest=seconds(latency.max_duration_ms if latency is not None else None),
     )
+
+
+def seconds(milliseconds: int | None) -> float | None:
+    """The same time in seconds."""
+    return None if milliseconds is None else milliseconds / 1000

@@ -1,0 +1,102 @@
+"""The tools of this process: functions as `fairlead_gateway.custom` takes them in, and the calls of them.
+
+Used by `registry`. Names, schemas, threads and results are those of the gateway's custom tools, so that a function
+behaves alike in both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, TypeAlias
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_api.meta import ServerKey
+from fairlead_gateway.catalog.names import tool_id
+from fairlead_gateway.custom.tool import CustomTool
+from fairlead_gateway.custom.tools import SERVER, CustomTools, Prepared
+from fairlead_gateway.custom.upstream import THREADS, LocalUpstream, Promise
+from fairlead_gateway.toolregistry.tools import Tool, seconds
+from fairlead_gateway.upstream.base import Order, Pending
+from fairlead_mcp.errors import ConnectFailed
+
+LocalTool: TypeAlias = Callable[..., Any] | CustomTool
+"""A function, marked by `@tool` or not, or all that is said of one."""
+
+AT_ONCE: Final = 10_000
+"""Calls of local tools; those of blocking handlers wait for a thread."""
+MAX_RESULT: Final = 16 << 20
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class LocalTools:
+    """See the module. Raises BadTool for a function that cannot be one."""
+
+    def __init__(self, given: Iterable[LocalTool] = (), *, threads: int = THREADS) -> None:
+        self._tools = CustomTools()
+        self._shown: dict[str, Tool] = {}
+        self._upstream = LocalUpstream(self._tools, limit=AT_ONCE, threads=threads, raises=True)
+        self._waiting: dict[asyncio.Future[Raw], Pending] = {}
+        for one in given:
+            self.add(one)
+
+    def __iter__(self) -> Iterator[Tool]:
+        return iter(self._shown.values())
+
+    def get(self, name: str) -> Tool | None:
+        """A tool by its name."""
+        return self._shown.get(name)
+
+    def add(self, one: LocalTool) -> Tool:
+        """Take in one more. Raises BadTool, also where the name is taken."""
+        prepared = self._tools.add(one)
+        shown = self._shown[prepared.name] = _tool(prepared)
+        return shown
+
+    async def call(self, tool: Tool, arguments: bytes, timeout: float) -> Raw:
+        """The raw result. Raises McpError and HandlerFailed."""
+        order = Order(
+            id=self._upstream.next_id(),
+            params=_encode({"name": tool.own_name, "arguments": Raw(arguments)}),
+            name_header=b"",
+            deadline=time.monotonic() + timeout,
+            max_bytes=MAX_RESULT,
+        )
+        answer: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
+        run = self._waiting[answer] = self._upstream.submit(order, Promise(answer))
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            run.cancel()
+            raise
+        finally:
+            del self._waiting[answer]
+
+    async def aclose(self) -> None:
+        """End all calls. A handler in a thread goes on until it sees that nobody waits for it (`Context`)."""
+        for answer, run in self._waiting.items():
+            run.cancel()
+            Promise(answer).failed(ConnectFailed("the tool registry was closed", reason="Closed"))
+        await self._upstream.aclose(0)
+
+
+def _tool(prepared: Prepared) -> Tool:
+    said = prepared.tool
+    return Tool(
+        name=prepared.name,
+        own_name=prepared.name,
+        server=SERVER,
+        local=True,
+        id=tool_id(ServerKey("", SERVER), prepared.name),
+        raw=prepared.definition,
+        definition=_decode(prepared.definition),
+        key=hashlib.blake2b(prepared.definition, digest_size=16).hexdigest(),
+        trusted=True,
+        idempotent=said.idempotent is True,
+        longest=seconds(said.max_duration_ms),
+    )
