@@ -63,7 +63,6 @@ async def test_a_function_without_the_decorator_and_one_with_a_schema_of_its_own
         return text * 2
 
     async with AsyncToolRegistry() as registry:
-        assert len(registry.tools) == 0
         registry.add_tool(twice)
         registry.add_tool(CustomTool(name="raw", handler=itself, input_schema={"type": "object"}))
         assert [one.name for one in registry.tools] == ["raw", "twice"]
