@@ -231,7 +231,9 @@ def _of_resource(
     if spec.image is not None:
         raise BadServer(f"{name}: an image runs on a cluster only; give url, command or package")
     if spec.auth is not None or spec.env_from or any(variable.value_from for variable in spec.env):
-        raise BadServer(f"{name}: refers to a Secret or ConfigMap, which the operator alone reads; use Server")
+        raise BadServer(
+            f"{name}: refers to a Secret or ConfigMap, which the operator alone reads; give the value with Server(...)"
+        )
     endpoint: HttpEndpoint | EventsEndpoint | ChildEndpoint
     env = {variable.name: variable.value or "" for variable in spec.env} | credential.env
     if spec.url is not None:
