@@ -28,8 +28,8 @@ class Quantiles(DocumentStruct, kw_only=True, frozen=True):
 class Health(DocumentStruct, kw_only=True, frozen=True):
     """How far a tool can be relied upon."""
 
-    score: float = 1.0
-    """0 (always bad) to 1 (always good)."""
+    score: int = 100
+    """0 (always bad) to 100 (always good)."""
     state: str = "Healthy"
     reason: str | None = None
 
@@ -46,6 +46,10 @@ class ToolState(DocumentStruct, kw_only=True, frozen=True):
     """Names of the tiers that the tool fits; None while nothing has been decided, which counts as every tier."""
     hidden: dict[str, str] = msgspec.field(default_factory=dict)
     """Tier name to the reason why the tool is not in it."""
+    fits: dict[str, str] = msgspec.field(default_factory=dict)
+    """Tier name to the reason why the tool is in it, for tiers with a limit."""
+    points: dict[str, int] = msgspec.field(default_factory=dict)
+    """Tier name to the score of late calls, from which an operator that starts again goes on."""
 
 
 class ServerState(DocumentStruct, kw_only=True, frozen=True):

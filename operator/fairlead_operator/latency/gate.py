@@ -1,0 +1,56 @@
+"""Shown or hidden, and when something hidden may come back. Pure; used alike for speed (`score`) and `health`.
+
+What can be watched while it is hidden (by probes, or by calls through slower tiers) comes back by evidence, at once the
+first time; hidden again within ten minutes of its return, it waits a minute, two, four … ten first. What cannot be
+watched is shown for a trial after half a minute, one, two … ten: any bad call among the first three hides it again.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+STEADY_S: Final = 600.0
+"""Shown for this long, earlier hides are forgotten."""
+LONGEST_S: Final = 600.0
+HOLD_S: Final = 60.0
+TRIAL_AFTER_S: Final = 30.0
+TRIAL_CALLS: Final = 3
+
+
+class Gate:
+    """Whether one thing is shown. Times are seconds of any one clock."""
+
+    __slots__ = ("hidden_at", "relapses", "shown", "shown_at", "trial")
+
+    def __init__(self) -> None:
+        self.shown = True
+        self.shown_at = -STEADY_S * 2
+        self.hidden_at = 0.0
+        self.relapses = 0
+        self.trial = 0
+        """Calls left of a trial; any bad one among them hides at once."""
+
+    def hide(self, now: float) -> None:
+        """Take it out; how soon after its last return decides how long it stays out."""
+        self.relapses = 0 if now - self.shown_at > STEADY_S else self.relapses + 1
+        self.shown, self.hidden_at, self.trial = False, now, 0
+
+    def show(self, now: float, *, on_trial: bool = False) -> None:
+        """Let it back in."""
+        self.shown, self.shown_at, self.trial = True, now, TRIAL_CALLS if on_trial else 0
+
+    def called(self, *, bad: bool) -> bool:
+        """Count a call; whether it was a bad one of a trial."""
+        if not self.trial:
+            return False
+        self.trial -= 1
+        return bad
+
+    def evidence_counts(self, now: float) -> bool:
+        """Whether good samples may bring it back by now."""
+        hold = 0.0 if self.relapses == 0 else min(LONGEST_S, HOLD_S * 2.0 ** (self.relapses - 1))
+        return now - self.hidden_at >= hold
+
+    def trial_in(self, now: float) -> float:
+        """Seconds until a trial is due; 0 or less: now."""
+        return min(LONGEST_S, TRIAL_AFTER_S * 2.0**self.relapses) - (now - self.hidden_at)

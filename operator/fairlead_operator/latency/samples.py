@@ -1,0 +1,32 @@
+"""What is known of one attempt to call a tool. Pure; made from a gateway's answer or a probe, for `ToolRecord`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Outcome(Enum):
+    """How an attempt ended, as far as speed and health are concerned."""
+
+    OK = "ok"
+    """Answered. Counts for speed, and as good for health."""
+    RUNNING = "running"
+    """Not ended yet; reported once it is past the limit of a tier."""
+    BAD = "bad"
+    """Transport error, time-out or internal error: counts against health."""
+    NEUTRAL = "neutral"
+    """Refused arguments, a result that says `isError`, cancelled: says nothing about the tool."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One attempt, seen from the gateway: first byte out to final message."""
+
+    attempt: str
+    """Unique among replicas; the same for a running attempt and its end."""
+    at: float
+    """Seconds, when it ended or was seen running."""
+    duration_ms: float
+    outcome: Outcome
+    probe: bool = False

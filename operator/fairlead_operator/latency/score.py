@@ -1,0 +1,102 @@
+"""One tool in one tier: counts late calls and decides whether the tier shows it. Pure; owned by `tool.ToolRecord`."""
+
+from __future__ import annotations
+
+from fairlead_api.documents.rules import Tier
+from fairlead_operator.latency.gate import Gate
+from fairlead_operator.latency.thresholds import DETECTORS, Detector, run_needed
+from fairlead_operator.latency.window import Window
+
+
+class TierScore:
+    """The score of one tool in one tier that has a limit."""
+
+    def __init__(self, tier: Tier, *, points: int | None = None) -> None:
+        """`points`: those published before a restart; None for a tool of which nothing is known yet."""
+        assert tier.max_latency_ms is not None
+        self.tier = tier.name
+        self.limit_ms = float(tier.max_latency_ms)
+        self.late_from_ms = tier.max_latency_ms * (1 + (tier.hysteresis or 0.0))
+        """A call counts as late above this."""
+        self.min_samples = tier.min_samples
+        self._quantile = tier.quantile
+        self.detector: Detector = DETECTORS[tier.quantile]
+        self.gate = Gate()
+        self.cause = "recent"
+        """Why it is hidden: `recent`, `window`, `declared` or `unmeasured`."""
+        self.points = self._lowest = self.detector.start if points is None else points
+        self._since = 0
+        self._alarm = False
+        self.run = 0
+        """Samples in time, in a row, up to now."""
+
+    def hide_unmeasured(self, now: float, cause: str) -> None:
+        """Begin hidden, because of what is declared or because nothing is known."""
+        self.gate.shown, self.gate.hidden_at, self.cause = False, now, cause
+
+    def observe(self, *, late: bool, proves: bool = True) -> None:
+        """Take one sample. `proves`: in time, it speaks for bringing a hidden tool back."""
+        detector = self.detector
+        self.points = self.points + detector.late if late else max(0, self.points - detector.in_time)
+        self._since += 1
+        if self.points <= self._lowest:
+            self._lowest, self._since = self.points, 0
+        self._alarm |= self.points >= detector.cap
+        self._alarm |= self.gate.called(bad=late)
+        if late:
+            self.run = 0
+        elif proves or self.gate.shown:
+            self.run += 1
+
+    def judge(self, *, bimodal: bool) -> None:
+        """A tool with two speeds is judged by p95, whatever the tier says: its median speaks of the fast one alone."""
+        detector = DETECTORS["p95" if bimodal else self._quantile]
+        if detector is not self.detector:
+            self.detector = detector
+            self._restart(0)
+
+    def decide(self, now: float, window: Window, *, trials: bool) -> bool:
+        """Whether the tier shows the tool from now on; may cut the window to the samples that led to the decision.
+
+        `trials`: no probe speaks for it while it is hidden, so it is tried out after a while.
+        """
+        if self.gate.shown:
+            self._perhaps_hide(now, window)
+        elif self._proven(now, window):
+            self._show(now, window, keep=self.run)
+        elif trials and self.cause in ("recent", "window") and self.gate.trial_in(now) <= 0:
+            self._show(now, window, keep=0, on_trial=True)
+        self._alarm = False
+        return self.gate.shown
+
+    def late(self, window: Window) -> int:
+        """Late calls in the window."""
+        return window.late(self.late_from_ms)
+
+    def needed(self, window: Window) -> int:
+        """Samples in time in a row that bring it back, in all."""
+        before = len(window) - self.run
+        needed = run_needed(self.late(window) / before if before > 0 else 1.0)
+        return needed if self.cause in ("recent", "window") else max(needed, self.min_samples)
+
+    def _proven(self, now: float, window: Window) -> bool:
+        return self.run >= self.needed(window) and self.gate.evidence_counts(now)
+
+    def _perhaps_hide(self, now: float, window: Window) -> None:
+        too_many = len(window) >= self.min_samples and self.late(window) >= self.detector.late_allowed(len(window))
+        if not self._alarm and not too_many:
+            return
+        self.cause = "recent" if self._alarm else "window"
+        if self._alarm:
+            window.keep_last(self._since)
+        self.gate.hide(now)
+        self.run = 0
+
+    def _show(self, now: float, window: Window, *, keep: int, on_trial: bool = False) -> None:
+        self.gate.show(now, on_trial=on_trial)
+        window.keep_last(keep)
+        self._restart(self.detector.start)
+
+    def _restart(self, points: int) -> None:
+        self.points = self._lowest = points
+        self._since = 0

@@ -1,0 +1,169 @@
+"""Everything that is known of one tool in one environment, and the tiers that show it. Pure.
+
+Owned by whoever collects samples: `observe` for each, in the order of their ends, then `decide` once per round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from fairlead_api.documents.rules import Tier
+from fairlead_api.documents.state import Health, ToolState
+from fairlead_operator.latency.bimodal import is_bimodal
+from fairlead_operator.latency.health import HealthScore
+from fairlead_operator.latency.samples import Outcome, Sample
+from fairlead_operator.latency.score import TierScore
+from fairlead_operator.latency.window import Entry, Window
+from fairlead_operator.latency.wording import why_degraded, why_hidden, why_shown
+
+MOST_RUNNING: Final = 1000
+"""Running attempts remembered per tool; beyond that the oldest are taken for lost."""
+LOOK_FOR_HEAPS_EVERY: Final = 10
+"""Samples between two looks for a second heap."""
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """What is said about a tool before it is measured."""
+
+    estimated_ms: int | None = None
+    max_ms: int | None = None
+    """A call that takes longer counts against health."""
+    probed: bool = False
+    """Whether probes reach it while it is hidden; otherwise it comes back on trial."""
+
+
+class ToolRecord:
+    """One tool in one environment."""
+
+    def __init__(
+        self, tiers: Sequence[Tier], declaration: Declaration, *, now: float, published: ToolState | None = None
+    ) -> None:
+        """`published`: its state before a restart, from which window, scores and decisions go on."""
+        by_slowness = sorted(tiers, key=_slowness)
+        figures = published.quantiles if published else None
+        self.declaration = declaration
+        self.window = Window.from_figures(figures) if figures else Window()
+        self.health = HealthScore(score=published.health.score if published else 100)
+        self.bimodal = published.bimodal if published else False
+        self.tiers: tuple[str, ...] = ()
+        """Names of the tiers that show it since the last decision, fastest first."""
+        self._scores = [_begin(tier, declaration, published, now) for tier in by_slowness if tier.max_latency_ms]
+        self._unlimited = tuple(tier.name for tier in by_slowness if not tier.max_latency_ms)
+        self._running: dict[str, tuple[Entry, set[str]]] = {}
+        self._samples = 0
+        self.decide(now)
+
+    def observe(self, sample: Sample) -> None:
+        """Take one sample; a running attempt may be given again and again, and its end last."""
+        entry, counted = self._running.pop(sample.attempt, (None, set[str]()))
+        late = [score for score in self._scores if sample.duration_ms > score.late_from_ms]
+        if late or sample.outcome is Outcome.OK:
+            entry = self._remember(entry, sample.duration_ms)
+        for score in late:
+            if score.tier not in counted:
+                score.observe(late=True)
+                counted.add(score.tier)
+        if sample.outcome is Outcome.RUNNING:
+            if entry is not None:
+                self._still_running(sample.attempt, entry, counted)
+            return
+        if sample.outcome is Outcome.OK:
+            self._in_time(sample, counted)
+        if sample.outcome is not Outcome.NEUTRAL:
+            self.health.observe(bad=sample.outcome is Outcome.BAD or self._past_its_maximum(sample))
+
+    def decide(self, now: float) -> tuple[str, ...]:
+        """Names of the tiers that show the tool from now on, fastest first."""
+        fits: list[str] = []
+        for score in self._scores:
+            shown = score.decide(now, self.window, trials=self._on_trial)
+            if shown or fits:  # what a fast tier shows, every slower one shows
+                fits.append(score.tier)
+        fits += self._unlimited
+        healthy = self.health.decide(now, watched=self.declaration.probed)
+        self.tiers = tuple(fits if healthy or len(fits) < 2 else fits[1:])
+        return self.tiers
+
+    def state(self, name: str, environment: str, now: float) -> ToolState:
+        """What is published of it: the figures, the last decision, and a reason for each tier."""
+        declared = self.declaration.estimated_ms
+        hidden, fits = {}, {}
+        for score in self._scores:
+            if score.tier in self.tiers:
+                fits[score.tier] = why_shown(score, self.window, declared_ms=declared)
+            elif score.gate.shown and self.health.degraded:
+                hidden[score.tier] = why_degraded(self.health, self.tiers[0])
+            else:
+                hidden[score.tier] = why_hidden(
+                    score, self.window, declared_ms=declared, trials=self._on_trial, now=now
+                )
+        return ToolState(
+            name=name,
+            environment=environment,
+            quantiles=self.window.quantiles(),
+            bimodal=self.bimodal,
+            health=self._health(),
+            tiers=self.tiers,
+            hidden=hidden,
+            fits=fits,
+            points={score.tier: score.points for score in self._scores},
+        )
+
+    @property
+    def _on_trial(self) -> bool:
+        """Probes with fixed arguments may meet a cache: of a tool with two speeds they prove nothing."""
+        return self.bimodal or not self.declaration.probed
+
+    def _remember(self, entry: Entry | None, duration_ms: float) -> Entry:
+        self._samples += 1
+        if entry is None:
+            return self.window.add(duration_ms)
+        self.window.lengthen(entry, duration_ms)
+        return entry
+
+    def _still_running(self, attempt: str, entry: Entry, counted: set[str]) -> None:
+        self._running[attempt] = (entry, counted)
+        if len(self._running) > MOST_RUNNING:
+            del self._running[next(iter(self._running))]
+
+    def _in_time(self, sample: Sample, counted: set[str]) -> None:
+        for score in self._scores:
+            if score.tier not in counted:
+                score.observe(late=False, proves=not (sample.probe and self.bimodal))
+        if self._samples >= LOOK_FOR_HEAPS_EVERY:
+            self._samples = 0
+            self.bimodal = is_bimodal(self.window.durations())
+            for score in self._scores:
+                score.judge(bimodal=self.bimodal)
+
+    def _past_its_maximum(self, sample: Sample) -> bool:
+        return self.declaration.max_ms is not None and sample.duration_ms > self.declaration.max_ms
+
+    def _health(self) -> Health:
+        if not self.health.degraded:
+            return Health(score=self.health.score)
+        reason = why_degraded(self.health, self.tiers[0] if self.tiers else "none")
+        return Health(score=self.health.score, state="Degraded", reason=reason)
+
+
+def _slowness(tier: Tier) -> tuple[float, str]:
+    return (tier.max_latency_ms or float("inf"), tier.name)
+
+
+def _begin(tier: Tier, declaration: Declaration, published: ToolState | None, now: float) -> TierScore:
+    """The score of a tool in a tier as it was published, else by what is declared, else by the tier's `unmeasured`."""
+    if published is not None and published.tiers is not None and tier.name in published.points:
+        score = TierScore(tier, points=published.points[tier.name])
+        if tier.name in published.hidden and not published.hidden[tier.name].startswith("degraded"):
+            score.gate.hide(now)
+        return score
+    score = TierScore(tier)
+    if declaration.estimated_ms is not None:
+        if declaration.estimated_ms > score.limit_ms:
+            score.hide_unmeasured(now, "declared")
+    elif tier.unmeasured == "Hide":
+        score.hide_unmeasured(now, "unmeasured")
+    return score

@@ -1,0 +1,55 @@
+"""The one line that says why a tool is or is not in a tier. Pure.
+
+The order of its fields is fixed, so that people can read it and programs can split it at spaces:
+
+    over_budget p95=812ms tier=500ms late=5/5 by=recent back=5-in-time
+    over_budget estimated=800ms tier=500ms by=declared back=10-in-time
+    degraded score=0 failures=4/4 tier=standard back=5-good
+    fits p95=540ms tier=500ms late=8/100 hides-at=15 points=6/30
+"""
+
+from __future__ import annotations
+
+import math
+
+from fairlead_operator.latency.health import HEALTHY_FROM, HealthScore
+from fairlead_operator.latency.score import TierScore
+from fairlead_operator.latency.window import Window
+
+
+def why_hidden(score: TierScore, window: Window, *, declared_ms: int | None, trials: bool, now: float) -> str:
+    """Why the tier does not show the tool, and what brings it back."""
+    tier = f"tier={_ms(score.limit_ms)}"
+    if score.cause == "unmeasured":
+        return f"unmeasured {tier} back={score.needed(window)}-in-time"
+    if score.cause == "declared":
+        return f"over_budget estimated={declared_ms}ms {tier} by=declared back={score.needed(window)}-in-time"
+    back = f"trial-in-{max(0, math.ceil(score.gate.trial_in(now)))}s" if trials else f"{score.needed(window)}-in-time"
+    measured = f"{score.detector.quantile}={_quantile(score, window)} " if len(window) else ""
+    return f"over_budget {measured}{tier} late={score.late(window)}/{len(window)} by={score.cause} back={back}"
+
+
+def why_shown(score: TierScore, window: Window, *, declared_ms: int | None) -> str:
+    """Why the tier shows the tool, and how far it is from being hidden."""
+    tier = f"tier={_ms(score.limit_ms)}"
+    points = f"points={score.points}/{score.detector.cap}"
+    if not len(window):
+        known = "unmeasured" if declared_ms is None else f"estimated={declared_ms}ms"
+        return f"fits {known} {tier} {points}"
+    hides_at = score.detector.late_allowed(max(len(window), score.min_samples))
+    late = f"late={score.late(window)}/{len(window)} hides-at={hides_at}"
+    return f"fits {score.detector.quantile}={_quantile(score, window)} {tier} {late} {points}"
+
+
+def why_degraded(health: HealthScore, tier: str) -> str:
+    """Why the tool was moved up, and to which tier."""
+    good = max(1, math.ceil((HEALTHY_FROM - health.score) / 5))
+    return f"degraded score={health.score} failures={health.bad}/{health.seen} tier={tier} back={good}-good"
+
+
+def _quantile(score: TierScore, window: Window) -> str:
+    return _ms(window.quantile(1 - score.detector.share))
+
+
+def _ms(value: float) -> str:
+    return f"{value:.0f}ms"

@@ -1,0 +1,224 @@
+"""When a tool leaves a tier and when it comes back, as a table of samples: L late, T in time, no time passes."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import pytest
+
+from fairlead_api.documents.rules import Tier
+from fairlead_operator.latency.samples import Outcome, Sample
+from fairlead_operator.latency.thresholds import DETECTORS, run_needed
+from fairlead_operator.latency.tool import Declaration, ToolRecord
+
+FAST = Tier(name="fast", max_latency_ms=500)
+STANDARD = Tier(name="standard", max_latency_ms=1500)
+DEEP = Tier(name="deep", max_latency_ms=4000)
+ANY = Tier(name="any")
+ATTEMPTS = count()
+
+
+def sample(letter: str, at: float = 0.0, **more: bool) -> Sample:
+    duration = {"L": 800.0, "T": 120.0, "S": 2000.0}[letter]
+    return Sample(str(next(ATTEMPTS)), at, duration, Outcome.OK, **more)
+
+
+def measured(points: int = 0, **declared: object) -> ToolRecord:
+    """A tool whose score in `fast` stands at `points`."""
+    record = ToolRecord([FAST, DEEP], Declaration(**{"probed": True, **declared}), now=0.0)  # type: ignore[arg-type]  # a table of any members
+    record._scores[0]._restart(points)
+    return record
+
+
+def after(record: ToolRecord, letters: str, at: float = 0.0) -> int | None:
+    """Feed the samples one by one; the number of the one that hid the tool from `fast`, or None while it is listed."""
+    hidden = None
+    for number, letter in enumerate(letters, 1):
+        record.observe(sample(letter, at))
+        listed = "fast" in record.decide(at)
+        hidden = None if listed else hidden or number
+    return hidden
+
+
+@pytest.mark.parametrize(
+    ("points", "letters", "hidden_at"),
+    [
+        (0, "LLLL", None),
+        (0, "LLLLL", 5),
+        (0, "LLLLTL", None),
+        (0, "LLLLTLL", 7),
+        (0, "T" * 100 + "LLLLL", 105),
+        (18, "LL", 2),
+        (18, "LTL", None),
+        (18, "LTLL", 4),
+        (18, "T" * 18 + "LLLL", None),
+        (0, "LT" * 5, 10),
+        (0, ("L" + "T" * 5) * 20, 67),
+        (0, ("L" + "T" * 6) * 20, 99),
+        (0, ("L" + "T" * 7) * 40, None),
+    ],
+)
+def test_a_tool_leaves_a_tier_by_its_late_calls(points: int, letters: str, hidden_at: int | None) -> None:
+    assert after(measured(points), letters) == hidden_at
+
+
+def test_a_hide_cuts_the_window_to_the_calls_since_the_change() -> None:
+    record = measured()
+    after(record, "T" * 100 + "LLLLL")
+    assert len(record.window) == 5
+    assert record.state("t", "cluster", 0.0).hidden["fast"] == (
+        "over_budget p95=800ms tier=500ms late=5/5 by=recent back=5-in-time"
+    )
+
+
+@pytest.mark.parametrize(
+    ("probes", "listed"), [("TTTT", False), ("TTTTT", True), ("TTTTL" + "TTTTT", False), ("TTTTL" + "TTTTTT", True)]
+)
+def test_probes_in_time_in_a_row_bring_a_tool_back(probes: str, listed: bool) -> None:
+    record = measured()
+    after(record, "T" * 100 + "LLLLL")
+    after(record, probes)
+    assert ("fast" in record.tiers) is listed
+    if listed:
+        assert record.state("t", "cluster", 0.0).points["fast"] == DETECTORS["p95"].start
+
+
+def test_the_rarer_the_late_calls_were_the_longer_the_run_that_clears_a_tool() -> None:
+    assert [run_needed(share) for share in (1.0, 0.6, 0.3, 0.15, 0.05)] == [5, 6, 13, 29, 30]
+
+
+def test_a_tool_hidden_again_within_ten_minutes_waits_a_minute_before_probes_count() -> None:
+    record = measured()
+    after(record, "LLLLL", at=0.0)
+    after(record, "TTTTT", at=10.0)
+    assert "fast" in record.tiers
+    after(record, "LLL", at=310.0)
+    assert "fast" not in record.tiers
+    after(record, "T" * 6, at=360.0)
+    assert "fast" not in record.tiers
+    assert "fast" in record.decide(370.0)
+
+
+def test_without_probes_a_tool_is_tried_after_half_a_minute_then_after_a_minute() -> None:
+    record = measured(probed=False)
+    after(record, "LLLLL", at=0.0)
+    assert record.state("t", "cluster", 0.0).hidden["fast"].endswith("back=trial-in-30s")
+    assert "fast" not in record.decide(29.0)
+    assert "fast" in record.decide(30.0)
+    after(record, "L", at=30.0)
+    assert "fast" not in record.tiers
+    assert "fast" not in record.decide(60.0)
+    assert "fast" in record.decide(90.0)
+
+
+def test_three_calls_in_time_end_a_trial() -> None:
+    record = measured(probed=False)
+    after(record, "LLLLL", at=0.0)
+    record.decide(30.0)
+    after(record, "TTTL", at=31.0)
+    assert "fast" in record.tiers
+
+
+def test_a_running_attempt_counts_once_it_is_past_the_limit_and_only_once() -> None:
+    record = measured()
+    record.observe(Sample("a", 0.0, 499.0, Outcome.RUNNING))
+    assert len(record.window) == 0
+    record.observe(Sample("a", 0.1, 501.0, Outcome.RUNNING))
+    record.observe(Sample("a", 0.2, 700.0, Outcome.RUNNING))
+    record.observe(Sample("a", 0.3, 900.0, Outcome.BAD))
+    score = record._scores[0]
+    assert (score.points, len(record.window), score.late(record.window)) == (6, 1, 1)
+    assert record.window.quantile(0.5) == 900.0
+
+
+def test_errors_within_the_limit_speak_of_health_and_not_of_speed() -> None:
+    record = measured()
+    for number in range(10):
+        record.observe(Sample(f"e{number}", 0.0, 20.0, Outcome.BAD))
+    assert (record._scores[0].points, len(record.window), record.health.score) == (0, 0, 0)
+
+
+def test_neutral_answers_speak_of_nothing() -> None:
+    record = measured()
+    for number in range(10):
+        record.observe(Sample(f"n{number}", 0.0, 20.0, Outcome.NEUTRAL))
+    assert (record._scores[0].points, len(record.window), record.health.score) == (0, 0, 100)
+
+
+def test_what_a_fast_tier_shows_every_slower_one_shows() -> None:
+    record = ToolRecord([DEEP, ANY, FAST, STANDARD], Declaration(probed=True), now=0.0)
+    before = record.tiers
+    after(record, "SS")
+    assert (before, record.tiers) == (("fast", "standard", "deep", "any"), ("deep", "any"))
+
+
+@pytest.mark.parametrize(
+    ("estimated", "unmeasured", "tiers", "why"),
+    [
+        (50, "Show", ("fast", "deep"), "fits estimated=50ms tier=500ms points=18/30"),
+        (800, "Show", ("deep",), "over_budget estimated=800ms tier=500ms by=declared back=10-in-time"),
+        (None, "Show", ("fast", "deep"), "fits unmeasured tier=500ms points=18/30"),
+        (None, "Hide", ("deep",), "unmeasured tier=500ms back=10-in-time"),
+    ],
+)
+def test_before_it_is_measured_a_tool_is_judged_by_what_is_declared(
+    estimated: int | None, unmeasured: str, tiers: tuple[str, ...], why: str
+) -> None:
+    fast = Tier(name="fast", max_latency_ms=500, unmeasured=unmeasured)
+    record = ToolRecord([fast, DEEP], Declaration(estimated_ms=estimated, probed=True), now=0.0)
+    state = record.state("t", "cluster", 0.0)
+    assert state.tiers == tiers
+    assert {**state.hidden, **state.fits}["fast"] == why
+
+
+def test_measurements_take_the_place_of_a_declaration_that_was_too_slow() -> None:
+    record = ToolRecord([FAST, DEEP], Declaration(estimated_ms=800, probed=True), now=0.0)
+    assert after(record, "T" * 9) == 1
+    assert "fast" not in record.tiers
+    assert after(record, "T") is None
+
+
+def test_a_tool_with_two_speeds_is_judged_by_p95_and_not_brought_back_by_probes() -> None:
+    by_median = Tier(name="fast", max_latency_ms=500, quantile="p50")
+    record = ToolRecord([by_median, ANY], Declaration(probed=True), now=0.0)
+    after(record, "TTLTTLTTTT" * 6)
+    assert record.bimodal
+    assert "fast" not in record.tiers
+    for _ in range(40):
+        record.observe(sample("T", probe=True))
+    assert "fast" not in record.decide(1.0)
+
+
+def test_a_restarted_operator_goes_on_from_what_was_published() -> None:
+    record = measured()
+    after(record, "T" * 60 + "LLLLL")
+    state = record.state("t", "cluster", 0.0)
+    again = ToolRecord([FAST, DEEP], Declaration(probed=True), now=0.0, published=state)
+    assert again.tiers == record.tiers == ("deep",)
+    assert again.state("t", "cluster", 0.0).quantiles == state.quantiles
+    steady = measured()
+    after(steady, "T" * 60)
+    assert ToolRecord([FAST], Declaration(), now=0.0, published=steady.state("t", "cluster", 0.0)).tiers == ("fast",)
+
+
+def test_a_degraded_tool_moves_up_one_tier_and_says_why() -> None:
+    record = ToolRecord([FAST, STANDARD, DEEP], Declaration(probed=True), now=0.0)
+    for number in range(4):
+        record.observe(Sample(f"b{number}", 0.0, 20.0, Outcome.BAD))
+    assert record.decide(0.0) == ("standard", "deep")
+    assert record.state("t", "cluster", 0.0).hidden["fast"] == "degraded score=0 failures=4/4 tier=standard back=5-good"
+
+
+@pytest.mark.parametrize("quantile", ["p50", "p90", "p95", "p99"])
+def test_more_samples_never_allow_fewer_late_calls(quantile: str) -> None:
+    detector = DETECTORS[quantile]
+    allowed = [detector.late_allowed(n) for n in range(10, 101)]
+    assert allowed == sorted(allowed)
+    assert allowed[-1] == detector.most_late
+
+
+def test_the_table_of_late_calls_for_p95() -> None:
+    detector = DETECTORS["p95"]
+    steps = {10: 5, 12: 6, 18: 7, 25: 8, 32: 9, 41: 10, 50: 11, 59: 12, 69: 13, 79: 14, 90: 15}
+    assert {n: detector.late_allowed(n) for n in steps} == steps
+    assert [detector.late_allowed(n - 1) for n in list(steps)[1:]] == list(steps.values())[:-1]
