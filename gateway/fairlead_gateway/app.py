@@ -189,7 +189,7 @@ def build(
     def select(snapshot: Snapshot, before: Selection) -> Selection:
         # in a thread: tens of thousands of tools take tens of milliseconds
         reaches = {key: reach(server) for key, server in snapshot.servers.items()}
-        selection = Selection(snapshot, bind_all(snapshot, bind, before), reaches)
+        selection = Selection(snapshot, bind_all(snapshot, bind, before), reaches, before=before, now=clock())
         selection.prepare()
         return selection
 
@@ -206,7 +206,7 @@ def build(
         live_models=None if refresher is None else lambda: refresher.known,
     )
     own = {DOCUMENT: tools.catalog(settings.local_namespace)} if len(tools) else {}
-    keeper = Keeper(source, swap, cache=cache, own=own)
+    keeper = Keeper(source, swap, cache=cache, own=own, environment=settings.environment)
     return Gateway(settings, keeper, registry, front, book, plane, checks, refresher)
 
 

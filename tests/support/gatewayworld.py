@@ -18,8 +18,8 @@ from typing import Any, Protocol, Self
 from msgspec import Raw
 
 from fairlead_api.documents.catalog import Catalog, Endpoint, HttpEndpoint, Limits, ToolEntry
-from fairlead_api.documents.codec import Document, catalog_name, encode
-from fairlead_api.documents.rules import Rules
+from fairlead_api.documents.codec import RULES_NAME, Document, catalog_name, encode, state_name
+from fairlead_api.documents.state import State
 from fairlead_gateway.app import Gateway, build
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
 from fairlead_gateway.settings import Settings
@@ -67,10 +67,16 @@ def publish(directory: Path, *documents: Document) -> None:
     """Store documents as the operator does off a cluster: each file is replaced by renaming."""
     directory.mkdir(exist_ok=True)
     for document in documents:
-        name = catalog_name(document.key) if isinstance(document, Catalog) else "fairlead-rules"
+        name = _name(document)
         temporary = directory / f".{name}.tmp"
         temporary.write_bytes(encode(document))
         temporary.replace(directory / f"{name}.json")
+
+
+def _name(document: Document) -> str:
+    if isinstance(document, Catalog):
+        return catalog_name(document.key)
+    return state_name(document.shard) if isinstance(document, State) else RULES_NAME
 
 
 def withdraw(directory: Path, document: Catalog) -> None:
@@ -83,10 +89,10 @@ def limits(**values: Any) -> Limits:
 
 @contextlib.asynccontextmanager
 async def running(
-    folder: Path, *documents: Catalog | Rules, nudge: asyncio.Event | None = None, **settings: Any
+    folder: Path, *documents: Document, nudge: asyncio.Event | None = None, **settings: Any
 ) -> AsyncIterator[Gateway]:
     """A gateway on free ports that serves `documents` from `folder`/documents. More keywords are settings."""
-    parts = ("children", "shared_children", "resolve", "models", "custom")
+    parts = ("children", "shared_children", "resolve", "models", "custom", "clock")
     wiring = {name: settings.pop(name) for name in parts if name in settings}
     directory = folder / "documents"
     directory.mkdir(exist_ok=True)

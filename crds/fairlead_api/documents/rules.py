@@ -26,6 +26,14 @@ class Tier(DocumentStruct, kw_only=True, frozen=True):
     selection: dict[str, Any] | None = None
     """The resource's `spec.selection`, as JSON."""
 
+    def admits_unmeasured(self, estimated_ms: int | None) -> bool:
+        """Whether a tool of which nothing was measured belongs to this tier: by its declared median, in milliseconds,
+        else as `unmeasured` says.
+        """
+        if self.max_latency_ms is None:
+            return True
+        return self.unmeasured == "Show" if estimated_ms is None else estimated_ms <= self.max_latency_ms
+
 
 class Rule(DocumentStruct, kw_only=True, frozen=True):
     """One entry of a policy: the tools it names and what it says of them."""

@@ -171,6 +171,7 @@ def _gateway(options: UpOptions, where: Folders, children: ChildHost, nudge: asy
             documents=where.documents,
             credentials=where.credentials,
             tools=options.tools or None,
+            environment="local",
         )
     except BadSetting as error:
         raise Failure(str(error), code=USED_WRONGLY) from error

@@ -60,7 +60,7 @@ class Dispatcher:
             return _invalid(request, "params.name must be a string")
         if "arguments" in params and bytes(params["arguments"])[:1] not in _OBJECT_OR_NULL:
             return _invalid(request, "params.arguments must be an object")
-        route = view.routes.get(name)
+        route = view.routes.get(name) or view.unlisted(name, self._clock())
         if route is None:
             self._unknown.record(0, str(jsonrpc.INVALID_PARAMS))
             return _invalid(request, f"Unknown tool: {name}")
@@ -80,6 +80,9 @@ class Dispatcher:
         self._book.in_flight += 1
         if request.session is not None:
             self._cancellable[request.session, request.id] = flight
+        if route.closed is not None:
+            flight.refuse(route.closed)
+            return flight
         try:
             wrong = None if route.check is None else route.check.arguments(request.params.get("arguments"))
             if wrong is not None:

@@ -132,7 +132,7 @@ class Flight:
             self.answered(result)
 
     def refuse(self, refusal: Refusal) -> None:
-        """A refusal as a result in the client's era; the gateway speaks for itself in it."""
+        """Answer with a refusal, as a result in the client's era; the gateway speaks for itself in it."""
         request = self.request
         outcome = translate.result(
             refusals.result(refusal), from_modern=False, to_modern=request.modern,

@@ -12,14 +12,16 @@ from typing import Final
 
 import msgspec
 
-from fairlead_api.documents.catalog import Catalog, ToolEntry
+from fairlead_api.documents.catalog import Catalog, DeclaredLatency, ToolEntry
 from fairlead_api.documents.codec import Document
 from fairlead_api.documents.rules import Rules
+from fairlead_api.documents.state import State, ToolState
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.catalog.definitions import UnusableDefinition, shown, verbatim
 from fairlead_gateway.catalog.names import exposed_name
 from fairlead_gateway.catalog.offered import Item, Offered, offered
 
+_UNDECLARED: Final = DeclaredLatency()
 REMOVE: Final = "Remove"
 """`discovery.onDisconnect` of a server whose tools leave every list at the first loss."""
 
@@ -38,6 +40,8 @@ class Tool(msgspec.Struct, frozen=True):
     max_duration_ms: int | None = None
     hash: str = ""
     """Of the definition as the server sent it; empty where it is not known."""
+    estimated_duration_ms: int | None = None
+    """Declared median."""
 
 
 class Server(msgspec.Struct, frozen=True):
@@ -76,6 +80,10 @@ class Snapshot(msgspec.Struct, frozen=True):
     collisions: tuple[Collision, ...] = ()
     rules: Rules = Rules()
     """As published; the empty rules where none are."""
+    states: Mapping[ServerKey, Mapping[str, ToolState]] = {}
+    """By the server's own name of the tool: what was measured and decided of it in this gateway's environment."""
+    decided_at: str = ""
+    """RFC 3339, when the oldest of the states was written; empty where there is none."""
 
     @property
     def tiers(self) -> tuple[str, ...]:
@@ -85,22 +93,38 @@ class Snapshot(msgspec.Struct, frozen=True):
 EMPTY: Final = Snapshot()
 
 
-def build(documents: Mapping[str, Document], before: Snapshot = EMPTY) -> Snapshot:
-    """Compile documents, given by name. Of two for one server, the first by document name counts."""
+def build(documents: Mapping[str, Document], before: Snapshot = EMPTY, environment: str = "cluster") -> Snapshot:
+    """Compile documents, given by name. Of two for one server, the first by document name counts. Of what was measured
+    counts what was measured in `environment`.
+    """
     catalogs: dict[ServerKey, Catalog] = {}
+    states: dict[ServerKey, dict[str, ToolState]] = {}
+    decided = []
     rules = EMPTY.rules
     for _, document in sorted(documents.items()):
         if isinstance(document, Catalog):
             catalogs.setdefault(document.key, document)
         elif isinstance(document, Rules):
             rules = document
+        else:
+            states.update(_states(document, environment))
+            decided.append(document.decided_at)
     servers = {key: _server(catalogs[key], before.servers.get(key)) for key in sorted(catalogs)}
     merged, collisions = _merge(servers.values())
     prompts, of_prompts = _merge_items((server, server.offered.prompts) for server in servers.values())
     resources, of_resources = _merge_items((server, server.offered.resources) for server in servers.values())
     templates, of_templates = _merge_items((server, server.offered.templates) for server in servers.values())
     collisions += of_prompts + of_resources + of_templates
-    return Snapshot(servers, merged, prompts, resources, templates, collisions, rules)
+    return Snapshot(servers, merged, prompts, resources, templates, collisions, rules, states, min(decided, default=""))
+
+
+def _states(document: State, environment: str) -> dict[ServerKey, dict[str, ToolState]]:
+    return {
+        ServerKey(server.namespace, server.name): {
+            tool.name: tool for tool in server.tools if tool.environment == environment
+        }
+        for server in document.servers
+    }
 
 
 def _server(catalog: Catalog, before: Server | None) -> Server:
@@ -129,8 +153,10 @@ def _tool(entry: ToolEntry, prefix: str | None) -> Tool:
         definition = shown(raw, name=entry.name, description=entry.description)
     exposed = None if prefix is None else exposed_name(prefix, entry.name)
     merged = shown(definition, name=exposed) if exposed else b""
-    longest = entry.latency.max_duration_ms if entry.latency else None
-    return Tool(entry.name, definition, exposed, merged, longest, entry.hash)
+    declared = entry.latency or _UNDECLARED
+    return Tool(
+        entry.name, definition, exposed, merged, declared.max_duration_ms, entry.hash, declared.estimated_duration_ms
+    )
 
 
 def _merge(

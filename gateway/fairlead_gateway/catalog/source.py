@@ -71,6 +71,7 @@ class Keeper:
         *,
         cache: SnapshotCache | None = None,
         own: Mapping[str, Document] = MappingProxyType({}),
+        environment: str = "cluster",
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._source = source
@@ -78,6 +79,7 @@ class Keeper:
         self._cache = cache
         self._own = dict(own)
         self._own_servers = {document.key for document in own.values() if isinstance(document, Catalog)}
+        self._environment = environment
         self._clock = clock
         self._raw: dict[str, bytes] = {}
         self._documents: dict[str, Document] = {}
@@ -198,7 +200,7 @@ class Keeper:
 
     async def _renew(self) -> bool:
         before, documents = self.snapshot, {**self._documents, **self._own}
-        snapshot = await asyncio.to_thread(build, documents, before)
+        snapshot = await asyncio.to_thread(build, documents, before, self._environment)
         _report(snapshot, before)
         complete = await self._swap(snapshot)
         self.snapshot = snapshot

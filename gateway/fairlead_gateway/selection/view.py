@@ -7,6 +7,7 @@ which is not listed cannot be called. Policies and tiers narrow views here and n
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
@@ -17,8 +18,10 @@ from msgspec import Raw
 
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.calls.mirrored import mirrored
+from fairlead_gateway.calls.refusals import OVER_BUDGET, Refusal
 from fairlead_gateway.catalog.model import EMPTY, Server, Snapshot, Tool
 from fairlead_gateway.selection.offers import NOTHING, Offers, Reach, merged_offers, server_offers
+from fairlead_gateway.selection.tiers import Hidden, default_tier, hidden_in
 from fairlead_gateway.telemetry import Recorder
 from fairlead_gateway.upstream.base import Upstream
 from fairlead_gateway.validation.shelf import ToolCheck
@@ -31,7 +34,8 @@ MERGED: Final = b"/mcp"
 class Route:
     """Where one tool is called, with everything about it that can be prepared before a call."""
 
-    __slots__ = ("check", "max_bytes", "mirrored", "name", "name_header", "name_raw", "offline", "recorder", "server",
+    __slots__ = ("check", "closed", "max_bytes", "mirrored", "name", "name_header", "name_raw", "offline", "recorder",
+                 "server",
                  "server_info", "timeout", "upstream")  # fmt: skip
 
     def __init__(
@@ -61,42 +65,89 @@ class Route:
         self.check = check
         """Of arguments and results; None where they are not checked."""
         self.offline = not server.catalog.online
+        self.closed: Refusal | None = None
+        """Why it is not called; answered in place of the server."""
         self.mirrored = mirrored(tool.definition)
         """Arguments that travel in headers too."""
+
+    def closed_by(self, refusal: Refusal) -> Route:
+        """The same route, that answers every call with a refusal."""
+        closed = copy.copy(self)
+        closed.closed = refusal
+        return closed
+
+
+class Listing:
+    """The definitions of a list as bytes, put together at the first use. Views that show the same share one."""
+
+    __slots__ = ("_bytes", "_definitions")
+
+    def __init__(self, definitions: Iterable[bytes]) -> None:
+        self._definitions = definitions
+        self._bytes: bytes | None = None
+
+    def read(self) -> bytes:
+        if self._bytes is None:
+            self._bytes = b'{"tools":[%b]' % b",".join(self._definitions)
+            self._definitions = ()
+        return self._bytes
 
 
 class View:
     """The tools that one target shows, by the names it shows them under, in the order of the names."""
 
-    __slots__ = ("_definitions", "_listing", "instructions", "offers", "routes", "server_info", "title")
+    __slots__ = ("_listing", "everything", "hidden", "instructions", "offers", "routes", "server_info",
+                 "tier", "title")  # fmt: skip
 
     def __init__(
         self,
         title: str,
         routes: Mapping[str, Route],
-        definitions: Iterable[bytes],
+        listing: Listing,
         server_info: bytes | None = None,
         instructions: str | None = None,
         offers: Offers = NOTHING,
+        *,
+        tier: str | None = None,
+        hidden: Mapping[str, Hidden] = MappingProxyType({}),
+        everything: Mapping[str, Route] | None = None,
     ) -> None:
         self.title = title
+        self.tier = tier
+        """The latency tier that chose the tools; None where none did."""
+        self.hidden = hidden
+        """Tools that the tier does not show."""
+        self.everything = routes if everything is None else everything
+        """Routes of shown and hidden tools."""
         self.offers = offers
         """What it shows beside tools."""
         self.routes = routes
         self.server_info = server_info
         """Raw `serverInfo` of the one server behind the view; None where the gateway speaks for itself."""
         self.instructions = instructions
-        self._definitions = definitions
-        self._listing: bytes | None = None
+        self._listing = listing
+
+    def unlisted(self, name: str, now: float) -> Route | None:
+        """Where a tool is called that the tier does not show: for a while as ever, for clients may hold a list of
+        before; then nowhere, and it says which tier has it. None: there is no such tool. `now`: the gateway's clock.
+        """
+        hidden = self.hidden.get(name)
+        if hidden is None:
+            return None
+        route = self.everything[name]
+        return route if now < hidden.callable_until else route.closed_by(_over_budget(name, self.tier, hidden))
 
     @property
     def listing(self) -> bytes:
         """`{"tools":[…]`, open at the end for the members of either era; put together at the first use, never
         copied.
         """
-        if self._listing is None:
-            self._listing = b'{"tools":[%b]' % b",".join(self._definitions)
-        return self._listing
+        return self._listing.read()
+
+
+def _over_budget(name: str, tier: str | None, hidden: Hidden) -> Refusal:
+    elsewhere = "no tier has it now" if hidden.tier is None else f"call it in tier {hidden.tier} (/mcp/{hidden.tier})"
+    return Refusal(OVER_BUDGET, f"{name} does not fit tier {tier}: {hidden.reason}; {elsewhere}")
 
 
 Bind = Callable[[Server, Tool], Route]
@@ -110,13 +161,25 @@ class Selection:
         snapshot: Snapshot = EMPTY,
         routes: Mapping[ServerKey, Mapping[str, Route]] = MappingProxyType({}),
         reaches: Mapping[ServerKey, Reach] = MappingProxyType({}),
+        *,
+        before: Selection | None = None,
+        now: float = 0.0,
     ) -> None:
+        """`before` is the selection that this one takes the place of, `now` the gateway's clock in seconds."""
         self.snapshot = snapshot
         self.routes = routes
-        merged = _merged_view(snapshot, routes, reaches)
-        self.targets: dict[bytes, View] = {MERGED: merged}
+        merged = _Merged(snapshot, routes, merged_offers(snapshot, reaches))
+        known: Mapping[str, Mapping[str, Hidden]] = before.hidden if before is not None else {}
+        self.hidden: Mapping[str, Mapping[str, Hidden]] = {
+            tier.name: hidden_in(tier, snapshot, known.get(tier.name, {}), now) for tier in snapshot.rules.tiers
+        }
+        """What each tier does not show."""
+        default = default_tier(snapshot.rules.tiers)
+        default_name = default.name if default is not None else None
+        self.targets: dict[bytes, View] = {MERGED: merged.view("mcp", default_name, self.hidden)}
         for tier in snapshot.tiers:
-            self.targets[b"%b/%b" % (MERGED, quote(tier, safe="").encode())] = merged
+            target = tier_target(tier)
+            self.targets[target] = merged.view(target[1:].decode(), tier, self.hidden)
         for key, server in snapshot.servers.items():
             self.targets[server_target(key)] = _server_view(server, routes[key], reaches.get(key))
 
@@ -141,23 +204,45 @@ def bind_all(snapshot: Snapshot, bind: Bind, before: Selection) -> dict[ServerKe
     return bound
 
 
+def tier_target(tier: str) -> bytes:
+    """Target of the endpoint that shows the tools of one tier."""
+    return b"%b/%b" % (MERGED, quote(tier, safe="").encode())
+
+
 def server_target(key: ServerKey) -> bytes:
     """Target of the endpoint that shows one server alone, its tools unprefixed."""
     return f"/servers/{quote(key.namespace, safe='')}/{quote(key.name, safe='')}/mcp".encode()
 
 
-def _merged_view(
-    snapshot: Snapshot, routes: Mapping[ServerKey, Mapping[str, Route]], reaches: Mapping[ServerKey, Reach]
-) -> View:
-    found = {name: routes[server.key][tool.name] for name, (server, tool) in snapshot.merged.items()}
-    definitions = [tool.merged for _, tool in snapshot.merged.values()]
-    return View("mcp", found, definitions, offers=merged_offers(snapshot, reaches))
+class _Merged:
+    """Makes the views over all servers; those that hide the same tools share what can be shared."""
+
+    def __init__(self, snapshot: Snapshot, routes: Mapping[ServerKey, Mapping[str, Route]], offers: Offers) -> None:
+        self._routes = {name: routes[server.key][tool.name] for name, (server, tool) in snapshot.merged.items()}
+        self._definitions = {name: tool.merged for name, (_, tool) in snapshot.merged.items()}
+        self._offers = offers
+        self._shown: dict[frozenset[str], tuple[Mapping[str, Route], Listing]] = {}
+
+    def view(self, title: str, tier: str | None, hidden: Mapping[str, Mapping[str, Hidden]]) -> View:
+        """The view of a tier; of everything with None."""
+        left_out = hidden[tier] if tier is not None else {}
+        routes, listing = self._showing(frozenset(left_out))
+        return View(title, routes, listing, offers=self._offers, tier=tier, hidden=left_out, everything=self._routes)
+
+    def _showing(self, left_out: frozenset[str]) -> tuple[Mapping[str, Route], Listing]:
+        found = self._shown.get(left_out)
+        if found is None:
+            routes = self._routes
+            if left_out:
+                routes = {name: route for name, route in routes.items() if name not in left_out}
+            found = self._shown[left_out] = routes, Listing([self._definitions[name] for name in routes])
+        return found
 
 
 def _server_view(server: Server, routes: Mapping[str, Route], reach: Reach | None) -> View:
-    definitions = [tool.definition for tool in server.tools]
+    listing = Listing([tool.definition for tool in server.tools])
     return View(
-        str(server.key), routes, definitions, server_info(server), server.catalog.instructions,
+        str(server.key), routes, listing, server_info(server), server.catalog.instructions,
         server_offers(server, reach),
     )  # fmt: skip
 

@@ -161,9 +161,6 @@ def _begin(tier: Tier, declaration: Declaration, published: ToolState | None, no
             score.gate.hide(now)
         return score
     score = TierScore(tier)
-    if declaration.estimated_ms is not None:
-        if declaration.estimated_ms > score.limit_ms:
-            score.hide_unmeasured(now, "declared")
-    elif tier.unmeasured == "Hide":
-        score.hide_unmeasured(now, "unmeasured")
+    if not tier.admits_unmeasured(declaration.estimated_ms):
+        score.hide_unmeasured(now, "unmeasured" if declaration.estimated_ms is None else "declared")
     return score

@@ -1,0 +1,71 @@
+"""Which tools a latency tier shows, and how long one that it no longer shows may still be called.
+
+Pure module. The operator decides by what was measured and publishes the decision; here it is read, the same way for
+every list, format and call. A tool of which nothing was decided yet goes by what is declared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from fairlead_api.documents.rules import Tier
+from fairlead_api.documents.state import ToolState
+from fairlead_gateway.catalog.model import Snapshot, Tool
+
+GRACE_SECONDS: Final = 60.0
+"""A list lives for its `ttlMs` (30 s) at a client; what has left it stays callable for longer than that."""
+
+
+class Hidden(msgspec.Struct, frozen=True):
+    """A tool that a tier does not show."""
+
+    reason: str
+    """As the operator gave it, such as `over_budget p95=812ms tier=500ms`."""
+    tier: str | None
+    """The fastest tier that shows it; None where none does."""
+    callable_until: float
+    """Seconds of the gateway's clock: up to then calls from lists that still show it are made."""
+
+
+def by_speed(tiers: tuple[Tier, ...]) -> list[Tier]:
+    """The fastest first; those without a limit last."""
+    return sorted(tiers, key=lambda tier: (tier.max_latency_ms or float("inf"), tier.name))
+
+
+def default_tier(tiers: tuple[Tier, ...]) -> Tier | None:
+    """That of clients which name none. None: they see every tool."""
+    return next((tier for tier in tiers if tier.default), None)
+
+
+def why_hidden(tier: Tier, tool: Tool, state: ToolState | None) -> str | None:
+    """Why the tier does not show the tool; None: it does."""
+    if state is not None and state.tiers is not None:
+        if tier.name in state.tiers:
+            return None
+        if tier.name in state.hidden:
+            return state.hidden[tier.name]
+    if tier.admits_unmeasured(tool.estimated_duration_ms):
+        return None
+    limit = f"tier={tier.max_latency_ms}ms"
+    if tool.estimated_duration_ms is None:
+        return f"unmeasured {limit}"
+    return f"over_budget estimated={tool.estimated_duration_ms}ms {limit} by=declared"
+
+
+def hidden_in(tier: Tier, snapshot: Snapshot, before: Mapping[str, Hidden], now: float) -> dict[str, Hidden]:
+    """The merged tools, by exposed name, that a tier does not show. `before` are those that it did not show until now:
+    they keep their time.
+    """
+    found: dict[str, Hidden] = {}
+    ordered = by_speed(snapshot.rules.tiers)
+    for name, (server, tool) in snapshot.merged.items():
+        state = snapshot.states.get(server.key, {}).get(tool.name)
+        reason = why_hidden(tier, tool, state)
+        if reason is not None:
+            holder = next((other.name for other in ordered if why_hidden(other, tool, state) is None), None)
+            known = before.get(name)
+            found[name] = Hidden(reason, holder, now + GRACE_SECONDS if known is None else known.callable_until)
+    return found

@@ -1,0 +1,220 @@
+"""Every tool's record, and which state documents have to be written. Pure; owned by the task that pulls samples.
+
+State documents hold up to 100 servers each. One is written when a tier or a health state of it moved, else at most
+every 60 s and only when a published figure moved by more than a tenth: a fleet of steady tools writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from fairlead_api.documents.catalog import Catalog, ToolEntry
+from fairlead_api.documents.rules import Tier
+from fairlead_api.documents.state import SERVERS_PER_STATE, Quantiles, ServerState, State, ToolState
+from fairlead_api.meta import ServerKey
+from fairlead_operator.latency.samples import Sample
+from fairlead_operator.latency.tool import Declaration, ToolRecord
+
+FIGURES_EVERY_S: Final = 60.0
+"""Seconds between two documents that differ in figures alone."""
+MOVED: Final = 0.1
+"""Share by which a figure has to move to be worth a document."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolKey:
+    """One tool in one environment."""
+
+    server: ServerKey
+    name: str
+    environment: str
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A tool that is in other tiers than before, for the events and the metrics."""
+
+    tool: ToolKey
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    reasons: Mapping[str, str]
+    """Tier that hides it to why."""
+
+
+@dataclass
+class _Kept:
+    """What is known of one server."""
+
+    shard: int
+    declarations: dict[str, Declaration] = field(default_factory=dict)
+    records: dict[tuple[str, str], ToolRecord] = field(default_factory=dict)
+    published: dict[tuple[str, str], ToolState] = field(default_factory=dict)
+
+
+class Ledger:
+    """See the module. `now` parameters are seconds of any one clock."""
+
+    def __init__(self, tiers: Sequence[Tier], probed: Callable[[Catalog, ToolEntry], bool]) -> None:
+        """`probed` says whether probes reach a tool while it is hidden."""
+        self._tiers = tuple(tiers)
+        self._probed = probed
+        self._servers: dict[ServerKey, _Kept] = {}
+        self._written_at: dict[int, float] = {}
+        self._moved: set[int] = set()
+        """Shards that have to be written now."""
+
+    def restore(self, states: Iterable[State]) -> None:
+        """Take over what was published before a restart. Called once, before anything else."""
+        for state in states:
+            for server in state.servers:
+                kept = self._servers.setdefault(ServerKey(server.namespace, server.name), _Kept(state.shard))
+                kept.published = {(tool.name, tool.environment): tool for tool in server.tools}
+
+    def know(self, catalog: Catalog) -> None:
+        """Learn what a server declares of its tools; records of tools that it no longer has are dropped."""
+        kept = self._servers.get(catalog.key)
+        if kept is None:
+            kept = self._servers[catalog.key] = _Kept(self._room())
+        before, kept.declarations = (
+            kept.declarations,
+            {entry.name: self._declaration(catalog, entry) for entry in catalog.tools if entry.enabled},
+        )
+        stale = [key for key in kept.records if before.get(key[0]) != kept.declarations.get(key[0])]
+        for key in stale:
+            del kept.records[key]
+        gone = [key for key in kept.published if key[0] not in kept.declarations]
+        for key in gone:
+            del kept.published[key]
+        if gone:
+            self._moved.add(kept.shard)
+
+    def forget(self, alive: Collection[ServerKey]) -> None:
+        """Drop every server that is not among the living."""
+        for key in [key for key in self._servers if key not in alive]:
+            kept = self._servers.pop(key)
+            if kept.published:
+                self._moved.add(kept.shard)
+
+    def decide_by(self, tiers: Sequence[Tier], now: float) -> None:
+        """Judge by other tiers from now on: windows stay, scores of tiers that changed begin anew."""
+        if tuple(tiers) == self._tiers:
+            return
+        self._tiers = tuple(tiers)
+        for kept in self._servers.values():
+            for (name, environment), record in list(kept.records.items()):
+                state = record.state(name, environment, now)
+                kept.records[name, environment] = ToolRecord(
+                    self._tiers, kept.declarations[name], now=now, published=state
+                )
+
+    def take(self, tool: ToolKey, samples: Iterable[Sample], now: float) -> bool:
+        """Take the samples of one tool, in the order of their ends; False for a tool that is not known."""
+        record = self._record(tool, now)
+        if record is None:
+            return False
+        for sample in sorted(samples, key=lambda sample: sample.at):
+            record.observe(sample)
+        return True
+
+    def decide(self, now: float) -> list[Move]:
+        """Bring every decision up to date; what moved."""
+        moves = []
+        for server, kept in self._servers.items():
+            for (name, environment), record in kept.records.items():
+                before, degraded = record.tiers, record.health.degraded
+                after = record.decide(now)
+                if before != after or degraded != record.health.degraded:
+                    self._moved.add(kept.shard)
+                if before != after:
+                    hidden = record.state(name, environment, now).hidden
+                    moves.append(Move(ToolKey(server, name, environment), before, after, hidden))
+        return moves
+
+    def due(self, now: float, stamp: str) -> list[State]:
+        """The state documents that have to be written now, stamped with an RFC 3339 time. Follow each write with
+        `written`; a document that is not written is due again.
+        """
+        due = []
+        for shard in sorted({kept.shard for kept in self._servers.values()} | self._moved):
+            rested = now - self._written_at.get(shard, -FIGURES_EVERY_S) >= FIGURES_EVERY_S
+            if shard in self._moved or (rested and self._figures_moved(shard, now)):
+                due.append(self._document(shard, now, stamp))
+        return due
+
+    def written(self, state: State, now: float) -> None:
+        """The document is stored."""
+        self._moved.discard(state.shard)
+        self._written_at[state.shard] = now
+        for server in state.servers:
+            kept = self._servers.get(ServerKey(server.namespace, server.name))
+            if kept is not None:
+                kept.published = {(tool.name, tool.environment): tool for tool in server.tools}
+
+    def states(self, server: ServerKey, now: float) -> tuple[ToolState, ...]:
+        """What would be published of a server now."""
+        kept = self._servers.get(server)
+        return () if kept is None else self._of_server(kept, now)
+
+    def _record(self, tool: ToolKey, now: float) -> ToolRecord | None:
+        kept = self._servers.get(tool.server)
+        if kept is None or tool.name not in kept.declarations:
+            return None
+        key = (tool.name, tool.environment)
+        record = kept.records.get(key)
+        if record is None:
+            record = kept.records[key] = ToolRecord(
+                self._tiers, kept.declarations[tool.name], now=now, published=kept.published.get(key)
+            )
+        return record
+
+    def _declaration(self, catalog: Catalog, entry: ToolEntry) -> Declaration:
+        said = entry.latency
+        return Declaration(
+            said.estimated_duration_ms if said else None,
+            said.max_duration_ms if said else None,
+            self._probed(catalog, entry),
+        )
+
+    def _room(self) -> int:
+        """The first shard that is not full."""
+        count: dict[int, int] = {}
+        for kept in self._servers.values():
+            count[kept.shard] = count.get(kept.shard, 0) + 1
+        shard = 0
+        while count.get(shard, 0) >= SERVERS_PER_STATE:
+            shard += 1
+        return shard
+
+    def _document(self, shard: int, now: float, stamp: str) -> State:
+        servers = [
+            ServerState(namespace=key.namespace, name=key.name, tools=tools)
+            for key, kept in sorted(self._servers.items())
+            if kept.shard == shard and (tools := self._of_server(kept, now))
+        ]
+        return State(shard=shard, servers=tuple(servers), decided_at=stamp)
+
+    def _of_server(self, kept: _Kept, now: float) -> tuple[ToolState, ...]:
+        """Records where there are any, else what was published."""
+        states = dict(kept.published)
+        for (name, environment), record in kept.records.items():
+            states[name, environment] = record.state(name, environment, now)
+        return tuple(states[key] for key in sorted(states))
+
+    def _figures_moved(self, shard: int, now: float) -> bool:
+        return any(
+            _differ(kept.published.get(key), record.window.quantiles())
+            for kept in self._servers.values()
+            if kept.shard == shard
+            for key, record in kept.records.items()
+        )
+
+
+def _differ(published: ToolState | None, now: Quantiles | None) -> bool:
+    before = published.quantiles if published is not None else None
+    if before is None or now is None:
+        return before is not now
+    pairs = ((before.p50_ms, now.p50_ms), (before.p90_ms, now.p90_ms), (before.p95_ms, now.p95_ms),
+             (before.p99_ms, now.p99_ms))  # fmt: skip
+    return any(abs(new - old) > MOVED * max(old, 0.1) for old, new in pairs)

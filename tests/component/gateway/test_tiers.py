@@ -1,0 +1,98 @@
+"""A tier's list, and what becomes of calls to tools that have left it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from fairlead_api.documents.catalog import DeclaredLatency
+from fairlead_api.documents.rules import Rules, Tier
+from fairlead_api.documents.state import ServerState, State, ToolState
+from fairlead_gateway.app import Gateway
+from gatewayworld import LEGACY, MODERN, ask, calling, catalog, entry, modern, publish, running, served
+from rawserver import Reply, Request, raw_server
+
+TIERS = Rules(
+    tiers=(
+        Tier(name="deep", max_latency_ms=4000),
+        Tier(name="fast", max_latency_ms=500, default=True),
+        Tier(name="standard", max_latency_ms=1500),
+    )
+)
+WHY = "over_budget p95=812ms tier=500ms late=5/5 by=recent back=5-in-time"
+
+
+async def handle(request: Request, reply: Reply) -> None:
+    reply.result(request, {"resultType": "complete", "content": []})
+
+
+def state(hidden: Mapping[str, str], *, environment: str = "cluster") -> State:
+    """What the operator publishes of the tool `slow` of the server `shop`."""
+    fits = tuple(tier for tier in ("fast", "standard", "deep") if tier not in hidden)
+    tool = ToolState(name="slow", environment=environment, tiers=fits, hidden=dict(hidden))
+    return State(
+        servers=(ServerState(namespace="default", name="shop", tools=(tool,)),), decided_at="2026-01-01T00:00Z"
+    )
+
+
+async def listed(gateway: Gateway, target: str) -> list[str]:
+    answer = await ask(gateway, modern("tools/list").to(target))
+    return [tool["name"] for tool in answer.message["result"]["tools"]]
+
+
+async def test_a_tool_over_budget_is_in_the_lists_of_the_tiers_that_hold_it_and_in_no_other(tmp_path: Path) -> None:
+    shop = catalog("shop", "http://127.0.0.1:9/mcp", ["quick", "slow"])
+    async with running(tmp_path, shop, TIERS, state({"fast": WHY})) as gateway:
+        assert await listed(gateway, "/mcp") == ["shop__quick"]
+        assert await listed(gateway, "/mcp/fast") == ["shop__quick"]
+        assert await listed(gateway, "/mcp/standard") == ["shop__quick", "shop__slow"]
+        assert await listed(gateway, "/mcp/deep") == ["shop__quick", "shop__slow"]
+
+
+async def test_what_was_measured_elsewhere_decides_nothing_here(tmp_path: Path) -> None:
+    shop = catalog("shop", "http://127.0.0.1:9/mcp", ["slow"])
+    async with running(tmp_path, shop, TIERS, state({"fast": WHY}, environment="local")) as gateway:
+        assert await listed(gateway, "/mcp/fast") == ["shop__slow"]
+    async with running(tmp_path, environment="local") as gateway:
+        assert await listed(gateway, "/mcp/fast") == []
+
+
+@pytest.mark.parametrize("era", [MODERN, LEGACY])
+async def test_a_tool_that_has_left_a_tier_stays_callable_for_a_minute_and_then_names_the_tier_that_has_it(
+    tmp_path: Path, era: str
+) -> None:
+    now = [1000.0]
+    async with raw_server(handle) as server:
+        shop = catalog("shop", server.url, ["slow"])
+        async with running(tmp_path, shop, TIERS, clock=lambda: now[0]) as gateway:
+            publish(tmp_path / "documents", state({"fast": WHY}))
+            await served(gateway, gateway.keeper.swaps + 1)
+            now[0] += 59.0
+            in_time = await ask(gateway, calling("shop__slow", era=era))
+            now[0] += 2.0
+            refused = await ask(gateway, calling("shop__slow", era=era))
+            elsewhere = await ask(gateway, calling("shop__slow", era=era).to("/mcp/standard"))
+    assert "isError" not in in_time.message["result"]
+    assert refused.refusal == "OVER_BUDGET"
+    assert refused.message["result"]["content"][0]["text"] == (
+        f"shop__slow does not fit tier fast: {WHY}; call it in tier standard (/mcp/standard)"
+    )
+    assert "isError" not in elsewhere.message["result"]
+
+
+async def test_a_tool_is_back_in_the_list_when_the_decision_says_so(tmp_path: Path) -> None:
+    shop = catalog("shop", "http://127.0.0.1:9/mcp", ["slow"])
+    async with running(tmp_path, shop, TIERS, state({"fast": WHY})) as gateway:
+        publish(tmp_path / "documents", state({}))
+        await served(gateway, gateway.keeper.swaps + 1)
+        assert await listed(gateway, "/mcp") == ["shop__slow"]
+
+
+async def test_before_anything_is_decided_a_tool_goes_by_what_it_declares(tmp_path: Path) -> None:
+    tools = [entry(name, latency=DeclaredLatency(estimated_duration_ms=ms)) for name, ms in (("a", 50), ("b", 2000))]
+    shop = catalog("shop", "http://127.0.0.1:9/mcp", [*tools, "c"])
+    async with running(tmp_path, shop, TIERS) as gateway:
+        assert await listed(gateway, "/mcp") == ["shop__a", "shop__c"]
+        assert await listed(gateway, "/mcp/deep") == ["shop__a", "shop__b", "shop__c"]

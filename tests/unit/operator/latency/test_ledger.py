@@ -1,0 +1,162 @@
+"""Which state documents are written, and when."""
+
+from __future__ import annotations
+
+from msgspec import Raw
+
+from fairlead_api.documents.catalog import Catalog, DeclaredLatency, HttpEndpoint, ToolEntry
+from fairlead_api.documents.codec import decode, encode
+from fairlead_api.documents.rules import Tier
+from fairlead_api.documents.state import State
+from fairlead_api.meta import ServerKey
+from fairlead_operator.latency.ledger import Ledger, ToolKey
+from fairlead_operator.latency.samples import Outcome, Sample
+
+TIERS = (Tier(name="fast", max_latency_ms=500, default=True), Tier(name="deep", max_latency_ms=4000))
+STAMP = "2026-01-01T00:00:00Z"
+ROPE = ToolKey(ServerKey("shop", "chandler"), "rope", "cluster")
+
+
+def catalog(name: str = "chandler", tools: tuple[str, ...] = ("rope", "tar"), estimated: int | None = None) -> Catalog:
+    entries = [
+        ToolEntry(
+            name=tool,
+            definition=Raw(b"{}"),
+            hash=tool,
+            search_hash=tool,
+            latency=DeclaredLatency(estimated_duration_ms=estimated),
+        )
+        for tool in tools
+    ]
+    return Catalog(
+        namespace="shop", name=name, uid=name, generation=1, endpoint=HttpEndpoint(url="http://x/mcp"),
+        protocol_version="2026-07-28", tools=tuple(entries),
+    )  # fmt: skip
+
+
+def ledger(*catalogs: Catalog) -> Ledger:
+    made = Ledger(TIERS, lambda catalog, entry: True)
+    for each in catalogs or (catalog(),):
+        made.know(each)
+    return made
+
+
+def calls(count: int, milliseconds: float, at: float = 0.0) -> list[Sample]:
+    return [Sample(f"{at} {milliseconds} {n}", at, milliseconds, Outcome.OK) for n in range(count)]
+
+
+def publish(book: Ledger, now: float) -> list[State]:
+    due = [decode(encode(state)) for state in book.due(now, STAMP)]
+    for state in due:
+        assert isinstance(state, State)
+        book.written(state, now)
+    return due  # type: ignore[return-value]  # the loop has looked
+
+
+def test_a_server_that_nobody_called_writes_nothing() -> None:
+    assert publish(ledger(), 0.0) == []
+
+
+def test_steady_figures_are_published_once_and_then_not_again() -> None:
+    book = ledger()
+    book.take(ROPE, calls(20, 100.0), 0.0)
+    assert len(publish(book, 0.0)) == 1
+    book.take(ROPE, calls(20, 105.0, at=61.0), 61.0)
+    assert publish(book, 61.0) == []
+
+
+def test_figures_that_moved_by_more_than_a_tenth_wait_for_a_minute() -> None:
+    book = ledger()
+    book.take(ROPE, calls(20, 100.0), 0.0)
+    publish(book, 0.0)
+    book.take(ROPE, calls(80, 150.0, at=10.0), 10.0)
+    assert publish(book, 59.0) == []
+    (state,) = publish(book, 60.0)
+    assert state.servers[0].tools[0].quantiles is not None
+    assert state.servers[0].tools[0].quantiles.p50_ms == 150.0
+
+
+def test_a_tool_that_leaves_a_tier_is_published_at_once() -> None:
+    book = ledger()
+    book.take(ROPE, calls(20, 100.0), 0.0)
+    publish(book, 0.0)
+    book.take(ROPE, calls(5, 900.0, at=1.0), 1.0)
+    (move,) = book.decide(1.0)
+    assert (move.tool, move.before, move.after) == (ROPE, ("fast", "deep"), ("deep",))
+    (state,) = publish(book, 1.0)
+    assert state.servers[0].tools[0].tiers == ("deep",)
+    assert state.servers[0].tools[0].hidden["fast"] == move.reasons["fast"]
+    assert publish(book, 2.0) == []
+
+
+def test_a_document_that_could_not_be_written_is_due_again() -> None:
+    book = ledger()
+    book.take(ROPE, calls(5, 900.0), 0.0)
+    book.decide(0.0)
+    assert len(book.due(0.0, STAMP)) == 1
+    assert len(book.due(0.1, STAMP)) == 1
+
+
+def test_an_operator_that_starts_again_publishes_nothing_and_forgets_nothing() -> None:
+    book = ledger()
+    book.take(ROPE, calls(20, 100.0) + calls(5, 900.0, at=1.0), 1.0)
+    book.decide(1.0)
+    (state,) = publish(book, 1.0)
+    again = Ledger(TIERS, lambda catalog, entry: True)
+    again.restore([state])
+    again.know(catalog())
+    assert publish(again, 0.0) == []
+    assert again.states(ROPE.server, 0.0) == state.servers[0].tools
+    again.take(ROPE, calls(1, 100.0, at=2.0), 2.0)
+    assert again.decide(2.0) == []
+
+
+def test_tools_and_servers_that_are_gone_leave_the_documents() -> None:
+    book = ledger(catalog(), catalog("other"))
+    tar = ToolKey(ServerKey("shop", "other"), "tar", "cluster")
+    for key in (ROPE, tar):
+        book.take(key, calls(20, 100.0), 0.0)
+    publish(book, 0.0)
+    book.know(catalog(tools=("tar",)))
+    book.forget({ROPE.server})
+    (state,) = publish(book, 1.0)
+    assert state.servers == ()
+
+
+def test_samples_of_tools_that_nobody_knows_are_refused() -> None:
+    assert not ledger().take(ToolKey(ROPE.server, "sextant", "cluster"), calls(1, 5.0), 0.0)
+
+
+def test_a_new_declaration_begins_a_new_record() -> None:
+    book = ledger(catalog(estimated=50))
+    book.take(ROPE, calls(5, 900.0), 0.0)
+    book.decide(0.0)
+    book.know(catalog(estimated=800))
+    book.take(ROPE, calls(1, 100.0, at=1.0), 1.0)
+    assert "estimated=800ms" in book.states(ROPE.server, 1.0)[0].hidden["fast"]
+
+
+def test_figures_of_two_environments_stay_apart() -> None:
+    book = ledger()
+    there = ToolKey(ROPE.server, ROPE.name, "local")
+    book.take(ROPE, calls(20, 100.0), 0.0)
+    book.take(there, calls(20, 10.0), 0.0)
+    assert [(s.environment, s.quantiles and s.quantiles.p50_ms) for s in book.states(ROPE.server, 0.0)] == [
+        ("cluster", 100.0),
+        ("local", 10.0),
+    ]
+
+
+def test_a_hundred_servers_share_a_document_and_the_next_begins_another() -> None:
+    book = ledger(*(catalog(f"s{n:03}") for n in range(101)))
+    for n in range(101):
+        book.take(ToolKey(ServerKey("shop", f"s{n:03}"), "rope", "cluster"), calls(20, 100.0), 0.0)
+    assert [len(state.servers) for state in publish(book, 0.0)] == [100, 1]
+
+
+def test_other_tiers_judge_what_was_measured_anew() -> None:
+    book = ledger()
+    book.take(ROPE, calls(20, 300.0), 0.0)
+    book.decide_by((Tier(name="fast", max_latency_ms=200), Tier(name="deep", max_latency_ms=4000)), 1.0)
+    book.decide(1.0)
+    assert book.states(ROPE.server, 1.0)[0].tiers == ("deep",)
