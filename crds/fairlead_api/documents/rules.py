@@ -11,6 +11,18 @@ from fairlead_api.documents.base import DocumentStruct, current_format
 RULES: Final = "rules"
 
 
+class TierSelection(DocumentStruct, kw_only=True, frozen=True):
+    """What in a conversation asks for a tier."""
+
+    keywords: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+    conversation_states: tuple[str, ...] = ()
+    """`FirstTurn`, `RapidExchange`."""
+    queue_depth: int | None = None
+    cooldown_ms: int = 0
+    """0 = its keywords always count."""
+
+
 class Tier(DocumentStruct, kw_only=True, frozen=True):
     """One LatencyTier; times in milliseconds, defaults filled in."""
 
@@ -23,8 +35,7 @@ class Tier(DocumentStruct, kw_only=True, frozen=True):
     default: bool = False
     hysteresis: float | None = None
     call_timeout_ms: int | None = None
-    selection: dict[str, Any] | None = None
-    """The resource's `spec.selection`, as JSON."""
+    selection: TierSelection = TierSelection()
 
     def admits_unmeasured(self, estimated_ms: int | None) -> bool:
         """Whether a tool of which nothing was measured belongs to this tier: by its declared median, in milliseconds,

@@ -35,8 +35,7 @@ class Route:
     """Where one tool is called, with everything about it that can be prepared before a call."""
 
     __slots__ = ("check", "closed", "max_bytes", "mirrored", "name", "name_header", "name_raw", "offline", "recorder",
-                 "server",
-                 "server_info", "timeout", "upstream")  # fmt: skip
+                 "server", "server_info", "timeout", "upstream")  # fmt: skip
 
     def __init__(
         self,

@@ -21,7 +21,7 @@ from fairlead_api.v1alpha1.toolpolicy import ToolPolicy
 from fairlead_operator.kube.client import Json, Kube
 from fairlead_operator.kube.errors import Conflict
 from fairlead_operator.kube.resources import LATENCY_TIERS, MCP_SERVERS, TOOL_POLICIES, Kind, newer
-from fairlead_operator.publish.compile import DEFAULT_TIERS
+from fairlead_operator.publish.defaults import DEFAULT_TIERS
 
 logger = logging.getLogger(__name__)
 

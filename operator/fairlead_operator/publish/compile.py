@@ -8,18 +8,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from fairlead_api.documents.rules import Policy, PolicyLimits, Rule, Rules, Subject, Tier
+from fairlead_api.documents.rules import Policy, PolicyLimits, Rule, Rules, Subject, Tier, TierSelection
 from fairlead_api.meta import ServerKey
-from fairlead_api.v1alpha1.common import Duration, ObjectMeta
-from fairlead_api.v1alpha1.latencytier import LatencyTier, LatencyTierSpec
+from fairlead_api.v1alpha1.latencytier import LatencyTier
+from fairlead_api.v1alpha1.latencytier import TierSelection as Asked
 from fairlead_api.v1alpha1.toolpolicy import LabelRequirement, PolicyRule, ServerSelector, ToolPolicy
+from fairlead_operator.publish.defaults import DEFAULT_TIERS
 
-DEFAULT_TIERS: Final[tuple[LatencyTier, ...]] = (
-    LatencyTier(metadata=ObjectMeta(name="fast"), spec=LatencyTierSpec(max_latency=Duration("500ms"), default=True)),
-    LatencyTier(metadata=ObjectMeta(name="standard"), spec=LatencyTierSpec(max_latency=Duration("1500ms"))),
-    LatencyTier(metadata=ObjectMeta(name="deep"), spec=LatencyTierSpec(max_latency=Duration("4s"))),
-)
-"""What an installation has as long as it declares no tier of its own."""
+NOTHING_ASKED: Final = Asked()
 
 
 def compile_rules(
@@ -79,7 +75,17 @@ def _tier(tier: LatencyTier, *, default: bool) -> Tier:
         default=default,
         hysteresis=spec.hysteresis,
         call_timeout_ms=spec.call_timeout.milliseconds if spec.call_timeout else None,
-        selection=spec.selection.to_wire() if spec.selection else None,
+        selection=_selection(spec.selection or NOTHING_ASKED),
+    )
+
+
+def _selection(selection: Asked) -> TierSelection:
+    return TierSelection(
+        keywords=tuple(selection.keywords),
+        commands=tuple(selection.commands),
+        conversation_states=tuple(selection.conversation_states),
+        queue_depth=selection.queue_depth,
+        cooldown_ms=selection.cooldown.milliseconds if selection.cooldown else 0,
     )
 
 

@@ -18,7 +18,8 @@ from fairlead_api.v1alpha1.toolpolicy import ToolPolicy
 from fairlead_operator.discovery.build import Reached, build_catalog
 from fairlead_operator.discovery.listing import Found
 from fairlead_operator.publish.catalogs import Catalogs
-from fairlead_operator.publish.compile import DEFAULT_TIERS, compile_rules, selects
+from fairlead_operator.publish.compile import compile_rules, selects
+from fairlead_operator.publish.defaults import DEFAULT_TIERS
 from operatorfakes import NOW, RUNS, MemoryDocuments, mcp_server, tool_named
 
 KEY = ServerKey("team", "demo")

@@ -1,0 +1,175 @@
+"""The choice of a tier: rules in a fixed order, each with a name that the answer gives.
+
+    command          somebody asked for a tier outright; holds for this turn and the next two
+    queue            so many requests wait that a fast tier is preferred
+    keywords         words that ask for a tier, the slowest first, unless it was answered in a moment ago
+    conversation     the first turn, or a rapid exchange of short ones
+    default          none of these
+
+Pure. Within one turn a growing transcript raises the tier and never lowers it, unless a command does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final
+
+import msgspec
+
+from fairlead_api.documents.rules import Tier
+from fairlead_gateway.conversation.phrases import Phrases, expression, normal, settled
+from fairlead_gateway.selection.tiers import by_speed, default_tier
+
+COMMAND_TURNS: Final = 3
+"""Turns that a command holds for, the one it was given in included."""
+RAPID_TURNS: Final = 3
+RAPID_SECONDS: Final = 5.0
+"""A rapid exchange: that many turns, each begun within that many seconds of the one before."""
+FILLER_ABOVE_MS: Final = 1000
+"""An answer expected to take longer than this is worth a few words at once ("let me see …")."""
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """What is known of the turn in progress."""
+
+    text: str = ""
+    """What was said so far."""
+    final: bool = True
+    """False: the transcript still grows."""
+    number: int = 0
+    """Counts the turns of the conversation from 0."""
+    queue_depth: int = 0
+    """Requests that wait for an answer."""
+
+
+class State(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """What a conversation carries from one request to the next. Times are seconds of the wall clock."""
+
+    turn: int = -1
+    """The turn that `tier` was chosen in."""
+    tier: str | None = None
+    commanded: str | None = None
+    commanded_until: int = -1
+    """The last turn that the command holds for."""
+    answered: dict[str, float] = {}
+    """Tier to when it was last answered in."""
+    began: tuple[float, ...] = ()
+    """When the last turns began."""
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The tier of the next answer, and why."""
+
+    tier: str
+    rule: str
+    matched: str | None
+    """The phrase that decided, as it stands in the LatencyTier."""
+    limit_ms: int | None
+
+
+class _Wanted(msgspec.Struct, frozen=True):
+    tier: int
+    command: bool
+
+
+class Chooser:
+    """The rules of an installation, compiled once per rules document."""
+
+    def __init__(self, tiers: Sequence[Tier]) -> None:
+        """Without a tier there is nothing to choose: raises ValueError."""
+        if not tiers:
+            raise ValueError("there is no latency tier to choose from")
+        self.tiers = by_speed(tuple(tiers))
+        found = default_tier(tuple(tiers))
+        self._default = self.tiers.index(found) if found is not None else 0
+        self._selections = [tier.selection for tier in self.tiers]
+        self.ignored: list[str] = []
+        """Phrases that cannot be used, with the reason."""
+        self._phrases = Phrases(self._compiled())
+
+    def choose(self, turn: Turn, state: State, now: float) -> tuple[Choice, State]:
+        """The tier for this turn as far as it is known, and the state to bring along next time."""
+        began = state.began if turn.number == state.turn else (*state.began, now)[-RAPID_TURNS:]
+        found = [*self._phrases.find(normal(turn.text if turn.final else settled(turn.text)))]
+        commanded, until, phrase = self._command(found, turn, state)
+        index, rule, matched = self._by_rule(found, turn, state, commanded, now, began)
+        if rule == "command":
+            matched = phrase
+        elif turn.number == state.turn and state.tier is not None:
+            index, rule, matched = self._steady(index, rule, matched, state)
+        tier = self.tiers[index]
+        answered = {**state.answered, tier.name: now} if turn.final else state.answered
+        after = State(
+            turn=turn.number, tier=tier.name, commanded=commanded, commanded_until=until, answered=answered, began=began
+        )
+        return Choice(tier=tier.name, rule=rule, matched=matched, limit_ms=tier.max_latency_ms), after
+
+    def _by_rule(
+        self,
+        found: list[tuple[str, _Wanted]],
+        turn: Turn,
+        state: State,
+        commanded: str | None,
+        now: float,
+        began: tuple[float, ...],
+    ) -> tuple[int, str, str | None]:
+        names = [tier.name for tier in self.tiers]
+        if commanded is not None:
+            return names.index(commanded), "command", None
+        for index, selection in enumerate(self._selections):
+            if selection.queue_depth is not None and turn.queue_depth >= selection.queue_depth:
+                return index, "queue", None
+        wanted = {want.tier: phrase for phrase, want in reversed(found) if not want.command}
+        for index in sorted(wanted, reverse=True):
+            if not self._cooling(index, turn, state, now):
+                return index, "keywords", wanted[index]
+        asked = self._circumstance(turn, began)
+        return (self._default, "default", None) if asked is None else (asked, "conversation", None)
+
+    def _command(
+        self, found: list[tuple[str, _Wanted]], turn: Turn, state: State
+    ) -> tuple[str | None, int, str | None]:
+        """The tier asked for, the last turn that holds for, and the phrase; of several commands the last counts."""
+        commands = [(phrase, want.tier) for phrase, want in found if want.command]
+        if commands:
+            phrase, index = commands[-1]
+            return self.tiers[index].name, turn.number + COMMAND_TURNS - 1, phrase
+        known = any(tier.name == state.commanded for tier in self.tiers)
+        if known and turn.number <= state.commanded_until:
+            return state.commanded, state.commanded_until, None
+        return None, -1, None
+
+    def _cooling(self, index: int, turn: Turn, state: State, now: float) -> bool:
+        """Whether the tier was answered in a moment ago, by an earlier turn."""
+        cooldown, last = self._selections[index].cooldown_ms / 1000, state.answered.get(self.tiers[index].name)
+        return cooldown > 0 and last is not None and 0 <= now - last < cooldown
+
+    def _circumstance(self, turn: Turn, began: tuple[float, ...]) -> int | None:
+        gaps = (later - earlier for earlier, later in pairwise(began))
+        rapid = len(began) == RAPID_TURNS and all(gap <= RAPID_SECONDS for gap in gaps)
+        circumstances = {"FirstTurn"} if turn.number == 0 else {"RapidExchange"} if rapid else set()
+        for index, selection in enumerate(self._selections):
+            if circumstances & set(selection.conversation_states):
+                return index
+        return None
+
+    def _steady(self, index: int, rule: str, matched: str | None, state: State) -> tuple[int, str, str | None]:
+        """Never below what was chosen for this turn already."""
+        names = [tier.name for tier in self.tiers]
+        if state.tier in names and names.index(state.tier) > index and rule != "queue":
+            return names.index(state.tier), "steady", None
+        return index, rule, matched
+
+    def _compiled(self) -> list[tuple[str, _Wanted]]:
+        usable = []
+        for index, selection in enumerate(self._selections):
+            for command, phrases in ((False, selection.keywords), (True, selection.commands)):
+                for phrase in phrases:
+                    try:
+                        expression(phrase)
+                    except ValueError as error:
+                        self.ignored.append(str(error))
+                    else:
+                        usable.append((phrase, _Wanted(index, command)))
+        return usable

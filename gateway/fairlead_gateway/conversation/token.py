@@ -1,0 +1,50 @@
+"""The state of a conversation as a signed token, so that nothing is kept for it between requests. Pure."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+from typing import Final
+
+import msgspec
+
+from fairlead_gateway.conversation.choose import State
+
+_MAC_BYTES: Final = 16
+MOST_CHARACTERS: Final = 4096
+_decode = msgspec.json.Decoder(State).decode
+
+
+class ForgedState(ValueError):
+    """A token that was not made here, or by a replica with another key."""
+
+
+class Sealer:
+    """Makes and opens tokens. Replicas behind one address share `key`."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = hashlib.sha256(b"conversation state\0" + key).digest()
+
+    def seal(self, state: State) -> str:
+        """The token of a state."""
+        body = msgspec.json.encode(state)
+        return base64.urlsafe_b64encode(self._mac(body) + body).decode().rstrip("=")
+
+    def open(self, token: str) -> State:
+        """The state of a token; the first one of an empty token. Raises ForgedState."""
+        if not token:
+            return State()
+        if len(token) > MOST_CHARACTERS:
+            raise ForgedState(f"the state is longer than {MOST_CHARACTERS} characters")
+        try:
+            data = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+        except (binascii.Error, ValueError) as error:
+            raise ForgedState("the state is not a token of this gateway") from error
+        if not hmac.compare_digest(data[:_MAC_BYTES], self._mac(data[_MAC_BYTES:])):
+            raise ForgedState("the state was not signed with this gateway's key")
+        return _decode(data[_MAC_BYTES:])
+
+    def _mac(self, body: bytes) -> bytes:
+        return hmac.digest(self._key, body, "sha256")[:_MAC_BYTES]
