@@ -21,6 +21,7 @@ from fairlead_gateway.catalog.cache import SnapshotCache
 from fairlead_gateway.catalog.model import Server, Snapshot, Tool
 from fairlead_gateway.catalog.source import Keeper, Source
 from fairlead_gateway.configuration import Models
+from fairlead_gateway.conversation.choosers import Choosers
 from fairlead_gateway.custom.tools import DOCUMENT, CustomTools
 from fairlead_gateway.custom.upstream import LocalUpstream
 from fairlead_gateway.endpoint.front import Bounds, Front
@@ -203,6 +204,7 @@ def build(
         routes=models.routes,
         windows=models.windows,
         processes=settings.rest_processes,
+        choosers=Choosers(settings.session_key.encode()),
         live_models=None if refresher is None else lambda: refresher.known,
     )
     own = {DOCUMENT: tools.catalog(settings.local_namespace)} if len(tools) else {}

@@ -12,7 +12,7 @@ import msgspec
 from fastapi import FastAPI, Response
 
 from fairlead_gateway.about import VERSION
-from fairlead_gateway.rest import convert, models, openapi, plans, servers, toolcalls, tools
+from fairlead_gateway.rest import convert, models, openapi, plans, servers, tiers, toolcalls, tools
 from fairlead_gateway.rest.guard import Guard
 from fairlead_gateway.rest.plane import Plane
 from fairlead_gateway.rest.problems import handle_problems
@@ -24,6 +24,7 @@ _DESCRIPTION: Final = (
 _TAGS: Final = [
     {"name": "tools", "description": "What may be called."},
     {"name": "servers", "description": "Whose tools these are."},
+    {"name": "tiers", "description": "How long an answer may take, and which tools fit."},
     {"name": "formats", "description": "Definitions from any provider's form to any other."},
     {"name": "calls", "description": "A model's message in, the messages that answer it out."},
     {"name": "budgets", "description": "What fits a model's context window."},
@@ -48,7 +49,7 @@ def application(readiness: Callable[[], Readiness], plane: Plane) -> FastAPI:
         title="Fairlead gateway", version=VERSION, description=_DESCRIPTION, openapi_tags=_TAGS,
         docs_url=None, redoc_url=None, max_body_size=None,
     )  # fmt: skip
-    for resource in (tools, servers, convert, toolcalls, plans, models):
+    for resource in (tools, servers, tiers, convert, toolcalls, plans, models):
         app.include_router(resource.router(plane))
     openapi.describe(app)
     handle_problems(app)

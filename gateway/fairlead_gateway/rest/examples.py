@@ -167,6 +167,53 @@ RESULTS: Final[dict[str, Any]] = {
     }
 }
 
+TIERS: Final[dict[str, Any]] = {
+    "the default tiers": {
+        "tiers": [
+            {
+                "name": "fast",
+                "maxLatencyMs": 500,
+                "quantile": "p95",
+                "default": True,
+                "endpoint": "/mcp/fast",
+                "tools": 12,
+                "hidden": {"demo__forecast": "over_budget p95=812ms tier=500ms late=5/5 by=recent back=5-in-time"},
+            },
+            {
+                "name": "standard",
+                "maxLatencyMs": 1500,
+                "quantile": "p95",
+                "default": False,
+                "endpoint": "/mcp/standard",
+                "tools": 13,
+                "hidden": {},
+            },
+        ],
+        "decidedAt": "2026-01-31T09:00:00.000Z",
+    }
+}
+TIER: Final[dict[str, Any]] = {
+    "a partial transcript": {
+        "text": "do you remember what we",
+        "final": False,
+        "number": 3,
+        "queueDepth": 0,
+        "state": "",
+    }
+}
+TIER_CHOSEN: Final[dict[str, Any]] = {
+    "by a word": {
+        "tier": "standard",
+        "rule": "keywords",
+        "matched": "remember*",
+        "limitMs": 1500,
+        "expectedMs": 640,
+        "filler": False,
+        "route": "direct",
+        "state": "c2lnbmVk",
+    }
+}
+
 PLAN: Final[dict[str, Any]] = {
     "a conversation": {
         "models": ["gpt-5-mini", {"model": "claude-sonnet-5", "format": "anthropic"}],

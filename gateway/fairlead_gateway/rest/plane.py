@@ -12,6 +12,7 @@ from fairlead_gateway.budget.models import LiveModels, Windows
 from fairlead_gateway.budget.routes import Route
 from fairlead_gateway.budget.sizes import Sizes
 from fairlead_gateway.calls.direct import Caller
+from fairlead_gateway.conversation.choosers import Choosers
 from fairlead_gateway.endpoint.hosts import AllowList
 from fairlead_gateway.formats import registry
 from fairlead_gateway.formats.cache import Conversions
@@ -45,6 +46,7 @@ class Plane:
         windows: Windows | None = None,
         live_models: Callable[[], LiveModels] | None = None,
         processes: int = 0,
+        choosers: Choosers | None = None,
     ) -> None:
         self._selection = selection
         self._shelves = Shelves()
@@ -58,6 +60,8 @@ class Plane:
         self.alone = False
         """The thread does everything itself: there are no processes, or they failed. Read and set in the worker."""
         self.conversions = Conversions()
+        self.choosers = choosers or Choosers()
+        """Of the tier of an answer. Used in the worker only."""
         self._windows = windows or Windows()
         self._live_models = live_models
         self._live: LiveModels | None = None

@@ -1,0 +1,29 @@
+"""The rules of choice, compiled once per rules document, and the key that signs states. Made by `app`."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+
+from fairlead_api.documents.rules import Rules
+from fairlead_gateway.conversation.choose import Chooser
+from fairlead_gateway.conversation.token import Sealer
+
+
+class Choosers:
+    """See the module."""
+
+    def __init__(self, key: bytes = b"", clock: Callable[[], float] = time.time) -> None:
+        """`key` signs states; replicas share it. `clock`: seconds of the wall clock."""
+        self.sealer = Sealer(key or secrets.token_bytes(32))
+        self.clock = clock
+        self._compiled: tuple[Rules, Chooser] | None = None
+
+    def of(self, rules: Rules) -> Chooser | None:
+        """None where there is no tier to choose from."""
+        if not rules.tiers:
+            return None
+        if self._compiled is None or self._compiled[0] is not rules:
+            self._compiled = rules, Chooser(rules.tiers)
+        return self._compiled[1]
