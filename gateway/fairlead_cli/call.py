@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -14,7 +14,11 @@ from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import FAILED, USED_WRONGLY, Failure
 from fairlead_cli.output import Output, printable
 from fairlead_cli.tools import listed
+from fairlead_gateway.formats.names import did_you_mean
 from fairlead_mcp.session import McpSession
+
+META_ERROR: Final = "fairlead.dev/error"
+"""Member of `_meta` under which a gateway says why a known tool did not answer."""
 
 
 def run_call(destination: Destination, tool: str, words: Sequence[str], arguments: str | None, output: Output) -> None:
@@ -33,11 +37,23 @@ def run_call(destination: Destination, tool: str, words: Sequence[str], argument
     decoded = msgspec.json.decode(result)
     failed = isinstance(decoded, dict) and decoded.get("isError") is True
     if output is Output.table:
-        text = shown(decoded)
+        text = (refused(decoded) if failed else None) or shown(decoded)
         print(text, file=sys.stderr if failed else sys.stdout)
     if failed:
         sys.stdout.flush()
         sys.exit(FAILED)
+
+
+def refused(result: Any) -> str | None:
+    """The gateway's own refusal as a line with its code; None for what the tool itself says."""
+    meta = result.get("_meta")
+    error = meta.get(META_ERROR) if isinstance(meta, dict) else None
+    if not isinstance(error, dict) or not isinstance(error.get("code"), str):
+        return None
+    lines = str(error.get("message", "")).split("\n")
+    text = f"{printable(error['code'])}: " + "\n".join(printable(line) for line in lines)
+    after = error.get("retryAfterMs")
+    return f"{text} (try again in {after / 1000:g} s)" if isinstance(after, int) else text
 
 
 def shown(result: Any) -> str:
@@ -76,12 +92,17 @@ async def _typed(session: McpSession, tool: str, words: Sequence[str], timeout: 
     definitions = await listed(session, timeout)
     found = next((definition for definition in definitions if definition.get("name") == tool), None)
     if found is None:
-        raise Failure(f"there is no tool called {tool}: `fairlead tools` lists what there is")
+        raise Failure(f"there is no tool called {tool}{_hint(tool, definitions)}: `fairlead tools` lists what there is")
     schema = found.get("inputSchema")
     try:
         return parse_arguments(words, schema if isinstance(schema, dict) else {})
     except BadArgument as error:
         raise Failure(str(error), code=USED_WRONGLY) from error
+
+
+def _hint(tool: str, definitions: Sequence[dict[str, Any]]) -> str:
+    near = did_you_mean(tool, [str(definition.get("name", "")) for definition in definitions])
+    return "" if near is None else f" (did you mean {printable(near)}?)"
 
 
 def _object(text: str) -> dict[str, Any]:

@@ -63,7 +63,9 @@ class Dispatcher:
         route = view.routes.get(name) or view.unlisted(name, self._clock())
         if route is None:
             self._unknown.record(0, str(jsonrpc.INVALID_PARAMS))
-            return _invalid(request, f"Unknown tool: {name}")
+            near = view.nearest(name)
+            hint = "" if near is None else f". Did you mean {near}?"
+            return _invalid(request, f"Unknown tool: {name}{hint}")
         return route
 
     def cancel(self, session: bytes | None, request_id: bytes) -> None:

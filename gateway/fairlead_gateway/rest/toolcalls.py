@@ -20,6 +20,7 @@ from fairlead_gateway.calls.direct import Unknown
 from fairlead_gateway.formats.format import JsonObject
 from fairlead_gateway.formats.messages.call import META_ERROR, Carry, Invalid, ResultLoss, ToolCall, invalid_result
 from fairlead_gateway.formats.messages.registry import message_format
+from fairlead_gateway.formats.names import did_you_mean
 from fairlead_gateway.formats.schema.nulls import un_null
 from fairlead_gateway.rest import examples
 from fairlead_gateway.rest.bodies import answer, decode, encode, read
@@ -68,8 +69,9 @@ class ToolCallsBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_
 
 
 class CallDocument(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What became of one call. `state`: `done`; `failed` (the tool says so); `refused`, `invalid`, `unknown` (with
-    a code); `pending` (the caller runs it).
+    """What became of one call. `state`: `done`; `failed` (the tool says so); with a code, `invalid` (its arguments
+    cannot be read, or do not fit), `refused` (whatever else kept a tool from answering) and `unknown`; `pending` (the
+    caller runs it).
     """
 
     id: str
@@ -151,8 +153,8 @@ def _plan(asked: ToolCallsBody, shelf: Shelf, call: ToolCall, own: Provided | No
     name = asked.names.get(call.name) or shelf.names.original(call.name) or call.name
     entry = shelf.find(name)
     if entry is None:
-        near = shelf.nearest(name)
         mine = None if own is None else own.find(name) or own.find(call.name)
+        near = None if mine is not None else _near(name, shelf, own)
         return _Planned(call, None, theirs=call.valid and (own is None or mine is not None), own=mine, near=near)
     if isinstance(call.arguments, Invalid):
         return _Planned(call, entry)
@@ -160,6 +162,11 @@ def _plan(asked: ToolCallsBody, shelf: Shelf, call: ToolCall, own: Provided | No
     arguments = un_null(call.arguments, schema) if isinstance(schema, dict) else call.arguments
     limit = asked.timeouts_ms.get(call.name, asked.timeout_ms)
     return _Planned(call, entry, encode(arguments), None if limit is None else limit / 1000)
+
+
+def _near(name: str, shelf: Shelf, own: Provided | None) -> str | None:
+    """Of all that the model may call: what it sees of ours, and what the caller sent."""
+    return did_you_mean(name, [*shelf.by_name, *(str(tool["name"]) for tool in (own.tools if own else ()))])
 
 
 def _work(plane: Plane, shelf: Shelf, planned: _Planned) -> Callable[[], Awaitable[_Outcome]]:
@@ -246,8 +253,9 @@ def _document(plan: _Planned, outcome: _Outcome, result: JsonObject | None) -> C
         return CallDocument(call.id, call.wire_name, "unknown", code=UNKNOWN_TOOL, message=text, did_you_mean=plan.near)
     error = _refusal(result)
     if error is not None:
+        state: Literal["refused", "invalid"] = "invalid" if error["code"] == INVALID_ARGUMENTS else "refused"
         return CallDocument(
-            call.id, call.wire_name, "refused", tool, took, error["code"], error["message"], error.get("retryAfterMs")
+            call.id, call.wire_name, state, tool, took, error["code"], error["message"], error.get("retryAfterMs")
         )
     return CallDocument(call.id, call.wire_name, "failed" if result.get("isError") else "done", tool, took)
 

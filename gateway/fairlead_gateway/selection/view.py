@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 from types import MappingProxyType
 from typing import Final
 from urllib.parse import quote
@@ -20,6 +21,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_gateway.calls.mirrored import mirrored
 from fairlead_gateway.calls.refusals import OVER_BUDGET, Refusal
 from fairlead_gateway.catalog.model import EMPTY, Server, Snapshot, Tool
+from fairlead_gateway.formats.names import did_you_mean
 from fairlead_gateway.selection.offers import NOTHING, Offers, Reach, merged_offers, server_offers
 from fairlead_gateway.selection.tiers import Hidden, default_tier, hidden_in
 from fairlead_gateway.telemetry import Recorder
@@ -136,6 +138,16 @@ class View:
         route = self.everything[name]
         return route if now < hidden.callable_until else route.closed_by(_over_budget(name, self.tier, hidden))
 
+    def nearest(self, name: str) -> str | None:
+        """The tool that a wrong name was probably meant to be; only ever one that is shown here. Among many, only those
+        with the same beginning are looked at, so that a wrong name costs no more than a millisecond.
+        """
+        names: Iterable[str] = self.routes
+        if len(self.routes) > NEAR:
+            start = name[:NEAR_START].casefold()
+            names = islice((one for one in names if one[:NEAR_START].casefold() == start), NEAR)
+        return did_you_mean(name, names)
+
     @property
     def listing(self) -> bytes:
         """`{"tools":[…]`, open at the end for the members of either era; put together at the first use, never
@@ -149,6 +161,10 @@ def _over_budget(name: str, tier: str | None, hidden: Hidden) -> Refusal:
     return Refusal(OVER_BUDGET, f"{name} does not fit tier {tier}: {hidden.reason}; {elsewhere}")
 
 
+NEAR: Final = 200
+"""Names that a suggestion looks at."""
+NEAR_START: Final = 3
+"""Characters."""
 Bind = Callable[[Server, Tool], Route]
 
 

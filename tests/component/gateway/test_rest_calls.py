@@ -128,6 +128,43 @@ async def test_tools_of_the_caller_come_back_to_it_and_misspelt_ones_are_explain
     assert untold["calls"][1]["didYouMean"] == "demo__add"
 
 
+async def test_a_misspelt_tool_of_the_caller_is_explained_too(tmp_path: Path) -> None:
+    own = {"name": "browse_web", "input_schema": {"type": "object", "properties": {}}}
+    message = MESSAGES["anthropic"]([("1", "browse-wep", {}), ("2", "browse_web", {})])
+    body = {"format": "anthropic", "message": message, "tools": [own]}
+    async with running(tmp_path, catalog("demo", "http://127.0.0.1:9/mcp", ["x"])) as gateway:
+        misspelt, right = (await post(gateway, "/v1/tool-calls", body)).message["calls"]
+    assert (misspelt["state"], misspelt["didYouMean"]) == ("unknown", "browse_web")
+    assert right["state"] == "pending"
+    assert "didYouMean" not in right
+
+
+async def test_no_name_is_suggested_that_the_caller_may_not_see(tmp_path: Path) -> None:
+    async with sdk_server() as url:
+        hidden = catalog("demo", url, [entry(ADD, enabled=False), "slow"])
+        off = catalog("off", url, [ADD], prefix=None)
+        async with running(tmp_path, hidden, off) as gateway:
+            message = MESSAGES["anthropic"]([("1", "demo__ad", {}), ("2", "off__ad", {}), ("3", "demo__slo", {})])
+            answer = (await post(gateway, "/v1/tool-calls", {"format": "anthropic", "message": message})).message
+            assert [call.get("didYouMean") for call in answer["calls"]] == [None, None, "demo__slow"]
+            over_mcp = [(await ask(gateway, calling(name))).message["error"] for name in ("demo__ad", "demo__slo")]
+    assert [error["message"] for error in over_mcp] == [
+        "Unknown tool: demo__ad",
+        "Unknown tool: demo__slo. Did you mean demo__slow?",
+    ]
+    assert {error["code"] for error in over_mcp} == {-32602}
+
+
+async def test_arguments_that_do_not_fit_the_tools_own_schema_are_invalid_whatever_the_format(tmp_path: Path) -> None:
+    async with modern_server([ADD]) as server, running(tmp_path, catalog("demo", server.url, [ADD])) as gateway:
+        for name in MESSAGES:
+            message = MESSAGES[name]([("1", "demo__add", {"a": "one", "b": 2})])
+            (call,) = (await post(gateway, "/v1/tool-calls", {"format": name, "message": message})).message["calls"]
+            assert (call["state"], call["code"]) == ("invalid", "INVALID_ARGUMENTS")
+            assert "a: expected integer" in call["message"]
+        assert [request for request in server.seen if request.method == "tools/call"] == []
+
+
 @pytest.mark.parametrize(("asked", "most"), [({}, 6), ({"limit": 2}, 2), ({"strategy": "sequential"}, 1)])
 async def test_calls_run_as_many_at_once_as_was_asked(tmp_path: Path, asked: dict[str, Any], most: int) -> None:
     running_now = seen = 0

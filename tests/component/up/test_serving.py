@@ -213,7 +213,11 @@ async def test_the_command_line_lists_and_calls_through_it(tmp_path: Path) -> No
         assert (code, json.loads(printed)["structuredContent"]) == (0, {"item": "rope", "pieces": []})
 
         code, _, complaint = await command("call", "demo__get_stock", "--url", up.url)
-        assert (code, "item" in complaint) == (1, True)
+        assert code == 1
+        assert complaint.startswith("INVALID_ARGUMENTS: ")
+        assert "item" in complaint
+        code, _, complaint = await command("call", "demo__getstock", "item=rope", "--url", up.url)
+        assert (code, "did you mean demo__get_stock?" in complaint) == (1, True)
         code, _, complaint = await command("call", "demo__forecast_demand", "weeks=x", "--url", up.url)
         assert (code, complaint) == (2, "fairlead: weeks: 'x' is not an integer\n")
         code, _, complaint = await command("call", "demo__nothing", "a=1", "--url", up.url)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_cli.call import shown
+from fairlead_cli.call import refused, shown
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import USED_WRONGLY, Failure
 from fairlead_cli.output import first_line
@@ -33,6 +33,20 @@ from fairlead_cli.tools import description, hints
 )
 def test_a_result_is_shown_as_text(result: Any, text: str) -> None:
     assert shown(result) == text
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        ({"code": "INVALID_ARGUMENTS", "message": "a: expected integer"}, "INVALID_ARGUMENTS: a: expected integer"),
+        ({"code": "RATE_LIMITED", "message": "busy", "retryAfterMs": 1500}, "RATE_LIMITED: busy (try again in 1.5 s)"),
+        ({"code": "X", "message": "\x1b[31mred\nblue"}, "X:  [31mred\nblue"),
+        ({"message": "no code"}, None),
+        ("odd", None),
+    ],
+)
+def test_a_refusal_of_the_gateway_is_shown_with_its_code(error: Any, line: str | None) -> None:
+    assert refused({"isError": True, "_meta": {"fairlead.dev/error": error}}) == line
 
 
 def test_hints_and_description_of_a_tool_are_what_it_says_and_no_more() -> None:
