@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -23,7 +24,7 @@ from fairlead_api.v1alpha1.latencytier import LatencyTier
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_api.v1alpha1.toolpolicy import ToolPolicy
 from fairlead_mcp.eras import Era, Negotiated
-from fairlead_mcp.errors import ConnectionLost, RpcError
+from fairlead_mcp.errors import ConnectionLost, RpcError, Timeout
 from fairlead_mcp.session import McpSession
 from fairlead_operator.ports import (
     Announcement,
@@ -167,6 +168,10 @@ class Script:
     """Set: it has a stream for announcements, which ends when the event is set."""
     error: Exception | None = None
     hang: bool = False
+    takes: float = 0.0
+    """Seconds of the loop's time that `tools/list` takes."""
+    failing: dict[str, Exception] = field(default_factory=dict)
+    """What is raised for a method, in place of its listing."""
     asked: int = 0
 
 
@@ -194,6 +199,14 @@ class ScriptedChannel:
 
     async def request(self, method: str, params: bytes | Raw | None, *, deadline: float) -> Raw:
         member = {"resources/templates/list": "resourceTemplates"}.get(method, method.split("/", maxsplit=1)[0])
+        if method in self._script.failing:
+            raise self._script.failing[method]
+        if method == "tools/list" and self._script.takes:
+            try:
+                async with asyncio.timeout(deadline - time.monotonic()):
+                    await asyncio.sleep(self._script.takes)
+            except TimeoutError as error:
+                raise Timeout("the server did not answer in time", sent=True) from error
         listings = {"tools/list": self._script.tools, **self._script.listings}
         if method not in listings:
             raise RpcError(-32601, "Method not found")

@@ -12,6 +12,7 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
 
 from fairlead_api.documents.catalog import Credential, Endpoint
 from fairlead_api.meta import ServerKey
@@ -23,6 +24,9 @@ from fairlead_operator.ports import Connector
 from fairlead_operator.workqueue import Backoff
 
 logger = logging.getLogger(__name__)
+
+PATIENCE: Final = 5.0
+"""Seconds that a discovery may keep another one waiting."""
 
 
 @dataclass(frozen=True)
@@ -84,8 +88,33 @@ class Pace:
     retry: Backoff = field(default_factory=lambda: Backoff(first=1.0, limit=60.0))
 
 
+class _Turn:
+    """A slot for as long as the block, but PATIENCE at most: what hangs needs none, and would keep others waiting."""
+
+    def __init__(self, slots: asyncio.Semaphore) -> None:
+        self._slots = slots
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def __aenter__(self) -> None:
+        await self._slots.acquire()
+        self._timer = asyncio.get_running_loop().call_later(PATIENCE, self._release)
+
+    async def __aexit__(self, *_: object) -> None:
+        self._release()
+
+    def _release(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+            self._slots.release()
+
+
 class Rounds:
-    """The discoveries of all servers. `finished(key)` is called when one has come to a result."""
+    """The discoveries of all servers. `finished(key)` is called when one has come to a result.
+
+    Up to `at_once` run side by side, servers whose last one failed in a quarter of that beside them: however many are
+    down, they neither take the place of those that answer nor hold it while they hang.
+    """
 
     def __init__(
         self,
@@ -101,6 +130,7 @@ class Rounds:
         self._finished = finished
         self._pace = pace or Pace()
         self._slots = asyncio.Semaphore(at_once)
+        self._suspects = asyncio.Semaphore(max(at_once // 4, 1))
         self._monotonic = monotonic
         self._rng = rng or random.Random()
         self._rounds: dict[ServerKey, Round] = {}
@@ -181,7 +211,7 @@ class Rounds:
 
     async def _ask(self, key: ServerKey, round_: Round, credential: Credential | None, interval: float) -> None:
         try:
-            async with self._slots:
+            async with _Turn(self._suspects if round_.failures else self._slots):
                 outcome = await self._discover(key, round_.subject.endpoint, credential)
             self._settle(round_, outcome, interval)
         except Exception as error:

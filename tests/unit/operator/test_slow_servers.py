@@ -1,0 +1,91 @@
+"""Servers that take their time or half fail, in virtual time: what is waited for, and who is kept waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from fairlead_api.documents.catalog import HttpEndpoint
+from fairlead_api.meta import ServerKey
+from fairlead_mcp.errors import BadListing, ConnectionLost, McpError, Timeout
+from fairlead_operator.discovery.rounds import Pace, Round, Rounds, Subject
+from operatorfakes import Script, ScriptedConnector, tool_named
+
+pytestmark = pytest.mark.looptime(start=0)
+
+KEY = ServerKey("team", "demo")
+SUBJECT = Subject("uid", HttpEndpoint(url="http://demo.example/mcp"), "", "")
+OFFERS: dict[str, object] = {"tools": {}, "prompts": {}}
+
+
+async def asked(script: Script, timeout: float = 60.0) -> Round:
+    """One discovery of a server."""
+    done = asyncio.Event()
+    pace = Pace(timeout=timeout)
+    rounds = Rounds(ScriptedConnector({KEY: script}), lambda key: done.set(), pace=pace, rng=random.Random(1))
+    round_ = rounds.look(KEY, SUBJECT, None, 600.0)
+    await done.wait()
+    await rounds.aclose()
+    return round_
+
+
+async def test_a_listing_that_takes_two_minutes_is_given_up_by_default() -> None:
+    round_ = await asked(Script(tools=[tool_named("a")], takes=120))
+    assert round_.found is None
+    assert round_.failure is not None
+    assert round_.failure.reason == "Timeout"
+    assert asyncio.get_running_loop().time() == pytest.approx(60, abs=1)
+
+
+async def test_a_listing_that_takes_two_minutes_is_waited_for_where_the_setting_says_so() -> None:
+    round_ = await asked(Script(tools=[tool_named("a")], takes=120), timeout=180)
+    assert round_.failure is None
+    assert round_.found is not None
+    assert len(round_.found.tools) == 1
+
+
+@pytest.mark.parametrize(
+    "error", [BadListing("it loops", reason="PageLoop"), Timeout("too slow", sent=True)], ids=["loop", "timeout"]
+)
+async def test_prompts_that_cannot_be_listed_cost_a_server_no_tool(error: McpError) -> None:
+    round_ = await asked(Script(tools=[tool_named("a")], capabilities=OFFERS, failing={"prompts/list": error}))
+    assert round_.failure is None
+    assert round_.found is not None
+    assert len(round_.found.tools) == 1
+    assert round_.found.notes == (f"prompts/list failed: {error}",)
+
+
+async def test_a_connection_that_is_lost_under_the_prompts_is_a_failure_of_the_server() -> None:
+    lost = ConnectionLost("gone", sent=True)
+    round_ = await asked(Script(tools=[tool_named("a")], capabilities=OFFERS, failing={"prompts/list": lost}))
+    assert round_.failure is not None
+    assert round_.failure.reason == "ConnectionLost"
+
+
+async def test_two_hundred_servers_that_hang_keep_a_good_one_waiting_for_seconds_only() -> None:
+    good, hanging = ServerKey("team", "good"), [ServerKey("team", f"hangs-{number}") for number in range(200)]
+    scripts = {key: Script(hang=True) for key in hanging} | {good: Script(tools=[tool_named("a")])}
+    answered = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    rounds = Rounds(
+        ScriptedConnector(scripts), lambda key: answered.set() if key == good else None,
+        at_once=64, rng=random.Random(1), monotonic=loop.time,
+    )  # fmt: skip
+    for key in hanging:
+        rounds.look(key, SUBJECT, None, 600.0)
+    rounds.look(good, SUBJECT, None, 600.0)
+    await answered.wait()
+    assert loop.time() <= 20
+    await asyncio.sleep(100)
+    for key in hanging:
+        rounds.look(key, SUBJECT, None, 600.0)
+    await asyncio.sleep(0)
+    answered.clear()
+    again = Subject("uid", HttpEndpoint(url="http://moved.example/mcp"), "", "")
+    began = loop.time()
+    rounds.look(good, again, None, 600.0)
+    await answered.wait()
+    assert loop.time() == began, "those that are known to hang have a queue of their own"
+    await rounds.aclose()
