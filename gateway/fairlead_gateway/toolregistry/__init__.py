@@ -2,7 +2,7 @@
 
     from fairlead_gateway import Server, ToolRegistry
 
-    with ToolRegistry([Server(name="time", package="pypi:mcp-server-time==2026.1.26")]) as registry:
+    with ToolRegistry([Server(name="time", package="pypi:mcp-server-time==2026.10.19")]) as registry:
         outcome = registry.execute("time__get_current_time", {"timezone": "Europe/Berlin"})
 
 `registry` has the asynchronous registry, `blocking` the same for programs without a loop. Nothing here knows of a

@@ -19,6 +19,7 @@ from fairlead_gateway.custom.threads import Threads
 from fairlead_gateway.custom.upstream import THREADS
 from fairlead_gateway.formats.format import JsonObject
 from fairlead_gateway.formats.messages.call import DEFAULT_CARRY, Carry, ToolCall
+from fairlead_gateway.formats.names import Names
 from fairlead_gateway.formats.registry import UnknownFormat
 from fairlead_gateway.toolregistry.callbacks import OnConnect, OnDisconnect
 from fairlead_gateway.toolregistry.connecting import CONNECT_SECONDS, START_SECONDS
@@ -83,6 +84,18 @@ class LoopThread:
         if threading.current_thread() is not self._thread:
             self._thread.join(CLOSE_SECONDS)
 
+    def finish(self, work: Coroutine[Any, Any, object]) -> bool:
+        """On the loop's own thread, where nobody can wait: do `work`, then stop. False on any other thread."""
+        if threading.current_thread() is not self._thread:
+            return False
+
+        async def last() -> None:
+            await asyncio.wait_for(work, CLOSE_SECONDS)
+            self.close()
+
+        self._last = self._loop.create_task(last(), name="closing a tool registry")
+        return True
+
     def _run(self) -> None:
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
             runner.get_loop().run_forever()
@@ -90,11 +103,18 @@ class LoopThread:
 
 def _close(thread: LoopThread, registry: AsyncToolRegistry, callbacks: Threads) -> None:
     """Also run for a registry that nobody closed, and at the end of the process."""
+    closing = _closed(registry, callbacks)
+    if thread.finish(closing):
+        return
     try:
-        thread.wait(registry.close(), CLOSE_SECONDS)
+        thread.wait(closing, CLOSE_SECONDS)
     except (TimeoutError, RuntimeError) as error:
         logger.warning("the tool registry was not closed in order: %s", error)
     thread.close()
+
+
+async def _closed(registry: AsyncToolRegistry, callbacks: Threads) -> None:
+    await registry.close()
     callbacks.shutdown()
 
 
@@ -274,13 +294,21 @@ class ToolRegistry:
         *,
         timeout: float | None = None,
         retry: Retry | None = None,
+        names: Names | None = None,
         leave_unknown: bool = False,
         carry: Carry = DEFAULT_CARRY,
     ) -> Executed:
         """See `AsyncToolRegistry.execute_message`. Raises UnknownFormat."""
         return self._wait(
             self._registry.execute_message(
-                provider, message, strategy, timeout=timeout, retry=retry, leave_unknown=leave_unknown, carry=carry
+                provider,
+                message,
+                strategy,
+                timeout=timeout,
+                retry=retry,
+                names=names,
+                leave_unknown=leave_unknown,
+                carry=carry,
             )
         )
 

@@ -24,6 +24,7 @@ from fairlead_gateway.formats.cache import Conversions
 from fairlead_gateway.formats.format import JsonObject, Options
 from fairlead_gateway.formats.messages.call import DEFAULT_CARRY, Carry, ToolCall
 from fairlead_gateway.formats.messages.registry import message_format
+from fairlead_gateway.formats.names import Names
 from fairlead_gateway.toolregistry.callbacks import Callbacks, OnConnect, OnDisconnect
 from fairlead_gateway.toolregistry.connecting import CONNECT_SECONDS, START_SECONDS, Connector
 from fairlead_gateway.toolregistry.execution import Executor
@@ -108,7 +109,7 @@ class AsyncToolRegistry:
         """List the tools of all servers, unless `initialize_on_startup` is off. A server that is down is logged."""
         self._check_open()
         if self._initialize:
-            await self._ensure_fresh()
+            await self._ensure_fresh(float("inf"))
 
     async def close(self) -> None:
         """Close everything for good. Calls that are running fail. Bounded; idempotent."""
@@ -130,7 +131,7 @@ class AsyncToolRegistry:
         self._check_open()
         for remote in self._remotes.values():
             remote.invalidate()
-        await self._ensure_fresh()
+        await self._ensure_fresh(float("inf"))
 
     def clear_cache(self) -> None:
         """Drop all cached tools, so that the next lookup asks the servers."""
@@ -236,11 +237,13 @@ class AsyncToolRegistry:
         name = call if isinstance(call, str) else call.name
         given: object = arguments
         if isinstance(call, Request):
-            given, timeout, retry = call.arguments, call.timeout or timeout, call.retry or retry
+            given, retry = call.arguments, call.retry or retry
+            timeout = timeout if call.timeout is None else call.timeout
         elif isinstance(call, ToolCall):
             given = call.arguments
+        timeout = self._timeout if timeout is None else timeout
         try:
-            tool = None if self._closed else await self._found(name)
+            tool = None if self._closed else await self._found(name, timeout)
             if self._closed:
                 return Outcome(name, error=ExecutionError(name, _CLOSED, code=CLOSED))
             if tool is None:
@@ -249,7 +252,7 @@ class AsyncToolRegistry:
                 name,
                 tool,
                 dict(given) if isinstance(given, Mapping) else given,
-                timeout=self._timeout if timeout is None else timeout,
+                timeout=timeout,
                 retry=retry or self._retry,
             )
         except Exception as error:
@@ -279,13 +282,15 @@ class AsyncToolRegistry:
         *,
         timeout: float | None = None,
         retry: Retry | None = None,
+        names: Names | None = None,
         leave_unknown: bool = False,
         carry: Carry = DEFAULT_CARRY,
     ) -> Executed:
-        """All calls of a model's message (decoded JSON), and the messages that answer them in the same form. With
+        """All calls of a model's message (decoded JSON), and the messages that answer them in the same form. `names`
+        are those of the definitions that the model was given; they only matter where the tools have changed since. With
         `leave_unknown`, calls of tools that are not here stay pending. Raises UnknownFormat.
         """
-        calls = message_format(provider).parse_calls(message)
+        calls = message_format(provider).parse_calls(message, names)
         outcomes = await self.execute_all(calls, strategy, timeout=timeout, retry=retry)
         return answered(provider, calls, outcomes, leave_unknown=leave_unknown, carry=carry)
 
@@ -305,18 +310,18 @@ class AsyncToolRegistry:
             self._compiled = Table(self._local, online, offline)
         return self._compiled
 
-    async def _ensure_fresh(self) -> None:
-        await asyncio.gather(*(remote.ensure_fresh() for remote in self._remotes.values()))
+    async def _ensure_fresh(self, patience: float | None = None) -> None:
+        await asyncio.gather(*(remote.ensure_fresh(patience) for remote in self._remotes.values()))
 
-    async def _found(self, name: str) -> Tool | None:
-        """What a name means, with no more asking of servers than that takes."""
+    async def _found(self, name: str, patience: float | None = None) -> Tool | None:
+        """What a name means, with no more asking of servers than that takes, and no more waiting than `patience`."""
         tool = self._local.get(name) or self._table().find(name)
         if tool is None:
-            await self._ensure_fresh()
+            await self._ensure_fresh(patience)
         elif tool.local:
             return tool
         else:
-            await self._remotes[tool.server].ensure_fresh()
+            await self._remotes[tool.server].ensure_fresh(patience)
         return self._table().find(name)
 
     async def _call(self, tool: Tool, arguments: bytes, timeout: float) -> Raw:

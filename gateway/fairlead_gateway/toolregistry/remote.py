@@ -39,6 +39,8 @@ logger = logging.getLogger(__name__)
 
 TOOLS_CHANGED: Final = "notifications/tools/list_changed"
 LIST_SECONDS: Final = 30.0
+IMPATIENT: Final = 1.0
+"""Seconds that a lookup waits for a server that was too slow to connect the last time; it goes on being tried."""
 _ROUNDS: Final = 2
 """Listings that one lookup waits for, where the server announces a change under the first."""
 
@@ -70,6 +72,8 @@ class Remote:
         self._connecting = Shared(f"connecting to {server.name}", self._connect)
         self._refreshing = Shared(f"listing the tools of {server.name}", self._refresh)
         self._fresh_until = float("-inf")
+        self._complaint = ""
+        self._slow = False
         self._changes = 0
         self._seen = -1
         """`_changes` when the last listing began."""
@@ -88,18 +92,34 @@ class Remote:
         """Whether the listing may be used as it is."""
         return self._clock() < self._fresh_until
 
-    async def ensure_fresh(self) -> None:
-        """Renew the listing where it is stale. Raises nothing: `online` says whether the server answered."""
+    async def ensure_fresh(self, patience: float | None = None) -> None:
+        """Renew the listing where it is stale. Raises nothing: `online` says whether the server answered. `patience` is
+        how many seconds to wait for it; None: as long as it takes, or not for long where it was slow the last time.
+        """
+        patience = patience if patience is not None else IMPATIENT if self._slow else float("inf")
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience if patience < float("inf") else None):
+                await self._renewed()
+
+    async def _renewed(self) -> None:
         for _ in range(_ROUNDS):
             if self.fresh:
                 return
             try:
                 await self._refreshing.result()
             except McpError as error:
-                logger.warning("%s is left out: %s", self.server.name, error)
+                self._complain(error)
                 return
+            self._complaint = ""
             if self._seen == self._changes:
                 return
+
+    def _complain(self, error: McpError) -> None:
+        """Once for each reason, or a program that looks often would log nothing else."""
+        said = str(error)
+        level = logging.DEBUG if said == self._complaint else logging.WARNING
+        logger.log(level, "%s is left out: %s", self.server.name, said)
+        self._complaint = said
 
     def invalidate(self) -> None:
         """Have the next lookup ask the server; the tools stay known for calls."""
@@ -124,9 +144,11 @@ class Remote:
                         raise
                     items = []
                 self.tools = listed(self.server, items)
-        except McpError:
+        except McpError as error:
+            self._slow = isinstance(error, Timeout) or error.reason == "ConnectTimeout"
             self._set_online(False)
             raise
+        self._slow = False
         self._set_online(True)
         self._seen = before
         if self._changes == before:

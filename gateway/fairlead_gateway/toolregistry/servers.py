@@ -49,7 +49,7 @@ class Server:
 
     Server(name="tools", url="https://tools.example.com/mcp", api_key=...)
     Server(name="files", command=["npx", "-y", "@modelcontextprotocol/server-filesystem", "/data"])
-    Server(name="time", package="pypi:mcp-server-time==2026.1.26")
+    Server(name="time", package="pypi:mcp-server-time==2026.10.19")
     """
 
     name: str

@@ -1,0 +1,189 @@
+"""Servers that hang, die and announce under a registry; transports beside streamable HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from eventservers import sse_server
+from fairlead_gateway.toolregistry import AsyncToolRegistry, ExecutionError, Retry, Server, remote
+from fairlead_mcp.errors import ConnectionLost, McpError
+from rawserver import Reply, Request, raw_server
+from sdk_tools import SDK_TOOLS
+from toolservers import LEGACY_STDIO, SDK_STDIO, answer_modern, tool
+from waiting import eventually, until, until_async
+
+MARKING = str(Path(SDK_STDIO).with_name("marking_stdio.py"))
+
+
+def pid_of(registry: AsyncToolRegistry, server: str) -> int:
+    host = registry._connector._host
+    assert host is not None
+    child = host.find(server)
+    assert child is not None
+    assert child.pid is not None
+    return child.pid
+
+
+async def test_a_server_that_is_killed_under_a_call_ends_the_call_and_comes_back_with_the_next() -> None:
+    lost: list[tuple[str, McpError | None]] = []
+    async with AsyncToolRegistry(
+        [Server(name="s", command=[sys.executable, LEGACY_STDIO])],
+        on_disconnect=lambda name, error: lost.append((name, error)),
+    ) as registry:
+        call = asyncio.create_task(registry.execute("s__later", {"n": 99}))
+        await registry.execute("s__echo")  # the call before it has gone out
+        os.kill(pid_of(registry, "s"), signal.SIGKILL)
+        outcome = await asyncio.wait_for(call, 20)
+        assert isinstance(outcome.error, ExecutionError)
+        assert isinstance(outcome.error.cause, ConnectionLost)
+        assert "SIGKILL" in str(outcome.error)
+        await eventually(lambda: [name for name, _ in lost] == ["s"])
+        assert (await registry.execute("s__echo", {"x": 1})).text == '{"x": 1}'
+
+
+async def test_a_server_that_is_killed_while_nobody_calls_is_offline_at_once() -> None:
+    async with AsyncToolRegistry([Server(name="s", command=[sys.executable, LEGACY_STDIO])]) as registry:
+        os.kill(pid_of(registry, "s"), signal.SIGKILL)
+        await eventually(lambda: not registry.tools, seconds=20)
+        assert len(await registry.get_all_tools()) == 5
+
+
+async def test_no_process_is_left_when_the_registry_is_closed() -> None:
+    async with AsyncToolRegistry([Server(name="s", command=[sys.executable, LEGACY_STDIO])]) as registry:
+        pid = pid_of(registry, "s")
+        await registry.close_mcp_clients()
+        await eventually(lambda: gone(pid), seconds=20)
+        await registry.get_all_tools()
+        pid = pid_of(registry, "s")
+    assert gone(pid)
+
+
+def gone(pid: int) -> bool:
+    return not Path(f"/proc/{pid}").exists()
+
+
+async def test_giving_a_call_up_is_told_to_a_legacy_server() -> None:
+    async with AsyncToolRegistry([Server(name="s", command=[sys.executable, LEGACY_STDIO])]) as registry:
+        outcome = await registry.execute("s__later", {"n": 99}, timeout=0.2)
+        assert outcome.error is not None
+        assert outcome.error.code == "TIMEOUT"
+        assert "notifications/cancelled" in (await registry.execute("s__seen")).text
+
+
+async def test_tools_behind_http_with_sse_are_listed_and_called_and_their_loss_is_noticed() -> None:
+    lost: list[str] = []
+    async with sse_server() as url:
+        registry = AsyncToolRegistry(
+            [Server(name="s", url=url, transport="sse")], on_disconnect=lambda name, error: lost.append(name)
+        )
+        await registry.start()
+        assert [one.own_name for one in registry.tools] == list(SDK_TOOLS)
+        assert (await registry.execute("s__add", {"a": 1, "b": 2})).value == {"result": 3}
+        assert await registry.health_check() == {"s": True}
+    await eventually(lambda: lost == ["s"], seconds=20)
+    assert registry.tools == ()
+    await registry.close()
+
+
+async def test_a_legacy_server_announces_changes_on_its_stream() -> None:
+    streams: list[Reply] = []
+    tools = [tool("early")]
+
+    async def handle(request: Request, reply: Reply) -> None:
+        if request.verb == "GET":
+            reply.open_stream()
+            streams.append(reply)
+        elif request.method == "initialize":
+            capabilities = {"tools": {"listChanged": True}}
+            reply.result(request, {"protocolVersion": "2025-06-18", "capabilities": capabilities, "serverInfo": {}})
+        elif request.method == "tools/list":
+            reply.result(request, {"tools": tools})
+        elif request.method == "server/discover":
+            reply.error(request, 400, -32000, "Server not initialized")
+        else:
+            reply.send(202)
+
+    async with raw_server(handle) as server, AsyncToolRegistry([Server(name="s", url=server.url)]) as registry:
+        await eventually(lambda: streams, seconds=20)
+        tools.append(tool("late"))
+        assert [one.own_name for one in await registry.get_all_tools()] == ["early"]
+        streams[0].event({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+
+        async def both() -> bool:
+            return [one.own_name for one in await registry.get_all_tools()] == ["early", "late"]
+
+        await until_async("the announced tool is listed", both)
+
+
+async def test_a_lookup_does_not_wait_for_long_for_a_server_that_was_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "IMPATIENT", 0.05)
+    go = asyncio.Event()
+
+    async def handle(request: Request, reply: Reply) -> None:
+        await go.wait()
+        answer_modern(request, reply, [tool("a")])
+
+    async with raw_server(handle) as server:
+        slow = Server(name="s", url=server.url)
+        async with AsyncToolRegistry([slow], connect_timeout=0.5) as registry:
+            registry._connector.connect_seconds = 30  # longer than anybody here waits
+            assert await registry.get_all_tools() == ()  # still being tried
+            go.set()
+            await eventually(lambda: registry.tools, seconds=20)
+
+
+async def test_an_unknown_name_does_not_keep_a_call_longer_than_its_timeout() -> None:
+    async def handle(request: Request, reply: Reply) -> None:
+        await asyncio.Event().wait()
+
+    async with raw_server(handle) as server:
+        hanging = Server(name="s", url=server.url)
+        async with AsyncToolRegistry([hanging], initialize_on_startup=False, connect_timeout=50) as registry:
+            outcome = await asyncio.wait_for(registry.execute("s__a", timeout=0.1), 20)
+            assert outcome.error is not None
+            assert outcome.error.code == "UNKNOWN_TOOL"
+
+
+async def test_a_reason_to_leave_a_server_out_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    async with AsyncToolRegistry([Server(name="s", url="http://127.0.0.1:1/mcp")]) as registry:
+        await registry.get_all_tools()
+        await registry.get_all_tools()
+    assert [record.levelname for record in caplog.records].count("WARNING") == 1
+
+
+def test_an_interrupt_ends_the_wait_and_cancels_the_call(tmp_path: Path) -> None:
+    program = f"""
+        import sys
+        from fairlead_gateway import Server, ToolRegistry
+
+        with ToolRegistry([Server(name="s", command=[sys.executable, {MARKING!r}])]) as registry:
+            try:
+                registry.execute("s__mark", {{"file": {str(tmp_path / "called")!r}, "seconds": 600}})
+            except KeyboardInterrupt:
+                print("interrupted")
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(program)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    until("the tool runs", (tmp_path / "called").exists, seconds=40)
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=40)
+    assert (said, process.returncode) == ("interrupted\n", 0)
+
+
+@pytest.mark.network
+@pytest.mark.timeout(240)
+async def test_a_package_is_fetched_and_run() -> None:
+    time_server = Server(name="time", package="pypi:mcp-server-time==2026.10.19", args=["--local-timezone", "UTC"])
+    async with AsyncToolRegistry([time_server], start_timeout=200) as registry:
+        outcome = await registry.execute("time__get_current_time", {"timezone": "UTC"}, retry=Retry())
+        assert outcome.ok
+        assert '"timezone": "UTC"' in outcome.text
