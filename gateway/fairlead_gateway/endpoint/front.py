@@ -112,7 +112,8 @@ class Front:
         if exchange.method != b"POST":
             return Rejection(405, jsonrpc.INVALID_REQUEST, "MCP is spoken by POST; there is no stream to GET")
         if exchange.view is None:
-            return Rejection(404, jsonrpc.INVALID_REQUEST, "There is no such MCP endpoint")
+            tiers = ", ".join(self.selection.snapshot.tiers) or "none"
+            return Rejection(404, jsonrpc.INVALID_REQUEST, f"There is no such MCP endpoint or tier; tiers: {tiers}")
         return None
 
     def _has_session(self, headers: Headers) -> bool:

@@ -24,6 +24,7 @@ from fairlead_gateway.endpoint.exchange import Exchange
 from fairlead_gateway.endpoint.familiar import Familiar
 from fairlead_gateway.endpoint.front import Front
 from fairlead_gateway.endpoint.inbound import SPELLINGS, Rejection
+from fairlead_gateway.selection.view import in_tier
 from fairlead_mcp import jsonrpc
 
 SLICE: Final = 16 << 10
@@ -138,6 +139,9 @@ class McpProtocol(HttpToolsProtocol):
             super().on_headers_complete()
             return
         headers = exchange.headers
+        if b"fairlead-tier" in headers and exchange.view is not None:
+            self._target = in_tier(exchange.view.base, headers[b"fairlead-tier"].decode("latin-1").strip())
+            exchange.view = self._front.selection.targets.get(self._target)
         if b"connection" in headers and self.parser.should_upgrade():
             self._upgrading = exchange
             return

@@ -14,7 +14,7 @@ import msgspec
 from fairlead_gateway.selection.view import View
 
 _ABSOLUTE: Final = re.compile(rb"https?://([^/?#]*)([^#]*)", re.IGNORECASE)
-_SHAPE: Final = re.compile(rb"/mcp(/[^/]+)?|/servers/[^/]+/[^/]+/mcp")
+_SHAPE: Final = re.compile(rb"/mcp(/[^/]+)?|/servers/[^/]+/[^/]+/mcp(/[^/]+)?")
 _ESCAPED: Final = re.compile(rb"%([0-9A-Fa-f]{2})")
 _UNRESERVED: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable
-from urllib.parse import quote
 
 from fairlead_api.documents.catalog import ToolEntry
 from fairlead_api.meta import ServerKey
@@ -18,7 +17,7 @@ from fairlead_gateway.formats.names import Names, did_you_mean
 from fairlead_gateway.rest.jobs import decoded
 from fairlead_gateway.rest.problems import UNKNOWN_TIER, Problem
 from fairlead_gateway.rest.worker import breathing
-from fairlead_gateway.selection.view import MERGED, Selection, View
+from fairlead_gateway.selection.view import MERGED, Selection, View, in_tier
 
 
 class Entry:
@@ -117,4 +116,4 @@ class Shelves:
 
 def target_of(tier: str | None) -> bytes:
     """The MCP endpoint whose view a tier is."""
-    return MERGED if tier is None else b"%b/%b" % (MERGED, quote(tier, safe="").encode())
+    return MERGED if tier is None else in_tier(MERGED, tier)

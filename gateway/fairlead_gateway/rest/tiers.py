@@ -17,7 +17,7 @@ from fairlead_gateway.rest.openapi import described
 from fairlead_gateway.rest.plane import Plane
 from fairlead_gateway.rest.problems import INVALID_ARGUMENTS, UNKNOWN_TIER, Problem
 from fairlead_gateway.selection.tiers import by_speed
-from fairlead_gateway.selection.view import Selection, tier_target
+from fairlead_gateway.selection.view import MERGED, Selection, in_tier
 
 
 class TierDocument(msgspec.Struct, frozen=True, rename="camel"):
@@ -86,7 +86,7 @@ def listed(selection: Selection) -> TierList:
     snapshot = selection.snapshot
     documents = []
     for tier in by_speed(snapshot.rules.tiers):
-        target = tier_target(tier.name)
+        target = in_tier(MERGED, tier.name)
         view = selection.targets[target]
         documents.append(
             TierDocument(
@@ -113,7 +113,7 @@ def chosen(plane: Plane, wanted: TierRequest) -> TierAnswer:
     except ForgedState as error:
         raise Problem(INVALID_ARGUMENTS, f"state: {error}; begin with an empty one") from error
     choice, after = chooser.choose(wanted, state, choosers.clock())
-    view = selection.targets[tier_target(choice.tier)]
+    view = selection.targets[in_tier(MERGED, choice.tier)]
     ahead = outlook(view, selection.snapshot, choice.limit_ms, wanted.speech_turn_ms)
     return TierAnswer(
         **msgspec.structs.asdict(choice), **msgspec.structs.asdict(ahead), state=choosers.sealer.seal(after)

@@ -13,10 +13,15 @@ import msgspec
 
 from fairlead_api.documents.rules import Tier
 from fairlead_api.documents.state import ToolState
+from fairlead_api.meta import ServerKey
 from fairlead_gateway.catalog.model import Snapshot, Tool
 
 GRACE_SECONDS: Final = 60.0
 """A list lives for its `ttlMs` (30 s) at a client; what has left it stays callable for longer than that."""
+
+
+ToolRef = tuple[ServerKey, str]
+"""A server, and its own name for a tool."""
 
 
 class Hidden(msgspec.Struct, frozen=True):
@@ -55,17 +60,18 @@ def why_hidden(tier: Tier, tool: Tool, state: ToolState | None) -> str | None:
     return f"over_budget estimated={tool.estimated_duration_ms}ms {limit} by=declared"
 
 
-def hidden_in(tier: Tier, snapshot: Snapshot, before: Mapping[str, Hidden], now: float) -> dict[str, Hidden]:
-    """The merged tools, by exposed name, that a tier does not show. `before` are those that it did not show until now:
-    they keep their time.
-    """
-    found: dict[str, Hidden] = {}
+def hidden_in(tier: Tier, snapshot: Snapshot, before: Mapping[ToolRef, Hidden], now: float) -> dict[ToolRef, Hidden]:
+    """The tools that a tier does not show. `before` are those that it did not show until now: they keep their time."""
+    found: dict[ToolRef, Hidden] = {}
     ordered = by_speed(snapshot.rules.tiers)
-    for name, (server, tool) in snapshot.merged.items():
-        state = snapshot.states.get(server.key, {}).get(tool.name)
-        reason = why_hidden(tier, tool, state)
-        if reason is not None:
-            holder = next((other.name for other in ordered if why_hidden(other, tool, state) is None), None)
-            known = before.get(name)
-            found[name] = Hidden(reason, holder, now + GRACE_SECONDS if known is None else known.callable_until)
+    for key, server in snapshot.servers.items():
+        states = snapshot.states.get(key, {})
+        for tool in server.tools:
+            state = states.get(tool.name)
+            reason = why_hidden(tier, tool, state)
+            if reason is not None:
+                holder = next((other.name for other in ordered if why_hidden(other, tool, state) is None), None)
+                known = before.get((key, tool.name))
+                until = now + GRACE_SECONDS if known is None else known.callable_until
+                found[key, tool.name] = Hidden(reason, holder, until)
     return found

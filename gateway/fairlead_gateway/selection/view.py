@@ -23,7 +23,7 @@ from fairlead_gateway.calls.refusals import OVER_BUDGET, Refusal
 from fairlead_gateway.catalog.model import EMPTY, Server, Snapshot, Tool
 from fairlead_gateway.formats.names import did_you_mean
 from fairlead_gateway.selection.offers import NOTHING, Offers, Reach, merged_offers, server_offers
-from fairlead_gateway.selection.tiers import Hidden, default_tier, hidden_in
+from fairlead_gateway.selection.tiers import Hidden, ToolRef, default_tier, hidden_in
 from fairlead_gateway.telemetry import Recorder
 from fairlead_gateway.upstream.base import Upstream
 from fairlead_gateway.validation.shelf import ToolCheck
@@ -97,7 +97,7 @@ class Listing:
 class View:
     """The tools that one target shows, by the names it shows them under, in the order of the names."""
 
-    __slots__ = ("_listing", "everything", "hidden", "instructions", "offers", "routes", "server_info",
+    __slots__ = ("_listing", "base", "everything", "hidden", "instructions", "offers", "routes", "server_info",
                  "tier", "title")  # fmt: skip
 
     def __init__(
@@ -109,11 +109,14 @@ class View:
         instructions: str | None = None,
         offers: Offers = NOTHING,
         *,
+        base: bytes,
         tier: str | None = None,
         hidden: Mapping[str, Hidden] = MappingProxyType({}),
         everything: Mapping[str, Route] | None = None,
     ) -> None:
         self.title = title
+        self.base = base
+        """Target of the endpoint that this is a view of; those of its tiers stand below it."""
         self.tier = tier
         """The latency tier that chose the tools; None where none did."""
         self.hidden = hidden
@@ -157,7 +160,7 @@ class View:
 
 
 def _over_budget(name: str, tier: str | None, hidden: Hidden) -> Refusal:
-    elsewhere = "no tier has it now" if hidden.tier is None else f"call it in tier {hidden.tier} (/mcp/{hidden.tier})"
+    elsewhere = "no tier has it now" if hidden.tier is None else f"tier {hidden.tier} has it"
     return Refusal(OVER_BUDGET, f"{name} does not fit tier {tier}: {hidden.reason}; {elsewhere}")
 
 
@@ -183,20 +186,23 @@ class Selection:
         """`before` is the selection that this one takes the place of, `now` the gateway's clock in seconds."""
         self.snapshot = snapshot
         self.routes = routes
-        merged = _Merged(snapshot, routes, merged_offers(snapshot, reaches))
-        known: Mapping[str, Mapping[str, Hidden]] = before.hidden if before is not None else {}
-        self.hidden: Mapping[str, Mapping[str, Hidden]] = {
+        known: Mapping[str, Mapping[ToolRef, Hidden]] = before.hidden if before is not None else {}
+        self.hidden: Mapping[str, Mapping[ToolRef, Hidden]] = {
             tier.name: hidden_in(tier, snapshot, known.get(tier.name, {}), now) for tier in snapshot.rules.tiers
         }
-        """What each tier does not show."""
-        default = default_tier(snapshot.rules.tiers)
-        default_name = default.name if default is not None else None
-        self.targets: dict[bytes, View] = {MERGED: merged.view("mcp", default_name, self.hidden)}
-        for tier in snapshot.tiers:
-            target = tier_target(tier)
-            self.targets[target] = merged.view(target[1:].decode(), tier, self.hidden)
+        """What each tier does not show: the one decision behind every list and call."""
+        self.targets: dict[bytes, View] = {}
+        self._add(_merged(snapshot, routes, reaches))
         for key, server in snapshot.servers.items():
-            self.targets[server_target(key)] = _server_view(server, routes[key], reaches.get(key))
+            self._add(_of_server(server, routes[key], reaches.get(key)))
+
+    def _add(self, whole: _Whole) -> None:
+        """The endpoint in the default tier, and one below it for each tier."""
+        default = default_tier(self.snapshot.rules.tiers)
+        self.targets[whole.target] = whole.view(default.name if default is not None else None, self.hidden)
+        for tier in self.snapshot.tiers:
+            target = in_tier(whole.target, tier)
+            self.targets[target] = whole.view(tier, self.hidden, below=True)
 
     def prepare(self) -> None:
         """Put the merged list together now, so that no request has to wait for it."""
@@ -219,9 +225,9 @@ def bind_all(snapshot: Snapshot, bind: Bind, before: Selection) -> dict[ServerKe
     return bound
 
 
-def tier_target(tier: str) -> bytes:
-    """Target of the endpoint that shows the tools of one tier."""
-    return b"%b/%b" % (MERGED, quote(tier, safe="").encode())
+def in_tier(target: bytes, tier: str) -> bytes:
+    """Target of the endpoint that shows of `target` the tools of one tier."""
+    return b"%b/%b" % (target, quote(tier, safe="").encode())
 
 
 def server_target(key: ServerKey) -> bytes:
@@ -229,20 +235,46 @@ def server_target(key: ServerKey) -> bytes:
     return f"/servers/{quote(key.namespace, safe='')}/{quote(key.name, safe='')}/mcp".encode()
 
 
-class _Merged:
-    """Makes the views over all servers; those that hide the same tools share what can be shared."""
+class _Whole:
+    """Everything that an endpoint could show. Views of it that hide the same tools share what can be shared."""
 
-    def __init__(self, snapshot: Snapshot, routes: Mapping[ServerKey, Mapping[str, Route]], offers: Offers) -> None:
-        self._routes = {name: routes[server.key][tool.name] for name, (server, tool) in snapshot.merged.items()}
-        self._definitions = {name: tool.merged for name, (_, tool) in snapshot.merged.items()}
+    def __init__(
+        self,
+        target: bytes,
+        title: str,
+        tools: Mapping[str, tuple[ToolRef, Route, bytes]],
+        offers: Offers,
+        server: Server | None = None,
+    ) -> None:
+        """`tools`: shown name to tool, route and definition. `server`: the only one behind it."""
+        self.target = target
+        self._title = title
+        self._tools = tools
+        self._routes = {name: route for name, (_, route, _) in tools.items()}
         self._offers = offers
+        self._server_info = server_info(server) if server is not None else None
+        self._instructions = server.catalog.instructions if server is not None else None
         self._shown: dict[frozenset[str], tuple[Mapping[str, Route], Listing]] = {}
 
-    def view(self, title: str, tier: str | None, hidden: Mapping[str, Mapping[str, Hidden]]) -> View:
-        """The view of a tier; of everything with None."""
-        left_out = hidden[tier] if tier is not None else {}
+    def view(self, tier: str | None, hidden: Mapping[str, Mapping[ToolRef, Hidden]], *, below: bool = False) -> View:
+        """The view of a tier; of everything with None. `below`: it has a target of its own."""
+        in_tier = hidden[tier] if tier is not None else {}
+        left_out = (
+            {name: in_tier[ref] for name, (ref, _, _) in self._tools.items() if ref in in_tier} if in_tier else {}
+        )
         routes, listing = self._showing(frozenset(left_out))
-        return View(title, routes, listing, offers=self._offers, tier=tier, hidden=left_out, everything=self._routes)
+        return View(
+            f"{self._title}/{tier}" if below else self._title,
+            routes,
+            listing,
+            self._server_info,
+            self._instructions,
+            self._offers,
+            base=self.target,
+            tier=tier,
+            hidden=left_out,
+            everything=self._routes,
+        )
 
     def _showing(self, left_out: frozenset[str]) -> tuple[Mapping[str, Route], Listing]:
         found = self._shown.get(left_out)
@@ -250,16 +282,23 @@ class _Merged:
             routes = self._routes
             if left_out:
                 routes = {name: route for name, route in routes.items() if name not in left_out}
-            found = self._shown[left_out] = routes, Listing([self._definitions[name] for name in routes])
+            found = self._shown[left_out] = routes, Listing([self._tools[name][2] for name in routes])
         return found
 
 
-def _server_view(server: Server, routes: Mapping[str, Route], reach: Reach | None) -> View:
-    listing = Listing([tool.definition for tool in server.tools])
-    return View(
-        str(server.key), routes, listing, server_info(server), server.catalog.instructions,
-        server_offers(server, reach),
-    )  # fmt: skip
+def _merged(
+    snapshot: Snapshot, routes: Mapping[ServerKey, Mapping[str, Route]], reaches: Mapping[ServerKey, Reach]
+) -> _Whole:
+    tools = {
+        name: ((server.key, tool.name), routes[server.key][tool.name], tool.merged)
+        for name, (server, tool) in snapshot.merged.items()
+    }
+    return _Whole(MERGED, "mcp", tools, merged_offers(snapshot, reaches))
+
+
+def _of_server(server: Server, routes: Mapping[str, Route], reach: Reach | None) -> _Whole:
+    tools = {tool.name: ((server.key, tool.name), routes[tool.name], tool.definition) for tool in server.tools}
+    return _Whole(server_target(server.key), str(server.key), tools, server_offers(server, reach), server)
 
 
 def server_info(server: Server) -> bytes | None:

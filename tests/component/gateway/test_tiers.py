@@ -11,7 +11,7 @@ from fairlead_api.documents.catalog import DeclaredLatency
 from fairlead_api.documents.rules import Rules, Tier
 from fairlead_api.documents.state import ServerState, State, ToolState
 from fairlead_gateway.app import Gateway
-from gatewayworld import LEGACY, MODERN, ask, calling, catalog, entry, modern, publish, running, served
+from gatewayworld import LEGACY, MODERN, Wire, ask, calling, catalog, entry, modern, publish, running, served
 from rawserver import Reply, Request, raw_server
 
 TIERS = Rules(
@@ -51,6 +51,28 @@ async def test_a_tool_over_budget_is_in_the_lists_of_the_tiers_that_hold_it_and_
         assert await listed(gateway, "/mcp/deep") == ["shop__quick", "shop__slow"]
 
 
+async def test_a_header_names_the_tier_and_an_unknown_one_is_refused_with_those_there_are(tmp_path: Path) -> None:
+    shop = catalog("shop", "http://127.0.0.1:9/mcp", ["quick", "slow"])
+    async with running(tmp_path, shop, TIERS, state({"fast": WHY})) as gateway, await Wire.connect(gateway) as wire:
+        for _ in range(2):  # the second head is familiar
+            for tier, names in (("standard", ["shop__quick", "shop__slow"]), ("fast", ["shop__quick"])):
+                answer = await wire.ask(modern("tools/list").with_headers(fairlead_tier=tier))
+                assert [tool["name"] for tool in answer.message["result"]["tools"]] == names
+        refused = await wire.ask(modern("tools/list").with_headers(fairlead_tier="no/such"))
+    assert refused.status == 404
+    assert refused.message["error"]["message"].endswith("tiers: deep, fast, standard")
+
+
+async def test_the_endpoint_of_one_server_goes_by_the_same_decision(tmp_path: Path) -> None:
+    shop = catalog("shop", "http://127.0.0.1:9/mcp", ["quick", "slow"])
+    own = "/servers/default/shop/mcp"
+    async with running(tmp_path, shop, TIERS, state({"fast": WHY})) as gateway:
+        assert await listed(gateway, own) == ["quick"]
+        assert await listed(gateway, f"{own}/standard") == ["quick", "slow"]
+        answer = await ask(gateway, modern("tools/list").to(own).with_headers(fairlead_tier="deep"))
+    assert [tool["name"] for tool in answer.message["result"]["tools"]] == ["quick", "slow"]
+
+
 async def test_what_was_measured_elsewhere_decides_nothing_here(tmp_path: Path) -> None:
     shop = catalog("shop", "http://127.0.0.1:9/mcp", ["slow"])
     async with running(tmp_path, shop, TIERS, state({"fast": WHY}, environment="local")) as gateway:
@@ -77,7 +99,7 @@ async def test_a_tool_that_has_left_a_tier_stays_callable_for_a_minute_and_then_
     assert "isError" not in in_time.message["result"]
     assert refused.refusal == "OVER_BUDGET"
     assert refused.message["result"]["content"][0]["text"] == (
-        f"shop__slow does not fit tier fast: {WHY}; call it in tier standard (/mcp/standard)"
+        f"shop__slow does not fit tier fast: {WHY}; tier standard has it"
     )
     assert "isError" not in elsewhere.message["result"]
 
