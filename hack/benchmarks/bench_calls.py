@@ -59,7 +59,7 @@ def measure(stage: Stage, settings: Settings) -> dict[Key, dict[int, Outcome]]:
     file = Path(stage.folder) / "custom_tools.py"
     file.write_text(CUSTOM)
     gateway: Target = start_gateway(stage, upstream.port, hop, "--tools", file)
-    seconds, warmup = (1.0, 0.3) if settings.quick else (3.0, 1.0)
+    seconds, warmup = (1.0, 0.3) if settings.quick else (2.0, 0.5)
     outcomes: dict[Key, dict[int, Outcome]] = defaultdict(dict)
     for connections in (1, 16):
         for number, tool in interleaved(list(TOOLS), settings.rounds):
