@@ -68,9 +68,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Whether arguments are checked against a tool's `inputSchema`, and results against its `outputSchema`."""
     upstream_connections: int = 64
     """Calls at once to one server, where it sets less; the rest waits."""
-    rest_processes: Annotated[int, Meta(ge=0, le=64)] = 2
-    """Processes for heavy REST work, such as conversions in bulk, at most; started when needed, 80 MB each while they
-    are. 0 does everything in the gateway, and calls wait for it.
+    rest_processes: Annotated[int, Meta(ge=0, le=64)] = 1
+    """Processes for bulk conversions, and as many for counting tokens (80 MB each), at most; started when needed. 0
+    does everything in the gateway, and calls wait for it.
     """
     grace: float = 25.0
     """Seconds that calls in flight get at the end; keep it below the pod's termination grace."""

@@ -7,7 +7,6 @@ same window; ratios are taken within a round.
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from collections import defaultdict
@@ -21,7 +20,7 @@ from fairlead_api.documents.codec import catalog_name, encode
 from fairlead_api.meta import ServerKey
 from harness import Goal, Report, Sample, Settings, Unmeasurable, interleaved, ratios
 from loadtools import Load, Outcome, built, run_load
-from processes import Stage, cores, free_port
+from processes import Stage, become_realtime, cores, free_port
 
 VERSIONS = {"legacy": "2025-11-25", "modern": "2026-07-28"}
 SATURATED = 64
@@ -196,10 +195,7 @@ def _median(sample: Sample | None) -> float | None:
 def run(settings: Settings) -> Report:
     """Measure; raises Unmeasurable where something does not start or any answer is wrong."""
     if settings.realtime:
-        try:
-            os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))  # inherited by everything started here
-        except PermissionError as error:
-            raise Unmeasurable("--realtime needs the right to real-time priority: run as root") from error
+        become_realtime()
     notes: list[str] = []
     with Stage() as stage:
         return report(measure(stage, settings, notes), notes)

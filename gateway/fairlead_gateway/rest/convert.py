@@ -36,10 +36,10 @@ def router(plane: Plane) -> APIRouter:
 
 
 async def _converted(plane: Plane, body: bytes) -> jobs.Answer:
-    if len(body) <= SMALL or plane.pool is None:
+    if len(body) <= SMALL or plane.converting is None:
         return await plane.worker.do(lambda: jobs.convert(body, pace=breathing))
     try:
-        made: jobs.Answer = await plane.pool.do(jobs.CONVERT, body)
+        made: jobs.Answer = await plane.converting.do(jobs.CONVERT, body)
     except Overloaded as error:
         raise Problem(RATE_LIMITED, str(error), retry_after_ms=1000) from error
     except NotDone as error:

@@ -17,7 +17,7 @@ from fairlead_gateway.endpoint.hosts import AllowList
 from fairlead_gateway.formats import registry
 from fairlead_gateway.formats.cache import Conversions
 from fairlead_gateway.formats.format import Format
-from fairlead_gateway.rest.jobs import MEASURE, Measured, measure
+from fairlead_gateway.rest.jobs import COUNT, MEASURE, Measured, measure
 from fairlead_gateway.rest.pool import NotDone, Overloaded, Pool
 from fairlead_gateway.rest.problems import RATE_LIMITED, UNKNOWN_FORMAT, Problem
 from fairlead_gateway.rest.shelf import Shelf, Shelves
@@ -56,7 +56,9 @@ class Plane:
         self.max_body = max_body
         """Bytes of a request's body."""
         self.worker = Worker()
-        self.pool = Pool(processes) if processes else None
+        self.converting = Pool(processes, bulk=True) if processes else None
+        self.counting = Pool(processes) if processes else None
+        """Apart, so that a plan does not wait for somebody's conversions."""
         self.alone = False
         """The thread does everything itself: there are no processes, or they failed. Read and set in the worker."""
         self.conversions = Conversions()
@@ -98,7 +100,7 @@ class Plane:
 
     async def done(self, work: Callable[[], Result]) -> Result:
         """Do `work` in the thread; what it lacks is made in processes, and by itself where those fail."""
-        for _ in range(MAX_LACKING if self.pool is not None else 0):
+        for _ in range(MAX_LACKING if self.converting is not None else 0):
             try:
                 return await self.worker.do(work)
             except Lacking as lacking:
@@ -108,19 +110,20 @@ class Plane:
 
     async def measured(self, body: bytes) -> Measured:
         """The tokens of a request's conversation, and the request without it."""
-        if self.pool is not None:
+        if self.counting is not None:
             try:
-                return cast("Measured", await self.pool.do(MEASURE, body))
+                return cast("Measured", await self.counting.do(MEASURE, body))
             except NotDone as error:
                 _refuse_or_log(error)
         return await self.worker.do(lambda: measure(body))
 
     async def _made(self, lacking: Lacking) -> bool:
-        assert self.pool is not None
+        pool = self.counting if lacking.job == COUNT else self.converting
+        assert pool is not None
         answers = []
         try:
             for piece in lacking.pieces:
-                answers.append(await self.pool.do(lacking.job, piece))
+                answers.append(await pool.do(lacking.job, piece))
         except NotDone as error:
             _refuse_or_log(error)
             return False
@@ -137,8 +140,9 @@ class Plane:
     async def aclose(self) -> None:
         """End what is being done, and the processes."""
         self.worker.close()
-        if self.pool is not None:
-            await self.pool.aclose()
+        for pool in (self.converting, self.counting):
+            if pool is not None:
+                await pool.aclose()
 
 
 def _refuse_or_log(error: NotDone) -> None:

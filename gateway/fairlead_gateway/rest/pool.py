@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_gateway.rest.child import LENGTH
+from fairlead_gateway.rest.child import BULK, LENGTH
 from fairlead_gateway.rest.jobs import ANSWERS
 
 SECONDS: Final = 30.0
@@ -23,7 +23,7 @@ MAX_WAITING: Final = 64
 MAX_PIECES: Final = 500
 """Done by one process before another takes its place."""
 IDLE_SECONDS: Final = 120.0
-"""A process with nothing to do ends then: the vocabulary takes 80 MB."""
+"""A process with nothing to do ends then: one that counts tokens takes 80 MB."""
 
 
 class NotDone(Exception):
@@ -31,7 +31,7 @@ class NotDone(Exception):
 
 
 class Overloaded(NotDone):
-    """Too much is waiting already."""
+    """Too much is waiting already, or it takes too long."""
 
 
 class _Ended(NotDone):
@@ -73,10 +73,11 @@ class _Child:
 
 
 class Pool:
-    """See the module. Belongs to the loop that it is used on."""
+    """See the module. `bulk` is work that gives way to everything else. Belongs to the loop that it is used on."""
 
-    def __init__(self, size: int, *, seconds: float = SECONDS, idle: float = IDLE_SECONDS) -> None:
+    def __init__(self, size: int, *, bulk: bool = False, seconds: float = SECONDS, idle: float = IDLE_SECONDS) -> None:
         self.size = size
+        self._words = [sys.executable, "-m", "fairlead_gateway.rest.child", *([BULK] if bulk else [])]
         self._seconds, self._idle_seconds = seconds, idle
         self._places = asyncio.Semaphore(size)
         self._idle: list[_Child] = []
@@ -102,7 +103,7 @@ class Pool:
             async with asyncio.timeout(self._seconds), self._places:
                 answer = await self._done(job, work)
         except TimeoutError as error:
-            raise NotDone(f"it takes longer than {self._seconds:g} s") from error
+            raise Overloaded(f"it takes longer than {self._seconds:g} s: try less at once, or later") from error
         except OSError as error:
             raise NotDone(f"no worker process: {error}") from error
         finally:
@@ -114,7 +115,8 @@ class Pool:
         while self._idle:
             with contextlib.suppress(_Ended, ConnectionError):  # it died while it had nothing to do
                 return await self._by(self._idle.pop(), job, work)
-        return await self._by(await _started(), job, work)
+        process = await asyncio.create_subprocess_exec(*self._words, stdin=PIPE, stdout=PIPE)
+        return await self._by(_Child(process), job, work)
 
     async def _by(self, child: _Child, job: str, work: bytes) -> bytes:
         if child.timer is not None:
@@ -155,9 +157,3 @@ class Pool:
             self._end(self._idle.pop())
         if self._ending:
             await asyncio.wait(self._ending, timeout=5)
-
-
-async def _started() -> _Child:
-    """A new process. Raises OSError."""
-    words = (sys.executable, "-m", "fairlead_gateway.rest.child")
-    return _Child(await asyncio.create_subprocess_exec(*words, stdin=PIPE, stdout=PIPE, stderr=None))
