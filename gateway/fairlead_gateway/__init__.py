@@ -46,4 +46,9 @@ def __getattr__(name: str) -> Any:
     module = _EXPORTS.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(module), name)
+    try:
+        return getattr(import_module(module), name)
+    except ModuleNotFoundError as error:
+        if (error.name or __name__).startswith(__name__):
+            raise
+        raise ImportError(f"{name} needs the package {error.name}: pip install 'fairlead[gateway]'") from error

@@ -21,7 +21,7 @@ from fairlead_gateway.formats.messages.arguments import read
 from fairlead_gateway.formats.messages.call import Invalid
 from fairlead_gateway.formats.schema.nulls import un_null
 from fairlead_gateway.toolregistry.outcomes import ExecutionError, InvalidArguments, Outcome, ToolCallError, ToolFailed
-from fairlead_gateway.toolregistry.policy import Retry, failure, handler_failure
+from fairlead_gateway.toolregistry.policy import Retry, failure, handler_failure, refused
 from fairlead_gateway.toolregistry.tools import Tool
 from fairlead_gateway.validation.shelf import Checks
 from fairlead_mcp.backoff import Backoff
@@ -73,11 +73,12 @@ class Executor:
         self, tool: Tool, raw: bytes, timeout: float, retry: Retry
     ) -> tuple[JsonObject | None, ToolCallError | None, Raw]:
         """Result and error, and the result as it came."""
+        repeatable = retry.repeatable or tool.repeatable
         try:
             answer = await self._call(tool, raw, timeout)
             result = _decode(answer)
         except McpError as error:
-            return None, failure(tool.name, error, repeatable=retry.repeatable or tool.repeatable), _NOTHING
+            return None, failure(tool.name, error, repeatable=repeatable), _NOTHING
         except HandlerFailed as failed:
             return None, handler_failure(tool.name, failed.cause), _NOTHING
         except (msgspec.DecodeError, RecursionError) as error:
@@ -87,7 +88,10 @@ class Executor:
         if kind != _COMPLETE:
             message = f"{tool.name} asks for more ({str(kind)[:40]}), which a registry cannot give"
             return None, ExecutionError(tool.name, message, code=UPSTREAM_ERROR), answer
-        return result, ToolFailed(tool.name, result) if result.get("isError") is True else None, answer
+        error_said = refused(tool.name, result, repeatable=repeatable)
+        if error_said is None and result.get("isError") is True:
+            error_said = ToolFailed(tool.name, result)
+        return result, error_said, answer
 
 
 def arguments_of(tool: Tool, given: object) -> bytes | InvalidArguments:

@@ -6,7 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from fairlead_gateway.calls.refusals import UPSTREAM_ERROR, refusal_for
+from fairlead_gateway.calls.refusals import (
+    CONNECTION_LOST,
+    INVALID_ARGUMENTS,
+    META_ERROR,
+    RATE_LIMITED,
+    TIMEOUT,
+    UPSTREAM_ERROR,
+    refusal_for,
+)
 from fairlead_gateway.toolregistry.outcomes import ExecutionError, InvalidArguments, ToolCallError
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, HttpRefused, McpError, PoolFull, RpcError, Timeout
 from fairlead_mcp.jsonrpc import INVALID_PARAMS
@@ -19,6 +27,11 @@ _NOT_TAKEN: Final = frozenset({429, 503})
 """HTTP refusals before any work was done."""
 _UNCLEAR: Final = frozenset({500, 502, 504})
 """HTTP refusals behind which the call may have been carried out."""
+
+_NOT_BEGUN: Final = frozenset({RATE_LIMITED, "BREAKER_OPEN"})
+"""Codes of a gateway that did not pass the call on."""
+_BROKEN_OFF: Final = frozenset({CONNECTION_LOST, TIMEOUT})
+"""Codes of a gateway behind which the call may have been carried out."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +125,26 @@ def failure(tool: str, error: McpError, *, repeatable: bool) -> ToolCallError:
         cause=error,
         retryable=_retryable(error, repeatable=repeatable),
         retry_after=after,
+    )
+
+
+def refused(tool: str, result: Mapping[str, Any], *, repeatable: bool) -> ToolCallError | None:
+    """What a gateway said in the tool's place, when the server is one: its refusals are results with a code. None for
+    every other result. A server that writes such a code itself is believed.
+    """
+    meta = result.get("_meta")
+    said = meta.get(META_ERROR) if isinstance(meta, Mapping) and result.get("isError") is True else None
+    if not isinstance(said, Mapping) or not isinstance(said.get("code"), str):
+        return None
+    code, message, after = said["code"], str(said.get("message", "")), said.get("retryAfterMs")
+    if code == INVALID_ARGUMENTS:
+        return InvalidArguments(tool, message, tuple(message.splitlines()))
+    return ExecutionError(
+        tool,
+        message,
+        code=code,
+        retryable=code in _NOT_BEGUN or (repeatable and code in _BROKEN_OFF),
+        retry_after=after / 1000 if isinstance(after, int) else None,
     )
 
 

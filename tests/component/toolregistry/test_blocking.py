@@ -167,3 +167,16 @@ def test_the_package_does_not_load_the_registry_before_it_is_asked_for() -> None
     assert fairlead_gateway.ToolRegistry is ToolRegistry
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         _ = fairlead_gateway.Nothing
+
+
+def test_what_is_not_installed_is_named_with_what_to_install() -> None:
+    program = """
+import sys
+sys.modules["jsonschema_rs"] = None
+try:
+    from fairlead_gateway import ToolRegistry
+except ImportError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=50, check=True)
+    assert done.stdout == "ToolRegistry needs the package jsonschema_rs: pip install 'fairlead[gateway]'\n"
