@@ -97,6 +97,7 @@ class GatewayCollector(Collector):
         yield _gauge("fairlead_documents_broken", "Documents that cannot be read now", len(keeper.broken))
         yield _counter("fairlead_documents_broken_seen", "Times a document could not be read", keeper.broken_total)
         yield _counter("fairlead_catalog_swaps", "Snapshots that were taken into service", keeper.swaps)
+        yield _counter("fairlead_catalog_swap_seconds", "Time spent on taking them into service", keeper.swap_seconds)
 
     def _pools(self) -> Iterable[Metric]:
         family = GaugeMetricFamily(

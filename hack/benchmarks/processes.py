@@ -70,6 +70,25 @@ def cpu_time(root: int) -> CpuTime:
     return CpuTime(user / _TICKS, system / _TICKS)
 
 
+@dataclass(frozen=True)
+class Memory:
+    """Bytes that a process holds in RAM, now and at most so far."""
+
+    now: int
+    peak: int
+
+
+def memory(pid: int) -> Memory:
+    """Of one process, without its children; zeros for one that is gone."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return Memory(0, 0)
+    fields = dict(line.split(":", 1) for line in lines if ":" in line)
+    now, peak = (int(fields.get(name, "0").split()[0]) << 10 for name in ("VmRSS", "VmHWM"))
+    return Memory(now, peak)
+
+
 def machine_time() -> float:
     """Busy seconds of all cores since boot: what a benchmark's own processes do not explain is `foreign` work."""
     fields = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
@@ -105,14 +124,20 @@ class Stage:
     ) -> None:
         self._stack.close()
 
-    def start(self, name: str, command: list[str | Path], *, core: int, **options: Any) -> subprocess.Popen[bytes]:
-        """Start `command` on `core`, its output in `NAME.log` of the scratch folder unless `options` says otherwise."""
+    def start(self, name: str, command: list[str | Path], *, core: int | None, **options: Any) -> subprocess.Popen[bytes]:
+        """Start `command` on `core` (None = any), its output in `NAME.log` of the scratch folder unless `options` says
+        otherwise.
+        """
         log = self._stack.enter_context((self.folder / f"{name}.log").open("wb"))
         options = {"stdout": log, "stderr": subprocess.STDOUT, **options}
-        words = [*pinned(core), *map(str, command)]
+        words = [*(pinned(core) if core is not None else ()), *map(str, command)]
         process = subprocess.Popen(words, stdin=subprocess.DEVNULL, start_new_session=True, cwd=self.folder, **options)
         self._stack.callback(_end, process)
         return process
+
+    def end(self, process: subprocess.Popen[bytes]) -> None:
+        """End one before the rest."""
+        _end(process)
 
     def wait_listening(self, name: str, process: subprocess.Popen[bytes], port: int, seconds: float = 30) -> None:
         """Until something accepts on `port`; Unmeasurable with the end of the log when it ended or took too long."""

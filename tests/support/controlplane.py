@@ -148,6 +148,11 @@ class ControlPlane:
         """End the API server at once: every watch and request in flight breaks."""
         self._apiserver.kill()
 
+    def pids(self) -> dict[str, int]:
+        """The programs that run, by name; for whoever measures what they use."""
+        programs = (self._etcd, self._apiserver, self._controllers)
+        return {program.name: program.pid for program in programs if program is not None and program.running}
+
     def _is_ready(self) -> bool:
         if not self._apiserver.running:
             raise AssertionError("kube-apiserver ended")

@@ -91,6 +91,8 @@ class Keeper:
         self.broken_total = 0
         self.snapshot = EMPTY
         self.swaps = 0
+        self.swap_seconds = 0.0
+        """Spent on all swaps, from the documents to the snapshot in service."""
         self.stale = True
         """The source has not been in touch since the start, or is away."""
         self.seen_at: float | None = None
@@ -199,12 +201,14 @@ class Keeper:
                 complete = False
 
     async def _renew(self) -> bool:
+        started = time.monotonic()
         before, documents = self.snapshot, {**self._documents, **self._own}
         snapshot = await asyncio.to_thread(build, documents, before, self._environment)
         _report(snapshot, before)
         complete = await self._swap(snapshot)
         self.snapshot = snapshot
         self.swaps += 1
+        self.swap_seconds += time.monotonic() - started
         self.first_snapshot.set()
         if self._cache is not None and self._saving is None and not self.stale:
             self._saving = asyncio.get_running_loop().create_task(self._save_later(), name="catalog cache")

@@ -1,0 +1,174 @@
+"""McpServers by the hundred, and what stands in for the world around them: their pods, and what answers there.
+
+Used by `bench_operator`. One MCP server answers for all; a stand-in for kubelet and Deployment controller marks each
+Deployment as rolled out, in the two steps in which these do it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+from fairlead_operator.kube.client import Kube
+from fairlead_operator.kube.errors import KubeError
+from fairlead_operator.kube.resources import DEPLOYMENTS, MCP_SERVERS
+from fairlead_operator.kube.watch import Follower, Scope
+from rawserver import RawServer, Reply, Request, raw_server
+from toolservers import answer_modern
+
+Json = dict[str, Any]
+
+KINDS: Final = ("url", "image")
+TOOLS: Final = 10
+CREATED_AT_ONCE: Final = 16
+
+
+def tool(number: int) -> Json:
+    """A definition of about 470 bytes, which is what those of real servers come to on average."""
+    text = "What the tool looks at, in the words of a person who has to choose between many of its kind; "
+    properties = {
+        "query": {"type": "string", "description": text},
+        "limit": {"type": "integer", "minimum": 1, "maximum": 100, "default": 20},
+        "verbose": {"type": "boolean", "description": "Whether to say more"},
+    }
+    schema = {"type": "object", "properties": properties, "required": ["query"]}
+    return {"name": f"tool_{number}", "description": f"Number {number}. {text}", "inputSchema": schema}
+
+
+class Fleet:
+    """What answers at every address; `tools` is what it lists from now on."""
+
+    def __init__(self, server: RawServer, tools: list[Json]) -> None:
+        self.server = server
+        self.tools = tools
+
+    @property
+    def port(self) -> int:
+        return self.server.port
+
+
+@contextlib.asynccontextmanager
+async def answering() -> AsyncIterator[Fleet]:
+    """The one MCP server."""
+    tools = [tool(number) for number in range(TOOLS)]
+
+    async def handle(request: Request, reply: Reply) -> None:
+        answer_modern(request, reply, tools)
+        server.seen.clear()
+
+    async with raw_server(handle) as server:
+        yield Fleet(server, tools)
+
+
+def namespace_of(kind: str) -> str:
+    """Where the servers of a kind are: what is written there was written for them."""
+    return f"bench-{kind}"
+
+
+def manifest(kind: str, number: int, port: int) -> Json:
+    """One McpServer of `kind`."""
+    name = f"{kind}-{number}"
+    spec = {"url": f"http://127.0.0.1:{port}/{name}/mcp"} if kind == "url" else {"image": "example.com/server:1"}
+    metadata = {"name": name, "namespace": namespace_of(kind)}
+    return {"apiVersion": MCP_SERVERS.api_version, "kind": MCP_SERVERS.kind, "metadata": metadata, "spec": spec}
+
+
+async def create(kube: Kube, count: int, port: int) -> None:
+    """`count` McpServers, half of each kind, some at once."""
+    work = iter([manifest(KINDS[number % 2], number, port) for number in range(count)])
+
+    async def create_some() -> None:
+        for item in work:
+            await kube.create(MCP_SERVERS, item["metadata"]["namespace"], item)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(CREATED_AT_ONCE):
+            group.create_task(create_some())
+
+
+class Readiness:
+    """How many McpServers are Ready; painted by a follower."""
+
+    def __init__(self) -> None:
+        self._ready: set[tuple[str, str]] = set()
+        self.moved = asyncio.Event()
+
+    def listed(self, objects: list[Json]) -> None:
+        for item in objects:
+            self.changed(item)
+
+    def changed(self, item: Json) -> None:
+        conditions = item.get("status", {}).get("conditions") or ()
+        if any(c["type"] == "Ready" and c["status"] == "True" for c in conditions):
+            self._ready.add((item["metadata"]["namespace"], item["metadata"]["name"]))
+            self.moved.set()
+
+    def deleted(self, item: Json) -> None:
+        self._ready.discard((item["metadata"]["namespace"], item["metadata"]["name"]))
+
+    async def reaches(self, count: int, seconds: float) -> None:
+        """Wait until `count` are ready. Raises TimeoutError."""
+        async with asyncio.timeout(seconds):
+            while len(self._ready) < count:
+                self.moved.clear()
+                await self.moved.wait()
+
+    def __len__(self) -> int:
+        return len(self._ready)
+
+
+class Kubelet:
+    """Marks Deployments as rolled out; painted by a follower. `run` it."""
+
+    def __init__(self, kube: Kube) -> None:
+        self._kube = kube
+        self._due: asyncio.Queue[Json] = asyncio.Queue()
+
+    def listed(self, objects: list[Json]) -> None:
+        for item in objects:
+            self.changed(item)
+
+    def changed(self, item: Json) -> None:
+        if item.get("status", {}).get("observedGeneration") != item["metadata"]["generation"]:
+            self._due.put_nowait(item["metadata"])
+
+    def deleted(self, item: Json) -> None:
+        """Its pods go with it."""
+
+    async def run(self) -> None:
+        while True:
+            metadata = await self._due.get()
+            for available in (0, 1):
+                with contextlib.suppress(KubeError):  # deleted meanwhile
+                    await self._mark(metadata, available)
+
+    async def _mark(self, metadata: Json, available: int) -> None:
+        status = {"observedGeneration": metadata["generation"], "replicas": 1, "updatedReplicas": 1}
+        status |= {"availableReplicas": available, "readyReplicas": available, "unavailableReplicas": 1 - available}
+        body = {"metadata": {"name": metadata["name"]}, "status": status}
+        await self._kube.apply(
+            DEPLOYMENTS, metadata["namespace"], body, subresource="status", manager="kube-controller-manager"
+        )
+
+
+@contextlib.asynccontextmanager
+async def watched(kube: Kube) -> AsyncIterator[Readiness]:
+    """A stand-in for kubelets, and a look at what is Ready, while in the context."""
+    readiness, kubelet = Readiness(), Kubelet(kube)
+    followers = [
+        Follower(kube, Scope(MCP_SERVERS), readiness),
+        Follower(kube, Scope(DEPLOYMENTS, namespace_of("image")), kubelet),
+    ]
+    tasks = [asyncio.create_task(work) for work in (*(f.run() for f in followers), kubelet.run(), kubelet.run())]
+    try:
+        for follower in followers:
+            await follower.synced.wait()
+        yield readiness
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+
