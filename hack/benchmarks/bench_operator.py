@@ -136,6 +136,7 @@ def plane_in(folder: Path) -> Iterator[ControlPlane]:
 
 @contextlib.asynccontextmanager
 async def administrator(plane: ControlPlane) -> AsyncIterator[Kube]:
+    """A client that may do everything."""
     kube = Kube.connect(await load_configuration(str(plane.kubeconfig)))
     try:
         yield kube
@@ -169,13 +170,13 @@ async def converge(it: Installation, kube: Kube, fleet: Fleet, readiness: Readin
     """All McpServers at once, until every one is Ready."""
     assert it.plane.audit is not None
     mark, before, start = it.plane.audit.mark(), it.cpu(), time.monotonic()
-    creating = asyncio.create_task(create(kube, found.servers, fleet.port))
     try:
-        await readiness.reaches(found.servers, PATIENCE)
+        async with asyncio.timeout(PATIENCE):
+            await create(kube, found.servers, fleet.port)
+            await readiness.reaches(found.servers)
     except TimeoutError as error:
         raise Unmeasurable(f"{len(readiness)} of {found.servers} servers Ready after {PATIENCE:g} s") from error
     found.seconds = time.monotonic() - start
-    await creating
     found.cpu = between(before, it.cpu())
     await settled(it)
     found.writes = by_kind(it.writes(mark), found.servers)
@@ -205,7 +206,7 @@ async def idle(it: Installation, found: Found, seconds: float) -> None:
 
 
 async def swap(it: Installation, kube: Kube, found: Found) -> None:
-    """One tool of one server renamed for people, again and again: until the gateway lists it, and what its swap took."""
+    """A tool of one server described anew, again and again: until the gateway lists it, and what its swap took."""
     path = f"/servers/{namespace_of('url')}/url-0/mcp"
     names = [("fairlead_catalog_swaps_total", 1.0), ("fairlead_catalog_swap_seconds_total", 1.0)]
     before = [await asyncio.to_thread(it.figure, it.metrics_port, name) for name, _ in names]
@@ -306,9 +307,9 @@ def report(results: list[Found]) -> Report:
     rate = max(found.idle_writes * 3600 / found.idle_seconds for found in results)
     result.goals.append(Goal("writes when nothing changes, extrapolated", rate, "1/h", at_most=0))
     half = next((found for found in results if found.servers == 500), None)
-    result.goals.append(Goal("500 servers converged", half and half.seconds, "s", at_most=30))
+    result.goals.append(Goal("500 servers converged", half.seconds if half else None, "s", at_most=30))
     most = next((found for found in results if found.servers == 1000), None)
-    peak = most and max(most.operator_peak, most.operator_settled) / MB
+    peak = max(most.operator_peak, most.operator_settled) / MB if most else None
     result.goals.append(Goal("operator RSS at 1,000, at its peak", peak, "MB", at_most=200))
     if len(results) > 1:
         each = [found.cpu["operator"] / found.servers for found in (results[0], last)]

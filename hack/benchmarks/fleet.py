@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from fairlead_operator.kube.client import Kube
-from fairlead_operator.kube.errors import KubeError
+from fairlead_operator.kube.errors import Conflict, KubeError, Unavailable
 from fairlead_operator.kube.resources import DEPLOYMENTS, MCP_SERVERS
 from fairlead_operator.kube.watch import Follower, Scope
 from rawserver import RawServer, Reply, Request, raw_server
@@ -81,11 +81,23 @@ async def create(kube: Kube, count: int, port: int) -> None:
 
     async def create_some() -> None:
         for item in work:
-            await kube.create(MCP_SERVERS, item["metadata"]["namespace"], item)
+            while not await _created(kube, item):
+                pass
 
     async with asyncio.TaskGroup() as group:
         for _ in range(CREATED_AT_ONCE):
             group.create_task(create_some())
+
+
+async def _created(kube: Kube, item: Json) -> bool:
+    """False where the API server was too busy to answer in time."""
+    try:
+        await kube.create(MCP_SERVERS, item["metadata"]["namespace"], item)
+    except Unavailable:
+        return False
+    except Conflict:  # it was made, and the answer came too late
+        return True
+    return True
 
 
 class Readiness:
@@ -108,12 +120,11 @@ class Readiness:
     def deleted(self, item: Json) -> None:
         self._ready.discard((item["metadata"]["namespace"], item["metadata"]["name"]))
 
-    async def reaches(self, count: int, seconds: float) -> None:
-        """Wait until `count` are ready. Raises TimeoutError."""
-        async with asyncio.timeout(seconds):
-            while len(self._ready) < count:
-                self.moved.clear()
-                await self.moved.wait()
+    async def reaches(self, count: int) -> None:
+        """Wait until `count` are ready."""
+        while len(self._ready) < count:
+            self.moved.clear()
+            await self.moved.wait()
 
     def __len__(self) -> int:
         return len(self._ready)
@@ -141,8 +152,12 @@ class Kubelet:
         while True:
             metadata = await self._due.get()
             for available in (0, 1):
-                with contextlib.suppress(KubeError):  # deleted meanwhile
+                try:
                     await self._mark(metadata, available)
+                except Unavailable:
+                    self._due.put_nowait(metadata)
+                except KubeError:
+                    break  # deleted meanwhile
 
     async def _mark(self, metadata: Json, available: int) -> None:
         status = {"observedGeneration": metadata["generation"], "replicas": 1, "updatedReplicas": 1}
@@ -170,5 +185,3 @@ async def watched(kube: Kube) -> AsyncIterator[Readiness]:
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
-
-

@@ -124,7 +124,9 @@ class Stage:
     ) -> None:
         self._stack.close()
 
-    def start(self, name: str, command: list[str | Path], *, core: int | None, **options: Any) -> subprocess.Popen[bytes]:
+    def start(
+        self, name: str, command: list[str | Path], *, core: int | None, **options: Any
+    ) -> subprocess.Popen[bytes]:
         """Start `command` on `core` (None = any), its output in `NAME.log` of the scratch folder unless `options` says
         otherwise.
         """

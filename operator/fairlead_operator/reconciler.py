@@ -45,6 +45,8 @@ logger = logging.getLogger(__name__)
 
 STALLED_RETRY: Final = 60.0
 """Seconds after which a refusal is tried again that somebody may have lifted without touching the McpServer."""
+SETTLING: Final = 1.0
+"""Seconds for which nobody is told that a first answer is awaited: most come sooner, and a status is a write."""
 BEING_ASKED: Final = Verdict(None, Reason.NOT_DISCOVERED, "it is being asked for the first time")
 
 
@@ -96,6 +98,7 @@ class Reconciler:
         self._platform = platform
         self._changed = changed
         self._now = now
+        self._monotonic = monotonic
         options = options or Options()
         self._prefixes = Prefixes(options.prefix_style)
         self._rounds = Rounds(connector, changed, pace=options.pace, monotonic=monotonic, rng=rng)
@@ -157,6 +160,8 @@ class Reconciler:
         verdicts = Verdicts(accepted, credential.verdict, workload.verdict, self._verified(look))
         remarks = self._remarks.get(server.key)
         left_out = remarks.tools_left_out if remarks is not None else None
+        if (left := self._until_told(look, verdicts)) > 0:
+            return Done(left)
         await self._show(server, verdicts, Facts(workload.endpoint, catalog, left_out))
         return self._next(look)
 
@@ -201,6 +206,12 @@ class Reconciler:
             return self._remarks.get(look.server.key, Remarks()).verdict()
         shown = look.server.status.condition(ConditionType.VERIFIED)
         return BEING_ASKED if shown is None or shown.reason == Reason.PENDING else None
+
+    def _until_told(self, look: _Look, verdicts: Verdicts) -> float:
+        """Seconds for which a status would only say that the server is being asked."""
+        if verdicts.verified is not BEING_ASKED or look.round is None or look.round.task is None:
+            return 0.0
+        return look.round.asked + SETTLING - self._monotonic()
 
     async def _publish(self, look: _Look) -> Catalog | None:
         """Bring the catalog in line; the catalog as published."""

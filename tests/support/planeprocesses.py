@@ -58,13 +58,6 @@ class Program:
         assert self._process is not None, f"{self.name} was never started"
         return self._process.pid
 
-    @property
-    def pid(self) -> int:
-        """Of the program while it runs."""
-        if self._process is None:
-            raise RuntimeError(f"{self.name} does not run")
-        return self._process.pid
-
     def kill(self) -> None:
         """End it now and wait until it is gone (the API server's SIGTERM takes 60 s with watches open)."""
         if self._process is not None:

@@ -128,9 +128,21 @@ async def test_a_server_that_hangs_delays_no_other_and_ends_in_a_timeout() -> No
     bench.declare("demo", "a")
     async with bench.running():
         assert bench.ready() == ("True", "Verified")
+        await asyncio.sleep(1)
         assert bench.ready("hangs0") == ("Unknown", "NotDiscovered")
         await asyncio.sleep(61)
         assert bench.ready("hangs0") == ("False", "Timeout")
+
+
+async def test_a_server_that_answers_soon_has_its_status_written_once_and_a_slow_one_is_shown_as_asked() -> None:
+    bench = Bench()
+    bench.declare("demo", "a")
+    bench.declare("slow", "a").hang = True
+    async with bench.running():
+        assert len(bench.platform.reported) == 1
+        assert bench.ready() == ("True", "Verified")
+        await asyncio.sleep(1)
+        assert bench.ready("slow") == ("Unknown", "NotDiscovered")
 
 
 async def test_a_failing_server_is_tried_again_with_growing_pauses() -> None:
