@@ -166,6 +166,11 @@ FAILURES = (
     Failure("n8n-io/n8n#15553", "gemini", _gemini(_object(a={"type": ["string", "number"]})), "schema type field"),
     Failure("gunpal5/Google_GenerativeAI#90", "gemini-live", _gemini(_A, field="parametersJsonSchema"), "ignored"),
     Failure("Finerestaurant/kicad-mcp-python#2", "gemini", _gemini(_A, name="place component"), "name"),
+    Failure("zereight/gitlab-mcp#223", "gemini",
+            _gemini(_object(position=_object(line_range={"anyOf": [_object(start=_object(
+                line=_STRING)), {"type": "null"}]})), field="parametersJsonSchema"), "nesting depth"),
+    Failure("google-gemini/gemini-cli#5923", "gemini",
+            _gemini(_object(a=_object(b=_object(c=_object(d=_object(e=_STRING)))))), "nesting depth"),
     # Bedrock
     Failure("litellm#5007", "bedrock-converse", _bedrock(_A, name="a/b"), "name"),
     Failure("litellm make_valid_bedrock_tool_name", "bedrock-converse", _bedrock(_A, name="_a"), "name"),

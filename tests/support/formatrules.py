@@ -195,6 +195,9 @@ def enums_agree(tool: Tool, rules: Rules) -> Iterator[str]:
 def openai_limits(tool: Tool, rules: Rules) -> Iterator[str]:
     every = [place for place in places(tool.schema) if isinstance(place.schema, dict)]
     properties = sum(len(place.schema.get("properties", {})) for place in every)
+    for found in (place.schema.get("enum", ()) for place in every):
+        if len(found) > 250 and sum(len(str(value)) for value in found) > 15_000:
+            yield f"an enum of {len(found)} values with more than 15000 characters"
     values = [value for place in every for value in place.schema.get("enum", ())]
     text = sum(len(name) for place in every for name in place.schema.get("properties", {}))
     text += sum(len(value) for value in values if isinstance(value, str))
@@ -225,6 +228,13 @@ def claude_limits(tool: Tool, rules: Rules) -> Iterator[str]:
 def anthropic_root(tool: Tool, rules: Rules) -> Iterator[str]:
     for keyword in sorted(tool.schema.keys() - ANTHROPIC_ROOT):
         yield f"{keyword} at the root is not read"
+
+
+def not_too_deep(tool: Tool, rules: Rules) -> Iterator[str]:
+    """No figure is published: five levels, counting alternatives, are taken; six are refused in every report."""
+    for place in places(tool.schema):
+        if place.depth + (not place.path.startswith("/$defs/")) > 5:  # a definition begins anew
+            yield f"{place.path}: exceeds the maximum allowed nesting depth"
 
 
 def gemini_schema(tool: Tool, rules: Rules) -> Iterator[str]:
@@ -278,7 +288,7 @@ _ANTHROPIC: tuple[Check, ...] = (
 )  # fmt: skip
 _BEDROCK: tuple[Check, ...] = (well_formed, has_properties, no_root_combinators)
 _GEMINI_JSON: tuple[Check, ...] = (
-    well_formed, references_resolve, no_root_combinators,
+    well_formed, references_resolve, no_root_combinators, not_too_deep,
     without({"title", "const", "allOf", "exclusiveMinimum", "exclusiveMaximum"}, "is refused"),
 )  # fmt: skip
 _GEMINI_NAME = r"[A-Za-z_][A-Za-z0-9_.:-]{0,63}"
@@ -295,7 +305,7 @@ def _rules(format_name: str, tool: dict[str, Any], model: str | None) -> Rules:
         live = format_name == "gemini-live"
         if not live and "parametersJsonSchema" in tool:
             return Rules(formatenvelopes.gemini("parametersJsonSchema", live=False), _GEMINI_NAME, _GEMINI_JSON)
-        checks = (gemini_schema, arrays_have_items)
+        checks = (gemini_schema, arrays_have_items, not_too_deep)
         return Rules(formatenvelopes.gemini("parameters", live=live), _GEMINI_NAME, checks, schema_optional=True)
     claude = "claude" in (model or "")
     spec = tool.get("toolSpec")

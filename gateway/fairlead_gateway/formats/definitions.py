@@ -101,11 +101,13 @@ class ToolFormat:
         max_tools: int | None = None,
         max_description: int | None = None,
         needs_description: bool = False,
+        max_strict: int | None = None,
     ) -> None:
         self._name, self._title, self._aliases = name, title, aliases
         self._envelope, self._targets = envelope, targets
         self._max_tools, self._max_description = max_tools, max_description
         self._needs_description = needs_description
+        self._max_strict = max_strict
 
     @property
     def name(self) -> str:
@@ -143,6 +145,7 @@ class ToolFormat:
         out: list[JsonObject] = []
         report: list[Loss] = []
         seen: set[str] = set()
+        strict = 0
         rename, forward = self._envelope.rename, mapping.forward
         for name, ready in zip(used, prepared, strict=True):
             report += ready.losses
@@ -153,7 +156,12 @@ class ToolFormat:
                 report.append(Loss(name, "/name", "name", Action.REFUSED, why))
                 continue
             seen.add(name)
-            out.append(rename(ready.definition, forward[name]))
+            written = rename(ready.definition, forward[name])
+            strict += written.get("strict") is True
+            if self._max_strict is not None and strict > self._max_strict and written.pop("strict", False):
+                why = f"a request may hold {self._max_strict} strict tools"
+                report.append(Loss(name, "", "strict", Action.NON_STRICT, why))
+            out.append(written)
         return Converted(tuple(out), mapping, tuple(report))
 
     def prepare(self, tool: Definition, options: Options = DEFAULT) -> Prepared:

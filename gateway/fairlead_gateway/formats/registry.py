@@ -67,6 +67,7 @@ def find(name: str) -> Format:
 _OPENAI_TOOLS: Final = 128
 _OPENAI_DESCRIPTION: Final = 1024
 _GEMINI_TOOLS: Final = 512
+_ANTHROPIC_STRICT: Final = 20
 
 
 def _openai(name: str, title: str, envelope: Envelope, *, strict: bool) -> ToolFormat:
@@ -83,7 +84,14 @@ _EVERY: Final[tuple[Format, ...]] = (
     _openai(OPENAI_RESPONSES, "OpenAI Responses", envelopes.RESPONSES, strict=True),
     _openai(OPENAI_REALTIME, "OpenAI Realtime", envelopes.REALTIME, strict=False),
     _openai(AZURE_OPENAI, "Azure OpenAI", envelopes.CHAT, strict=True),
-    ToolFormat(ANTHROPIC, "Anthropic Messages", ALIASES[ANTHROPIC], envelopes.ANTHROPIC, families.anthropic),
+    ToolFormat(
+        ANTHROPIC,
+        "Anthropic Messages",
+        ALIASES[ANTHROPIC],
+        envelopes.ANTHROPIC,
+        families.anthropic,
+        max_strict=_ANTHROPIC_STRICT,
+    ),
     ToolFormat(GEMINI, "Gemini", ALIASES[GEMINI], envelopes.GEMINI, families.gemini, max_tools=_GEMINI_TOOLS),
     ToolFormat(
         GEMINI_LIVE,

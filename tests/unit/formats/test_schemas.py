@@ -154,3 +154,81 @@ def test_what_is_reported_as_lossless_accepts_the_same_values_and_an_empty_repor
     for source in (Instances(schema, Random(seed)), Instances(other, Random(seed))):
         for value in [source.value() for _ in range(8)] + [source.near() for _ in range(8)]:
             assert before.is_valid(value) == after.is_valid(value), (value, other, converted.report)
+
+
+def nested(levels: int) -> dict[str, Any]:
+    """A schema of so many levels, the last of which is a string."""
+    schema: dict[str, Any] = {"type": "string"}
+    for level in range(levels - 1, 0, -1):
+        schema = {"type": "object", "properties": {f"p{level}": schema}, "required": [f"p{level}"]}
+    return schema
+
+
+def value(levels: int, last: Any) -> Any:
+    for level in range(levels - 1, 0, -1):
+        last = {f"p{level}": last}
+    return last
+
+
+def test_gemini_gets_what_is_too_deep_in_definitions_and_means_the_same() -> None:
+    converted = find("gemini").convert([tool(nested(12))])
+    assert violations("gemini", converted.tools[0]) == []
+    schema = converted.tools[0]["parametersJsonSchema"]
+    judge = jsonschema_rs.Draft202012Validator(schema)
+    assert judge.is_valid(value(12, "x"))
+    assert not judge.is_valid(value(12, 1))
+    assert {loss.action for loss in converted.report} == {Action.REWRITTEN}
+
+
+def test_gemini_live_gets_what_is_too_deep_in_words() -> None:
+    converted = find("gemini-live").convert([tool(nested(7))])
+    assert violations("gemini-live", converted.tools[0]) == []
+    (loss,) = converted.report
+    assert (loss.action, loss.path) == (
+        Action.DESCRIBED,
+        "/inputSchema/properties/p1/properties/p2/properties/p3/properties/p4",
+    )
+    here = converted.tools[0]["parameters"]
+    for name in ("p1", "p2", "p3", "p4"):
+        here = here["properties"][name]
+    assert here == {"type": "object", "description": "An object with p5 (an object)."}
+
+
+def test_five_levels_go_to_gemini_as_they_are() -> None:
+    for name in ("gemini", "gemini-live"):
+        assert find(name).convert([tool(nested(5))]).report == ()
+
+
+def test_lists_of_lists_are_told_where_they_are_too_deep() -> None:
+    polygon = {"type": "array", "items": {"type": "array", "items": {"type": "array", "items": {"type": "number"}}}}
+    geometry = {"type": "object", "properties": {"kind": {"type": "string"}, "coordinates": polygon}}
+    schema = {"type": "object", "properties": {"geometry": geometry}}
+    converted = find("gemini-live").convert([tool(schema)])
+    assert violations("gemini-live", converted.tools[0]) == []
+    told = converted.tools[0]["parameters"]["properties"]["geometry"]
+    assert told["type"] == "object"
+    assert "coordinates? (an array)" in told["description"]
+
+
+def enumerated(count: int, length: int) -> dict[str, Any]:
+    values = [f"{i:0{length}}" for i in range(count)]
+    return {
+        "type": "object", "properties": {"a": {"type": "string", "enum": values}},
+        "required": ["a"], "additionalProperties": False,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("count", "length", "strict"), [(250, 100, True), (251, 59, True), (251, 60, False)])
+def test_a_long_enum_is_strict_for_openai_while_its_text_is_short(count: int, length: int, strict: bool) -> None:
+    (written,) = find("openai-chat").convert([tool(enumerated(count, length))], Options(strict=True)).tools
+    assert written["function"]["strict"] is strict
+    claimed = {"type": "function", "function": {**written["function"], "strict": True}}
+    assert (violations("openai-chat", claimed) == []) is strict
+
+
+def test_anthropic_gets_no_more_strict_tools_than_a_request_may_hold() -> None:
+    tools = [{"name": f"t{i}", "inputSchema": {"type": "object", "properties": {}}} for i in range(22)]
+    converted = find("anthropic").convert(tools, Options(strict=True))
+    assert ["strict" in written for written in converted.tools] == [True] * 20 + [False] * 2
+    left = [loss.tool for loss in converted.report if loss.action is Action.NON_STRICT]
+    assert left == ["t20", "t21"]

@@ -11,8 +11,8 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_gateway.formats.format import Action
-from fairlead_gateway.formats.schema import merge, shapes, wording
-from fairlead_gateway.formats.schema.bounds import TooMuch
+from fairlead_gateway.formats.schema import merge, nesting, shapes, wording
+from fairlead_gateway.formats.schema.bounds import MAX_DEPTH, TooMuch
 from fairlead_gateway.formats.schema.counts import counted
 from fairlead_gateway.formats.schema.rules import Cell, Target
 from fairlead_gateway.formats.schema.walk import Found, NotStrict, Walk
@@ -48,7 +48,7 @@ def convert(schema: Any, lax: Target, strict: Target | None = None) -> Outcome:
             outcome = convert(schema, lax)
             why = (error.path, error.keyword, Action.NON_STRICT, str(error))
             return msgspec.structs.replace(outcome, found=(why, *outcome.found))
-    if schema.__class__ is dict and shapes.plain(schema):
+    if schema.__class__ is dict and shapes.plain(schema, (lax.max_levels or MAX_DEPTH) - 1):
         return Outcome(schema)
     return _walked(schema, lax)
 
@@ -77,6 +77,7 @@ def _root(schema: Any, target: Target) -> Outcome:
     _definitions(walk, out, schema)
     if target.strict:
         _limits(walk, out)
+    out = nesting.limit(walk, out)
     notes = ""
     if target.root.get("description") is Cell.TELL or out.get("description") != schema.get("description"):
         notes = out.pop("description", "")
@@ -187,6 +188,7 @@ def _limits(walk: Walk, out: JsonObject) -> None:
         (walk.target.max_optional, counts.optional, "optional properties"),
         (walk.target.max_unions, counts.unions, "unions"),
         (walk.target.max_enum_values, counts.values, "enumerated values"),
+        (walk.target.max_long_enum, counts.long_enum, "characters of one enum's many values"),
         (walk.target.max_text, counts.text, "characters of names and enumerated values"),
     ):
         if limit is not None and count > limit:

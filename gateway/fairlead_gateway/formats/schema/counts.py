@@ -5,21 +5,24 @@ Pure module, called at the end of a strict conversion and by nobody else.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from fairlead_gateway.formats.schema import shapes
 from fairlead_gateway.formats.schema.bounds import Bounds
 
 JsonObject = dict[str, Any]
 
+MANY_VALUES: Final = 250
+"""Values of one enum above which OpenAI bounds their text (`max_long_enum`)."""
+
 
 class Counts:
     """The measures of one schema."""
 
-    __slots__ = ("depth", "optional", "properties", "text", "unions", "values")
+    __slots__ = ("depth", "long_enum", "optional", "properties", "text", "unions", "values")
 
     def __init__(self) -> None:
-        self.depth = self.optional = self.properties = self.text = self.unions = self.values = 0
+        self.long_enum = self.depth = self.optional = self.properties = self.text = self.unions = self.values = 0
 
 
 def counted(schema: JsonObject, bounds: Bounds) -> Counts:
@@ -38,7 +41,10 @@ def counted(schema: JsonObject, bounds: Bounds) -> Counts:
         counts.text += sum(map(len, properties)) + sum(map(len, here.get("$defs", ())))
         values = here.get("enum", ())
         counts.values += len(values)
-        counts.text += sum(len(value) for value in values if isinstance(value, str))
+        text = sum(len(value) for value in values if isinstance(value, str))
+        counts.text += text
+        if len(values) > MANY_VALUES:
+            counts.long_enum = max(counts.long_enum, text)
         counts.unions += "anyOf" in here or isinstance(here.get("type"), list)
         queue += [(part, depth + 1) for part in properties.values()]
         queue += [(part, depth) for part in here.get("$defs", {}).values()]

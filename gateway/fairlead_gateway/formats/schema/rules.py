@@ -68,12 +68,16 @@ class Target(msgspec.Struct, frozen=True, eq=False):
     min_items: int | None = None
     """The largest `minItems`."""
     max_depth: int | None = None
-    """Levels of nesting, the root being the first."""
+    """Levels of nesting of a strict schema, the root being the first."""
+    max_levels: int | None = None
+    """Schemas within schemas, the root being the first; what is deeper is moved or told, see `nesting`."""
     max_properties: int | None = None
     """Of all objects together."""
     max_optional: int | None = None
     max_unions: int | None = None
     max_enum_values: int | None = None
+    max_long_enum: int | None = None
+    """Characters of one enum of more than 250 values."""
     max_text: int | None = None
     """Characters of all property names, definition names and enum values together."""
     unknown: Cell = Cell.KEEP
@@ -180,7 +184,8 @@ def _target(name: str, **features: Any) -> Target:
 
 
 _OPENAI_LIMITS: Final[dict[str, Any]] = {
-    "max_depth": 10, "max_properties": 5000, "max_enum_values": 1000, "max_text": 120_000,
+    "max_depth": 10, "max_properties": 5000, "max_enum_values": 1000, "max_long_enum": 15_000,
+    "max_text": 120_000,
 }  # fmt: skip
 _CLAUDE_LIMITS: Final[dict[str, Any]] = {
     "no_extra": True, "type_lists": False, "bare_refs": True, "min_items": 1, "lookaround": False,
@@ -201,9 +206,10 @@ ANTHROPIC_STRICT: Final = _target("anthropic-strict", typed=True, **_CLAUDE_LIMI
 GEMINI: Final = _target(
     "gemini", refs=False, typed=True, nullable=True, type_lists=False, lone_any_of=True, string_enums=True,
     formats=frozenset({"date-time", "enum"}), unknown=Cell.DROP, unknown_root=Cell.DROP,
+    max_levels=5,
 )  # fmt: skip
 """`parameters`: a subset of OpenAPI 3.0, also what Gemini Live reads."""
-GEMINI_JSON: Final = _target("gemini-json", unknown=Cell.DROP, unknown_root=Cell.DROP)
+GEMINI_JSON: Final = _target("gemini-json", unknown=Cell.DROP, unknown_root=Cell.DROP, max_levels=5)
 """`parametersJsonSchema`."""
 BEDROCK: Final = _target("bedrock", refs=False, lookaround=False)
 """Converse for any family; Nova and Llama follow no `$ref`."""

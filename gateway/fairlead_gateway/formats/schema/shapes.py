@@ -83,17 +83,18 @@ _PLAIN_ARRAY: Final = frozenset({"type", "description", "items"})
 _SCALARS: Final = ("string", "integer", "number", "boolean")  # no set: what is looked up may not be hashable
 
 
-def plain(schema: Mapping[str, Any]) -> bool:
-    """Whether the schema of a tool's arguments uses nothing that any lax target treats in a way of its own.
+def plain(schema: Mapping[str, Any], deepest: int = MAX_DEPTH) -> bool:
+    """Whether the schema of a tool's arguments uses nothing that any lax target treats in a way of its own, and no
+    object or array below level `deepest`, the root's being 1.
 
     Such a schema goes over as it is. Never recurses deeper than a schema may be.
     """
-    return schema.keys() <= _PLAIN_ROOT and "properties" in schema and _plain_object(schema, 1)
+    return schema.keys() <= _PLAIN_ROOT and "properties" in schema and _plain_object(schema, 1, deepest)
 
 
-def _plain_object(schema: Mapping[str, Any], depth: int) -> bool:
+def _plain_object(schema: Mapping[str, Any], depth: int, deepest: int) -> bool:
     properties = schema.get("properties")
-    if schema["type"] != "object" or properties.__class__ is not dict or depth > MAX_DEPTH:
+    if schema["type"] != "object" or properties.__class__ is not dict or depth > deepest:
         return False
     required = schema.get("required")
     if required is not None and (required.__class__ is not list or not _known(required, properties)):
@@ -104,7 +105,7 @@ def _plain_object(schema: Mapping[str, Any], depth: int) -> bool:
         if part.keys() <= _PLAIN:
             if part.get("type") not in _SCALARS:
                 return False
-        elif not _plain_part(part, depth + 1):
+        elif not _plain_part(part, depth + 1, deepest):
             return False
         if part.get("description", "").__class__ is not str:
             return False
@@ -118,15 +119,15 @@ def _known(required: list[Any], properties: dict[str, Any]) -> bool:
         return False
 
 
-def _plain_part(part: dict[str, Any], depth: int) -> bool:
+def _plain_part(part: dict[str, Any], depth: int, deepest: int) -> bool:
     kind = part.get("type")
     if kind == "object":
-        return bool(part.get("properties")) and part.keys() <= _PLAIN_OBJECT and _plain_object(part, depth)
-    if kind != "array" or not part.keys() <= _PLAIN_ARRAY or depth > MAX_DEPTH:
+        return bool(part.get("properties")) and part.keys() <= _PLAIN_OBJECT and _plain_object(part, depth, deepest)
+    if kind != "array" or not part.keys() <= _PLAIN_ARRAY or depth > deepest:
         return False
     items = part.get("items")
     if items.__class__ is not dict or items.get("description", "").__class__ is not str:
         return False
     if items.keys() <= _PLAIN:
         return items.get("type") in _SCALARS
-    return _plain_part(items, depth + 1)
+    return _plain_part(items, depth + 1, deepest)
