@@ -51,6 +51,7 @@ class Board:
         self._changed = changed
         self._rows: dict[ServerKey, Row] = {}
         self._problems: tuple[Problem, ...] = ()
+        self._own: ServerKey | None = None
         self._own_problems: tuple[Problem, ...] = ()
 
     @property
@@ -67,6 +68,7 @@ class Board:
         """The gateway's own tools, which no operator reports."""
         self._own_problems = tuple(Problem(one.source, 0, "", one.message) for one in custom.problems)
         if len(custom.tools):
+            self._own = key
             self._rows[key] = Row(key, "ready", tools=tuple(sorted(one.name for one in custom.tools)))
 
     def declare(self, key: ServerKey) -> None:
@@ -85,6 +87,12 @@ class Board:
 
     def reported(self, server: McpServer, status: McpServerStatus) -> None:
         """Implements Audience."""
+        if server.key == self._own:
+            taken = Problem(str(server.key), 0, "", "custom tools are published under this name: rename the server")
+            if taken not in self._own_problems:
+                self._own_problems += (taken,)
+                self._changed()
+            return
         row = row_for(server.key, status, self._tools_of(server.key))
         if self._rows.get(server.key) != row:
             self._rows[server.key] = row
@@ -95,7 +103,7 @@ class Board:
 
     def forgotten(self, key: ServerKey) -> None:
         """Implements Audience."""
-        if self._rows.pop(key, None) is not None:
+        if key != self._own and self._rows.pop(key, None) is not None:
             self._changed()
 
 

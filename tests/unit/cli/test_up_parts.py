@@ -24,6 +24,8 @@ from fairlead_cli.up.command import UpOptions, leads_here
 from fairlead_cli.up.display import Addresses, JsonLines, Lines, LiveTable
 from fairlead_cli.up.folders import folders, package_cache
 from fairlead_cli.up.quickstart import Skipped, quick_start
+from fairlead_gateway import CustomTool, CustomTools
+from fairlead_gateway.custom.load import Loaded, LoadProblem
 
 KEY = ServerKey("default", "demo")
 URL = "http://127.0.0.1:8080/mcp"
@@ -60,6 +62,22 @@ def board() -> Board:
 
 def server(name: str) -> McpServer:
     return McpServer.model_validate({"metadata": {"name": name, "namespace": "default"}, "spec": {"command": ["x"]}})
+
+
+def test_custom_tools_keep_their_row_and_a_server_of_their_name_is_a_problem() -> None:
+    tools = CustomTools()
+    tools.add(CustomTool(name="greet", handler=print, input_schema={}))
+    shown = board()
+    shown.own(ServerKey("default", "local"), Loaded(tools, (LoadProblem("mine.py", "it is broken"),)))
+    shown.reported(server("local"), status("True", "Verified"))
+    shown.reported(server("local"), status("True", "Verified"))
+    shown.forgotten(ServerKey("default", "local"))
+    (row,) = shown.rows
+    assert (row.text, row.tools) == ("ready, 1 tool", ("greet",))
+    assert [str(problem) for problem in shown.problems] == [
+        "mine.py: it is broken",
+        "default/local: custom tools are published under this name: rename the server",
+    ]
 
 
 def test_lines_are_printed_for_what_changes_and_nothing_twice(capsys: pytest.CaptureFixture[str]) -> None:
