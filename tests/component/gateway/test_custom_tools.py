@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from fairlead_gateway import Context, CustomTools, tool
-from fairlead_gateway.app import Gateway
+from fairlead_gateway.app import Gateway, build
+from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
+from fairlead_gateway.settings import Settings
 from gatewayworld import LEGACY, MODERN, Wire, ask, calling, catalog, modern, running
 from restworld import MESSAGES, get, post
 from toolservers import modern_server
@@ -331,6 +333,24 @@ async def test_custom_tools_are_never_kept_in_the_cache(tmp_path: Path) -> None:
         assert "lookup_user" in gateway.snapshot.merged
     async with running(tmp_path, cache_dir=cache) as gateway:
         assert "lookup_user" not in gateway.snapshot.merged
+
+
+async def test_custom_tools_are_served_while_the_source_of_the_documents_is_away_from_the_start(
+    tmp_path: Path,
+) -> None:
+    gateway = build(
+        Settings(port=0, metrics_port=0),
+        source=DirectorySource(tmp_path / "not" / "there"),
+        credentials=DirectoryCredentials(tmp_path),
+        custom=lookup_user(),
+    )
+    await gateway.start()
+    try:
+        await asyncio.wait_for(gateway.keeper.first_snapshot.wait(), 20)
+        assert text(await ask(gateway, calling("lookup_user", {"email": "ada@example.com"}))) == "7 Ada"
+        assert gateway.readiness().stale
+    finally:
+        await gateway.stop(0.5)
 
 
 async def _metrics(gateway: Gateway) -> list[str]:
