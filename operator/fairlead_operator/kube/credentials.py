@@ -25,7 +25,7 @@ from fairlead_api.v1alpha1.conditions import Reason
 from fairlead_api.v1alpha1.mcpserver import CredentialSource, McpServer
 from fairlead_operator.kube.client import Json, Kube
 from fairlead_operator.kube.errors import Conflict, KubeError, NotFound
-from fairlead_operator.kube.resources import SECRETS
+from fairlead_operator.kube.resources import SECRETS, older
 from fairlead_operator.ports import ResolvedCredential, Verdict
 
 logger = logging.getLogger(__name__)
@@ -134,6 +134,7 @@ class CredentialStore:
         self._namespace = namespace
         self._lost = lost
         self._data: dict[str, dict[str, str]] = {}
+        self._versions: dict[str, str] = {}
 
     def token(self, key: ServerKey) -> str:
         """The token that opens the gate of a server, if it has one."""
@@ -151,8 +152,7 @@ class CredentialStore:
             return
         if shard not in self._data and await self._created(shard, {entry: value}):
             return
-        answer = await self._kube.merge(SECRETS, self._namespace, shard, {"data": {entry: value}})
-        self._data[shard] = answer.get("data") or {}
+        self._take(await self._kube.merge(SECRETS, self._namespace, shard, {"data": {entry: value}}))
 
     async def remove(self, key: ServerKey) -> None:
         """Forget the credential of one server; fine when there is none."""
@@ -173,7 +173,7 @@ class CredentialStore:
         except NotFound:
             self._data.pop(shard, None)
         else:
-            self._data[shard] = answer.get("data") or {}
+            self._take(answer)
 
     async def _created(self, shard: str, data: dict[str, str]) -> bool:
         labels = {LABEL_MANAGED_BY: MANAGED_BY, STORE_LABEL: "true"}
@@ -183,8 +183,15 @@ class CredentialStore:
             answer = await self._kube.create(SECRETS, self._namespace, body)
         except Conflict:
             return False
-        self._data[shard] = answer.get("data") or {}
+        self._take(answer)
         return True
+
+    def _take(self, answer: Json) -> None:
+        """An answer may come after that to a later write of another worker, and after its event."""
+        shard, version = answer["metadata"]["name"], answer["metadata"].get("resourceVersion", "")
+        if not older(version, self._versions.get(shard, "")):
+            self._versions[shard] = version
+            self._data[shard] = answer.get("data") or {}
 
     # What the follower tells.
 
@@ -196,7 +203,10 @@ class CredentialStore:
             self.changed(item)
 
     def changed(self, item: Json) -> None:
-        self._replace(item["metadata"]["name"], item.get("data") or {})
+        shard, version = item["metadata"]["name"], item["metadata"].get("resourceVersion", "")
+        if not older(version, self._versions.get(shard, "")):
+            self._versions[shard] = version
+            self._replace(shard, item.get("data") or {})
 
     def deleted(self, item: Json) -> None:
         self._replace(item["metadata"]["name"], None)

@@ -18,7 +18,7 @@ from typing import Any
 from fairlead_api.documents.store import Assembler, Blob, part_names
 from fairlead_operator.kube.client import Json, Kube
 from fairlead_operator.kube.errors import NotFound
-from fairlead_operator.kube.resources import CONFIG_MAPS, newer
+from fairlead_operator.kube.resources import CONFIG_MAPS, older
 
 logger = logging.getLogger(__name__)
 
@@ -111,8 +111,10 @@ class KubeDocuments:
         if blob.name in self._versions:
             manifest["metadata"]["resourceVersion"] = self._versions[blob.name]
         answer = await self._kube.apply(CONFIG_MAPS, self._namespace, manifest)
-        self._blobs[blob.name] = blob
-        self._versions[blob.name] = answer["metadata"]["resourceVersion"]
+        version = answer["metadata"]["resourceVersion"]
+        if not older(version, self._versions.get(blob.name, "")):  # else somebody has touched it since
+            self._blobs[blob.name] = blob
+            self._versions[blob.name] = version
 
     async def _drop_foreign(self, stored: Blob, wanted: Blob) -> None:
         """An apply leaves keys alone that somebody else added, and a reader could take one of them for the document."""
@@ -147,8 +149,7 @@ class KubeDocuments:
     def changed(self, item: Json) -> None:
         blob = blob_from(item)
         version = item["metadata"].get("resourceVersion", "")
-        written = self._versions.get(blob.name, version)
-        if version != written and not newer(version, written):
+        if older(version, self._versions.get(blob.name, "")):
             return  # from before our last write
         self._versions[blob.name] = version
         if self._blobs.get(blob.name) != blob:

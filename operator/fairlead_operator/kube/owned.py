@@ -19,7 +19,7 @@ import msgspec
 from fairlead_api.meta import ServerKey
 from fairlead_operator.kube.client import Json, Kube
 from fairlead_operator.kube.errors import Invalid, NotFound
-from fairlead_operator.kube.resources import MCP_SERVERS, Kind
+from fairlead_operator.kube.resources import MCP_SERVERS, Kind, older
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +42,11 @@ class Seen:
     """Over everything but its status and bookkeeping."""
     generation: int
     status: Mapping[str, Any] = field(default_factory=dict)
+    version: str = field(default="", compare=False)
+
+    def follows(self, other: Seen | None) -> bool:
+        """Whether this is no older reading of the same object."""
+        return other is None or self.uid != other.uid or not older(self.version, other.version)
 
 
 class ForeignObject(Exception):
@@ -84,6 +89,7 @@ def _seen(item: Json) -> Seen:
         fingerprint=fingerprint(item),
         generation=metadata.get("generation", 0),
         status=item.get("status") or {},
+        version=metadata.get("resourceVersion", ""),
     )
 
 
@@ -119,11 +125,12 @@ class Owned:
         if seen is None or seen.owner_uid != owner_uid:
             await self._claimable(kind, namespace, name, owner_uid)
         after = _seen(await self._put_right(kind, manifest, exists=seen is not None))
-        self._seen[key] = after
+        if after.follows(self._seen.get(key)):
+            self._seen[key] = after
         self._applied[key] = (wanted, after.fingerprint)
         if seen is None or seen.fingerprint != after.fingerprint:
             logger.info("%s %s/%s %s", kind.kind, namespace, name, "applied" if seen else "created or adopted")
-        return after
+        return self._seen[key]
 
     async def remove(self, kind: Kind, namespace: str, name: str, owner_uid: str) -> None:
         """Delete an object that is no longer wanted; fine when it is gone or somebody else's."""
@@ -183,6 +190,8 @@ class Owned:
         owner = owner_of(item)
         key = (kind.plural, item["metadata"]["namespace"], item["metadata"]["name"])
         before, now = self._seen.get(key), _seen(item)
+        if not now.follows(before):
+            return
         self._seen[key] = now
         if owner is not None:
             self._owners[key] = owner[0]

@@ -54,5 +54,13 @@ LEASES: Final = Kind("coordination.k8s.io", "v1", "leases", "Lease")
 
 
 def newer(version: str, than: str) -> bool:
-    """Resource versions of one kind compare as numbers where they are numbers; else whatever came last counts."""
+    """Whether one reading of an object is newer than another.
+
+    Resource versions of one kind compare as numbers where they are numbers; else whatever came last counts.
+    """
     return int(version) > int(than) if version.isdigit() and than.isdigit() else version != than
+
+
+def older(version: str, than: str) -> bool:
+    """Whether one reading is certainly older than another: answers and events of one object come in any order."""
+    return version.isdigit() and than.isdigit() and int(version) < int(than)

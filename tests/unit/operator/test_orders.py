@@ -1,0 +1,111 @@
+"""Answers and events of one object in any order: what is known is the newest reading, and never an older one again.
+
+Under load a watch is often quicker than the answer to the write that it tells of; an answer that then hid what came
+after it left a server `Deploying` for good, for no event would ever tell of its pods again.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from fairlead_api.documents.catalog import Credential
+from fairlead_api.documents.store import Blob
+from fairlead_api.meta import ServerKey
+from fairlead_operator.kube.credentials import CredentialStore, shard_name, store_key
+from fairlead_operator.kube.documents import KubeDocuments, config_map_for
+from fairlead_operator.kube.owned import Owned
+from fairlead_operator.kube.resources import DEPLOYMENTS
+
+Json = dict[str, Any]
+KEY = ServerKey("team", "demo")
+MANIFEST = {"metadata": {"name": "demo", "namespace": "team"}, "spec": {"replicas": 1}}
+
+
+class Api:
+    """Answers every write with `answer`, after `meanwhile` has been told of."""
+
+    def __init__(self, answer: Json, meanwhile: Callable[[], None]) -> None:
+        self.answer, self.meanwhile, self.writes = answer, meanwhile, 0
+
+    async def get(self, *_: object) -> Json:
+        return self.answer
+
+    async def apply(self, *_: object, **__: object) -> Json:
+        self.writes += 1
+        self.meanwhile()
+        return self.answer
+
+    merge = create = apply
+
+
+def deployment(version: int, **status: int) -> Json:
+    owner = {"kind": "McpServer", "name": "demo", "uid": "s1", "controller": True}
+    metadata = {"name": "demo", "namespace": "team", "uid": "d1", "generation": 1, "ownerReferences": [owner]}
+    return {"metadata": {**metadata, "resourceVersion": str(version)}, "spec": {"replicas": 1}, "status": status}
+
+
+async def test_pods_that_came_up_before_the_answer_to_the_apply_are_seen() -> None:
+    told: list[ServerKey] = []
+    api = Api(deployment(9), lambda: owned.changed(DEPLOYMENTS, deployment(10, availableReplicas=1)))
+    owned = Owned(api, told.append)  # type: ignore[arg-type]
+    seen = await owned.apply(DEPLOYMENTS, MANIFEST, "s1")
+    assert seen.status == {"availableReplicas": 1}
+    assert (await owned.apply(DEPLOYMENTS, MANIFEST, "s1")).status == {"availableReplicas": 1}
+    assert api.writes == 1
+
+
+async def test_an_event_from_before_an_apply_costs_no_second_one() -> None:
+    api = Api(deployment(10), lambda: None)
+    owned = Owned(api, lambda key: None)  # type: ignore[arg-type]
+    await owned.apply(DEPLOYMENTS, MANIFEST, "s1")
+    before = deployment(9)
+    before["spec"] = {"replicas": 3}
+    owned.changed(DEPLOYMENTS, before)
+    await owned.apply(DEPLOYMENTS, MANIFEST, "s1")
+    assert api.writes == 1
+
+
+async def test_an_object_that_was_made_anew_is_seen_whatever_its_version() -> None:
+    owned = Owned(Api(deployment(10), lambda: None), lambda key: None)  # type: ignore[arg-type]
+    await owned.apply(DEPLOYMENTS, MANIFEST, "s1")
+    other = deployment(3)
+    other["metadata"]["uid"] = "d2"
+    owned.changed(DEPLOYMENTS, other)
+    seen = owned.seen(DEPLOYMENTS, "team", "demo")
+    assert seen is not None
+    assert seen.uid == "d2"
+
+
+def stored(blob: Blob, version: int) -> Json:
+    item = config_map_for(blob, "release")
+    item["metadata"]["resourceVersion"] = str(version)
+    return item
+
+
+async def test_a_document_that_was_edited_before_the_answer_to_its_write_is_written_again() -> None:
+    wanted = Blob(name="doc", labels={}, annotations={}, data={"document": "1"}, binary={})
+    edited = Blob(name="doc", labels={}, annotations={}, data={"document": "x"}, binary={})
+    disturbed: list[str] = []
+    api = Api(stored(wanted, 5), lambda: documents.changed(stored(edited, 6)))
+    documents = KubeDocuments(api, "release", lambda name, labels: disturbed.append(name))  # type: ignore[arg-type]
+    await documents.publish([wanted])
+    assert disturbed == ["doc"]
+    await documents.publish([wanted])
+    assert api.writes == 2
+
+
+async def test_a_credential_that_a_later_write_has_stored_is_not_forgotten_by_an_older_answer() -> None:
+    credential = Credential(token="t")
+    value = base64.b64encode(msgspec.json.encode(credential)).decode()
+    entry, shard = store_key(KEY), shard_name(KEY)
+    older_: Json = {"metadata": {"name": shard, "resourceVersion": "5"}, "data": {"other": "eA=="}}
+    later: Json = {"metadata": {"name": shard, "resourceVersion": "6"}, "data": {"other": "eA==", entry: value}}
+    api = Api(older_, lambda: store.changed(later))
+    store = CredentialStore(api, "release", lambda entry: None)  # type: ignore[arg-type]
+    beside = next(key for n in range(1000) if shard_name(key := ServerKey("team", f"beside-{n}")) == shard)
+    await store.put(beside, credential)
+    assert store.token(KEY) == "t"
