@@ -48,10 +48,6 @@ class LocalTools:
     def __iter__(self) -> Iterator[Tool]:
         return iter(self._shown.values())
 
-    def get(self, name: str) -> Tool | None:
-        """A tool by its name."""
-        return self._shown.get(name)
-
     def add(self, one: LocalTool) -> Tool:
         """Take in one more. Raises BadTool, also where the name is taken."""
         prepared = self._tools.add(one)

@@ -315,7 +315,7 @@ class AsyncToolRegistry:
 
     async def _found(self, name: str, patience: float | None = None) -> Tool | None:
         """What a name means, with no more asking of servers than that takes, and no more waiting than `patience`."""
-        tool = self._local.get(name) or self._table().find(name)
+        tool = self._table().find(name)
         if tool is None:
             await self._ensure_fresh(patience)
         elif tool.local:

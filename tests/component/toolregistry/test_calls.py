@@ -273,6 +273,22 @@ async def test_a_models_message_is_answered_in_its_own_form() -> None:
         assert isinstance(left.outcomes[0], Outcome)
 
 
+async def test_a_name_means_what_it_meant_in_the_definitions_that_the_model_was_given() -> None:
+    tools = [tool("a.b", description="meant")]
+
+    async def handle(request: Raw, reply: Reply) -> None:
+        answer_modern(request, reply, tools, call=lambda asked: {"content": [], "structuredContent": asked.params})
+
+    async with raw_server(handle) as server, AsyncToolRegistry([of(server, prefix="")]) as registry:
+        given = (await registry.get_openai_tools()).names
+        tools.append(tool("a_b"))
+        await registry.refresh_cache()
+        message = {"tool_calls": [{"id": "1", "function": {"name": "a_b", "arguments": "{}"}}]}
+        now = await registry.execute_message("openai", message)
+        then = await registry.execute_message("openai", message, names=given)
+        assert [done.outcomes[0].tool for done in (now, then)] == ["a_b", "a.b"]
+
+
 async def test_a_server_that_asks_for_more_than_a_registry_can_give_is_an_execution_error() -> None:
     def asks(request: Raw) -> dict[str, Any]:
         return {"resultType": "input_required", "inputRequests": {}}

@@ -124,6 +124,27 @@ async def test_a_listing_is_asked_for_again_only_when_it_is_older_than_the_ttl()
         assert server.methods().count("tools/list") == 2
 
 
+async def test_a_listing_is_kept_for_less_time_where_the_server_says_so() -> None:
+    clock = Clock()
+
+    async def handle(request: Request, reply: Reply) -> None:
+        if request.method == "tools/list":
+            reply.result(request, {"tools": [tool("a")], "resultType": "complete", "ttlMs": 5000})
+        else:
+            answer_modern(request, reply)
+
+    async with (
+        raw_server(handle) as server,
+        AsyncToolRegistry([Server(name="s", url=server.url)], cache_ttl=600, clock=clock) as registry,
+    ):
+        clock.now += 4
+        await registry.get_all_tools()
+        assert server.methods().count("tools/list") == 1
+        clock.now += 2
+        await registry.get_all_tools()
+        assert server.methods().count("tools/list") == 2
+
+
 async def test_callers_that_come_together_share_one_refresh() -> None:
     asked, go = asyncio.Event(), asyncio.Event()
 

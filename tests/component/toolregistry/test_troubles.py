@@ -17,10 +17,14 @@ from fairlead_gateway.toolregistry import AsyncToolRegistry, ExecutionError, Ret
 from fairlead_mcp.errors import ConnectionLost, McpError
 from rawserver import Reply, Request, raw_server
 from sdk_tools import SDK_TOOLS
-from toolservers import LEGACY_STDIO, SDK_STDIO, answer_modern, tool
+from toolservers import LEGACY_STDIO, SDK_STDIO, answer_modern, modern_server, tool
 from waiting import eventually, until, until_async
 
 MARKING = str(Path(SDK_STDIO).with_name("marking_stdio.py"))
+
+
+def open_files() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 
 def pid_of(registry: AsyncToolRegistry, server: str) -> int:
@@ -157,6 +161,56 @@ async def test_a_reason_to_leave_a_server_out_is_logged_once(caplog: pytest.LogC
         await registry.get_all_tools()
         await registry.get_all_tools()
     assert [record.levelname for record in caplog.records].count("WARNING") == 1
+
+
+ODD_TOOLS = [
+    tool("good"),
+    tool("good", description="listed twice"),
+    tool("with blank/slash\x07 " + "x" * 200),
+    tool("no schema", inputSchema=None),
+    tool("wrong schema", inputSchema="text"),
+    tool("large", description="d" * (1 << 20), inputSchema={"type": "object", "description": "s" * (5 << 20)}),
+    tool("deep", inputSchema={"type": "object", "properties": {"a": {"$ref": "#"}}}),
+    {"name": "", "inputSchema": {}},
+    {"name": 7},
+    {"inputSchema": {}},
+    *[tool(f"many_{number}") for number in range(2000)],
+]
+
+
+async def test_a_server_with_odd_tools_harms_neither_its_other_tools_nor_other_servers(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with modern_server(ODD_TOOLS) as odd, modern_server([tool("a")]) as plain:
+        servers = [Server(name="odd", url=odd.url), Server(name="plain", url=plain.url)]
+        async with AsyncToolRegistry(servers) as registry:
+            names = {one.name for one in registry.tools}
+            assert len(names) == 2007
+            for provider in ("openai", "anthropic", "gemini", "bedrock"):
+                offered = await registry.get_tool_definitions(provider)
+                refused = {loss.tool for loss in offered.report if loss.action == "refused"}
+                assert refused <= {"odd__no schema", "odd__wrong schema"}, provider
+            for name in ("odd__good", "odd__large", "odd__deep", "odd__no schema", "plain__a"):
+                assert (await registry.execute(name, {})).ok, name
+    assert caplog.text.count("a tool of odd is left out") == 3
+
+
+async def test_connecting_again_and_again_leaves_nothing_behind() -> None:
+    async with modern_server([tool("a")]) as server:
+        servers = [Server(name="http", url=server.url), Server(name="child", command=[sys.executable, LEGACY_STDIO])]
+        async with AsyncToolRegistry(servers) as registry:
+
+            async def cycle() -> tuple[int, int]:
+                await registry.close_mcp_clients()
+                await registry.get_all_tools()
+                assert (await registry.execute("http__a")).ok
+                return len(asyncio.all_tasks()), open_files()
+
+            await cycle()
+            tasks, files = await cycle()
+            later = [await cycle() for _ in range(20)]
+            assert later[-1][0] <= tasks + 2
+            assert later[-1][1] <= files + 4
 
 
 def test_an_interrupt_ends_the_wait_and_cancels_the_call(tmp_path: Path) -> None:
