@@ -49,6 +49,10 @@ if TYPE_CHECKING:
 NO_MODELS: Final = Models()
 
 
+DEFAULT_RETRIES: Final = 1
+"""Of a server whose document does not say."""
+
+
 class Gateway:
     """A running gateway. `start` it once, `stop` it once; `port` and `metrics_port` are known after the start."""
 
@@ -67,7 +71,9 @@ class Gateway:
         self._listener = Listener(front, application(self.readiness, plane), settings.host, settings.port)
         collector = GatewayCollector(book, keeper, registry.gauges, lambda: len(self._listener.connections))
         self._metrics = MetricsServer(
-            registry_of(collector, GuardCollector(checks)), settings.host, settings.metrics_port
+            registry_of(collector, GuardCollector(checks, lambda: registry.guards)),
+            settings.host,
+            settings.metrics_port,
         )
 
     @property
@@ -140,7 +146,8 @@ def build(
     checks = Checks()
     registry = Registry(
         credentials, children=children, shared_children=shared_children, client=client,
-        connections=settings.upstream_connections, resolve=resolve,
+        connections=settings.upstream_connections, waiting=settings.upstream_waiting,
+        queue_seconds=settings.upstream_queue_seconds, resolve=resolve,
         local=lambda limit: LocalUpstream(tools, limit=limit, threads=settings.tool_threads, clock=clock),
     )  # fmt: skip
     sessions = Sessions(settings.session_key.encode())
@@ -164,10 +171,12 @@ def build(
             tool,
             registry.upstream(key),
             book.recorder(CALL, tool.name, str(key)),
+            registry.guard(key),
             timeout=shortest(settings.call_timeout, limits.timeout_ms, tool.max_duration_ms),
             max_bytes=min(limits.max_result_bytes or settings.max_result_bytes, settings.max_result_bytes),
             server_info=server_info(server) or own_info,
             check=checks.of(str(key), tool.name, tool.definition, tool.hash) if settings.validate else None,
+            retries=DEFAULT_RETRIES if limits.retries is None else limits.retries,
         )
 
     def reach(server: Server) -> Reach:
@@ -175,9 +184,11 @@ def build(
         return Reach(
             server,
             registry.upstream(server.key),
+            registry.guard(server.key),
             timeout=shortest(settings.call_timeout, limits.timeout_ms),
             max_bytes=min(limits.max_result_bytes or settings.max_result_bytes, settings.max_result_bytes),
             server_info=server_info(server) or own_info,
+            retries=DEFAULT_RETRIES if limits.retries is None else limits.retries,
         )
 
     async def swap(snapshot: Snapshot) -> bool:

@@ -5,19 +5,24 @@ Made by `app` beside `exposition`, and served with it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from fairlead_api.meta import ServerKey
+from fairlead_gateway.exposition import MAX_SERVERS
+from fairlead_gateway.upstream.breaker import STATES
+from fairlead_gateway.upstream.guard import Guard
 from fairlead_gateway.validation.shelf import Checks
 
 
 class GuardCollector(Collector):
     """Everything of one gateway."""
 
-    def __init__(self, checks: Checks) -> None:
+    def __init__(self, checks: Checks, guards: Callable[[], Mapping[ServerKey, Guard]]) -> None:
         self._checks = checks
+        self._guards = guards
 
     def collect(self) -> Iterable[Metric]:
         checks = self._checks
@@ -29,6 +34,19 @@ class GuardCollector(Collector):
         yield CounterMetricFamily("fairlead_values_unchecked", text, value=float(checks.unchecked))
         text = "Results that do not fit the outputSchema of their tool; they are passed on with a mark"
         yield _labelled("fairlead_output_mismatches", text, "fairlead_server", checks.mismatched)
+        yield from self._servers()
+
+    def _servers(self) -> Iterable[Metric]:
+        guards = dict(list(self._guards().items())[:MAX_SERVERS])
+        text = "Breaker of a server: 0 closed, 1 half-open (the next call is a trial), 2 open (calls are refused)"
+        state = GaugeMetricFamily("fairlead_breaker_state", text, labels=["fairlead_server"])
+        for key, guard in guards.items():
+            state.add_metric([str(key)], STATES.index(guard.state))
+        yield state
+        opened = {str(key): guard.breaker.opened for key, guard in guards.items()}
+        yield _labelled("fairlead_breaker_opened", "Times that a breaker opened", "fairlead_server", opened)
+        retries = {str(key): guard.retries for key, guard in guards.items()}
+        yield _labelled("fairlead_call_retries", "Attempts after the first", "fairlead_server", retries)
 
 
 def _labelled(name: str, text: str, label: str, counts: Mapping[str, int]) -> Metric:

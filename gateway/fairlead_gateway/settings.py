@@ -68,6 +68,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Whether arguments are checked against a tool's `inputSchema`, and results against its `outputSchema`."""
     upstream_connections: int = 64
     """Calls at once to one server, where it sets less; the rest waits."""
+    upstream_waiting: int = 1024
+    """Calls to one server that wait for another to end; more are refused."""
+    upstream_queue_seconds: float = 10.0
+    """How long a call waits so before it is refused."""
     rest_processes: Annotated[int, Meta(ge=0, le=64)] = 1
     """Processes for bulk conversions, and as many for counting tokens (80 MB each), at most; started when needed. 0
     does everything in the gateway, and calls wait for it.

@@ -66,6 +66,7 @@ class Caller:
         if timeout is not None and timeout < route.timeout:
             route = copy.copy(route)
             route.timeout = timeout
+            route.impatient = True
         captured = _Captured()
         await self._dispatcher.run(captured, route, request)
         response = jsonrpc.decode_response(captured.body)

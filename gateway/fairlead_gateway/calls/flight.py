@@ -18,13 +18,15 @@ from fairlead_gateway.calls import refusals, translate
 from fairlead_gateway.calls.exchange import Exchange
 from fairlead_gateway.calls.outputs import judged
 from fairlead_gateway.calls.refusals import Refusal
+from fairlead_gateway.calls.retries import next_delay
 from fairlead_gateway.endpoint.inbound import Request
 from fairlead_gateway.endpoint.replies import result_parts
 from fairlead_gateway.selection.view import Route
 from fairlead_gateway.telemetry import TOOL_ERROR
-from fairlead_gateway.upstream.base import Order, Pending, Submit
+from fairlead_gateway.upstream.base import Order, Pending, Submit, Upstream
+from fairlead_gateway.upstream.guard import PLAIN, QUEUED, Ticket
 from fairlead_mcp import eras, jsonrpc
-from fairlead_mcp.errors import McpError, RpcError
+from fairlead_mcp.errors import McpError, RpcError, Timeout
 
 if TYPE_CHECKING:
     from fairlead_gateway.calls.dispatch import Dispatcher
@@ -38,8 +40,8 @@ _FOR_THE_CLIENT = frozenset({jsonrpc.MISSING_CLIENT_CAPABILITY})
 class Flight:
     """See the module. `cancel` is for the client: it gave the call up, or is gone."""
 
-    __slots__ = ("_dispatcher", "_exchange", "_order", "_pending", "_route", "_started", "done", "request",
-                 "waiter")  # fmt: skip
+    __slots__ = ("_attempts", "_dispatcher", "_exchange", "_heard", "_order", "_pending", "_route", "_started",
+                 "_ticket", "done", "request", "waiter")  # fmt: skip
 
     def __init__(
         self, dispatcher: Dispatcher, exchange: Exchange, route: Route, request: Request, started: float
@@ -51,14 +53,46 @@ class Flight:
         self._started = started
         """Seconds, of the dispatcher's clock."""
         self._order: Order | None = None
-        self._pending: Pending | asyncio.Task[None] | None = None
+        self._pending: Pending | asyncio.Task[None] | asyncio.TimerHandle | None = None
+        self._attempts = 0
+        self._ticket: Ticket = QUEUED
+        self._heard = 0
         self.done = False
         self.waiter: asyncio.Future[None] | None = None
         """Of a caller within the gateway."""
 
+    @property
+    def deadline(self) -> float:
+        return self._started + self._route.timeout
+
     def begin(self, order: Order) -> None:
+        """Make the call as soon as its server's guard lets it in. Raises guard.Refused."""
         self._order = order
-        upstream = self._route.upstream
+        guard = self._route.guard
+        if guard.enter_now():
+            self.admitted(PLAIN)
+            return
+        ticket = guard.enter(self, again=self._attempts > 0)
+        if ticket:
+            self.admitted(ticket)
+
+    # Told by the guard
+
+    def admitted(self, ticket: Ticket) -> None:
+        route, order = self._route, self._order
+        assert order is not None
+        self._ticket = ticket
+        self._heard = route.guard.heard
+        self._attempts += 1
+        try:
+            self._send(route.upstream, order)
+        except Exception as error:  # noqa: BLE001  # it may be called from another call's end; `failed` logs defects
+            self.failed(error)
+
+    def refused(self, error: McpError) -> None:
+        self.refuse(refusals.refusal_for(error))
+
+    def _send(self, upstream: Upstream, order: Order) -> None:
         # not isinstance: for a protocol that takes 8 µs
         submit: Submit | None = getattr(upstream, "submit", None)
         pending = None if submit is None else submit(order, self)
@@ -71,6 +105,7 @@ class Flight:
 
     def answered(self, result: Raw) -> None:
         route, request = self._route, self.request
+        self._leave(None)
         try:
             outcome = translate.result(
                 result, from_modern=route.upstream.modern, to_modern=request.modern, server_info=route.server_info
@@ -85,6 +120,9 @@ class Flight:
 
     def failed(self, error: Exception) -> None:
         request = self.request
+        self._leave(error, given_up=self._route.impatient and isinstance(error, Timeout))
+        if self._again_later(error):
+            return
         if not isinstance(error, McpError):
             log.error("A call to %s of %s failed in the gateway itself", self._route.name, self._route.server.key,
                       exc_info=error)  # fmt: skip
@@ -107,6 +145,9 @@ class Flight:
         if self.done:
             return
         pending = self._pending
+        if self._ticket == QUEUED:
+            self._route.guard.withdraw(self)
+        self._leave(None, given_up=True)
         if self._exchange.gone:
             self._end(refusals.CANCELLED)
         else:
@@ -115,6 +156,37 @@ class Flight:
             pending.cancel()
 
     # Inside
+
+    def _leave(self, error: Exception | None, *, given_up: bool = False) -> None:
+        """Once per attempt: the place at the server is free."""
+        ticket = self._ticket
+        if ticket:
+            self._ticket = QUEUED
+            self._route.guard.leave(ticket, error, self._heard, given_up=given_up)
+
+    def _again_later(self, error: Exception) -> bool:
+        """Whether another attempt will follow."""
+        route, order = self._route, self._order
+        if self.done or order is None or self._attempts > route.retries or not isinstance(error, McpError):
+            return False
+        guard = route.guard
+        wait = next_delay(
+            error, attempt=self._attempts, retries=route.retries, idempotent=route.idempotent,
+            left=self.deadline - guard.clock(), random=guard.random(),
+        )  # fmt: skip
+        if wait is None or not guard.may_retry():
+            return False
+        self._order = msgspec.structs.replace(order, id=route.upstream.next_id())
+        self._pending = asyncio.get_running_loop().call_later(wait, self._attempt_again)
+        return True
+
+    def _attempt_again(self) -> None:
+        self._pending = None
+        assert self._order is not None
+        try:
+            self.begin(self._order)
+        except McpError as error:
+            self.refused(error)
 
     def _wait_for(self, call: Coroutine[Any, Any, Raw]) -> None:
         self._pending = task = asyncio.get_running_loop().create_task(self._wait(call), name="call")

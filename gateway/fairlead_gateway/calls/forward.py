@@ -18,8 +18,9 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_gateway.calls import mirrored, refusals, translate
+from fairlead_gateway.calls.attempts import attempted
 from fairlead_gateway.calls.exchange import Exchange
-from fairlead_gateway.calls.live import Live
+from fairlead_gateway.calls.live import Live, LiveRequest
 from fairlead_gateway.calls.outputs import judged
 from fairlead_gateway.calls.refusals import Refusal
 from fairlead_gateway.calls.translate import Outcome
@@ -30,10 +31,11 @@ from fairlead_gateway.selection.offers import Offers, Reach
 from fairlead_gateway.selection.view import Route
 from fairlead_gateway.telemetry import TOOL_ERROR, Book, Recorder
 from fairlead_gateway.upstream import affinity
-from fairlead_gateway.upstream.inquiry import Inquiry
+from fairlead_gateway.upstream.inquiry import AnswerServer, Inquiry
 from fairlead_gateway.validation.shelf import ToolCheck
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import ConnectFailed, McpError, RpcError
+from fairlead_mcp.jsonrpc import Message
 
 log = logging.getLogger(__name__)
 
@@ -66,6 +68,8 @@ class Errand(msgspec.Struct, frozen=True):
     """Of the tool, for a call."""
     check: ToolCheck | None = None
     """The same."""
+    idempotent: bool = False
+    """Whether it may be asked again although the server may have got it."""
 
 
 def needs_more(request: Request, sessions: Sessions) -> bool:
@@ -89,9 +93,11 @@ def call_of(route: Route, request: Request, headers: Headers) -> Errand | Reject
         if wrong is not None:
             return Rejection(400, jsonrpc.HEADER_MISMATCH, wrong, request.id)
         lines = mirrored.lines(arguments, route.mirrored)
-    reach = Reach(route.server, route.upstream, route.timeout, route.max_bytes, route.server_info)
+    reach = Reach(
+        route.server, route.upstream, route.guard, route.timeout, route.max_bytes, route.server_info, route.retries
+    )
     params = {**request.params, "name": route.name_raw}
-    return Errand(reach, CALL, params, route.name, lines, route.recorder, route.check)
+    return Errand(reach, CALL, params, route.name, lines, route.recorder, route.check, route.idempotent)
 
 
 def resolve(offers: Offers, request: Request) -> Errand | Rejection:
@@ -110,7 +116,7 @@ def resolve(offers: Offers, request: Request) -> Errand | Rejection:
         return not_found(request, name)
     reach, own = asked
     params = {**request.params, member: Raw(jsonrpc.encode(own))}
-    return Errand(reach, request.method, params, own)
+    return Errand(reach, request.method, params, own, idempotent=request.method not in SUBSCRIPTIONS)
 
 
 def not_found(request: Request, uri: str) -> Rejection:
@@ -130,7 +136,7 @@ def _completion(offers: Offers, request: Request) -> Errand | Rejection:
         return _invalid(request, f"Unknown reference: {name}")
     reach, own = asked
     ref[member] = Raw(jsonrpc.encode(own))
-    return Errand(reach, COMPLETE, {**request.params, "ref": Raw(jsonrpc.encode(ref))}, None)
+    return Errand(reach, COMPLETE, {**request.params, "ref": Raw(jsonrpc.encode(ref))}, None, idempotent=True)
 
 
 class Forwarder:
@@ -197,42 +203,52 @@ class Forwarder:
         reach = errand.reach
         if not reach.server.catalog.online:
             raise ConnectFailed(f"the server {reach.server.key} is offline")
-        upstream, deadline = reach.upstream, started + reach.timeout
         live = self.live.of(exchange, request)
+        again = errand.idempotent and not any(more in errand.params for more in _MORE)
         try:
             if errand.method in SUBSCRIPTIONS:
                 live.subscribe()
-            modern = await upstream.era(live.client, deadline)
-            if errand.method in SUBSCRIPTIONS and (modern or live.client is None):
-                raise RpcError(jsonrpc.METHOD_NOT_FOUND, "Subscriptions need a session here and at the server", None)
-            ident = upstream.next_id()
-            members, pin = affinity.untagged(errand.params)
-            params = translate.params(
-                members, from_modern=request.modern, to_modern=modern, client=self._client,
-                token=live.token(ident), log_level=live.log_level(modern),
-                capabilities=None if live.client is None else live.client.features,
+            deadline = started + reach.timeout
+            raw, modern = await attempted(
+                reach.guard, lambda: self._attempt(exchange, errand, request, live, deadline), deadline=deadline,
+                retries=reach.retries, idempotent=again,
             )  # fmt: skip
-            inquiry = Inquiry(
-                ident,
-                errand.method,
-                params,
-                deadline,
-                reach.max_bytes,
-                errand.named,
-                errand.headers,
-                live.notify,
-                live.client,
-                live.on_request,
-                pin,
-                exchange.pause,
-            )
-            raw = await upstream.ask(inquiry)
         finally:
             live.close()
         outcome = translate.result(raw, from_modern=modern, to_modern=request.modern, server_info=reach.server_info)
         if request.modern and errand.method == READ and not outcome.needs_input:
             return Outcome(with_cache_hints(outcome.result), outcome.is_error)
         return outcome
+
+    async def _attempt(
+        self, exchange: Exchange, errand: Errand, request: Request, live: LiveRequest, deadline: float
+    ) -> tuple[Raw, bool]:
+        """The raw result, and whether it is one of the modern era. Raises McpError."""
+        reach, upstream = errand.reach, errand.reach.upstream
+        modern = await upstream.era(live.client, deadline)
+        if errand.method in SUBSCRIPTIONS and (modern or live.client is None):
+            raise RpcError(jsonrpc.METHOD_NOT_FOUND, "Subscriptions need a session here and at the server", None)
+        ident = upstream.next_id()
+        members, pin = affinity.untagged(errand.params)
+        params = translate.params(
+            {**members}, from_modern=request.modern, to_modern=modern, client=self._client,
+            token=live.token(ident), log_level=live.log_level(modern),
+            capabilities=None if live.client is None else live.client.features,
+        )  # fmt: skip
+
+        def notify(message: Message) -> None:
+            reach.guard.heard += 1
+            live.notify(message)
+
+        def on_request(message: Message, answer: AnswerServer) -> None:
+            reach.guard.heard += 1
+            live.on_request(message, answer)
+
+        inquiry = Inquiry(
+            ident, errand.method, params, deadline, reach.max_bytes, errand.named, errand.headers,
+            notify, live.client, on_request, pin, exchange.pause,
+        )  # fmt: skip
+        return await upstream.ask(inquiry), modern
 
     def _failed(self, exchange: Exchange, errand: Errand, request: Request, error: McpError) -> str:
         """Answer with an error, and name it for the record."""

@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from fairlead_gateway.upstream import guard
 from fairlead_mcp import errors, jsonrpc
 
 META_ERROR: Final = "fairlead.dev/error"
@@ -25,12 +26,14 @@ TIMEOUT: Final = "TIMEOUT"
 """The call took longer than allowed and was cancelled."""
 RESULT_TOO_LARGE: Final = "RESULT_TOO_LARGE"
 """The result exceeds the bound of this server."""
-RATE_LIMITED: Final = "RATE_LIMITED"
+RATE_LIMITED: Final = guard.RATE_LIMITED
 """More calls at once, or in this time, than allowed."""
 OVER_BUDGET: Final = "OVER_BUDGET"
 """The tool is too slow for the tier that the client is in; the message names the tier that has it."""
 UPSTREAM_ERROR: Final = "UPSTREAM_ERROR"
 """The server refused the call, failed, or answered with something that is not MCP."""
+BREAKER_OPEN: Final = guard.BREAKER_OPEN
+"""The server failed several times in a row, and is left alone for a while."""
 CANCELLED: Final = "CANCELLED"
 """The client gave the call up."""
 
@@ -74,6 +77,8 @@ def refusal_for(error: errors.McpError) -> Refusal:
     if isinstance(error, errors.HttpRefused):
         code = RATE_LIMITED if error.status == 429 else UPSTREAM_ERROR
         return Refusal(code, str(error), _milliseconds(error.retry_after))
+    if isinstance(error, guard.Refused):
+        return Refusal(error.code, str(error), max(1, round(error.retry_after * 1000)))
     for kind, code in _OF_ERROR:
         if isinstance(error, kind):
             return Refusal(code, str(error))

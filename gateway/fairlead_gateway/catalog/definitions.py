@@ -47,6 +47,31 @@ def plain(definition: bytes) -> bytes:
     return definition
 
 
+class _Annotations(msgspec.Struct):
+    idempotent: object = msgspec.field(name="idempotentHint", default=None)
+    read_only: object = msgspec.field(name="readOnlyHint", default=None)
+
+
+class _Annotated(msgspec.Struct):
+    annotations: _Annotations | None = None
+
+
+_annotated = msgspec.json.Decoder(_Annotated).decode
+
+
+def is_idempotent(definition: bytes, *, said: bool | None, trusted: bool) -> bool:
+    """Whether calling a tool twice does what calling it once does: as is said of it, else by its own `idempotentHint`
+    or `readOnlyHint`, where these are trusted.
+    """
+    if said is not None or not trusted or b'Hint"' not in definition:
+        return bool(said)
+    try:
+        found = _annotated(definition).annotations
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return found is not None and (found.idempotent is True or found.read_only is True)
+
+
 def _read(definition: bytes) -> dict[str, Raw]:
     try:
         definition.decode()

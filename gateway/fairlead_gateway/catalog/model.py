@@ -17,7 +17,7 @@ from fairlead_api.documents.codec import Document
 from fairlead_api.documents.rules import Rules
 from fairlead_api.documents.state import State, ToolState
 from fairlead_api.meta import ServerKey
-from fairlead_gateway.catalog.definitions import UnusableDefinition, shown, verbatim
+from fairlead_gateway.catalog.definitions import UnusableDefinition, is_idempotent, shown, verbatim
 from fairlead_gateway.catalog.names import exposed_name
 from fairlead_gateway.catalog.offered import Item, Offered, offered
 
@@ -38,6 +38,10 @@ class Tool(msgspec.Struct, frozen=True):
     merged: bytes
     """The definition under the exposed name; empty where there is none."""
     max_duration_ms: int | None = None
+    idempotent: bool = False
+    """Whether a call of it may be made again although the server may have got it."""
+    cacheable_seconds: int = 0
+    """How long a result answers equal calls."""
     hash: str = ""
     """Of the definition as the server sent it; empty where it is not known."""
     estimated_duration_ms: int | None = None
@@ -138,24 +142,32 @@ def _server(catalog: Catalog, before: Server | None) -> Server:
         if not entry.enabled or entry.name in tools:
             continue
         try:
-            tools[entry.name] = _tool(entry, catalog.prefix)
+            tools[entry.name] = _tool(entry, catalog)
         except UnusableDefinition as error:
             problems.append(f"tool {entry.name!r} of {catalog.key} is left out: {error}")
     beside = offered(catalog)
     return Server(catalog.key, catalog, tuple(tools.values()), (*problems, *beside.problems), beside)
 
 
-def _tool(entry: ToolEntry, prefix: str | None) -> Tool:
+def _tool(entry: ToolEntry, catalog: Catalog) -> Tool:
     raw = bytes(entry.definition)
     if entry.description is None:
         definition = verbatim(raw, name=entry.name)
     else:
         definition = shown(raw, name=entry.name, description=entry.description)
-    exposed = None if prefix is None else exposed_name(prefix, entry.name)
+    exposed = None if catalog.prefix is None else exposed_name(catalog.prefix, entry.name)
     merged = shown(definition, name=exposed) if exposed else b""
     declared = entry.latency or _UNDECLARED
     return Tool(
-        entry.name, definition, exposed, merged, declared.max_duration_ms, entry.hash, declared.estimated_duration_ms
+        entry.name,
+        definition,
+        exposed,
+        merged,
+        max_duration_ms=declared.max_duration_ms,
+        idempotent=is_idempotent(raw, said=declared.idempotent, trusted=catalog.trust_annotations),
+        cacheable_seconds=declared.cacheable_seconds or 0,
+        hash=entry.hash,
+        estimated_duration_ms=declared.estimated_duration_ms,
     )
 
 

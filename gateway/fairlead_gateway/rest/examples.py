@@ -78,6 +78,7 @@ SERVERS: Final[dict[str, Any]] = {
                 "server": "default/demo",
                 "prefix": "demo",
                 "offline": False,
+                "breaker": "closed",
                 "tools": 4,
                 "endpoint": "/servers/default/demo/mcp",
                 "protocolVersion": "2026-07-28",

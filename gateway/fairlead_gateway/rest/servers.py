@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 from fastapi import APIRouter, Response
 from msgspec import Raw
@@ -11,7 +13,8 @@ from fairlead_gateway.rest import examples
 from fairlead_gateway.rest.bodies import answer, encode
 from fairlead_gateway.rest.openapi import described
 from fairlead_gateway.rest.plane import Plane
-from fairlead_gateway.selection.view import server_info, server_target
+from fairlead_gateway.selection.view import Route, server_info, server_target
+from fairlead_gateway.upstream.breaker import CLOSED
 
 
 class ServerDocument(msgspec.Struct, frozen=True, rename="camel"):
@@ -24,6 +27,10 @@ class ServerDocument(msgspec.Struct, frozen=True, rename="camel"):
     shown under their own names.
     """
     offline: bool
+    breaker: str
+    """`closed`: calls go through; `open`: after failures in a row they are refused for a while; `half-open`: the next
+    one is a trial. Of the replica that answers.
+    """
     tools: int
     """Those that are enabled and listable."""
     endpoint: str
@@ -52,20 +59,24 @@ def router(plane: Plane) -> APIRouter:
 
     @routes.get("/servers", **described("List servers", ServerList, examples.SERVERS))
     async def list_servers() -> Response:
-        servers = plane.selection.snapshot.servers.values()
-        return answer(await plane.worker.do(lambda: encode(ServerList([document(server) for server in servers]))))
+        selection = plane.selection
+        servers = selection.snapshot.servers.values()
+        documents = [document(server, selection.routes.get(server.key, {})) for server in servers]
+        return answer(await plane.worker.do(lambda: encode(ServerList(documents))))
 
     return routes
 
 
-def document(server: Server) -> ServerDocument:
-    """A server as it is shown."""
+def document(server: Server, routes: Mapping[str, Route]) -> ServerDocument:
+    """A server as it is shown; `routes` are those to its tools."""
+    guard = next((route.guard for route in routes.values()), None)
     catalog = server.catalog
     info = server_info(server)
     return ServerDocument(
         server=str(server.key),
         prefix=catalog.prefix,
         offline=not catalog.online,
+        breaker=CLOSED if guard is None else guard.state,
         tools=len(server.tools),
         endpoint=server_target(server.key).decode(),
         protocol_version=catalog.protocol_version,

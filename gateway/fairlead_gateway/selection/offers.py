@@ -17,6 +17,7 @@ from msgspec import Raw
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.catalog.model import Server, Snapshot
 from fairlead_gateway.catalog.offered import Item
+from fairlead_gateway.upstream.guard import Guard
 from fairlead_gateway.upstream.inquiry import Inquirable
 from fairlead_mcp import jsonrpc
 
@@ -33,12 +34,15 @@ class Reach(msgspec.Struct, frozen=True):
 
     server: Server
     upstream: Inquirable
+    guard: Guard
     timeout: float
     """Seconds that a request may take."""
     max_bytes: int
     """Of a result."""
     server_info: bytes
     """Raw, for results that carry it; never without name and version."""
+    retries: int = 0
+    """Attempts after the first."""
 
 
 Asked = tuple[Reach, str]

@@ -26,6 +26,7 @@ from fairlead_gateway.selection.offers import NOTHING, Offers, Reach, merged_off
 from fairlead_gateway.selection.tiers import Hidden, ToolRef, default_tier, hidden_in
 from fairlead_gateway.telemetry import Recorder
 from fairlead_gateway.upstream.base import Upstream
+from fairlead_gateway.upstream.guard import Guard
 from fairlead_gateway.validation.shelf import ToolCheck
 from fairlead_mcp import eras, jsonrpc
 
@@ -36,8 +37,9 @@ MERGED: Final = b"/mcp"
 class Route:
     """Where one tool is called, with everything about it that can be prepared before a call."""
 
-    __slots__ = ("check", "closed", "max_bytes", "mirrored", "name", "name_header", "name_raw", "offline", "recorder",
-                 "server", "server_info", "timeout", "upstream")  # fmt: skip
+    __slots__ = ("check", "closed", "guard", "idempotent", "impatient", "max_bytes", "mirrored", "name",
+                 "name_header", "name_raw", "offline", "recorder", "retries", "server", "server_info", "timeout",
+                 "upstream")  # fmt: skip
 
     def __init__(
         self,
@@ -45,11 +47,13 @@ class Route:
         tool: Tool,
         upstream: Upstream,
         recorder: Recorder,
+        guard: Guard,
         *,
         timeout: float,
         max_bytes: int,
         server_info: bytes,
         check: ToolCheck | None = None,
+        retries: int = 0,
     ) -> None:
         self.server = server
         self.name = tool.name
@@ -63,6 +67,13 @@ class Route:
         """Of a result."""
         self.server_info = server_info
         """Raw, for results that carry it; never without name and version."""
+        self.guard = guard
+        """Of its server."""
+        self.retries = retries
+        """Attempts after the first."""
+        self.idempotent = tool.idempotent
+        self.impatient = False
+        """Whether `timeout` is the caller's own, and says nothing of the server."""
         self.check = check
         """Of arguments and results; None where they are not checked."""
         self.offline = not server.catalog.online

@@ -30,6 +30,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_gateway.catalog.model import Server
 from fairlead_gateway.upstream.base import Gauges, Order, Upstream
 from fairlead_gateway.upstream.child import ChildUpstream
+from fairlead_gateway.upstream.guard import MAX_WAITING, QUEUE_SECONDS, Bounds, Guard
 from fairlead_gateway.upstream.http import HttpUpstream
 from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
 from fairlead_gateway.upstream.link import LinkUpstream
@@ -78,13 +79,13 @@ class Unreachable:
         return b"0"
 
     async def call(self, order: Order) -> Raw:
-        raise ConnectFailed(self._why)
+        raise ConnectFailed(self._why, reason="NotCallable")
 
     async def era(self, client: Counterpart | None, deadline: float) -> bool:
         return self.modern
 
     async def ask(self, inquiry: Inquiry) -> Raw:
-        raise ConnectFailed(self._why)
+        raise ConnectFailed(self._why, reason="NotCallable")
 
     def gauges(self) -> Gauges:
         return Gauges()
@@ -100,11 +101,14 @@ class _Identity(msgspec.Struct, frozen=True):
     credential: CredentialRef | None
     modern: bool
     limit: int
+    rate: float | None
+    """Calls a second."""
 
 
 class _Held(msgspec.Struct):
     identity: _Identity
     upstream: Upstream
+    guard: Guard
     complete: bool
     """False: it stands in for one that could not be made; tried again at the next sync."""
 
@@ -122,6 +126,8 @@ class Registry:
         shared_children: bool,
         client: eras.Client,
         connections: int,
+        waiting: int = MAX_WAITING,
+        queue_seconds: float = QUEUE_SECONDS,
         local: Callable[[int], Upstream] | None = None,
         resolve: Resolve = resolve_by_dns,
     ) -> None:
@@ -130,6 +136,8 @@ class Registry:
         self._shared = shared_children
         self._client = client
         self._connections = connections
+        self._waiting = waiting
+        self._queue_seconds = queue_seconds
         self._local = local
         self._resolve = resolve
         self._held: dict[ServerKey, _Held] = {}
@@ -142,10 +150,21 @@ class Registry:
         return any(not held.complete for held in self._held.values())
 
     def gauges(self) -> dict[ServerKey, Gauges]:
-        return {key: held.upstream.gauges() for key, held in self._held.items()}
+        found = {}
+        for key, held in list(self._held.items()):
+            own = held.upstream.gauges()
+            found[key] = msgspec.structs.replace(own, waiting=own.waiting + held.guard.waiting)
+        return found
+
+    @property
+    def guards(self) -> dict[ServerKey, Guard]:
+        return {key: held.guard for key, held in list(self._held.items())}
 
     def upstream(self, key: ServerKey) -> Upstream:
         return self._held[key].upstream
+
+    def guard(self, key: ServerKey) -> Guard:
+        return self._held[key].guard
 
     async def sync(self, servers: Mapping[ServerKey, Server]) -> None:
         """Make what is new, keep what is equal, retire the rest. A server that cannot be reached delays no other."""
@@ -164,7 +183,7 @@ class Registry:
                 if held.identity == identity and not complete:
                     continue  # still not to be had
                 self._retire(key, held.upstream)
-            self._held[key] = _Held(identity, upstream, complete)
+            self._held[key] = _Held(identity, upstream, self._guard(key, identity), complete)
 
     async def aclose(self, grace: float) -> None:
         upstreams = [*(held.upstream for held in self._held.values()), *self._retiring.values()]
@@ -177,7 +196,13 @@ class Registry:
     def _identity(self, catalog: Catalog) -> _Identity:
         modern = eras.era_of(catalog.protocol_version) is eras.Era.MODERN
         limit = min(catalog.limits.concurrency or self._connections, self._connections)
-        return _Identity(catalog.endpoint, catalog.credential, modern, limit)
+        return _Identity(catalog.endpoint, catalog.credential, modern, limit, catalog.limits.calls_per_second)
+
+    def _guard(self, key: ServerKey, identity: _Identity) -> Guard:
+        local = isinstance(identity.endpoint, LocalEndpoint)
+        bounds = Bounds(identity.limit, identity.rate, self._waiting, self._queue_seconds, breaks=not local)
+        loop = asyncio.get_running_loop()
+        return Guard(str(key), bounds, loop.call_later)
 
     async def _make(self, key: ServerKey, identity: _Identity) -> tuple[Upstream, bool]:
         try:

@@ -74,7 +74,7 @@ def build_catalog(server: McpServer, found: Found, reached: Reached) -> tuple[Ca
     notes: list[str] = []
     sieve = Sieve()
     overrides = {override.name: override for override in server.spec.tools}
-    tools = _tools(found.tools, overrides, sieve)
+    tools = _tools(found.tools, overrides, sieve, trusted=server.spec.trusts_annotations)
     missing = sorted(set(overrides) - {tool.name for tool in tools})
     if missing:
         notes.append(f"spec.tools names tools that the server does not list: {', '.join(missing[:NOTES_LIMIT])}")
@@ -104,12 +104,14 @@ def build_catalog(server: McpServer, found: Found, reached: Reached) -> tuple[Ca
     return msgspec.structs.replace(catalog, hash=list_hash(catalog)), remarks
 
 
-def _tools(items: Iterable[Raw], overrides: dict[str, ToolOverride], sieve: Sieve) -> tuple[ToolEntry, ...]:
-    tools = [_tool(name, raw, overrides.get(name)) for name, raw in sieve.usable(items, TOOL)]
+def _tools(
+    items: Iterable[Raw], overrides: dict[str, ToolOverride], sieve: Sieve, *, trusted: bool
+) -> tuple[ToolEntry, ...]:
+    tools = [_tool(name, raw, overrides.get(name), trusted=trusted) for name, raw in sieve.usable(items, TOOL)]
     return tuple(sorted(tools, key=lambda tool: tool.name))
 
 
-def _tool(name: str, raw: Raw, override: ToolOverride | None) -> ToolEntry:
+def _tool(name: str, raw: Raw, override: ToolOverride | None, *, trusted: bool) -> ToolEntry:
     tags = tuple(override.tags) if override else ()
     categories = tuple(override.categories) if override else ()
     probe = override.probe if override else None
@@ -122,14 +124,18 @@ def _tool(name: str, raw: Raw, override: ToolOverride | None) -> ToolEntry:
         description=override.description if override else None,
         tags=tags,
         categories=categories,
-        latency=_latency(override.latency if override else None, _carried(raw).meta),
+        latency=_latency(override.latency if override else None, _carried(raw).meta, trusted=trusted),
         probe_arguments=probe.arguments if probe else None,
     )
 
 
-def _latency(said: ToolLatency | None, meta: Raw) -> DeclaredLatency | None:
-    """The McpServer's word, member by member, before the author's."""
+def _latency(said: ToolLatency | None, meta: Raw, *, trusted: bool) -> DeclaredLatency | None:
+    """The McpServer's word, member by member, before the author's, who is believed `idempotent` only where the
+    annotations of the server are trusted.
+    """
     declared = _author_latency(meta)
+    if not trusted:
+        declared = msgspec.structs.replace(declared, idempotent=None)
     merged = DeclaredLatency(
         estimated_duration_ms=_first(said and said.estimated_duration_ms, declared.estimated_duration_ms),
         max_duration_ms=_first(said and said.max_duration_ms, declared.max_duration_ms),

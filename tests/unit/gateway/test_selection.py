@@ -12,6 +12,7 @@ from fairlead_gateway.catalog.model import Server, Snapshot, Tool, build
 from fairlead_gateway.endpoint.targets import find
 from fairlead_gateway.selection.view import Route, Selection, bind_all
 from fairlead_gateway.telemetry import Book
+from fairlead_gateway.upstream.guard import Bounds, Guard
 from fairlead_gateway.upstream.registry import Unreachable
 from gatewayworld import catalog
 
@@ -27,7 +28,8 @@ class Upstreams:
     def bind(self, server: Server, tool: Tool) -> Route:
         upstream = self.by_key.setdefault(server.key, Unreachable("test"))
         recorder = BOOK.recorder("tools/call", tool.name, str(server.key))
-        return Route(server, tool, upstream, recorder, timeout=1, max_bytes=1, server_info=b"{}")
+        guard = Guard(str(server.key), Bounds(1), lambda delay, action: None)
+        return Route(server, tool, upstream, recorder, guard, timeout=1, max_bytes=1, server_info=b"{}")
 
 
 def select(snapshot: Snapshot, upstreams: Upstreams | None = None, before: Selection | None = None) -> Selection:

@@ -75,8 +75,18 @@ def test_declared_latency_is_the_manifests_word_before_the_authors(
 ) -> None:
     spec: dict[str, Any] = {"tools": [{"name": "a", "latency": said}]} if said else {}
     definition = {"name": "a"} if meta is None else {"name": "a", "_meta": meta}
-    catalog, _ = built(definition, **spec)
+    catalog, _ = built(definition, trustAnnotations=True, **spec)
     assert catalog.tools[0].latency == expected
+
+
+@pytest.mark.parametrize(("said", "expected"), [(None, None), (True, True), (False, False)])
+def test_an_author_who_is_not_trusted_cannot_have_calls_repeated(said: bool | None, expected: bool | None) -> None:
+    spec: dict[str, Any] = {} if said is None else {"tools": [{"name": "a", "latency": {"idempotent": said}}]}
+    definition = {"name": "a", "_meta": {"fairlead.dev/latency": {"estimatedDurationMs": 5, "idempotent": True}}}
+    catalog, _ = built(definition, trustAnnotations=False, **spec)
+    latency = catalog.tools[0].latency
+    assert latency is not None
+    assert (latency.estimated_duration_ms, latency.idempotent) == (5, expected)
 
 
 def test_resources_templates_and_prompts_are_named_by_what_identifies_them() -> None:

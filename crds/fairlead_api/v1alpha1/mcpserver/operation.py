@@ -50,6 +50,8 @@ class Limits(Model):
     timeout: Annotated[Duration, duration_rule("1ms", "60s")] = Duration("60s")
     """The longest that one call may take; a tool's `maxDurationMs` and a tier's `callTimeout` may shorten it."""
     retries: int = Field(default=1, ge=0, le=5)
-    """Further attempts after one that failed; only for tools that are idempotent."""
+    """Further attempts after one that failed. Where the server may have got the request, only for tools that are
+    idempotent.
+    """
     max_result_bytes: int = Field(default=10485760, ge=1024, le=268435456)
     """The largest answer that is passed on, in bytes; a larger one is an error. 10 MiB by default."""

@@ -1,0 +1,268 @@
+"""What stands between calls and a server: breaker, queue, rate, retries; and that servers share none of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead_api.documents.catalog import DeclaredLatency
+from fairlead_gateway.app import Gateway
+from gatewayworld import LEGACY, MODERN, Answer, Wire, ask, calling, catalog, entry, limits, modern, reached, running
+from rawserver import Reply, Request, raw_server
+from restworld import get, post
+from toolservers import answer_modern, broken_server, free_port, modern_server
+
+ERAS = (MODERN, LEGACY)
+ERROR = "fairlead.dev/error"
+
+
+async def scraped(gateway: Gateway) -> str:
+    reader, writer = await asyncio.open_connection("127.0.0.1", gateway.metrics_port)
+    writer.write(b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n")
+    body = await reader.read()
+    writer.close()
+    return body.decode()
+
+
+async def breaker(gateway: Gateway) -> str:
+    return str((await get(gateway, "/v1/servers")).message["servers"][0]["breaker"])
+
+
+def worked(answer: Answer) -> bool:
+    result = answer.message["result"]
+    return not result.get("isError", False)
+
+
+async def test_a_breaker_opens_is_shown_and_closes_by_a_trial(tmp_path: Path) -> None:
+    port = free_port()
+    demo = catalog("demo", f"http://127.0.0.1:{port}/mcp", ["x"], limits=limits(retries=0))
+    async with running(tmp_path, demo) as gateway:
+        assert await breaker(gateway) == "closed"
+        codes = [(await ask(gateway, calling("demo__x"))).refusal for _ in range(6)]
+        assert codes == ["CONNECTION_LOST"] * 5 + ["BREAKER_OPEN"]
+        refused = (await ask(gateway, calling("demo__x"))).message["result"]["_meta"][ERROR]
+        assert 0 < refused["retryAfterMs"] <= 1000
+        assert await breaker(gateway) == "open"
+        seen = await scraped(gateway)
+        assert 'fairlead_breaker_state{fairlead_server="default/demo"} 2.0' in seen
+        assert 'fairlead_breaker_opened_total{fairlead_server="default/demo"} 1.0' in seen
+        assert (await ask(gateway, modern("tools/list"))).message["result"]["tools"]
+
+        async def handle(request: Request, reply: Reply) -> None:
+            answer_modern(request, reply, [])
+
+        async with raw_server(handle, port), asyncio.timeout(30):
+            while not worked(await ask(gateway, calling("demo__x"))):  # noqa: ASYNC110  # opens by the clock
+                await asyncio.sleep(0.05)
+            assert await breaker(gateway) == "closed"
+
+
+async def test_errors_of_tools_and_of_servers_that_answer_open_no_breaker(tmp_path: Path) -> None:
+    async with broken_server("500") as server, running(tmp_path, catalog("demo", server.url, ["x"])) as gateway:
+        for _ in range(12):
+            assert (await ask(gateway, calling("demo__x"))).refusal == "UPSTREAM_ERROR"
+        assert await breaker(gateway) == "closed"
+
+
+async def test_a_caller_with_little_time_closes_no_server_for_the_others(tmp_path: Path) -> None:
+    async with broken_server("never") as server, running(tmp_path, catalog("demo", server.url, ["x"])) as gateway:
+        call = {"id": "1", "type": "function", "function": {"name": "demo__x", "arguments": "{}"}}
+        message = {"role": "assistant", "content": None, "tool_calls": [call]}
+        for _ in range(8):
+            body = {"format": "openai", "message": message, "timeoutMs": 1}
+            assert (await post(gateway, "/v1/tool-calls", body)).message["calls"][0]["code"] == "TIMEOUT"
+        assert await breaker(gateway) == "closed"
+
+
+@pytest.mark.parametrize("more", [{}, {"progressToken": "p"}])
+async def test_calls_beyond_the_limit_wait_and_beyond_the_queue_are_refused(
+    tmp_path: Path, more: dict[str, Any]
+) -> None:
+    go, most, running_now = asyncio.Event(), 0, 0
+
+    async def handle(request: Request, reply: Reply) -> None:
+        nonlocal most, running_now
+        running_now += 1
+        most = max(most, running_now)
+        await go.wait()
+        running_now -= 1
+        answer_modern(request, reply, [])
+
+    async with raw_server(handle) as server:
+        demo = catalog("demo", server.url, ["x"], limits=limits(concurrency=2))
+        async with running(tmp_path, demo, upstream_waiting=3) as gateway:
+            wires = [await Wire.connect(gateway) for _ in range(5)]
+            asked = [asyncio.ensure_future(wire.ask(calling("demo__x", {}, **more))) for wire in wires]
+            await reached(server, 2)
+            async with asyncio.timeout(10):
+                while gateway.registry.gauges()[next(iter(gateway.snapshot.servers))].waiting < 3:  # noqa: ASYNC110
+                    await asyncio.sleep(0.005)
+            refused = await ask(gateway, calling("demo__x", {}, **more))
+            assert refused.refusal == "RATE_LIMITED"
+            assert refused.message["result"]["_meta"][ERROR]["retryAfterMs"] > 0
+            go.set()
+            assert all(worked(answer) for answer in await asyncio.gather(*asked))
+            assert most == 2
+            for wire in wires:
+                wire.close()
+
+
+@pytest.mark.parametrize("more", [{}, {"progressToken": "p"}])
+async def test_waiting_in_the_queue_has_an_end(tmp_path: Path, more: dict[str, Any]) -> None:
+    async with broken_server("never") as server:
+        demo = catalog("demo", server.url, ["x"], limits=limits(concurrency=1))
+        async with running(tmp_path, demo, upstream_queue_seconds=0.2) as gateway, await Wire.connect(gateway) as wire:
+            wire.send(calling("demo__x"))
+            await reached(server, 1)
+            assert (await ask(gateway, calling("demo__x", {}, **more))).refusal == "RATE_LIMITED"
+        short = catalog("demo", server.url, ["x"], limits=limits(concurrency=1, timeout_ms=200))
+        async with running(tmp_path, short) as gateway, await Wire.connect(gateway) as wire:
+            wire.send(calling("demo__x"))
+            await reached(server, 2)
+            assert (await ask(gateway, calling("demo__x", {}, **more))).refusal == "TIMEOUT"
+
+
+async def test_a_client_that_goes_while_it_waits_frees_its_place(tmp_path: Path) -> None:
+    async with broken_server("never") as server:
+        demo = catalog("demo", server.url, ["x"], limits=limits(concurrency=1))
+        async with running(tmp_path, demo) as gateway, await Wire.connect(gateway) as wire:
+            key = next(iter(gateway.snapshot.servers))
+            wire.send(calling("demo__x"))
+            await reached(server, 1)
+            for more in ({}, {"progressToken": "p"}):
+                gone = await Wire.connect(gateway)
+                gone.send(calling("demo__x", {}, **more))
+                async with asyncio.timeout(10):
+                    while gateway.registry.gauges()[key].waiting == 0:  # noqa: ASYNC110
+                        await asyncio.sleep(0.005)
+                    gone.close()
+                    while gateway.registry.gauges()[key].waiting:  # noqa: ASYNC110
+                        await asyncio.sleep(0.005)
+            assert len(server.seen) == 1
+
+
+@pytest.mark.parametrize("client", ERAS)
+async def test_calls_per_second_are_held_to(tmp_path: Path, client: str) -> None:
+    async with modern_server() as server:
+        demo = catalog("demo", server.url, ["x"], limits=limits(calls_per_second=0.01))
+        async with running(tmp_path, demo) as gateway:
+            assert worked(await ask(gateway, calling("demo__x", era=client)))
+            refused = await ask(gateway, calling("demo__x", era=client))
+            assert refused.refusal == "RATE_LIMITED"
+            assert refused.message["result"]["_meta"][ERROR]["retryAfterMs"] > 60_000
+            assert len(server.seen) == 1
+
+
+IDEMPOTENT = entry("x", latency=DeclaredLatency(idempotent=True))
+HINTED = entry({"name": "x", "inputSchema": {}, "annotations": {"readOnlyHint": True}})
+
+
+@pytest.mark.parametrize("more", [{}, {"progressToken": "p"}])
+@pytest.mark.parametrize(
+    ("tool", "trusted", "retries", "attempts"),
+    [
+        (IDEMPOTENT, False, 1, 2),
+        (IDEMPOTENT, False, 0, 1),
+        (HINTED, True, 1, 2),
+        (HINTED, False, 1, 1),
+        (entry("x"), True, 1, 1),
+        (entry("x", latency=DeclaredLatency(idempotent=False)), True, 1, 1),
+    ],
+)
+async def test_only_what_is_idempotent_and_trusted_is_sent_twice(
+    tmp_path: Path, tool: Any, trusted: bool, retries: int, attempts: int, more: dict[str, Any]
+) -> None:
+    async def handle(request: Request, reply: Reply) -> None:
+        if len(server.seen) == 1:
+            reply.close()
+        else:
+            answer_modern(request, reply, [])
+
+    async with raw_server(handle) as server:
+        demo = catalog("demo", server.url, [tool], trust_annotations=trusted, limits=limits(retries=retries))
+        async with running(tmp_path, demo) as gateway:
+            answer = await ask(gateway, calling("demo__x", {}, **more))
+            assert len(server.seen) == attempts
+            if attempts == 2:
+                assert worked(answer)
+                assert server.seen[0].message["id"] != server.seen[1].message["id"]
+                assert 'fairlead_call_retries_total{fairlead_server="default/demo"} 1.0' in await scraped(gateway)
+            else:
+                assert answer.refusal == "CONNECTION_LOST"
+
+
+@contextlib.contextmanager
+def blackhole() -> Any:
+    """A port whose connections never come about: the queue of those to be accepted is full."""
+    with socket.socket() as listener, contextlib.ExitStack() as stack:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        for _ in range(4):
+            filling = stack.enter_context(socket.socket())
+            filling.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                filling.connect(listener.getsockname())
+        yield listener.getsockname()[1]
+
+
+async def _dribble(request: Request, reply: Reply) -> None:
+    reply.raw(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100000\r\n\r\n")
+    while True:
+        reply.raw(b" ")
+        await reply.flush()
+        await asyncio.sleep(0.05)
+
+
+async def _endless(request: Request, reply: Reply) -> None:
+    reply.raw(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n")
+    while True:
+        reply.chunk(b" " * 4096)
+        await reply.flush()
+        await asyncio.sleep(0.02)
+
+
+@contextlib.asynccontextmanager
+async def five_dead() -> AsyncIterator[dict[str, str]]:
+    """Servers that are dead in five ways, by name."""
+    with blackhole() as hole:
+        async with broken_server("never") as silent, raw_server(_dribble) as slow, raw_server(_endless) as endless:
+            yield {
+                "refuses": f"http://127.0.0.1:{free_port()}/mcp",
+                "blackhole": f"http://127.0.0.1:{hole}/mcp",
+                "silent": silent.url,
+                "dribbles": slow.url,
+                "endless": endless.url,
+            }
+
+
+async def test_five_dead_servers_delay_none_of_fifty_and_no_list(tmp_path: Path) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        dead = await stack.enter_async_context(five_dead())
+        healthy = [await stack.enter_async_context(modern_server()) for _ in range(50)]
+        documents = [catalog(name, url, ["x"], limits=limits(concurrency=8)) for name, url in dead.items()]
+        documents += [catalog(f"h{i}", server.url, ["x"]) for i, server in enumerate(healthy)]
+        gateway = await stack.enter_async_context(running(tmp_path, *documents, call_timeout=50.0))
+        stuck = [stack.enter_context(contextlib.closing(await Wire.connect(gateway))) for _ in range(12 * len(dead))]
+        waiting = []
+        for number, wire in enumerate(stuck):  # more to each than it may have, and more than it may queue for long
+            name = list(dead)[number % len(dead)]
+            if name == "refuses":
+                assert (await wire.ask(calling("refuses__x"))).refusal in ("CONNECTION_LOST", "BREAKER_OPEN")
+            else:
+                waiting.append(asyncio.ensure_future(wire.ask(calling(f"{name}__x"))))
+        async with asyncio.timeout(45):  # below what the dead ones take
+            for _ in range(2):
+                answers = await asyncio.gather(*(ask(gateway, calling(f"h{i}__x")) for i in range(50)))
+                assert all(worked(answer) for answer in answers)
+                listed = (await ask(gateway, modern("tools/list"))).message["result"]["tools"]
+                assert len(listed) == 55
+        assert sum(not one.done() for one in waiting) >= 8, "those of the dead ones are still on their way"
+        for one in waiting:
+            one.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)

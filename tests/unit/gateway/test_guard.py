@@ -1,0 +1,316 @@
+"""Who is let in to a server: room, queue, rate and breaker, in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from fairlead_gateway.calls import retries
+from fairlead_gateway.upstream.breaker import CLOSED, FAILURES, HALF_OPEN, MAX_SECONDS, OPEN
+from fairlead_gateway.upstream.guard import PLAIN, QUEUED, TRIAL, Bounds, Guard, Refused
+from fairlead_mcp.errors import (
+    BadHttp,
+    ConnectFailed,
+    ConnectionLost,
+    HttpRefused,
+    McpError,
+    NotMcp,
+    PoolFull,
+    RpcError,
+    Timeout,
+    TooLarge,
+)
+
+LOST = ConnectionLost("it hung up", sent=True)
+
+
+class World:
+    """A guard whose time a test moves."""
+
+    def __init__(self, **bounds: object) -> None:
+        self.now = 100.0
+        self._timers: list[tuple[float, Callable[[], None]]] = []
+        self.guard = Guard(
+            "a/x", Bounds(**{"limit": 2, **bounds}), self._later, clock=lambda: self.now, random=lambda: 0.0  # type: ignore[arg-type]
+        )  # fmt: skip
+
+    def _later(self, delay: float, action: Callable[[], None]) -> None:
+        self._timers.append((self.now + delay, action))
+
+    def sleep(self, seconds: float) -> None:
+        end = self.now + seconds
+        while due := sorted((at, i) for i, (at, _) in enumerate(self._timers) if at <= end):
+            at, index = due[0]
+            action = self._timers.pop(index)[1]
+            self.now = at
+            action()
+        self.now = end
+
+    def caller(self, seconds: float = 60.0) -> Caller:
+        return Caller(self.now + seconds)
+
+    def fail(self, times: int = 1, error: McpError = LOST) -> None:
+        for _ in range(times):
+            assert self.guard.enter_now()
+            self.guard.leave(PLAIN, error, self.guard.heard)
+
+    def state(self) -> str:
+        return self.guard.state
+
+
+class Caller:
+    def __init__(self, deadline: float) -> None:
+        self.deadline = deadline
+        self.ticket = QUEUED
+        self.error: McpError | None = None
+
+    def admitted(self, ticket: int) -> None:
+        self.ticket = ticket
+
+    def refused(self, error: McpError) -> None:
+        self.error = error
+
+
+def code(error: BaseException | None) -> str:
+    assert isinstance(error, Refused)
+    return error.code
+
+
+def test_no_more_calls_at_once_than_the_limit_and_the_rest_in_their_order() -> None:
+    world = World()
+    guard = world.guard
+    assert guard.enter_now()
+    assert guard.enter_now()
+    assert not guard.enter_now()
+    first, second = world.caller(), world.caller()
+    assert guard.enter(first) == guard.enter(second) == QUEUED
+    guard.leave(PLAIN, None, 0)
+    assert (first.ticket, second.ticket, guard.busy) == (PLAIN, QUEUED, 2)
+    guard.leave(PLAIN, None, 0)
+    assert (second.ticket, guard.busy, guard.waiting) == (PLAIN, 2, 0)
+
+
+def test_nobody_overtakes_those_who_wait() -> None:
+    world = World(limit=1)
+    assert world.guard.enter_now()
+    waiting = world.caller()
+    world.guard.enter(waiting)
+    world.guard.busy -= 1
+    assert not world.guard.enter_now()
+    assert world.guard.enter(world.caller()) == QUEUED
+
+
+def test_a_full_queue_refuses_at_once() -> None:
+    world = World(limit=1, waiting=1)
+    assert world.guard.enter_now()
+    world.guard.enter(world.caller())
+    with pytest.raises(Refused) as caught:
+        world.guard.enter(world.caller())
+    assert code(caught.value) == "RATE_LIMITED"
+    assert caught.value.retry_after > 0
+
+
+def test_waiting_ends_after_the_time_of_the_queue_or_with_the_call_itself() -> None:
+    world = World(limit=1, queue=5.0)
+    assert world.guard.enter_now()
+    patient, hasty, gone = world.caller(60), world.caller(2), world.caller(1)
+    for caller in (patient, hasty, gone):
+        world.guard.enter(caller)
+    world.guard.withdraw(gone)
+    world.sleep(2.2)
+    assert isinstance(hasty.error, Timeout)
+    assert not hasty.error.sent
+    assert patient.error is None
+    world.sleep(3)
+    assert code(patient.error) == "RATE_LIMITED"
+    assert gone.error is None
+    assert world.guard.waiting == 0
+
+
+def test_calls_per_second_let_a_burst_through_and_say_when_to_come_again() -> None:
+    world = World(limit=99, rate=2.0)
+    assert not world.guard.enter_now()
+    assert [world.guard.enter(world.caller()) for _ in range(2)] == [PLAIN, PLAIN]
+    with pytest.raises(Refused) as caught:
+        world.guard.enter(world.caller())
+    assert (code(caught.value), caught.value.retry_after) == ("RATE_LIMITED", 0.5)
+    world.sleep(0.5)
+    assert world.guard.enter(world.caller()) == PLAIN
+    with pytest.raises(Refused):
+        world.guard.enter(world.caller())
+    assert world.guard.enter(world.caller(), again=True) == PLAIN
+
+
+def test_the_breaker_opens_after_failures_in_a_row_and_refuses_at_once() -> None:
+    world = World()
+    world.fail(FAILURES - 1)
+    assert world.state() == CLOSED
+    world.fail()
+    assert world.state() == OPEN
+    with pytest.raises(Refused) as caught:
+        world.guard.enter(world.caller())
+    assert (code(caught.value), caught.value.retry_after) == ("BREAKER_OPEN", 1.0)
+    assert "it hung up" in str(caught.value)
+
+
+def test_an_answer_in_between_starts_the_row_anew() -> None:
+    world = World()
+    world.fail(FAILURES - 1)
+    assert world.guard.enter_now()
+    world.guard.leave(PLAIN, None, 0)
+    world.fail(FAILURES - 1)
+    assert world.state() == CLOSED
+
+
+@pytest.mark.parametrize(
+    ("error", "opens"),
+    [
+        (LOST, True),
+        (ConnectFailed("refused"), True),
+        (Timeout("late", sent=True), True),
+        (Timeout("no connection free", sent=False), False),
+        (PoolFull("full"), False),
+        (TooLarge("huge"), False),
+        (RpcError(-32603, "oops"), False),
+        (HttpRefused("500", status=500), False),
+        (NotMcp("html"), False),
+        (BadHttp("garbage"), False),
+        (ConnectFailed("no credential", reason="NotCallable"), False),
+        (ConnectFailed("swapped", reason="Closed"), False),
+    ],
+)
+def test_only_failures_of_transport_open_it(error: McpError, opens: bool) -> None:
+    world = World()
+    world.fail(FAILURES, error)
+    assert (world.state() == OPEN) is opens
+
+
+def test_what_opened_it_is_open_for_those_who_wait_too() -> None:
+    world = World(limit=1)
+    world.fail(FAILURES - 1)
+    assert world.guard.enter_now()
+    waiting = world.caller()
+    world.guard.enter(waiting)
+    world.guard.leave(PLAIN, LOST, 0)
+    assert code(waiting.error) == "BREAKER_OPEN"
+
+
+def test_after_a_while_one_call_is_tried_and_its_end_decides() -> None:
+    world = World()
+    world.fail(FAILURES)
+    world.sleep(1.0)
+    assert world.state() == HALF_OPEN
+    assert world.guard.enter(world.caller()) == TRIAL
+    with pytest.raises(Refused):
+        world.guard.enter(world.caller())
+    world.guard.leave(TRIAL, None, world.guard.heard)
+    assert world.state() == CLOSED
+    assert world.guard.enter_now()
+
+
+def test_a_trial_that_fails_doubles_the_pause_up_to_a_bound() -> None:
+    world = World()
+    world.fail(FAILURES)
+    pauses = []
+    for _ in range(8):
+        with pytest.raises(Refused) as caught:
+            world.guard.enter(world.caller())
+        pauses.append(caught.value.retry_after)
+        world.sleep(pauses[-1])
+        assert world.guard.enter(world.caller()) == TRIAL
+        world.guard.leave(TRIAL, LOST, world.guard.heard)
+    assert pauses == [1, 2, 4, 8, 16, MAX_SECONDS, MAX_SECONDS, MAX_SECONDS]
+
+
+def test_a_trial_that_was_given_up_leaves_the_next_one_to_try() -> None:
+    world = World()
+    world.fail(FAILURES)
+    world.sleep(1.0)
+    assert world.guard.enter(world.caller()) == TRIAL
+    world.guard.leave(TRIAL, None, 0, given_up=True)
+    assert world.guard.enter(world.caller()) == TRIAL
+
+
+def test_stragglers_of_before_neither_open_it_again_nor_count() -> None:
+    world = World(limit=9)
+    assert world.guard.enter_now()
+    world.fail(FAILURES)
+    world.sleep(1.0)
+    assert world.guard.enter(world.caller()) == TRIAL
+    world.guard.leave(PLAIN, LOST, 0)
+    world.guard.leave(TRIAL, None, 0)
+    assert world.state() == CLOSED
+
+
+def test_a_slow_tool_among_working_ones_opens_nothing() -> None:
+    world = World(limit=9)
+    for _ in range(FAILURES * 2):
+        assert world.guard.enter_now()
+        heard = world.guard.heard
+        assert world.guard.enter_now()
+        world.guard.leave(PLAIN, None, heard)
+        world.guard.leave(PLAIN, Timeout("late", sent=True), heard)
+    assert world.state() == CLOSED
+
+
+def test_a_caller_who_gives_up_tells_nothing_of_the_server() -> None:
+    world = World()
+    for _ in range(FAILURES * 2):
+        assert world.guard.enter_now()
+        world.guard.leave(PLAIN, Timeout("late", sent=True), world.guard.heard, given_up=True)
+    assert world.state() == CLOSED
+
+
+def test_what_runs_in_the_gateway_itself_has_no_breaker() -> None:
+    world = World(breaks=False)
+    world.fail(FAILURES * 2, Timeout("late", sent=True))
+    assert world.state() == CLOSED
+
+
+def test_retries_have_a_budget_that_calls_fill_again() -> None:
+    guard = World(limit=99).guard
+    granted = sum(guard.may_retry() for _ in range(100))
+    assert granted == 10
+    for _ in range(11):
+        assert guard.enter_now()
+        guard.leave(PLAIN, None, guard.heard)
+    assert [guard.may_retry(), guard.may_retry()] == [True, False]
+
+
+def test_nothing_is_tried_again_while_the_breaker_is_open() -> None:
+    world = World()
+    world.fail(FAILURES)
+    assert not world.guard.may_retry()
+
+
+@pytest.mark.parametrize(
+    ("error", "any_tool", "idempotent"),
+    [
+        (ConnectFailed("refused"), True, True),
+        (ConnectFailed("none", reason="NotCallable"), False, False),
+        (ConnectionLost("closed at once", sent=False), True, True),
+        (LOST, False, True),
+        (ConnectionLost("cut off", sent=True, received=True), False, True),
+        (HttpRefused("503", status=503), False, True),
+        (HttpRefused("500", status=500), False, False),
+        (HttpRefused("429", status=429), False, False),
+        (Timeout("late", sent=True), False, False),
+        (Timeout("no room", sent=False), False, False),
+        (RpcError(-32603, "oops"), False, False),
+        (TooLarge("huge"), False, False),
+        (PoolFull("full"), False, False),
+    ],
+)
+def test_what_is_tried_again(error: McpError, any_tool: bool, idempotent: bool) -> None:
+    assert retries.worth_it(error, idempotent=False) is any_tool
+    assert retries.worth_it(error, idempotent=True) is idempotent
+
+
+@pytest.mark.parametrize(
+    ("attempt", "allowed", "left", "wait"),
+    [(1, 1, 9, 0.05), (2, 1, 9, None), (1, 0, 9, None), (1, 1, 0.04, None), (5, 5, 9, 0.425)],
+)
+def test_when_it_is_tried_again(attempt: int, allowed: int, left: float, wait: float | None) -> None:
+    found = retries.next_delay(LOST, attempt=attempt, retries=allowed, idempotent=True, left=left, random=0.5)
+    assert found == (None if wait is None else pytest.approx(wait))
