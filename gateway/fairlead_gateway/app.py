@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from fairlead_gateway.about import NAME, VERSION
+from fairlead_gateway.calls.cache import ResultCache
 from fairlead_gateway.calls.direct import Caller
 from fairlead_gateway.calls.dispatch import CALL, Dispatcher
 from fairlead_gateway.calls.forward import Forwarder
@@ -71,7 +72,7 @@ class Gateway:
         self._listener = Listener(front, application(self.readiness, plane), settings.host, settings.port)
         collector = GatewayCollector(book, keeper, registry.gauges, lambda: len(self._listener.connections))
         self._metrics = MetricsServer(
-            registry_of(collector, GuardCollector(checks, lambda: registry.guards)),
+            registry_of(collector, GuardCollector(checks, lambda: registry.guards, front.dispatcher.cache)),
             settings.host,
             settings.metrics_port,
         )
@@ -153,7 +154,8 @@ def build(
     sessions = Sessions(settings.session_key.encode())
     live = Live(sessions)
     allow = AllowList.for_bind(settings.host, settings.allowed_hosts, settings.allowed_origins)
-    dispatcher = Dispatcher(book, client, own_info, clock)
+    results = ResultCache(settings.result_cache_bytes, clock)
+    dispatcher = Dispatcher(book, client, own_info, clock, results)
     front = Front(
         allow,
         dispatcher,

@@ -11,6 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from fairlead_api.meta import ServerKey
+from fairlead_gateway.calls.cache import ResultCache
 from fairlead_gateway.exposition import MAX_SERVERS
 from fairlead_gateway.upstream.breaker import STATES
 from fairlead_gateway.upstream.guard import Guard
@@ -20,9 +21,10 @@ from fairlead_gateway.validation.shelf import Checks
 class GuardCollector(Collector):
     """Everything of one gateway."""
 
-    def __init__(self, checks: Checks, guards: Callable[[], Mapping[ServerKey, Guard]]) -> None:
+    def __init__(self, checks: Checks, guards: Callable[[], Mapping[ServerKey, Guard]], cache: ResultCache) -> None:
         self._checks = checks
         self._guards = guards
+        self._cache = cache
 
     def collect(self) -> Iterable[Metric]:
         checks = self._checks
@@ -35,6 +37,13 @@ class GuardCollector(Collector):
         text = "Results that do not fit the outputSchema of their tool; they are passed on with a mark"
         yield _labelled("fairlead_output_mismatches", text, "fairlead_server", checks.mismatched)
         yield from self._servers()
+        cache = self._cache
+        yield CounterMetricFamily("fairlead_result_cache_hits", "Calls answered by a kept result", value=cache.hits)
+        yield CounterMetricFamily(
+            "fairlead_result_cache_misses", "Calls that were looked up in vain", value=cache.misses
+        )
+        yield GaugeMetricFamily("fairlead_result_cache_bytes", "Bytes of kept results", value=cache.bytes)
+        yield GaugeMetricFamily("fairlead_result_cache_entries", "Kept results", value=len(cache))
 
     def _servers(self) -> Iterable[Metric]:
         guards = dict(list(self._guards().items())[:MAX_SERVERS])

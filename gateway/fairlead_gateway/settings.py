@@ -66,6 +66,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Of one result, where the server sets less."""
     validate: bool = True
     """Whether arguments are checked against a tool's `inputSchema`, and results against its `outputSchema`."""
+    result_cache_bytes: Annotated[int, Meta(ge=0)] = 64 << 20
+    """For results of tools with `cacheableSeconds`; 0 keeps none."""
     upstream_connections: int = 64
     """Calls at once to one server, where it sets less; the rest waits."""
     upstream_waiting: int = 1024

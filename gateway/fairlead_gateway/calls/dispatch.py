@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_gateway.calls import refusals, translate
+from fairlead_gateway.calls.cache import ResultCache, key_of
 from fairlead_gateway.calls.exchange import Exchange
 from fairlead_gateway.calls.flight import Flight
 from fairlead_gateway.endpoint.inbound import Rejection, Request
@@ -38,7 +39,9 @@ class Dispatcher:
         client: eras.Client,
         server_info: bytes,
         clock: Callable[[], float] = time.monotonic,
+        cache: ResultCache | None = None,
     ) -> None:
+        self.cache = ResultCache(0) if cache is None else cache
         self._book = book
         self._client = client
         self.server_info = server_info
@@ -92,10 +95,22 @@ class Dispatcher:
                 return flight
             if route.offline:
                 raise ConnectFailed(f"the server {route.server.key} is offline")
-            flight.begin(self._order(exchange, route, request, started))
+            if route.cacheable_seconds and self.cache.enabled:
+                key = key_of(route.cache_scope, request.params.get("arguments"))
+                if key is not None and flight.cached(self.cache, key):
+                    return flight
         except Exception as error:  # noqa: BLE001  # the edge of the request; `failed` logs what is no error of the wire
             flight.failed(error)
+        else:
+            self.make(flight, exchange, route, started)
         return flight
+
+    def make(self, flight: Flight, exchange: Exchange, route: Route, started: float) -> None:
+        """Send the call, as soon as its server's guard allows. Raises nothing."""
+        try:
+            flight.begin(self._order(exchange, route, flight.request, started))
+        except Exception as error:  # noqa: BLE001  # the edge of the request; `failed` logs what is no error of the wire
+            flight.failed(error)
 
     async def run(self, exchange: Exchange, route: Route, request: Request) -> None:
         """Make the call and return when it is answered. Canceling the task cancels the call, which is an answer too

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_gateway.calls import refusals, translate
+from fairlead_gateway.calls.cache import META_CACHE, Kept, ResultCache
 from fairlead_gateway.calls.exchange import Exchange
 from fairlead_gateway.calls.outputs import judged
 from fairlead_gateway.calls.refusals import Refusal
@@ -40,8 +41,8 @@ _FOR_THE_CLIENT = frozenset({jsonrpc.MISSING_CLIENT_CAPABILITY})
 class Flight:
     """See the module. `cancel` is for the client: it gave the call up, or is gone."""
 
-    __slots__ = ("_attempts", "_dispatcher", "_exchange", "_heard", "_order", "_pending", "_route", "_started",
-                 "_ticket", "done", "request", "waiter")  # fmt: skip
+    __slots__ = ("_attempts", "_dispatcher", "_exchange", "_following", "_heard", "_key", "_order", "_pending",
+                 "_route", "_started", "_ticket", "done", "request", "waiter")  # fmt: skip
 
     def __init__(
         self, dispatcher: Dispatcher, exchange: Exchange, route: Route, request: Request, started: float
@@ -57,6 +58,10 @@ class Flight:
         self._attempts = 0
         self._ticket: Ticket = QUEUED
         self._heard = 0
+        self._key: bytes | None = None
+        """Under which the result is to be kept."""
+        self._following: bytes | None = None
+        """Of the equal call whose result it waits for."""
         self.done = False
         self.waiter: asyncio.Future[None] | None = None
         """Of a caller within the gateway."""
@@ -75,6 +80,47 @@ class Flight:
         ticket = guard.enter(self, again=self._attempts > 0)
         if ticket:
             self.admitted(ticket)
+
+    # Told by the cache
+
+    def cached(self, cache: ResultCache, key: bytes) -> bool:
+        """Whether the call need not be made: its result is kept, or an equal call is on its way. Otherwise its own
+        will be kept.
+        """
+        kept = cache.get(key)
+        if kept is not None:
+            self.hit(kept)
+            return True
+        if self._route.impatient:
+            return False  # it may end before those who wait for it want it to
+        if cache.follow(key, self):
+            self._following = key
+            return True
+        self._key = key
+        return False
+
+    def hit(self, kept: Kept) -> None:
+        route, request, cache = self._route, self.request, self._dispatcher.cache
+        self._following = None
+        try:
+            outcome = translate.result(
+                kept.result, from_modern=kept.modern, to_modern=request.modern, server_info=route.server_info
+            )
+            note = b'{"ageMs":%d}' % round(cache.age(kept) * 1000)
+            outcome = judged(route.check, route.server.key, outcome)
+            result = translate.noted(outcome.result, META_CACHE, note)
+        except McpError as error:
+            self.failed(error)
+            return
+        self._end("", 200, result_parts(request.id, result))
+
+    def go(self) -> None:
+        self._following = None
+        self._dispatcher.make(self, self._exchange, self._route, self._started)
+
+    def lead(self, key: bytes) -> None:
+        self._key = key
+        self.go()
 
     # Told by the guard
 
@@ -98,7 +144,7 @@ class Flight:
         pending = None if submit is None else submit(order, self)
         if pending is None:
             self._wait_for(upstream.call(order))
-        elif not self.done:
+        elif self._ticket:  # else it is over already
             self._pending = pending
 
     # Told by the upstream
@@ -115,6 +161,10 @@ class Flight:
             return
         if route.check is not None and route.check.declares_output:
             outcome = judged(route.check, route.server.key, outcome)
+        if self._key is not None and not outcome.is_error and not outcome.needs_input:
+            key, self._key = self._key, None
+            seconds = route.cacheable_seconds
+            self._dispatcher.cache.came(key, result, modern=route.upstream.modern, seconds=seconds)
         error_type = TOOL_ERROR if outcome.is_error else ""
         self._end(error_type, 200, result_parts(request.id, outcome.result))
 
@@ -145,6 +195,11 @@ class Flight:
         if self.done:
             return
         pending = self._pending
+        if self._key is not None:
+            key, self._key = self._key, None
+            self._dispatcher.cache.given_up(key)
+        elif self._following is not None:
+            self._dispatcher.cache.unfollow(self._following, self)
         if self._ticket == QUEUED:
             self._route.guard.withdraw(self)
         self._leave(None, given_up=True)
@@ -182,7 +237,8 @@ class Flight:
 
     def _attempt_again(self) -> None:
         self._pending = None
-        assert self._order is not None
+        if self.done or self._order is None:
+            return
         try:
             self.begin(self._order)
         except McpError as error:
@@ -218,6 +274,8 @@ class Flight:
             return
         self.done = True
         self._pending = None  # it knows us: see `Exchange`
+        if self._key is not None:
+            self._dispatcher.cache.failed(self._key)
         try:
             if status:
                 self._exchange.answer(status, *body)

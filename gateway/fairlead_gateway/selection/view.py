@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_api.meta import ServerKey
+from fairlead_gateway.calls.cache import scope
 from fairlead_gateway.calls.mirrored import mirrored
 from fairlead_gateway.calls.refusals import OVER_BUDGET, Refusal
 from fairlead_gateway.catalog.model import EMPTY, Server, Snapshot, Tool
@@ -37,9 +38,9 @@ MERGED: Final = b"/mcp"
 class Route:
     """Where one tool is called, with everything about it that can be prepared before a call."""
 
-    __slots__ = ("check", "closed", "guard", "idempotent", "impatient", "max_bytes", "mirrored", "name",
-                 "name_header", "name_raw", "offline", "recorder", "retries", "server", "server_info", "timeout",
-                 "upstream")  # fmt: skip
+    __slots__ = ("cache_scope", "cacheable_seconds", "check", "closed", "guard", "idempotent", "impatient", "max_bytes",
+                 "mirrored", "name", "name_header", "name_raw", "offline", "recorder", "retries", "server",
+                 "server_info", "timeout", "upstream")  # fmt: skip
 
     def __init__(
         self,
@@ -72,6 +73,9 @@ class Route:
         self.retries = retries
         """Attempts after the first."""
         self.idempotent = tool.idempotent
+        self.cacheable_seconds = tool.cacheable_seconds
+        self.cache_scope = _cache_scope(server, tool) if tool.cacheable_seconds else b""
+        """What keys of kept results begin with."""
         self.impatient = False
         """Whether `timeout` is the caller's own, and says nothing of the server."""
         self.check = check
@@ -218,6 +222,12 @@ class Selection:
     def prepare(self) -> None:
         """Put the merged list together now, so that no request has to wait for it."""
         _ = self.targets[MERGED].listing
+
+
+def _cache_scope(server: Server, tool: Tool) -> bytes:
+    catalog = server.catalog
+    reached = msgspec.json.encode((catalog.endpoint, catalog.credential, catalog.protocol_version))
+    return scope(str(server.key), reached, tool.name, tool.hash, tool.definition)
 
 
 def bind_all(snapshot: Snapshot, bind: Bind, before: Selection) -> dict[ServerKey, Mapping[str, Route]]:

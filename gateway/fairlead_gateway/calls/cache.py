@@ -1,0 +1,158 @@
+"""Results of tools that declare `cacheableSeconds`, kept for calls that are equal.
+
+Pure module. Made by `app`, used by `calls.dispatch` and `calls.flight`. A key stands for the definition, the server as
+it is reached (endpoint and credential), and the arguments in canonical form, so that nobody gets what was made for
+somebody else. Errors are never kept. Of equal calls at the same time one is made, and the others wait for it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final, Protocol
+
+import msgspec
+from msgspec import Raw
+
+MAX_BYTES: Final = 64 << 20
+MAX_ARGUMENTS: Final = 64 << 10
+"""Larger ones are not worth being kept for."""
+LARGEST_SHARE: Final = 8
+"""One result may take a part of the cache of this size, not more."""
+META_CACHE: Final = "fairlead.dev/cache"
+"""In a result that was kept: `{ageMs}`."""
+_OVERHEAD: Final = 300
+
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """A result as the server sent it. `made_at` in seconds of the cache's clock."""
+
+    result: Raw
+    modern: bool
+    """Which era it is in."""
+    made_at: float
+    until: float
+
+
+class Follower(Protocol):
+    """An equal call that waits."""
+
+    def hit(self, kept: Kept) -> None:
+        """The result came. May not raise."""
+        ...
+
+    def go(self) -> None:
+        """None came: make the call. May not raise."""
+        ...
+
+    def lead(self, key: bytes) -> None:
+        """The call that was made is given up: make it in its place. May not raise."""
+        ...
+
+
+def scope(*parts: str | bytes) -> bytes:
+    """What keys of one tool begin with."""
+    joined = b"\0".join(part.encode() if isinstance(part, str) else part for part in parts)
+    return hashlib.blake2b(joined, digest_size=16).digest()
+
+
+def key_of(of_scope: bytes, arguments: bytes | Raw | None) -> bytes | None:
+    """The key of a call; None where its arguments are too large, or cannot be read."""
+    if arguments is None:
+        return of_scope
+    if len(arguments) > MAX_ARGUMENTS:
+        return None
+    try:
+        canonical = _encode(_decode(arguments) or {})
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    if canonical == b"{}":
+        return of_scope
+    return hashlib.blake2b(of_scope + canonical, digest_size=16).digest()
+
+
+class ResultCache:
+    """See the module. Bounded in bytes, least recently used first out; with `max_bytes` 0 it keeps nothing."""
+
+    def __init__(self, max_bytes: int = MAX_BYTES, clock: Callable[[], float] = time.monotonic) -> None:
+        self._max_bytes = max_bytes
+        self._clock = clock
+        self._kept: OrderedDict[bytes, Kept] = OrderedDict()
+        self._followers: dict[bytes, list[Follower]] = {}
+        self.bytes = 0
+        self.hits = 0
+        self.misses = 0
+
+    @property
+    def enabled(self) -> bool:
+        return self._max_bytes > 0
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def age(self, kept: Kept) -> float:
+        """Seconds."""
+        return max(0.0, self._clock() - kept.made_at)
+
+    def get(self, key: bytes) -> Kept | None:
+        found = self._kept.get(key)
+        if found is not None and found.until > self._clock():
+            self._kept.move_to_end(key)
+            self.hits += 1
+            return found
+        if found is not None:
+            self._drop(key)
+        self.misses += 1
+        return None
+
+    def follow(self, key: bytes, follower: Follower) -> bool:
+        """Wait for an equal call that is being made; False where there is none: make it, and tell the end."""
+        waiting = self._followers.get(key)
+        if waiting is None:
+            self._followers[key] = []
+            return False
+        waiting.append(follower)
+        return True
+
+    def unfollow(self, key: bytes, follower: Follower) -> None:
+        """A follower gives up."""
+        waiting = self._followers.get(key)
+        if waiting is not None and follower in waiting:
+            waiting.remove(follower)
+
+    def came(self, key: bytes, result: Raw, *, modern: bool, seconds: float) -> None:
+        """The result of the call that was made: keep it, and give it to those who wait."""
+        now = self._clock()
+        kept = Kept(Raw(bytes(result)), modern, now, now + seconds)
+        size = len(kept.result) + _OVERHEAD
+        if key in self._kept:
+            self._drop(key)
+        if size * LARGEST_SHARE <= self._max_bytes:
+            self._kept[key] = kept
+            self.bytes += size
+            while self.bytes > self._max_bytes:
+                self._drop(next(iter(self._kept)))
+        for follower in self._followers.pop(key, ()):
+            self.hits += 1
+            follower.hit(kept)
+
+    def failed(self, key: bytes) -> None:
+        """No result that could be kept: everybody makes the call."""
+        for follower in self._followers.pop(key, ()):
+            follower.go()
+
+    def given_up(self, key: bytes) -> None:
+        """The call was cancelled: the first of those who wait makes it for the others."""
+        waiting = self._followers.get(key)
+        if waiting:
+            waiting.pop(0).lead(key)
+        else:
+            self._followers.pop(key, None)
+
+    def _drop(self, key: bytes) -> None:
+        self.bytes -= len(self._kept.pop(key).result) + _OVERHEAD

@@ -1,0 +1,182 @@
+"""Results that answer equal calls, on the real path of a call."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead_api.documents.catalog import CredentialRef, DeclaredLatency
+from gatewayworld import LEGACY, MODERN, Answer, Wire, ask, calling, catalog, entry, publish, reached, running, served
+from rawserver import Reply, Request, raw_server
+from toolservers import answer_modern, modern_server
+
+ERAS = (MODERN, LEGACY)
+CACHE = "fairlead.dev/cache"
+
+
+def cacheable(name: str = "x", seconds: int = 60, **more: Any) -> Any:
+    definition = {"name": name, "inputSchema": {"type": "object"}, **more}
+    return entry(definition, latency=DeclaredLatency(cacheable_seconds=seconds))
+
+
+def kept(answer: Answer) -> bool:
+    result = answer.message["result"]
+    assert not result.get("isError", False)
+    return CACHE in result.get("_meta", {})
+
+
+@pytest.mark.parametrize("first", ERAS)
+@pytest.mark.parametrize("second", ERAS)
+async def test_an_equal_call_is_answered_without_the_server_in_either_era(
+    tmp_path: Path, first: str, second: str
+) -> None:
+    async with modern_server() as server, running(tmp_path, catalog("demo", server.url, [cacheable()])) as gateway:
+        made = await ask(gateway, calling("demo__x", {"a": 1, "b": 2}, era=first))
+        again = await ask(gateway, calling("demo__x", {"b": 2, "a": 1}, era=second, number=7))
+        assert (kept(made), kept(again)) == (False, True)
+        assert again.message["id"] == 7
+        assert again.message["result"]["content"] == made.message["result"]["content"]
+        assert ("resultType" in again.message["result"]) is (second == MODERN)
+        assert again.message["result"]["_meta"][CACHE]["ageMs"] >= 0
+        assert len(server.seen) == 1
+        assert not kept(await ask(gateway, calling("demo__x", {"a": 2}, era=second)))
+        assert len(server.seen) == 2
+
+
+async def test_without_seconds_to_be_kept_for_every_call_is_made(tmp_path: Path) -> None:
+    tools = [cacheable(seconds=0), "y"]
+    async with modern_server() as server, running(tmp_path, catalog("demo", server.url, tools)) as gateway:
+        for name in ("demo__x", "demo__x", "demo__y", "demo__y"):
+            assert not kept(await ask(gateway, calling(name)))
+        assert len(server.seen) == 4
+
+
+async def test_the_cache_can_be_turned_off(tmp_path: Path) -> None:
+    async with (
+        modern_server() as server,
+        running(tmp_path, catalog("demo", server.url, [cacheable()]), result_cache_bytes=0) as gateway,
+    ):
+        for _ in range(2):
+            assert not kept(await ask(gateway, calling("demo__x")))
+        assert len(server.seen) == 2
+
+
+@pytest.mark.parametrize("how", ["tool", "rpc", "lost"])
+async def test_errors_are_not_kept(tmp_path: Path, how: str) -> None:
+    async def handle(request: Request, reply: Reply) -> None:
+        if len(server.seen) > 1:
+            answer_modern(request, reply, [])
+        elif how == "tool":
+            reply.result(request, {"content": [], "isError": True})
+        elif how == "rpc":
+            reply.error(request, 200, -32603, "oops")
+        else:
+            reply.close()
+
+    async with (
+        raw_server(handle) as server,
+        running(tmp_path, catalog("demo", server.url, [cacheable()])) as gateway,
+    ):
+        assert (await ask(gateway, calling("demo__x"))).message["result"]["isError"] is True
+        assert not kept(await ask(gateway, calling("demo__x")))
+        assert kept(await ask(gateway, calling("demo__x")))
+
+
+async def test_another_principal_and_another_definition_get_their_own(tmp_path: Path) -> None:
+    (tmp_path / "credentials").mkdir()
+    for name in ("s1", "s2"):
+        (tmp_path / "credentials" / f"{name}.json").write_text(
+            json.dumps({"headers": {"Authorization": f"Bearer {name}"}})
+        )
+    async with modern_server() as server:
+
+        def document(secret: str, **more: Any) -> Any:
+            ref = CredentialRef(secret=secret, key="k", hash="1")
+            return catalog("demo", server.url, [cacheable(**more)], credential=ref)
+
+        async with running(tmp_path, document("s1")) as gateway:
+            await ask(gateway, calling("demo__x"))
+            assert kept(await ask(gateway, calling("demo__x")))
+            publish(tmp_path / "documents", document("s2"))
+            await served(gateway, gateway.keeper.swaps + 1)
+            assert not kept(await ask(gateway, calling("demo__x")))
+            assert server.seen[-1].headers["authorization"] == "Bearer s2"
+            publish(tmp_path / "documents", document("s2", description="another"))
+            await served(gateway, gateway.keeper.swaps + 1)
+            assert not kept(await ask(gateway, calling("demo__x")))
+            assert kept(await ask(gateway, calling("demo__x")))
+
+
+async def test_equal_calls_at_once_are_made_once(tmp_path: Path) -> None:
+    go = asyncio.Event()
+
+    async def handle(request: Request, reply: Reply) -> None:
+        await go.wait()
+        answer_modern(request, reply, [])
+
+    async with (
+        raw_server(handle) as server,
+        running(tmp_path, catalog("demo", server.url, [cacheable()])) as gateway,
+    ):
+        wires = [await Wire.connect(gateway) for _ in range(5)]
+        asked = [asyncio.ensure_future(wire.ask(calling("demo__x"))) for wire in wires]
+        await reached(server, 1)
+        async with asyncio.timeout(10):
+            while len(gateway.front.calls) < 5:  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+        wires[4].close()  # one of those who wait goes
+        go.set()
+        answers = await asyncio.gather(*asked[:4])
+        assert sorted(kept(answer) for answer in answers) == [False, True, True, True]
+        assert len(server.seen) == 1
+        asked[4].cancel()
+        await asyncio.gather(asked[4], return_exceptions=True)
+        for wire in wires:
+            wire.close()
+
+
+async def test_the_client_that_leads_may_go_and_the_next_makes_the_call(tmp_path: Path) -> None:
+    go = asyncio.Event()
+
+    async def handle(request: Request, reply: Reply) -> None:
+        if len(server.seen) == 1:
+            await asyncio.Event().wait()
+        await go.wait()
+        answer_modern(request, reply, [])
+
+    async with (
+        raw_server(handle) as server,
+        running(tmp_path, catalog("demo", server.url, [cacheable()])) as gateway,
+    ):
+        leader = await Wire.connect(gateway)
+        leader.send(calling("demo__x"))
+        await reached(server, 1)
+        others = [await Wire.connect(gateway) for _ in range(3)]
+        asked = [asyncio.ensure_future(wire.ask(calling("demo__x"))) for wire in others]
+        async with asyncio.timeout(10):
+            while len(gateway.front.calls) < 4:  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+        leader.close()
+        await reached(server, 2)
+        go.set()
+        assert sorted(kept(answer) for answer in await asyncio.gather(*asked)) == [False, True, True]
+        assert len(server.seen) == 2
+        for wire in others:
+            wire.close()
+
+
+async def test_what_is_kept_is_counted(tmp_path: Path) -> None:
+    async with modern_server() as server, running(tmp_path, catalog("demo", server.url, [cacheable()])) as gateway:
+        for _ in range(3):
+            await ask(gateway, calling("demo__x"))
+        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.metrics_port)
+        writer.write(b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n")
+        seen = (await reader.read()).decode()
+        writer.close()
+        assert "fairlead_result_cache_hits_total 2.0" in seen
+        assert "fairlead_result_cache_misses_total 1.0" in seen
+        assert "fairlead_result_cache_entries 1.0" in seen
