@@ -17,6 +17,7 @@ from fairlead_api.v1alpha1.latencytier import LatencyTier
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_api.v1alpha1.toolpolicy import ToolPolicy
 from fairlead_mcp.session import McpSession
+from fairlead_operator.discovery.line import Line
 
 Heard = Callable[[str], None]
 Environment = Literal["cluster", "local"]
@@ -156,5 +157,12 @@ class Connector(Protocol):
         """A negotiated session. Raises fairlead_mcp.errors.McpError, on entry or from the session's methods.
 
         `heard(method)` is called with each notification that comes over it; it may not raise.
+        """
+        ...
+
+    async def line(self, endpoint: Endpoint, known: tuple[str, int] | None) -> Line | None:
+        """An idle connection to where the server is; None for one that is watched over by other means.
+
+        `known` is the address of the line before: tried while names cannot be resolved. Raises ConnectFailed.
         """
         ...

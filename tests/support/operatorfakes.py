@@ -26,6 +26,7 @@ from fairlead_api.v1alpha1.toolpolicy import ToolPolicy
 from fairlead_mcp.eras import Era, Negotiated
 from fairlead_mcp.errors import ConnectionLost, RpcError, Timeout
 from fairlead_mcp.session import McpSession
+from fairlead_operator.discovery.line import Line
 from fairlead_operator.ports import (
     Announcement,
     Environment,
@@ -235,6 +236,9 @@ class ScriptedConnector:
     ) -> AsyncIterator[McpSession]:
         async with McpSession(ScriptedChannel(self.scripts[key])) as session:
             yield session
+
+    async def line(self, endpoint: Endpoint, known: tuple[str, int] | None) -> Line | None:
+        return None
 
 
 async def until(condition: Callable[[], object]) -> None:

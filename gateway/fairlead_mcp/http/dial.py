@@ -1,6 +1,6 @@
 """Opening connections: resolving, trying addresses in order, and saying why none answered.
 
-Used by `fairlead_mcp.http.pool` alone.
+Used by `fairlead_mcp.http.pool`, and by the operator for the idle connections by which it notices a loss.
 """
 
 from __future__ import annotations

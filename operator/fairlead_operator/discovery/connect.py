@@ -8,13 +8,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Final
 
-from fairlead_api.documents.catalog import Credential, Endpoint
+from fairlead_api.documents.catalog import Credential, Endpoint, EventsEndpoint, HttpEndpoint
 from fairlead_api.meta import ServerKey
-from fairlead_mcp.http.dial import Resolve
+from fairlead_mcp.http.dial import Address, Dialer, Resolve, resolve_by_dns
+from fairlead_mcp.http.target import Target
 from fairlead_mcp.opening import network_session
 from fairlead_mcp.session import McpSession
+from fairlead_operator.discovery.line import Line
 from fairlead_operator.ports import Heard
+
+LINE_SECONDS: Final = 1.5
+"""Bound on opening an idle connection: long enough for one lost packet, short enough for a loss to show in two."""
 
 
 class NetworkConnector:
@@ -31,3 +37,21 @@ class NetworkConnector:
         opened = network_session(str(key), endpoint, credential or Credential(), heard=heard, resolve=self._resolve)
         async with opened as session:
             yield session
+
+    async def line(self, endpoint: Endpoint, known: Address | None) -> Line | None:
+        """See the port. Only what is reached over HTTP: a connection to a server on stdio would start a process."""
+        if not isinstance(endpoint, HttpEndpoint | EventsEndpoint):
+            return None
+        target = Target.from_url(endpoint.url)
+        resolve = self._resolve or resolve_by_dns
+
+        async def addresses(host: str, port: int) -> list[Address]:
+            try:
+                return await resolve(host, port)
+            except OSError:
+                if known is None:
+                    raise
+                return [known]
+
+        dialer = Dialer(target.host, target.port, None, None, addresses, LINE_SECONDS)
+        return await dialer.connect(Line)

@@ -18,6 +18,7 @@ from fairlead_api.documents.catalog import Credential, Endpoint
 from fairlead_api.meta import ServerKey
 from fairlead_mcp.eras import announced
 from fairlead_mcp.errors import McpError
+from fairlead_operator.discovery.lines import Lines, Told
 from fairlead_operator.discovery.listening import Listeners, Source
 from fairlead_operator.discovery.listing import Found, read_everything
 from fairlead_operator.ports import Connector
@@ -69,6 +70,12 @@ class Round:
     credit: float = 0.0
     """Announcements that are followed at once, from `credited` on growing by one per floor."""
     credited: float = float("-inf")
+    up: float = float("-inf")
+    """When it answered for the first time after a failure."""
+    losses: int = 0
+    """How often it was lost without having been up for `Pace.stable` seconds in between."""
+    held: float = float("-inf")
+    """A server that failed is not asked before."""
     task: asyncio.Task[None] | None = field(default=None, repr=False)
 
 
@@ -86,6 +93,10 @@ class Pace:
     burst: int = 8
     jitter: float = 0.1
     retry: Backoff = field(default_factory=lambda: Backoff(first=1.0, limit=60.0))
+    stable: float = 60.0
+    hold: Backoff = field(default_factory=lambda: Backoff(first=2.0, limit=60.0))
+    """How long a server that was lost `spare` times in a row, never up for `stable`, is left alone after a loss."""
+    spare: int = 2
 
 
 class _Turn:
@@ -135,6 +146,7 @@ class Rounds:
         self._rng = rng or random.Random()
         self._rounds: dict[ServerKey, Round] = {}
         self._listeners = Listeners(connector, self.hint, retry=self._pace.retry, rng=self._rng)
+        self._lines = Lines(connector, Told(self.lost, self.back), rng=self._rng)
 
     def __repr__(self) -> str:
         running = sum(1 for round_ in self._rounds.values() if round_.task is not None)
@@ -146,13 +158,14 @@ class Rounds:
         if round_ is None or round_.subject != subject:
             self._cancel(round_)
             round_ = self._rounds[key] = self._succeeding(round_, subject)
-        if round_.task is None and self._monotonic() >= round_.due:
+        if round_.task is None and self.until_due(round_) <= 0:
             if round_.hinted:
                 round_.credit = max(self._credit(round_) - 1, 0)
             round_.hinted = False
             work = self._ask(key, round_, credential, max(interval, self._pace.floor))
             round_.task = asyncio.create_task(work, name=f"discovery of {key}")
             round_.asked, round_.stale = self._monotonic(), False
+        self._lines.hold(key, subject.endpoint)
         if round_.found is not None and announced(round_.found.capabilities):
             self._listeners.hold(key, Source(subject.endpoint, subject.credential_hash, subject.revision), credential)
         else:
@@ -163,6 +176,7 @@ class Rounds:
         """There is nothing to ask now; the next look asks at once. What is known of the server, if anything."""
         round_ = self._rounds.get(key)
         self._listeners.drop(key)
+        self._lines.drop(key)
         if round_ is not None:
             self._cancel(round_)
             round_.due = 0.0
@@ -179,18 +193,45 @@ class Rounds:
         self._follow(round_)
         self._finished(key)
 
+    def lost(self, key: ServerKey, error: McpError) -> None:
+        """It accepts no connection, which is as good as a discovery that failed."""
+        round_ = self._rounds.get(key)
+        if round_ is None or round_.failure is not None:
+            return
+        self._cancel(round_)
+        self._fail(round_, Failure(error.reason, str(error)))
+        self._finished(key)
+
+    def back(self, key: ServerKey) -> None:
+        """It accepts connections again: ask it now, whatever the back-off of earlier failures."""
+        round_ = self._rounds.get(key)
+        if round_ is None:
+            return
+        round_.failures = 0
+        self.soon(key)
+
+    def soon(self, key: ServerKey) -> None:
+        """There is reason to think that the last answer does not hold any more: ask it now, `Pace.prompt` apart."""
+        round_ = self._rounds.get(key)
+        if round_ is not None and round_.task is None:
+            round_.due = min(round_.due, round_.asked + self._pace.prompt)
+            self._finished(key)
+
     def forget(self, key: ServerKey) -> None:
         """The server is gone."""
         self._listeners.drop(key)
+        self._lines.drop(key)
         self._cancel(self._rounds.pop(key, None))
 
     def until_due(self, round_: Round) -> float:
         """Seconds until the next discovery of a server is due."""
-        return max(0.0, round_.due - self._monotonic())
+        when = max(round_.due, round_.held) if round_.failure is not None else round_.due
+        return max(0.0, when - self._monotonic())
 
     async def aclose(self) -> None:
         """Cancel what runs and wait for its end."""
         await self._listeners.aclose()
+        await self._lines.aclose()
         tasks = [round_.task for round_ in self._rounds.values() if round_.task is not None]
         for key in list(self._rounds):
             self.forget(key)
@@ -201,7 +242,9 @@ class Rounds:
         """The same server at the same address keeps its last answer until the next one: a rollout blinds nobody."""
         if before is None or (before.subject.uid, before.subject.endpoint) != (subject.uid, subject.endpoint):
             return Round(subject)
-        return Round(subject, found=before.found, failure=before.failure, asked=before.asked)
+        return Round(
+            subject, found=before.found, failure=before.failure, asked=before.asked, up=before.up, losses=before.losses
+        )
 
     @staticmethod
     def _cancel(round_: Round | None) -> None:
@@ -232,16 +275,27 @@ class Rounds:
             return Failure("Timeout", f"it did not list everything within {self._pace.timeout:g} s")
 
     def _settle(self, round_: Round, outcome: Found | Failure, interval: float) -> None:
+        now = self._monotonic()
         if isinstance(outcome, Found):
+            round_.up = now if round_.failure is not None else round_.up
             round_.found, round_.failure, round_.failures = outcome, None, 0
             delay = self._freshness(outcome, interval) * (1 + self._pace.jitter * (self._rng.random() - 0.5))
+            round_.due = now + delay
         else:
-            round_.failures += 1
-            round_.failure = outcome
-            delay = min(self._pace.retry.delay(round_.failures, self._rng), interval)
-        round_.due = self._monotonic() + delay
+            self._fail(round_, outcome)
+            round_.due = min(round_.due, now + interval)
         if round_.stale:
             self._follow(round_)
+
+    def _fail(self, round_: Round, failure: Failure) -> None:
+        now = self._monotonic()
+        if round_.failure is None:
+            round_.losses = 1 if now - round_.up >= self._pace.stable else round_.losses + 1
+            more = round_.losses - self._pace.spare
+            round_.held = now + self._pace.hold.delay(more, self._rng) if more > 0 else now
+        round_.failure = failure
+        round_.failures += 1
+        round_.due = now + self._pace.retry.delay(round_.failures, self._rng)
 
     def _follow(self, round_: Round) -> None:
         """An announcement makes a discovery due."""

@@ -1,4 +1,7 @@
-"""Events of events.k8s.io/v1: what a person sees under `kubectl describe`. The same thing is not told twice in a while.
+"""Events of events.k8s.io/v1: what a person sees under `kubectl describe`.
+
+The same thing is not told twice in a row, and no more than a few times in a while: of a server that comes and goes the
+first losses and returns are told.
 
 Used by `platform`. An Event is a courtesy: nothing depends on it and its failure is logged, not raised.
 """
@@ -24,10 +27,13 @@ logger = logging.getLogger(__name__)
 NOTE_LIMIT: Final = 1000
 """Characters; the API server refuses more than 1024."""
 REMEMBERED: Final = 10_000
+REPEATS: Final = 3
 
 
 class Events:
-    """Posts Events about McpServers; one that was posted within `quiet` seconds is dropped."""
+    """Posts Events about McpServers. One is dropped that is the last one of its server again, or that was posted
+    `REPEATS` times already, within `quiet` seconds.
+    """
 
     def __init__(
         self,
@@ -41,7 +47,9 @@ class Events:
         self._instance = instance
         self._quiet = quiet
         self._monotonic = monotonic
-        self._told: OrderedDict[tuple[str, Announcement], float] = OrderedDict()
+        self._told: OrderedDict[tuple[str, Announcement], list[float]] = OrderedDict()
+        self._last: dict[str, Announcement] = {}
+        """By uid, for those of `_told`."""
 
     async def post(self, server: McpServer, announcement: Announcement) -> None:
         """Tell it, unless it was told lately. Never raises."""
@@ -74,11 +82,13 @@ class Events:
 
     def _is_news(self, uid: str, announcement: Announcement) -> bool:
         now, subject = self._monotonic(), (uid, announcement)
-        told = self._told.get(subject)
-        if told is not None and now - told < self._quiet:
+        times = [then for then in self._told.get(subject, ()) if now - then < self._quiet]
+        if len(times) >= REPEATS or (times and self._last.get(uid) == announcement):
             return False
-        self._told[subject] = now
+        self._told[subject] = [*times, now]
         self._told.move_to_end(subject)
+        self._last[uid] = announcement
         while len(self._told) > REMEMBERED:
-            self._told.popitem(last=False)
+            (gone, _), _ = self._told.popitem(last=False)
+            self._last.pop(gone, None)
         return True

@@ -23,6 +23,7 @@ from fairlead_mcp.host import ChildHost
 from fairlead_mcp.session import McpSession
 from fairlead_mcp.stdio import ChildSpec
 from fairlead_operator.discovery.connect import NetworkConnector
+from fairlead_operator.discovery.line import Line
 from fairlead_operator.local.documents import DirectoryCredentials
 from fairlead_operator.local.installers import Launch, Package
 from fairlead_operator.local.inventory import DeclaredServer, Inventory
@@ -202,6 +203,10 @@ class LocalConnector:
         else:
             async with self._network.session(key, endpoint, credential, heard) as session:
                 yield session
+
+    async def line(self, endpoint: Endpoint, known: tuple[str, int] | None) -> Line | None:
+        """See the port. The end of a child is told by its host."""
+        return await self._network.line(endpoint, known)
 
 
 def child_spec(endpoint: ChildEndpoint, credential: Credential | None) -> ChildSpec:

@@ -10,6 +10,7 @@ import pytest
 
 from fairlead_api.documents.catalog import HttpEndpoint
 from fairlead_api.meta import ServerKey
+from fairlead_mcp.errors import ConnectFailed
 from fairlead_operator.discovery.rounds import Pace, Round, Rounds, Subject
 from operatorfakes import Script, ScriptedConnector, until
 
@@ -123,4 +124,38 @@ async def test_nothing_is_held_for_servers_that_announce_nothing() -> None:
     for _ in range(20):
         await asyncio.sleep(0)
     assert bench.script.asked == 1, "one connection, for the discovery"
+    await bench.rounds.aclose()
+
+
+async def test_a_server_that_comes_and_goes_every_second_is_left_alone_for_longer_and_longer() -> None:
+    bench = Bench(Script())
+    round_ = await bench.asked()
+    moves: list[float] = []
+    for second in range(1, 1201):
+        bench.now = float(second)
+        if round_.failure is None:
+            moves.append(bench.now)
+        bench.rounds.lost(KEY, ConnectFailed("refused"))
+        bench.now += 0.5
+        bench.rounds.back(KEY)
+        if bench.rounds.until_due(round_) == 0:
+            await bench.asked()
+            moves.append(bench.now)
+    assert moves[:4] == [1.0, 1.5, 2.0, 2.5], "the first two returns show at once"
+    assert len([move for move in moves if move > 600]) <= 22, "then about one a minute"
+    await bench.rounds.aclose()
+
+
+async def test_a_loss_is_the_result_of_a_discovery_that_hangs() -> None:
+    bench = Bench(Script(hang=True))
+    bench.look()
+    await until(lambda: bench.script.asked)
+    bench.rounds.lost(KEY, ConnectFailed("refused", reason="ConnectionRefused"))
+    failure = bench.look().failure
+    assert failure is not None
+    assert failure.reason == "ConnectionRefused"
+    bench.script.hang = False
+    bench.now = 1.0
+    bench.rounds.back(KEY)
+    assert (await bench.asked()).failure is None
     await bench.rounds.aclose()

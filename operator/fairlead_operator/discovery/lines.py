@@ -1,0 +1,118 @@
+"""One idle connection to each server that is reached over HTTP: when it closes, the server may be gone.
+
+Held by `rounds` for the leader, so that the loss of a server shows although nobody calls it. Nothing is sent on a line:
+many servers close it after a while, which means nothing as long as the next one opens at once. A refusal counts once it
+is repeated, so that a server that is replaced within `CONFIRM` seconds is lost to nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from fairlead_api.documents.catalog import Endpoint
+from fairlead_api.meta import ServerKey
+from fairlead_mcp.errors import ConnectFailed
+from fairlead_operator.discovery.line import Line
+from fairlead_operator.ports import Connector
+from fairlead_operator.workqueue import Backoff
+
+logger = logging.getLogger(__name__)
+
+CONFIRM: Final = 0.3
+"""Seconds between a first refusal and the second one, which counts."""
+BRIEF: Final = 1.0
+"""A line that lives for fewer seconds was closed on purpose; the next one is opened after a pause."""
+PAUSE: Final = Backoff(first=0.1, limit=1.2)
+"""Between brief lines: below the two seconds within which a loss has to show."""
+REOPEN: Final = Backoff(first=0.25, limit=5.0)
+"""Between attempts to reach a server that is lost."""
+INCONCLUSIVE: Final = frozenset({"UnknownHost"})
+"""Says more of the resolver than of the server; whether it can be used is for the discovery to find out."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """Who is told; called in the loop, may not raise."""
+
+    lost: Callable[[ServerKey, ConnectFailed], None]
+    """The server accepts no connection."""
+    back: Callable[[ServerKey], None]
+    """It accepts connections again, after having refused at least one."""
+
+
+class Lines:
+    """See the module."""
+
+    def __init__(self, connector: Connector, told: Told, *, rng: random.Random) -> None:
+        self._connector = connector
+        self._told = told
+        self._rng = rng
+        self._held: dict[ServerKey, tuple[Endpoint, asyncio.Task[None]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def hold(self, key: ServerKey, endpoint: Endpoint) -> None:
+        """Watch over the server; no-op where that is done already."""
+        held = self._held.get(key)
+        if held is not None and held[0] == endpoint:
+            return
+        self.drop(key)
+        self._held[key] = (endpoint, asyncio.create_task(self._keep(key, endpoint), name=f"line to {key}"))
+
+    def drop(self, key: ServerKey) -> None:
+        """Watch over it no more."""
+        held = self._held.pop(key, None)
+        if held is not None:
+            held[1].cancel()
+
+    async def aclose(self) -> None:
+        """Close all lines and wait for their end."""
+        tasks = [task for _, task in self._held.values()]
+        for key in list(self._held):
+            self.drop(key)
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _keep(self, key: ServerKey, endpoint: Endpoint) -> None:
+        try:
+            await self._watch(key, endpoint)
+        except Exception:
+            logger.exception("%s is not watched over any more", key)
+
+    async def _watch(self, key: ServerKey, endpoint: Endpoint) -> None:
+        clock, known, brief = asyncio.get_running_loop().time, None, 0
+        while True:
+            opened = await self._connected(key, endpoint, known)
+            if opened is None:
+                return
+            since, known = clock(), opened.peer
+            try:
+                await opened.closed.wait()
+            finally:
+                opened.close()
+            brief = brief + 1 if clock() - since < BRIEF else 0
+            if brief:
+                await asyncio.sleep(PAUSE.delay(brief, self._rng))
+
+    async def _connected(self, key: ServerKey, endpoint: Endpoint, known: tuple[str, int] | None) -> Line | None:
+        """A line, however long that takes; None where there is none to be had."""
+        failures, told = 0, False
+        while True:
+            try:
+                line = await self._connector.line(endpoint, known)
+            except ConnectFailed as error:
+                failures += 1
+                proof = failures > 1 or error.reason == "ConnectTimeout"
+                if proof and not told and error.reason not in INCONCLUSIVE:
+                    told = True
+                    self._told.lost(key, error)
+                await asyncio.sleep(REOPEN.delay(failures, self._rng) if proof else CONFIRM)
+            else:
+                if failures:
+                    self._told.back(key)
+                return line

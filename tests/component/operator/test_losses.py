@@ -1,0 +1,150 @@
+"""Servers that go away and come back while nobody calls them: what is seen of it on a real API server.
+
+Intervals are those of an installation, ten minutes: what shows here was not found out by asking in turn.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fairlead_api.documents.codec import catalog_name
+from fairlead_api.meta import ServerKey
+from operatorworld import QUICK, Json, World, running
+from rawserver import RawServer, Reply, Request, raw_server
+from toolservers import answer_modern, free_port, tool
+
+QUIET = replace(QUICK, interval_floor=30.0)
+READY = ("Normal", "Ready")
+LOST = ("Warning", "ConnectionRefused")
+
+
+class Site:
+    """A server that can be ended and started again at one address."""
+
+    def __init__(self, *tools: str) -> None:
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}/mcp"
+        self.tools = [tool(name) for name in tools]
+        self.server: RawServer | None = None
+        self._open = contextlib.AsyncExitStack()
+
+    async def start(self) -> None:
+        async def handle(request: Request, reply: Reply) -> None:
+            answer_modern(request, reply, self.tools)
+
+        self.server = await self._open.enter_async_context(raw_server(handle, self.port))
+
+    async def end(self) -> None:
+        await self._open.aclose()
+
+
+@contextlib.asynccontextmanager
+async def site(*tools: str) -> Any:
+    """A running one."""
+    made = Site(*tools)
+    await made.start()
+    try:
+        yield made
+    finally:
+        await made.end()
+
+
+def events(world: World, name: str) -> list[tuple[str, str]]:
+    """Type and reason of the Events about a server, in the order in which they were posted."""
+    _, listing = world.request("GET", f"/apis/events.k8s.io/v1/namespaces/{world.namespace}/events")
+    found: list[Json] = [item for item in listing["items"] if item["regarding"]["name"] == name]
+    return [(item["type"], item["reason"]) for item in sorted(found, key=lambda item: str(item["eventTime"]))]
+
+
+@pytest.mark.parametrize("policy", ["MarkOffline", "Remove"])
+async def test_a_server_that_nobody_calls_is_lost_when_it_ends_and_back_when_it_returns(
+    world: World, policy: str
+) -> None:
+    async with site("add") as far, running(world, QUIET):
+        world.create("demo", {"url": far.url, "discovery": {"onDisconnect": policy}})
+        await world.until("Ready", lambda: world.is_("demo", "Ready", "True"))
+        before = world.catalog("demo")
+        await far.end()
+        await world.until("not Ready", lambda: world.is_("demo", "Ready", "False", "ConnectionRefused"))
+        assert world.is_("demo", "Programmed", "True")
+        if policy == "Remove":
+            await world.until("withdrawn", lambda: world.catalog("demo") is None)
+        else:
+            kept = world.catalog("demo")
+            assert kept is not None
+            assert before is not None
+            assert (kept.online, kept.tools) == (False, before.tools)
+        far.tools.append(tool("sub"))
+        await far.start()
+        await world.until("Ready again", lambda: world.is_("demo", "Ready", "True"))
+        back = world.catalog("demo")
+        assert back is not None
+        assert ([entry.name for entry in back.tools], back.online) == (["add", "sub"], True)
+
+
+async def test_people_are_told_of_each_loss_and_each_return_once(world: World) -> None:
+    async with site("add") as far, running(world, QUIET):
+        world.create("demo", {"url": far.url})
+        await world.until("Ready", lambda: world.is_("demo", "Ready", "True"))
+        for round_ in (1, 2):
+            await far.end()
+            await world.until("told of the loss", lambda n=round_: events(world, "demo").count(LOST) == n)  # type: ignore[misc]
+            await far.start()
+            await world.until("told of the return", lambda n=round_: events(world, "demo").count(READY) == n + 1)  # type: ignore[misc]
+        told = [event for event in events(world, "demo") if event in (LOST, READY)]
+    assert told == [READY, LOST, READY, LOST, READY]
+
+
+async def test_servers_that_work_are_not_touched_while_others_are_down(world: World) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        sites = [await stack.enter_async_context(site("add")) for _ in range(24)]
+        await stack.enter_async_context(running(world, QUIET))
+        names = [f"server-{number:02}" for number in range(24)]
+        for name, one in zip(names, sites, strict=True):
+            world.create(name, {"url": one.url})
+        for name in names:
+            await world.until(f"{name} Ready", lambda name=name: world.is_(name, "Ready", "True"))  # type: ignore[misc]
+        dead, healthy = names[:6], names[6:]
+        before = {
+            name: (world.server(name)["metadata"]["resourceVersion"], config_map(world, name)) for name in healthy
+        }
+        asked = [len(one.server.seen) for one in sites[6:] if one.server is not None]
+        for one in sites[:6]:
+            await one.end()
+        for name in dead:
+            await world.until(f"{name} lost", lambda name=name: world.is_(name, "Ready", "False"))  # type: ignore[misc]
+        for one in sites[:3]:
+            await one.start()
+        for name in dead[:3]:
+            await world.until(f"{name} back", lambda name=name: world.is_(name, "Ready", "True"))  # type: ignore[misc]
+        after = {name: (world.server(name)["metadata"]["resourceVersion"], config_map(world, name)) for name in healthy}
+        assert after == before
+        assert [len(one.server.seen) for one in sites[6:] if one.server is not None] == asked
+
+
+def config_map(world: World, name: str) -> str:
+    """What changes with every write to the catalog of a server."""
+    found = world.get(world.config_map_path(catalog_name(ServerKey(world.namespace, name))))
+    assert found is not None
+    return str(found["metadata"]["resourceVersion"])
+
+
+async def test_a_server_that_closes_idle_connections_is_not_lost(world: World) -> None:
+    async with site("add") as far, running(world, QUIET):
+        world.create("demo", {"url": far.url})
+        await world.until("Ready", lambda: world.is_("demo", "Ready", "True"))
+        before = world.server("demo")["metadata"]["resourceVersion"]
+        server = far.server
+        assert server is not None
+        asked = len(server.seen)
+        for _ in range(3):
+            opened = server.opened
+            await world.until("an idle connection", lambda: server.open)
+            server.cut()
+            await world.until("another one", lambda opened=opened: server.opened > opened)  # type: ignore[misc]
+        assert world.server("demo")["metadata"]["resourceVersion"] == before
+        assert len(server.seen) == asked, "nor is it asked again"
