@@ -12,6 +12,7 @@ from typing import Final
 
 from fairlead_api.documents.catalog import ChildEndpoint, EventsEndpoint
 from fairlead_gateway.about import NAME, VERSION
+from fairlead_gateway.toolregistry.policy import MAX_PARALLEL
 from fairlead_gateway.toolregistry.servers import Declared
 from fairlead_mcp.child import Child
 from fairlead_mcp.eras import Client
@@ -26,7 +27,7 @@ CONNECT_SECONDS: Final = 10.0
 """To negotiate with a server behind a URL."""
 START_SECONDS: Final = 60.0
 """To start a child process and to negotiate with it: its package may have to be fetched first."""
-CONNECTIONS: Final = 64
+CONNECTIONS: Final = MAX_PARALLEL
 """To one server at once."""
 
 

@@ -20,6 +20,10 @@ from fairlead_mcp.errors import ConnectFailed, ConnectionLost, HttpRefused, McpE
 from fairlead_mcp.jsonrpc import INVALID_PARAMS
 
 CALL_SECONDS: Final = 60.0
+MAX_PARALLEL: Final = 64
+"""Calls that `parallel` makes at a time: as many as there are connections to one server, so that none spends its time
+waiting for one.
+"""
 
 _HOPELESS: Final = frozenset({"CommandNotFound", "TlsFailed", "Closed"})
 """Reasons of a failed connection that waiting does not mend."""
@@ -94,7 +98,7 @@ def at_once(strategy: Strategy, calls: int) -> int:
     if strategy == "sequential":
         return 1
     if strategy == "parallel":
-        return max(calls, 1)
+        return min(max(calls, 1), MAX_PARALLEL)
     raise ValueError(f"there is no strategy {strategy!r}; known are sequential, parallel, parallel_with_limit(n)")
 
 

@@ -267,8 +267,9 @@ class AsyncToolRegistry:
         timeout: float | None = None,
         retry: Retry | None = None,
     ) -> list[Outcome]:
-        """Several calls; the outcomes in the order of the requests, whatever the strategy: `sequential`, `parallel` or
-        `parallel_with_limit(n)`. One that fails stops no other. Raises ValueError for another strategy.
+        """Several calls; the outcomes in the order of the requests, whatever the strategy: `sequential`, `parallel` (at
+        most `policy.MAX_PARALLEL` at a time) or `parallel_with_limit(n)`. One that fails stops no other. Raises
+        ValueError for another strategy.
         """
         calls = list(requests)
         works = [functools.partial(self.execute, call, timeout=timeout, retry=retry) for call in calls]

@@ -314,6 +314,13 @@ async def test_many_calls_to_one_server_run_side_by_side() -> None:
     assert all(one.ok for one in outcomes)
 
 
+async def test_more_calls_than_connections_wait_their_turn() -> None:
+    async with modern_server([tool("a")]) as server, AsyncToolRegistry([of(server)]) as registry:
+        outcomes = await registry.execute_all([Request("s__a", {"n": number}) for number in range(1500)])
+        assert [one.text for one in outcomes] == [f'{{"n":{number}}}' for number in range(1500)]
+        assert server.opened <= 65
+
+
 async def test_a_failed_connection_is_dropped_so_that_the_next_call_makes_a_new_one() -> None:
     port = free_port()
 

@@ -72,6 +72,22 @@ async def test_the_tools_of_all_servers_of_both_eras_and_transports_are_listed_b
             assert await looked_up(registry) == expected
 
 
+async def test_credentials_and_the_host_go_with_every_request_and_the_environment_to_the_process(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET", "not for children")
+    async with modern_server([tool("a")]) as server:
+        remote = Server(name="s", url=server.url, api_key="k1", headers={"X-Team": "blue"}, host_header="tools.test")
+        script = "import os, sys; sys.exit(os.environ['REASON'] + os.environ.get('SECRET', ''))"
+        child = Server(name="c", command=[sys.executable, "-c", script], env={"REASON": "because"})
+        async with AsyncToolRegistry([remote, child]) as registry:
+            await registry.execute("s__a")
+        sent = [(one.headers["authorization"], one.headers["x-team"], one.headers["host"]) for one in server.seen]
+        assert len(sent) == 3
+        assert set(sent) == {("Bearer k1", "blue", "tools.test")}
+    assert "c exited with code 1: because; " in caplog.text
+
+
 async def test_a_server_that_cannot_be_reached_is_left_out_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     async with modern_server([tool("a")]) as server, broken_server("html") as page:
         servers = [
