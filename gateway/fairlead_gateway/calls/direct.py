@@ -53,10 +53,13 @@ class Caller:
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
 
-    async def call(self, view: View, name: str, arguments: bytes, *, timeout: float | None = None) -> Raw | Unknown:
+    async def call(
+        self, view: View, name: str, arguments: bytes, *, timeout: float | None = None, retries: int | None = None
+    ) -> Raw | Unknown:
         """Call the tool that `view` shows as `name` and return its raw result in the form of 2025-11-25; a refusal
-        is a result too. `arguments` is a raw JSON object, `timeout` in seconds can only shorten what the tool has.
-        Raises nothing but CancelledError.
+        is a result too. `arguments` is a raw JSON object, `timeout` in seconds can only shorten what the tool has;
+        `retries` are attempts after the first, at most as many as the server allows where it says so. Raises nothing
+        but CancelledError.
         """
         params = {"name": Raw(jsonrpc.encode(name)), "arguments": Raw(arguments)}
         request = Request(modern=False, method=CALL, id=_ID, params=params, session=None)
@@ -67,6 +70,10 @@ class Caller:
             route = copy.copy(route)
             route.timeout = timeout
             route.impatient = True
+        if retries is not None:
+            route = copy.copy(route)
+            allowed = route.server.catalog.limits.retries
+            route.retries = retries if allowed is None else min(retries, allowed)
         captured = _Captured()
         await self._dispatcher.run(captured, route, request)
         response = jsonrpc.decode_response(captured.body)

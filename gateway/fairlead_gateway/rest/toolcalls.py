@@ -17,6 +17,7 @@ from msgspec import Meta
 
 from fairlead_gateway.calls.batch import run_all
 from fairlead_gateway.calls.direct import Unknown
+from fairlead_gateway.calls.refusals import META_WARNING
 from fairlead_gateway.formats.format import JsonObject
 from fairlead_gateway.formats.messages.call import META_ERROR, Carry, Invalid, ResultLoss, ToolCall, invalid_result
 from fairlead_gateway.formats.messages.registry import message_format
@@ -31,7 +32,11 @@ from fairlead_gateway.rest.provided import Provided, arguments_for, provided
 from fairlead_gateway.rest.shelf import Entry, Shelf
 
 MAX_AT_ONCE: Final = 128
+Retries = Annotated[int, Meta(ge=0, le=5)]
 Milliseconds = Annotated[int, Meta(ge=1, le=3_600_000)]
+
+
+State = Literal["done", "failed", "refused", "invalid", "unknown", "pending"]
 
 
 class CarryBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -57,6 +62,12 @@ class ToolCallsBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_
     """For each call; can only shorten what the tool has."""
     timeouts_ms: dict[str, Milliseconds] = {}
     """For single tools, by the name that the model uses."""
+    retries: Retries | None = None
+    """Attempts after the first, for each call: where nothing was sent, or where the tool is idempotent. At most as many
+    as the server allows where it says so; without it, as many as that, or one.
+    """
+    retries_of: dict[str, Retries] = {}
+    """For single tools, by the name that the model uses."""
     names: dict[str, str] = {}
     """Name that the model uses to exposed name or id, where it is neither of these nor a name of `GET /v1/tools`."""
     tools: Any = None
@@ -77,7 +88,7 @@ class CallDocument(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
     id: str
     name: str
     """As the model wrote it."""
-    state: Literal["done", "failed", "refused", "invalid", "unknown", "pending"]
+    state: State
     tool: str | None = None
     """The exposed name, or the caller's own for what is pending."""
     duration_ms: float | None = None
@@ -87,6 +98,8 @@ class CallDocument(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
     did_you_mean: str | None = None
     arguments: JsonObject | None = None
     """Of what is pending: read, and without the nulls that strict mode asks for."""
+    warning: str | None = None
+    """A code and a sentence where a result does not fit the tool's `outputSchema`; the model got it as it is."""
 
 
 class ToolCallsAnswer(msgspec.Struct, frozen=True, rename="camel"):
@@ -108,6 +121,7 @@ class _Planned(msgspec.Struct, frozen=True):
     entry: Entry | None
     arguments: bytes = b"{}"
     timeout: float | None = None
+    retries: int | None = None
     theirs: bool = False
     """The caller's to run."""
     own: JsonObject | None = None
@@ -161,7 +175,8 @@ def _plan(asked: ToolCallsBody, shelf: Shelf, call: ToolCall, own: Provided | No
     schema = entry.decoded.get("inputSchema")
     arguments = un_null(call.arguments, schema) if isinstance(schema, dict) else call.arguments
     limit = asked.timeouts_ms.get(call.name, asked.timeout_ms)
-    return _Planned(call, entry, encode(arguments), None if limit is None else limit / 1000)
+    retries = asked.retries_of.get(call.name, asked.retries)
+    return _Planned(call, entry, encode(arguments), None if limit is None else limit / 1000, retries)
 
 
 def _near(name: str, shelf: Shelf, own: Provided | None) -> str | None:
@@ -178,7 +193,9 @@ def _work(plane: Plane, shelf: Shelf, planned: _Planned) -> Callable[[], Awaitab
             plane.caller.refused(shelf.view, entry.name)
             return _Outcome(None)
         began = time.monotonic()
-        made = await plane.caller.call(shelf.view, entry.name, planned.arguments, timeout=planned.timeout)
+        made = await plane.caller.call(
+            shelf.view, entry.name, planned.arguments, timeout=planned.timeout, retries=planned.retries
+        )
         seconds = time.monotonic() - began
         if isinstance(made, Unknown):
             return _Outcome(None, seconds, made.message)
@@ -247,17 +264,25 @@ def _document(plan: _Planned, outcome: _Outcome, result: JsonObject | None) -> C
         return CallDocument(
             call.id, call.wire_name, "invalid", tool, code=INVALID_ARGUMENTS, message=call.arguments.reason
         )
+    state: State
     took = round(outcome.seconds * 1000, 3)
     if outcome.result is None:
         text = result["content"][0]["text"]
         return CallDocument(call.id, call.wire_name, "unknown", code=UNKNOWN_TOOL, message=text, did_you_mean=plan.near)
     error = _refusal(result)
     if error is not None:
-        state: Literal["refused", "invalid"] = "invalid" if error["code"] == INVALID_ARGUMENTS else "refused"
+        state = "invalid" if error["code"] == INVALID_ARGUMENTS else "refused"
         return CallDocument(
             call.id, call.wire_name, state, tool, took, error["code"], error["message"], error.get("retryAfterMs")
         )
-    return CallDocument(call.id, call.wire_name, "failed" if result.get("isError") else "done", tool, took)
+    state = "failed" if result.get("isError") else "done"
+    return CallDocument(call.id, call.wire_name, state, tool, took, warning=_warning(result))
+
+
+def _warning(result: JsonObject) -> str | None:
+    meta = result.get("_meta")
+    warning = meta.get(META_WARNING) if isinstance(meta, dict) else None
+    return f"{warning.get('code')}: {warning.get('message')}" if isinstance(warning, dict) else None
 
 
 def _refusal(result: JsonObject) -> JsonObject | None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from fairlead_api.documents.catalog import DeclaredLatency
 from fairlead_gateway.formats.messages.registry import message_format
 from fairlead_gateway.telemetry import Book
 from gatewayworld import Wire, ask, calling, catalog, entry, limits, reached, running
@@ -203,6 +204,59 @@ async def test_a_time_limit_holds_for_each_tool_and_can_only_shorten(tmp_path: P
         took = time.monotonic() - began
     assert [call.get("code") for call in answer["calls"]] == ["TIMEOUT", None]
     assert took < 2
+
+
+@pytest.mark.parametrize(
+    ("asked", "idempotent", "allowed", "attempts"),
+    [
+        ({}, True, None, 2),
+        ({"retries": 0}, True, None, 1),
+        ({"retries": 2}, True, None, 3),
+        ({"retries": 2}, False, None, 1),
+        ({"retries": 3}, True, 1, 2),
+        ({"retries": 0, "retriesOf": {"demo__x": 2}}, True, None, 3),
+        ({"retries": 2, "timeoutMs": 20_000}, True, None, 3),
+    ],
+)
+async def test_calls_are_made_again_as_often_as_was_asked_where_that_is_safe(
+    tmp_path: Path, asked: dict[str, Any], idempotent: bool, allowed: int | None, attempts: int
+) -> None:
+    async def handle(request: Request, reply: Reply) -> None:
+        reply.close()
+
+    async with raw_server(handle) as server:
+        tool = entry("x", latency=DeclaredLatency(idempotent=idempotent))
+        async with running(tmp_path, catalog("demo", server.url, [tool], limits=limits(retries=allowed))) as gateway:
+            body = {"format": "mcp", "message": MESSAGES["mcp"]([("1", "demo__x", {})]), **asked}
+            (call,) = (await post(gateway, "/v1/tool-calls", body)).message["calls"]
+    assert (call["state"], call["code"]) == ("refused", "CONNECTION_LOST")
+    assert len(server.seen) == attempts
+
+
+async def test_a_result_that_does_not_fit_its_output_schema_is_done_with_a_warning(tmp_path: Path) -> None:
+    result = {"content": [], "structuredContent": {"a": "one"}}
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    definition = {"name": "x", "inputSchema": {"type": "object"}, "outputSchema": schema}
+    async with (
+        modern_server([{"name": "x"}], call=lambda request: result) as server,
+        running(tmp_path, catalog("demo", server.url, [definition])) as gateway,
+    ):
+        body = {"format": "mcp", "message": MESSAGES["mcp"]([("1", "demo__x", {})])}
+        (call,) = (await post(gateway, "/v1/tool-calls", body)).message["calls"]
+    assert call["state"] == "done"
+    assert call["warning"].startswith("OUTPUT_SCHEMA_MISMATCH: ")
+    assert "a: expected integer" in call["warning"]
+
+
+async def test_what_the_tool_itself_says_is_not_retried(tmp_path: Path) -> None:
+    failed = {"content": [{"type": "text", "text": "no"}], "isError": True}
+    async with modern_server([{"name": "x"}], call=lambda request: failed) as server:
+        tool = entry("x", latency=DeclaredLatency(idempotent=True))
+        async with running(tmp_path, catalog("demo", server.url, [tool])) as gateway:
+            body = {"format": "mcp", "message": MESSAGES["mcp"]([("1", "demo__x", {})]), "retries": 3}
+            (call,) = (await post(gateway, "/v1/tool-calls", body)).message["calls"]
+    assert call["state"] == "failed"
+    assert len(server.seen) == 1
 
 
 async def test_a_client_that_leaves_takes_its_calls_with_it(tmp_path: Path) -> None:
