@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from fairlead_gateway.formats.format import JsonObject
 from fairlead_gateway.formats.messages.call import DEFAULT_CARRY, Carry, ResultLoss, ToolCall, Written
 from fairlead_gateway.formats.messages.registry import message_format
 from fairlead_gateway.toolregistry.outcomes import Outcome, UnknownFunction
+
+_DEPTH: Final = 3
+"""Levels of lists and objects in which an SDK's object may stand: message, content, part."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,20 @@ class Executed:
     """Ids of the calls that were left to the caller."""
     report: tuple[ResultLoss, ...]
     """What of the results the format does not hold as it was."""
+
+
+def decoded(message: object, depth: int = 0) -> object:
+    """A message as decoded JSON, whether it is that already or an object of a provider's SDK: those are pydantic's, and
+    known by their method alone. Also looks into lists and objects, where such an object may be a part.
+    """
+    dump = getattr(message, "model_dump", None)
+    if callable(dump) and not isinstance(message, type):
+        return dump(mode="json", by_alias=True)
+    if depth < _DEPTH and isinstance(message, list):
+        return [decoded(part, depth + 1) for part in message]
+    if depth < _DEPTH and isinstance(message, dict):
+        return {name: decoded(part, depth + 1) for name, part in message.items()}
+    return message
 
 
 def answered(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 from fairlead_gateway.calls.refusals import (
+    BREAKER_OPEN,
     CONNECTION_LOST,
     INVALID_ARGUMENTS,
     META_ERROR,
@@ -15,8 +16,9 @@ from fairlead_gateway.calls.refusals import (
     UPSTREAM_ERROR,
     refusal_for,
 )
+from fairlead_gateway.calls.retries import worth_it
 from fairlead_gateway.toolregistry.outcomes import ExecutionError, InvalidArguments, ToolCallError
-from fairlead_mcp.errors import ConnectFailed, ConnectionLost, HttpRefused, McpError, PoolFull, RpcError, Timeout
+from fairlead_mcp.errors import HttpRefused, McpError, PoolFull, RpcError, Timeout
 from fairlead_mcp.jsonrpc import INVALID_PARAMS
 
 CALL_SECONDS: Final = 60.0
@@ -25,14 +27,9 @@ MAX_PARALLEL: Final = 64
 waiting for one.
 """
 
-_HOPELESS: Final = frozenset({"CommandNotFound", "TlsFailed", "Closed"})
-"""Reasons of a failed connection that waiting does not mend."""
 _NOT_TAKEN: Final = frozenset({429, 503})
 """HTTP refusals before any work was done."""
-_UNCLEAR: Final = frozenset({500, 502, 504})
-"""HTTP refusals behind which the call may have been carried out."""
-
-_NOT_BEGUN: Final = frozenset({RATE_LIMITED, "BREAKER_OPEN"})
+_NOT_BEGUN: Final = frozenset({RATE_LIMITED, BREAKER_OPEN})
 """Codes of a gateway that did not pass the call on."""
 _BROKEN_OFF: Final = frozenset({CONNECTION_LOST, TIMEOUT})
 """Codes of a gateway behind which the call may have been carried out."""
@@ -153,12 +150,9 @@ def refused(tool: str, result: Mapping[str, Any], *, repeatable: bool) -> ToolCa
 
 
 def _retryable(error: McpError, *, repeatable: bool) -> bool:
-    if isinstance(error, ConnectFailed):
-        return error.reason not in _HOPELESS
-    if isinstance(error, PoolFull):
-        return True
-    if isinstance(error, ConnectionLost | Timeout):
+    """As for the gateway's own retries, and what a caller can afford to wait for: a place, and another full timeout."""
+    if isinstance(error, Timeout):
         return repeatable or not error.sent
-    if isinstance(error, HttpRefused):
-        return error.status in _NOT_TAKEN or (repeatable and error.status in _UNCLEAR)
-    return False
+    if isinstance(error, PoolFull) or (isinstance(error, HttpRefused) and error.status in _NOT_TAKEN):
+        return True
+    return worth_it(error, idempotent=repeatable)

@@ -29,7 +29,7 @@ from fairlead_gateway.toolregistry.callbacks import Callbacks, OnConnect, OnDisc
 from fairlead_gateway.toolregistry.connecting import CONNECT_SECONDS, START_SECONDS, Connector
 from fairlead_gateway.toolregistry.execution import Executor
 from fairlead_gateway.toolregistry.local import LocalTool, LocalTools
-from fairlead_gateway.toolregistry.messages import Executed, answered
+from fairlead_gateway.toolregistry.messages import Executed, answered, decoded
 from fairlead_gateway.toolregistry.offering import Definitions, added, definitions, openai_format
 from fairlead_gateway.toolregistry.outcomes import CLOSED, ExecutionError, Outcome, UnknownFunction
 from fairlead_gateway.toolregistry.policy import CALL_SECONDS, ONCE, Request, Retry, Strategy, at_once
@@ -287,11 +287,12 @@ class AsyncToolRegistry:
         leave_unknown: bool = False,
         carry: Carry = DEFAULT_CARRY,
     ) -> Executed:
-        """All calls of a model's message (decoded JSON), and the messages that answer them in the same form. `names`
-        are those of the definitions that the model was given; they only matter where the tools have changed since. With
-        `leave_unknown`, calls of tools that are not here stay pending. Raises UnknownFormat.
+        """All calls of a model's message, and the messages that answer them in the same form. `message` is decoded JSON
+        or an object of the provider's SDK: a response, its message, or the parts of that. `names` are those of the
+        definitions that the model was given; they only matter where the tools have changed since. With `leave_unknown`,
+        calls of tools that are not here stay pending. Raises UnknownFormat.
         """
-        calls = message_format(provider).parse_calls(message, names)
+        calls = message_format(provider).parse_calls(decoded(message), names)
         outcomes = await self.execute_all(calls, strategy, timeout=timeout, retry=retry)
         return answered(provider, calls, outcomes, leave_unknown=leave_unknown, carry=carry)
 

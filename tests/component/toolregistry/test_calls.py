@@ -6,6 +6,7 @@ import asyncio
 import sys
 from typing import Any
 
+import pydantic
 import pytest
 
 from fairlead_gateway.formats.messages.call import Invalid, ToolCall
@@ -271,6 +272,30 @@ async def test_a_models_message_is_answered_in_its_own_form() -> None:
         left = await registry.execute_message("anthropic", message, leave_unknown=True)
         assert left.pending == ("t2",)
         assert isinstance(left.outcomes[0], Outcome)
+
+
+class ToolUse(pydantic.BaseModel):
+    """As the SDKs of providers have it: models of pydantic, some members unset."""
+
+    type: str = "tool_use"
+    id: str
+    name: str
+    input: dict[str, Any]
+    cache_control: None = None
+
+
+class Message(pydantic.BaseModel):
+    role: str = "assistant"
+    content: list[ToolUse]
+
+
+async def test_a_models_message_may_be_an_object_of_an_sdk_as_a_whole_or_in_parts() -> None:
+    async with sdk_server() as url, AsyncToolRegistry([Server(name="demo", url=url)]) as registry:
+        message = Message(content=[ToolUse(id="t1", name="demo__add", input={"a": 1, "b": 2})])
+        for form in (message, message.content, {"role": "assistant", "content": message.content}):
+            answered = await registry.execute_message("anthropic", form)
+            assert answered.outcomes[0].value == {"result": 3}
+            assert answered.messages[0]["content"][0]["tool_use_id"] == "t1"
 
 
 async def test_a_name_means_what_it_meant_in_the_definitions_that_the_model_was_given() -> None:
