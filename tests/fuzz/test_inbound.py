@@ -1,0 +1,42 @@
+"""Whatever a client sends: no crash, no hang, nothing left behind, and no answer but to what was asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+
+from fuzzinbound import Conversation, conversations, converse
+from fuzzworld import fuzz_world, profile, read, regressions
+from gatewayworld import MODERN, catalog
+from toolservers import modern_server, tool
+
+
+def world_of(folder: Path):  # type: ignore[no-untyped-def]
+    return fuzz_world(
+        folder, serve=lambda: modern_server([tool("echo")]), call_timeout=10.0,
+        document_of=lambda server: catalog("demo", server.url, ["echo"], version=MODERN),
+    )  # fmt: skip
+
+
+@pytest.mark.timeout(3600)
+def test_no_bytes_of_a_client_do_harm(tmp_path: Path) -> None:
+    with world_of(tmp_path) as world:
+
+        @profile(150)
+        @given(conversations)
+        def example(conversation: Conversation) -> None:
+            world.run(
+                converse(world, conversation), "inbound", conversation.requests, kept=conversation.kept,
+                cuts=conversation.cuts,
+            )  # fmt: skip
+
+        example()
+
+
+@pytest.mark.parametrize("file", regressions("inbound"), ids=lambda file: file.stem)
+def test_bytes_of_a_client_that_did_harm_once_do_none(tmp_path: Path, file: Path) -> None:
+    with world_of(tmp_path) as world:
+        found = read(file)
+        world.replay(converse(world, Conversation(found.parts, found.more["kept"], found.more["cuts"])))
