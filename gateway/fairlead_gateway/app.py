@@ -70,7 +70,10 @@ class Gateway:
         self._plane = plane
         self._live_models = live_models
         self._listener = Listener(front, application(self.readiness, plane), settings.host, settings.port)
-        collector = GatewayCollector(book, keeper, registry.gauges, lambda: len(self._listener.connections))
+        self._loop: asyncio.AbstractEventLoop | None = None
+        collector = GatewayCollector(
+            book, keeper, registry.gauges, lambda: len(self._listener.connections), self._tasks
+        )
         self._metrics = MetricsServer(
             registry_of(collector, GuardCollector(checks, lambda: registry.guards, front.dispatcher.cache)),
             settings.host,
@@ -97,8 +100,13 @@ class Gateway:
             return Readiness(False, "no catalog yet")
         return Readiness(True, "serving", stale=self.keeper.stale)
 
+    def _tasks(self) -> int:
+        """Scrapes are answered in a thread, which has no loop of its own to ask."""
+        return len(asyncio.all_tasks(self._loop)) if self._loop is not None else 0
+
     async def start(self) -> None:
         """Listen, then look for the catalog. Raises endpoint.listener.PortTaken, and leaves nothing behind then."""
+        self._loop = asyncio.get_running_loop()
         await self._listener.start()
         try:
             await self._metrics.start()
@@ -162,7 +170,9 @@ def build(
         Forwarder(book, client, live, own_info, clock),
         LocalMethods(own_info, sessions, live.set_level),
         book,
-        Bounds(body=settings.max_request_bytes),
+        Bounds(
+            body=settings.max_request_bytes, keep_alive=settings.client_idle, silent_seconds=settings.client_silence
+        ),
         clock,
     )
 

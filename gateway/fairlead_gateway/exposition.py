@@ -42,12 +42,14 @@ class GatewayCollector(Collector):
         keeper: Keeper,
         upstreams: Callable[[], dict[ServerKey, Gauges]],
         connections: Callable[[], int],
+        tasks: Callable[[], int],
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._book = book
         self._keeper = keeper
         self._upstreams = upstreams
         self._connections = connections
+        self._tasks = tasks
         self._clock = clock
 
     def collect(self) -> Iterable[Metric]:
@@ -75,6 +77,7 @@ class GatewayCollector(Collector):
         yield _counter("fairlead_metric_label_sets_overflowed", text, book.overflowed)
         yield _gauge("fairlead_calls_in_flight", "Tool calls being worked on", book.in_flight)
         yield _gauge("fairlead_client_connections", "Open connections of clients", self._connections())
+        yield _gauge("fairlead_tasks", "Tasks of the event loop; more of them every day are a leak", self._tasks())
         rejected = CounterMetricFamily(
             "fairlead_requests_rejected", "Requests refused before they became an operation", labels=["code"]
         )

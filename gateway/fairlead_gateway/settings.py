@@ -61,6 +61,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Origins of web pages that may call. By default local ones; `*` is any."""
     call_timeout: float = 60.0
     """Seconds for a call, where neither the tool nor its server sets less."""
+    client_idle: Annotated[float, Meta(gt=0)] = 75.0
+    """Seconds that a client's connection is kept without a request. Longer than a load balancer in front keeps it, or
+    that sends requests into connections that are being closed.
+    """
+    client_silence: Annotated[float, Meta(ge=1)] = 60.0
+    """Seconds without an acknowledgement by a client's machine until it counts as gone, and what it has open is ended:
+    connections, streams and calls.
+    """
     max_request_bytes: int = 4 << 20
     max_result_bytes: int = 16 << 20
     """Of one result, where the server sets less."""

@@ -47,6 +47,8 @@ class Bounds(msgspec.Struct, frozen=True):
     body_seconds: float = 60.0
     stalled_seconds: float = 60.0
     """A client that does not read its answers for so long is cut off."""
+    silent_seconds: float = 60.0
+    """One whose machine acknowledges nothing for so long has vanished: it crashed, or the way to it did."""
 
 
 class Front:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import socket
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -57,6 +58,8 @@ class Listener:
             )
         except OSError as error:
             raise PortTaken.from_error(error, self.host, self.port) from error
+        for listening in self._server.sockets:
+            _notice_the_vanished(listening, self._front.bounds.silent_seconds)
         self.port = self._server.sockets[0].getsockname()[1]
         self._sweeper = loop.create_task(self._sweep(), name="connection sweep")
 
@@ -111,3 +114,21 @@ class Listener:
             self._front.threads.sweep()
             for connection in self.connections:
                 connection.check(now)
+
+
+def _notice_the_vanished(listening: socket.socket, seconds: float) -> None:
+    """Have the kernel end connections whose other side acknowledges nothing: accepted ones inherit it (tcp(7)).
+
+    Without it a client that went without a word holds its connection for ever where it is idle or waits in a call, and
+    for a quarter of an hour where something is sent to it.
+    """
+    options = {
+        "TCP_KEEPIDLE": max(1, round(seconds / 2)),
+        "TCP_KEEPINTVL": max(1, round(seconds / 6)),
+        "TCP_KEEPCNT": 3,
+        "TCP_USER_TIMEOUT": round(seconds * 1000),
+    }
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in options.items():
+        if hasattr(socket, name):  # Linux has them all
+            listening.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

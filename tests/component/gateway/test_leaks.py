@@ -1,0 +1,193 @@
+"""What comes and goes leaves nothing behind: connections, streams, tasks, files and processes are as many as before.
+
+The short form of `hack/bench soak`, by counters: memory is looked at there, over 10,000 clients.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import os
+import signal
+import socket
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from comings import WAYS, come, crowd
+from elsewhere import elsewhere, possible
+from fairlead_api.documents.catalog import ChildEndpoint
+from fairlead_gateway.app import Gateway
+from fairlead_gateway.endpoint.exchange import Exchange
+from fairlead_gateway.endpoint.server import McpProtocol
+from fairlead_gateway.endpoint.streams import Stream
+from fairlead_mcp.host import ChildHost
+from gatewayworld import LEGACY, ask, calling, catalog, publish, running, served
+from toolservers import LEGACY_STDIO, RawServer, Reply, Request, answer_modern, raw_server, tool
+from upprocess import children_of
+from waiting import eventually, until_async
+
+TOOLS = [tool("add"), tool("slow")]
+
+
+async def handle(request: Request, reply: Reply) -> None:
+    if request.params.get("name") == "slow":
+        await asyncio.Event().wait()
+    answer_modern(request, reply, TOOLS, call=lambda _: {"content": [], "isError": False})
+
+
+@dataclass(frozen=True)
+class Count:
+    """Of everything that could be left behind."""
+
+    connections: int
+    streams: int
+    flights: int
+    tasks: int
+    files: int
+    processes: int
+    objects: tuple[str, ...]
+
+    @classmethod
+    def of(cls, gateway: Gateway) -> Count:
+        return cls(
+            connections=len(gateway._listener.connections),
+            streams=len(gateway.front.streams),
+            flights=len(gateway.front.dispatcher.flights),
+            tasks=len(asyncio.all_tasks()),
+            files=len(os.listdir("/proc/self/fd")),  # noqa: PTH208
+            processes=len(children_of(os.getpid())),
+            objects=remains(),
+        )
+
+
+def remains() -> tuple[str, ...]:
+    """Kinds of what belongs to one connection and is still there."""
+    gc.collect()
+    return tuple(
+        sorted({type(it).__name__ for it in gc.get_objects() if isinstance(it, McpProtocol | Exchange | Stream)})
+    )
+
+
+async def quiet(gateway: Gateway, upstream: RawServer) -> Count:
+    """The count once nobody is connected and upstream connections, which may be kept or not, are closed."""
+    await eventually(lambda: not gateway._listener.connections, seconds=20)
+    upstream.cut()
+    await eventually(lambda: not upstream.open, seconds=20)
+    with contextlib.suppress(TimeoutError):  # then the count says what is left
+        await eventually(lambda: not remains(), seconds=5)
+    return Count.of(gateway)
+
+
+async def test_clients_that_come_and_go_leave_nothing_behind(tmp_path: Path) -> None:
+    counts = []
+    async with raw_server(handle) as upstream, running(tmp_path, catalog("demo", upstream.url, TOOLS)) as gateway:
+        for _ in range(4):
+            polite = await crowd("127.0.0.1", gateway.port, 30)
+            rude = await crowd("127.0.0.1", gateway.port, 30)
+            assert len(gateway._listener.connections) == 60
+            for guest in polite:
+                guest.leave()
+            for guest in rude:
+                guest.slam()
+            counts.append(await quiet(gateway, upstream))
+    assert counts[-1] == counts[0]
+    assert counts[-1].connections == counts[-1].streams == counts[-1].flights == 0
+    assert counts[-1].objects == ()
+
+
+async def test_snapshots_that_are_replaced_leave_nothing_behind(tmp_path: Path) -> None:
+    nudge = asyncio.Event()
+    async with raw_server(handle) as upstream:
+        demo, documents = catalog("demo", upstream.url, TOOLS), tmp_path / "documents"
+        async with running(tmp_path, demo, nudge=nudge) as gateway:
+            counts = []
+            listening = await come("127.0.0.1", gateway.port, "listens")
+            for number in range(60):
+                other = catalog("other", upstream.url, [tool(f"tool-{number}")])
+                swaps = gateway.keeper.swaps
+                publish(documents, other)
+                nudge.set()
+                await served(gateway, swaps + 1)
+                await ask(gateway, calling(f"other__tool-{number}"))
+                if number % 20 == 19:
+                    gc.collect()
+                    kinds = Counter(type(it).__name__ for it in gc.get_objects())
+                    counts.append(
+                        {name: kinds[name] for name in ("Selection", "View", "Snapshot", "Server", "Catalog")}
+                    )
+            listening.leave()
+    assert counts[1] == counts[2]
+
+
+@pytest.mark.timeout(120)
+async def test_servers_that_come_and_go_leave_nothing_behind(tmp_path: Path) -> None:
+    children = ChildHost()
+    try:
+        async with raw_server(handle) as upstream:
+            child = ChildEndpoint(command=sys.executable, args=(LEGACY_STDIO,))
+            documents = [catalog("demo", upstream.url, TOOLS), catalog("child", child, ["echo"], version=LEGACY)]
+            async with running(tmp_path, *documents, children=children, shared_children=False) as gateway:
+                counts = []
+                for _ in range(4):
+                    for _ in range(5):
+                        await ask(gateway, calling("demo__add"))
+                        upstream.cut()
+                    await until_async("the child's answer", lambda: _echoes(gateway))
+                    for pid in children_of(os.getpid()):
+                        os.kill(pid, signal.SIGKILL)
+                    await eventually(lambda: not children_of(os.getpid()), seconds=20)
+                    counts.append(await quiet(gateway, upstream))
+    finally:
+        await children.aclose()
+    assert counts[-1] == counts[1]
+
+
+async def _echoes(gateway: Gateway) -> bool:
+    """Whether the child answers; after it was killed it is started again with a growing pause."""
+    answer = await ask(gateway, calling("child__echo", {"text": "a"}))
+    return not answer.message["result"].get("isError")
+
+
+async def test_the_kernel_is_told_to_notice_clients_that_have_vanished(tmp_path: Path) -> None:
+    async with running(tmp_path, client_silence=12) as gateway:
+        guest = await come("127.0.0.1", gateway.port, "asks")
+        (connection,) = gateway._listener.connections
+        accepted = connection.transport.get_extra_info("socket")
+        assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 12_000
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 6
+        guest.leave()
+
+
+async def test_an_idle_client_is_let_go_after_client_idle(tmp_path: Path) -> None:
+    async with running(tmp_path, client_idle=0.5) as gateway:
+        guest = await come("127.0.0.1", gateway.port, "asks")
+        async with asyncio.timeout(20):
+            await guest.reader.read()
+        guest.leave()
+
+
+@pytest.mark.skipif(not possible(), reason="needs root, ip and iptables: makes a network namespace")
+@pytest.mark.timeout(120)
+async def test_clients_that_vanish_without_a_word_are_let_go_whatever_they_were_doing(tmp_path: Path) -> None:
+    async with raw_server(handle) as upstream:
+        settings: dict[str, Any] = {"host": "0.0.0.0", "client_idle": 600.0, "client_silence": 2.0}
+        settings["call_timeout"] = 600.0
+        async with running(tmp_path, catalog("demo", upstream.url, TOOLS), **settings) as gateway:
+            with elsewhere() as place:
+                place.start(gateway.port)
+                counts = []
+                for _ in range(2):
+                    await asyncio.to_thread(place.come, len(WAYS) * 3)
+                    await asyncio.to_thread(place.vanish)
+                    assert len(gateway._listener.connections) == len(WAYS) * 3
+                    await eventually(lambda: not gateway._listener.connections, seconds=40)
+                    counts.append(await quiet(gateway, upstream))
+    assert counts[1] == counts[0]
+    assert counts[1].flights == counts[1].streams == 0

@@ -1,0 +1,95 @@
+"""Clients on a machine that goes off the net: a network namespace whose packets are dropped from some moment on.
+
+What they close afterwards, no FIN and no RST tells of. Needs the right to make network namespaces and iptables; where
+either is missing `possible()` says so. Everything made here goes with the context.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+_NUMBERS = itertools.count(os.getpid() % 60 * 4)
+
+
+def possible() -> bool:
+    """Whether this process may do it here."""
+    if os.geteuid() != 0 or not shutil.which("ip") or not shutil.which("iptables"):
+        return False
+    return subprocess.run(["unshare", "-n", "true"], capture_output=True, check=False).returncode == 0
+
+
+class Elsewhere:
+    """A crowd in a namespace of its own. `host` is where it finds this machine."""
+
+    def __init__(self, name: str, subnet: str) -> None:
+        self._name, self._subnet = name, subnet
+        self._sources = itertools.count(10)
+        self._source = ""
+        self._crowd: subprocess.Popen[str] | None = None
+        self.host = f"{subnet}.1"
+
+    def start(self, port: int) -> None:
+        """Start the crowd, which will visit `port` of this machine."""
+        script = Path(__file__).with_name("comings.py")
+        command = ["ip", "netns", "exec", self._name, sys.executable, str(script), self.host, str(port)]
+        path = os.pathsep.join(filter(None, [str(script.parent), os.environ.get("PYTHONPATH", "")]))
+        self._crowd = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path}
+        )
+
+    def come(self, count: int) -> None:
+        """Have `count` clients connect from an address that was not used before, and do what they came for."""
+        self._source = f"{self._subnet}.{next(self._sources)}"
+        _run("ip", "-n", self._name, "addr", "add", f"{self._source}/24", "dev", "out")
+        self._tell(f"come {count} {self._source}", "here")
+
+    def vanish(self) -> None:
+        """From now on nothing that they send arrives; then they close their connections."""
+        _run("ip", "netns", "exec", self._name, "iptables", "-A", "OUTPUT", "-s", self._source, "-j", "DROP")
+        self._tell("go", "gone")
+
+    def _tell(self, line: str, answer: str) -> None:
+        assert self._crowd is not None
+        assert self._crowd.stdin is not None
+        assert self._crowd.stdout is not None
+        self._crowd.stdin.write(f"{line}\n")
+        self._crowd.stdin.flush()
+        told = self._crowd.stdout.readline().strip()
+        if told != answer:
+            raise AssertionError(f"the crowd said {told!r} to {line!r}")
+
+    def stop(self) -> None:
+        if self._crowd is not None:
+            self._crowd.kill()
+            self._crowd.communicate()
+
+
+@contextlib.contextmanager
+def elsewhere() -> Iterator[Elsewhere]:
+    """A namespace with one cable to this machine."""
+    number = next(_NUMBERS)
+    name, cable, subnet = f"fairlead-{os.getpid()}-{number}", f"fl{os.getpid() % 10000}x{number}", f"10.213.{number}"
+    place = Elsewhere(name, subnet)
+    _run("ip", "netns", "add", name)
+    try:
+        _run("ip", "link", "add", cable, "type", "veth", "peer", "name", "out", "netns", name)
+        _run("ip", "addr", "add", f"{place.host}/24", "dev", cable)
+        _run("ip", "link", "set", cable, "up")
+        _run("ip", "-n", name, "link", "set", "out", "up")
+        yield place
+    finally:
+        place.stop()
+        _run("ip", "netns", "del", name)
+
+
+def _run(*words: str) -> None:
+    done = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False)
+    if done.returncode:
+        raise AssertionError(f"{' '.join(words)}: {done.stderr.strip()}")
