@@ -123,12 +123,20 @@ class Documents(Protocol):
         """The whole document of that name, None when there is none or it does not add up."""
         ...
 
+    async def holds(self, blobs: list[Blob]) -> bool:
+        """Whether these blobs are stored as they are; labels and annotations that others added do not matter."""
+        ...
+
     async def publish(self, blobs: list[Blob]) -> None:
         """Store the blobs of one document in the given order (head last), then delete parts that it no longer names."""
         ...
 
     async def withdraw(self, name: str) -> None:
         """Delete a document and its parts; fine when it is gone."""
+        ...
+
+    async def tidy(self) -> None:
+        """Delete parts that no head names and that are not being written: a writer was killed before its head."""
         ...
 
 

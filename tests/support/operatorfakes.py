@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_api.documents.catalog import Credential, Endpoint, HttpEndpoint
-from fairlead_api.documents.store import Assembler, Blob
+from fairlead_api.documents.store import Assembler, Blob, part_names
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.conditions import Reason
 from fairlead_api.v1alpha1.latencytier import LatencyTier
@@ -123,6 +123,9 @@ class MemoryDocuments:
         reader.replace(self.blobs.values())
         return reader.documents.get(name)
 
+    async def holds(self, blobs: list[Blob]) -> bool:
+        return all(self.blobs.get(blob.name) == blob for blob in blobs)
+
     async def publish(self, blobs: list[Blob]) -> None:
         for blob in blobs:
             self.blobs[blob.name] = blob
@@ -131,6 +134,11 @@ class MemoryDocuments:
     async def withdraw(self, name: str) -> None:
         self.blobs.pop(name, None)
         self.writes += 1
+
+    async def tidy(self) -> None:
+        named = {part for blob in self.blobs.values() for part in part_names(blob)}
+        for name in [blob.name for blob in self.blobs.values() if blob.is_part and blob.name not in named]:
+            del self.blobs[name]
 
 
 @dataclass

@@ -19,9 +19,11 @@ import msgspec
 from fairlead_api.documents.base import sha256
 from fairlead_api.meta import ANNOTATION_SHA256, LABEL_DOCUMENT, LABEL_MANAGED_BY, LABEL_PART, MANAGED_BY
 
-VALUES_LIMIT: Final = 900_000
-"""Bytes of values that are put into one ConfigMap. The API server takes 1,048,576, and 3 MiB of request, to which the
-escaping of JSON within JSON may blow up this much of any text."""
+VALUES_LIMIT: Final = 700_000
+"""Bytes of values that are put into one ConfigMap. The API server takes 1,048,576; the base64 of this much and what
+goes around it stay below that on the wire too, where clients begin to take a body for one that holds up others."""
+PLAIN_LIMIT: Final = 500_000
+"""Bytes of a document that stands in its head as text: JSON within JSON has up to twice as many."""
 DOCUMENT_LIMIT: Final = 256 * 1024 * 1024
 """Decompressed bytes of one document that a reader is willing to hold."""
 
@@ -60,7 +62,7 @@ def pack(name: str, kind: str, document: bytes, labels: dict[str, str] | None = 
     """
     marked = {LABEL_MANAGED_BY: MANAGED_BY, LABEL_DOCUMENT: kind, **(labels or {})}
     annotations = {ANNOTATION_SHA256: sha256(document)}
-    if len(document) <= VALUES_LIMIT:
+    if len(document) <= PLAIN_LIMIT:
         return [Blob(name, marked, annotations, data={PLAIN: document.decode()})]
     compressed = gzip.compress(document, compresslevel=6, mtime=0)
     if len(compressed) <= VALUES_LIMIT:

@@ -12,6 +12,7 @@ import base64
 import binascii
 import contextlib
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -70,6 +71,7 @@ class KubeDocuments:
         self._namespace = namespace
         self._disturbed = disturbed
         self._blobs: dict[str, Blob] = {}
+        self._being_written: Counter[str] = Counter()
         self._versions: dict[str, str] = {}
 
     def __repr__(self) -> str:
@@ -86,12 +88,19 @@ class KubeDocuments:
         reader.replace([head, *(self._blobs[part] for part in part_names(head) if part in self._blobs)])
         return reader.documents.get(name)
 
+    async def holds(self, blobs: list[Blob]) -> bool:
+        return all(blob.name in self._blobs and holds(self._blobs[blob.name], blob) for blob in blobs)
+
     async def publish(self, blobs: list[Blob]) -> None:
         head = blobs[-1]
         before = part_names(self._blobs[head.name]) if head.name in self._blobs else ()
-        for blob in blobs:
-            await self._store(blob)
         now = {blob.name for blob in blobs}
+        self._being_written.update(now)
+        try:
+            for blob in blobs:
+                await self._store(blob)
+        finally:
+            self._being_written.subtract(now)
         for part in before:
             if part not in now:
                 await self._delete(part)
@@ -100,6 +109,13 @@ class KubeDocuments:
         parts = part_names(self._blobs[name]) if name in self._blobs else ()
         for each in (name, *parts):
             await self._delete(each)
+
+    async def tidy(self) -> None:
+        named = {part for blob in self._blobs.values() if not blob.is_part for part in part_names(blob)}
+        for name in [blob.name for blob in self._blobs.values() if blob.is_part and blob.name not in named]:
+            if self._being_written[name] == 0:
+                logger.info("part %s deleted: its document was never completed, or is gone", name)
+                await self._delete(name)
 
     async def _store(self, blob: Blob) -> None:
         stored = self._blobs.get(blob.name)

@@ -92,6 +92,11 @@ class DirectoryDocuments:
             return None
         return document if isinstance(document, Catalog) else None
 
+    async def holds(self, blobs: list[Blob]) -> bool:
+        """By the labels of the head: nobody edits these files and leaves them readable."""
+        head = blobs[-1]
+        return head.labels.items() <= self._labels.get(head.name, {}).items()
+
     async def publish(self, blobs: list[Blob]) -> None:
         """Store one document. Its parts are put together first: a file knows no limit of size."""
         assembler = Assembler()
@@ -109,6 +114,9 @@ class DirectoryDocuments:
         with _troubled():
             self._file(name).unlink(missing_ok=True)
         self._written()
+
+    async def tidy(self) -> None:
+        """Files have no parts."""
 
     def _file(self, name: str) -> Path:
         return self._directory / f"{name}{SUFFIX}"

@@ -58,10 +58,8 @@ class Catalogs:
         name, labels = catalog_name(catalog.key), labels_for(catalog.key, catalog.uid)
         blobs = pack(name, CATALOG, encode(catalog), labels)
         self._last[catalog.key] = catalog
-        if not changed:
-            there = (await self._documents.listing()).get(name, {})
-            if blobs[-1].labels.items() <= there.items():
-                return catalog
+        if not changed and await self._documents.holds(blobs):
+            return catalog
         await self._documents.publish(blobs)
         logger.info(
             "catalog of %s published: %d tools%s",
@@ -89,7 +87,10 @@ class Catalogs:
         return True
 
     async def sweep(self, alive: Collection[tuple[ServerKey, str]]) -> list[str]:
-        """Withdraw every catalog whose server, by key and uid, is not `alive`; their names."""
+        """Withdraw every catalog whose server, by key and uid, is not `alive`, and what was left of unfinished ones.
+
+        Returns the names of those withdrawn.
+        """
         kept = [labels_for(key, uid) for key, uid in alive]
         identities = {tuple(sorted(labels.items())) for labels in kept}
         gone = []
@@ -101,4 +102,5 @@ class Catalogs:
                 await self._documents.withdraw(name)
                 logger.info("catalog %s withdrawn: its server is gone", name)
                 gone.append(name)
+        await self._documents.tidy()
         return gone

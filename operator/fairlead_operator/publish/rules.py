@@ -31,8 +31,7 @@ class RulesPublisher:
         )
         document = encode(rules)
         blobs = pack(RULES_NAME, RULES, document)
-        there = (await self._documents.listing()).get(RULES_NAME, {})
-        if await self._documents.read(RULES_NAME) == document and blobs[-1].labels.items() <= there.items():
+        if await self._documents.read(RULES_NAME) == document and await self._documents.holds(blobs):
             return False
         await self._documents.publish(blobs)
         logger.info("rules published: %d tiers, %d policies", len(rules.tiers), len(rules.policies))

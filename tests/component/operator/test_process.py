@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import signal
 import subprocess
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -17,20 +15,10 @@ from typing import Any
 import pytest
 
 from controlplane import PlaneFactory
+from operatorprocess import start
 from operatorworld import World
 from toolservers import free_port
 from waiting import until
-
-
-def start(**environment: str) -> subprocess.Popen[str]:
-    kept = {name: os.environ[name] for name in ("PATH", "LANG", "VIRTUAL_ENV") if name in os.environ}
-    return subprocess.Popen(
-        [sys.executable, "-m", "fairlead_operator"],
-        env={**kept, "HOME": "/nonexistent", "FAIRLEAD_METRICS_HOST": "127.0.0.1", **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
 
 
 def refused(**environment: str) -> tuple[int, str]:

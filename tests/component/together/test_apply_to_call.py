@@ -7,19 +7,15 @@ from __future__ import annotations
 
 import base64
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 
 import pytest
 from mcp import Client
 
 from controlplane import ControlPlane
-from fairlead_gateway.app import Gateway, build
-from fairlead_gateway.catalog.kube import KubeCredentials, KubeSource
-from fairlead_gateway.catalog.kubeapi import KubeApi, load_configuration
-from fairlead_gateway.settings import Settings
-from gatewayworld import ask, modern
+from fairlead_gateway.app import Gateway
 from operatorworld import World, release_namespace, running
+from togetherworld import serving, shows
 from toolservers import SDK_TOOLS, Reply, Request, answer_modern, raw_server, sdk_server, tool
 from waiting import until_async
 
@@ -28,34 +24,6 @@ from waiting import until_async
 def world(control_plane: ControlPlane, namespace: str) -> Iterator[World]:
     with release_namespace(control_plane, namespace) as release:
         yield World(control_plane, namespace, release)
-
-
-@asynccontextmanager
-async def serving(world: World) -> AsyncIterator[Gateway]:
-    """A gateway on the release's documents, to which host names are what they are to the operator."""
-    api = KubeApi(await load_configuration(world.plane.kubeconfig), world.release)
-    gateway = build(
-        Settings(port=0, metrics_port=0),
-        source=KubeSource(api),
-        credentials=KubeCredentials(api),
-        resolve=world.hosts.resolve,
-    )
-    await gateway.start()
-    try:
-        yield gateway
-    finally:
-        await gateway.stop(0)
-        await api.aclose()
-
-
-def shows(gateway: Gateway, *expected: str) -> Callable[[], Awaitable[bool]]:
-    """Whether the merged endpoint lists exactly these tools."""
-
-    async def look() -> bool:
-        answer = await ask(gateway, modern("tools/list"))
-        return [tool["name"] for tool in answer.message["result"]["tools"]] == sorted(expected)
-
-    return look
 
 
 async def test_a_server_is_listed_within_a_second_of_being_ready_and_called_in_both_eras(world: World) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
@@ -14,13 +14,11 @@ from badservers import TABLE, lists
 from controlplane import ControlPlane
 from fairlead_api.v1alpha1.conditions import Reason
 from fairlead_api.v1alpha1.reasons import EXPLANATIONS
-from fairlead_gateway.app import Gateway, build
-from fairlead_gateway.catalog.kube import KubeCredentials, KubeSource
-from fairlead_gateway.catalog.kubeapi import KubeApi, load_configuration
-from fairlead_gateway.settings import Settings
-from gatewayworld import Wire, ask, calling, modern
+from fairlead_gateway.app import Gateway
+from gatewayworld import Wire, calling
 from operatorworld import World, release_namespace, running
 from rawserver import RawServer, raw_server
+from togetherworld import serving, shows
 from toolservers import SDK_TOOLS, legacy_server, sdk_server, tool
 from waiting import eventually, until_async
 
@@ -31,18 +29,6 @@ HEALTHY = ("healthy-legacy", "healthy-modern", "healthy-sdk")
 def world(control_plane: ControlPlane, namespace: str) -> Iterator[World]:
     with release_namespace(control_plane, namespace) as release:
         yield World(control_plane, namespace, release)
-
-
-@asynccontextmanager
-async def serving(world: World) -> AsyncIterator[Gateway]:
-    api = KubeApi(await load_configuration(world.plane.kubeconfig), world.release)
-    gateway = build(Settings(port=0, metrics_port=0), source=KubeSource(api), credentials=KubeCredentials(api))
-    await gateway.start()
-    try:
-        yield gateway
-    finally:
-        await gateway.stop(0)
-        await api.aclose()
 
 
 async def _start(stack: AsyncExitStack) -> tuple[dict[str, str], RawServer]:
@@ -88,7 +74,7 @@ async def test_every_bad_server_ends_in_a_reason_of_its_own_and_harms_no_other(
             _say_what_to_do(after)
             _are_logged(world, caplog)
             _are_counted(world)
-            await until_async("the lists", lambda: _shows_exactly(gateway, _offered()), seconds=30)
+            await until_async("the lists", shows(gateway, *_offered()), seconds=30)
             await _answer_calls(gateway, closing)
 
 
@@ -122,11 +108,6 @@ def _offered() -> list[str]:
     return sorted(
         [*names, "healthy-legacy__good", "healthy-modern__good", *(f"healthy-sdk__{one}" for one in SDK_TOOLS)]
     )
-
-
-async def _shows_exactly(gateway: Gateway, names: list[str]) -> bool:
-    answer = await ask(gateway, modern("tools/list"))
-    return [tool["name"] for tool in answer.message["result"]["tools"]] == names
 
 
 async def _answer_calls(gateway: Gateway, closing: RawServer) -> None:

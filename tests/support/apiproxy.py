@@ -1,0 +1,94 @@
+"""A way to a real API server that a test can block at one request, for what happens when a writer dies in between.
+
+async with ApiProxy(plane) as proxy:
+    proxy.hold(lambda method, path: method == "PATCH" and path.endswith("-2"))
+    ...                             # a process that uses proxy.kubeconfig
+    await proxy.held.wait()         # that request came and will never be passed on
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import aiohttp
+import yaml
+from aiohttp import web
+
+from controlplane import ControlPlane
+from toolservers import free_port
+
+_HOP: Final = {"connection", "content-length", "host", "keep-alive", "transfer-encoding"}
+Wanted = Callable[[str, str], bool]
+
+
+class ApiProxy:
+    """Plain HTTP in front of a plane, as its administrator. `passed` has the requests that were passed on."""
+
+    def __init__(self, plane: ControlPlane, folder: Path) -> None:
+        self.kubeconfig = folder / "proxy.kubeconfig"
+        self.held = asyncio.Event()
+        self.passed: list[tuple[str, str]] = []
+        self._plane = plane
+        self._wanted: Wanted | None = None
+        self._port = free_port()
+
+    def hold(self, wanted: Wanted | None) -> None:
+        """From now on, keep each request that is `wanted` by method and path; None keeps no more."""
+        self._wanted = wanted
+
+    async def __aenter__(self) -> Self:
+        tls = ssl.create_default_context(cafile=str(self._plane.folder / "pki/ca.crt"))
+        tls.load_cert_chain(self._plane.folder / "pki/user-admin.crt", self._plane.folder / "pki/user-admin.key")
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(ssl=tls, limit=0),
+            timeout=aiohttp.ClientTimeout(total=None),
+            auto_decompress=False,
+        )
+        app = web.Application(client_max_size=16 << 20)
+        app.router.add_route("*", "/{path:.*}", self._pass_on)
+        self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", self._port).start()
+        self.kubeconfig.write_text(yaml.safe_dump(_plain_config(f"http://127.0.0.1:{self._port}")))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._runner.cleanup()
+        await self._session.close()
+
+    async def _pass_on(self, request: web.Request) -> web.StreamResponse:
+        body = await request.read()
+        if self._wanted is not None and self._wanted(request.method, request.path):
+            self.held.set()
+            await asyncio.Event().wait()
+        self.passed.append((request.method, request.path))
+        headers = {name: value for name, value in request.headers.items() if name.lower() not in _HOP}
+        url = f"{self._plane.server}{request.path_qs}"
+        async with self._session.request(request.method, url, data=body or None, headers=headers) as answer:
+            kept = {name: value for name, value in answer.headers.items() if name.lower() not in _HOP}
+            response = web.StreamResponse(status=answer.status, headers=kept)
+            with contextlib.suppress(ConnectionError):  # who asked is gone
+                await response.prepare(request)
+                async for chunk in answer.content.iter_any():
+                    await response.write(chunk)
+                await response.write_eof()
+            return response
+
+
+def _plain_config(server: str) -> dict[str, object]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "proxy", "cluster": {"server": server}}],
+        "users": [{"name": "proxy", "user": {}}],
+        "contexts": [{"name": "proxy", "context": {"cluster": "proxy", "user": "proxy"}}],
+        "current-context": "proxy",
+    }

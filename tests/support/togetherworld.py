@@ -1,0 +1,50 @@
+"""A gateway on the documents that an operator under test writes: both halves over one real API server.
+
+async with running(world), serving(world) as gateway:
+    await until_async("its tools", shows(gateway, "demo__add"))
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+from fairlead_gateway.app import Gateway, build
+from fairlead_gateway.catalog.kube import KubeCredentials, KubeSource
+from fairlead_gateway.catalog.kubeapi import KubeApi, load_configuration
+from fairlead_gateway.settings import Settings
+from gatewayworld import ask, modern
+from operatorworld import World
+
+
+@asynccontextmanager
+async def serving(world: World) -> AsyncIterator[Gateway]:
+    """A gateway on the release's documents, to which host names are what they are to the operator."""
+    api = KubeApi(await load_configuration(world.plane.kubeconfig), world.release)
+    gateway = build(
+        Settings(port=0, metrics_port=0),
+        source=KubeSource(api),
+        credentials=KubeCredentials(api),
+        resolve=world.hosts.resolve,
+    )
+    await gateway.start()
+    try:
+        yield gateway
+    finally:
+        await gateway.stop(0)
+        await api.aclose()
+
+
+async def names(gateway: Gateway) -> list[str]:
+    """What the merged endpoint lists, in its order."""
+    answer = await ask(gateway, modern("tools/list"))
+    return [tool["name"] for tool in answer.message["result"]["tools"]]
+
+
+def shows(gateway: Gateway, *expected: str) -> Callable[[], Awaitable[bool]]:
+    """Whether the merged endpoint lists exactly these tools."""
+
+    async def look() -> bool:
+        return await names(gateway) == sorted(expected)
+
+    return look
