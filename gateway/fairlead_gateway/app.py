@@ -32,6 +32,7 @@ from fairlead_gateway.endpoint.local import LocalMethods
 from fairlead_gateway.endpoint.sessions import Sessions
 from fairlead_gateway.exposition import GatewayCollector, MetricsServer, registry_of
 from fairlead_gateway.guarded import GuardCollector
+from fairlead_gateway.news import News
 from fairlead_gateway.rest.application import Readiness, application
 from fairlead_gateway.rest.plane import Plane
 from fairlead_gateway.selection.offers import Reach
@@ -68,6 +69,8 @@ class Gateway:
         self.book = book
         self._draining = False
         self._plane = plane
+        self.news = plane.news
+        """What becomes of servers, for whoever subscribes."""
         self._live_models = live_models
         self._listener = Listener(front, application(self.readiness, plane), settings.host, settings.port)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -121,6 +124,7 @@ class Gateway:
         """Stop accepting, let calls in flight end for up to `grace` seconds, cancel the rest, close everything."""
         self._draining = True
         self.front.streams.close()
+        self.news.close()
         await self._listener.stop(self.settings.grace if grace is None else grace)
         await self._plane.aclose()
         if self._live_models is not None:
@@ -153,6 +157,7 @@ def build(
     book = Book()
     tools = CustomTools() if custom is None else custom
     checks = Checks()
+    news = News()
     registry = Registry(
         credentials, children=children, shared_children=shared_children, client=client,
         connections=settings.upstream_connections, waiting=settings.upstream_waiting,
@@ -208,6 +213,7 @@ def build(
         before = front.selection
         front.selection = await asyncio.to_thread(select, snapshot, before)
         front.streams.swapped(before, front.selection)
+        news.swapped(before.snapshot, snapshot)
         return not registry.incomplete
 
     def select(snapshot: Snapshot, before: Selection) -> Selection:
@@ -223,6 +229,7 @@ def build(
         lambda: front.selection,
         Caller(dispatcher),
         allow,
+        news,
         max_body=settings.max_request_bytes,
         routes=models.routes,
         windows=models.windows,

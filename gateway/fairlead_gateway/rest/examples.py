@@ -289,3 +289,21 @@ PROBLEM: Final[dict[str, Any]] = {
     "code": "UNKNOWN_TOOL",
     "didYouMean": "demo__get_stock",
 }
+EVENTS: Final[dict[str, Any]] = {
+    "the stream begins": {"id": "9f2c11aa-7", "type": "stream.opened", "missed": False},
+    "a server has lost its connection": {
+        "id": "9f2c11aa-8",
+        "type": "server.disconnected",
+        "at": "2026-11-21T05:00:00.120+00:00",
+        "server": "default/demo",
+        "reason": "offline",
+    },
+    "its tools have changed": {
+        "id": "9f2c11aa-9",
+        "type": "tools.changed",
+        "at": "2026-11-21T05:00:03.481+00:00",
+        "server": "default/demo",
+        "added": ["get_price"],
+        "changed": ["get_stock"],
+    },
+}

@@ -28,8 +28,14 @@ def described(
     shown: dict[str, Any],
     body: type[msgspec.Struct] | None = None,
     sent: dict[str, Any] | None = None,
+    *,
+    status: int = 200,
+    media_type: str = "application/json",
 ) -> dict[str, Any]:
-    """Keywords of a route: what it answers (a struct, or a union of them) and takes, each with examples by name."""
+    """Keywords of a route: what it answers (a struct, or a union of them) and takes, each with examples by name.
+
+    Of an event stream, `answers` is what the data of its events can be.
+    """
     kinds = [ProblemDocument, *_members(answers), *([body] if body is not None else [])]
     extra: dict[str, Any] = {_SCHEMAS: msgspec.json.schema_components(kinds, ref_template=_REF)[1]}
     if body is not None:
@@ -39,7 +45,7 @@ def described(
         "summary": summary,
         "response_model": None,
         "responses": {
-            200: {"description": "As asked", "content": {"application/json": _content(answers, shown)}},
+            status: {"description": "As asked", "content": {media_type: _content(answers, shown)}},
             "default": {
                 "description": "Why not, as RFC 9457 has it",
                 "content": {MEDIA_TYPE: {"schema": problem, "example": examples.PROBLEM}},

@@ -17,6 +17,7 @@ from fairlead_gateway.endpoint.hosts import AllowList
 from fairlead_gateway.formats import registry
 from fairlead_gateway.formats.cache import Conversions
 from fairlead_gateway.formats.format import Format
+from fairlead_gateway.news import News
 from fairlead_gateway.rest.jobs import COUNT, MEASURE, Measured, measure
 from fairlead_gateway.rest.pool import NotDone, Overloaded, Pool
 from fairlead_gateway.rest.problems import RATE_LIMITED, UNKNOWN_FORMAT, Problem
@@ -40,6 +41,7 @@ class Plane:
         selection: Callable[[], Selection],
         caller: Caller,
         allow: AllowList,
+        news: News,
         *,
         max_body: int = MAX_BODY,
         routes: Mapping[str, Route] = MappingProxyType({}),
@@ -53,6 +55,7 @@ class Plane:
         self._sizes: Sizes | None = None
         self.caller = caller
         self.allow = allow
+        self.news = news
         self.max_body = max_body
         """Bytes of a request's body."""
         self.worker = Worker()

@@ -1,0 +1,173 @@
+"""What becomes of servers and their tools, as this gateway serves them: the one place where it is published.
+
+Made by `app`, which tells it of each swap of the catalog. Two kinds of readers: parts of this process `subscribe` a
+function (callbacks of a Python program), and followers on the network ask for what came `after` a number, which holds
+for as long as the ring does. Nothing is queued per reader, so a slow one costs nothing and misses the oldest events.
+
+A server is *connected* once it is in the catalog and online, and *disconnected* when it is offline or gone. Its tools
+have *changed* when what `tools/list` shows of it has: with `onDisconnect: Remove` a loss takes its tools away too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections import deque
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+
+from fairlead_api.meta import ServerKey
+from fairlead_gateway.catalog.model import Server, Snapshot
+
+log = logging.getLogger(__name__)
+
+CONNECTED: Final = "server.connected"
+DISCONNECTED: Final = "server.disconnected"
+TOOLS_CHANGED: Final = "tools.changed"
+SWAPPED: Final = "catalog.swapped"
+KEPT: Final = 1024
+"""Events in the ring."""
+MOST_NAMES: Final = 100
+"""Names in one event; `more` counts the rest."""
+OFFLINE: Final = "offline"
+REMOVED: Final = "removed"
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """One thing that happened. Members that do not belong to its `type` are absent."""
+
+    id: str
+    """Grows by one from event to event within one life of one replica."""
+    type: str
+    """`server.connected`, `server.disconnected`, `tools.changed` or `catalog.swapped`."""
+    at: str
+    """RFC 3339."""
+    server: str = ""
+    """`namespace/name`."""
+    reason: str = ""
+    """Of `server.disconnected`: `offline` (its last tools may still be listed) or `removed` (it is not served)."""
+    added: tuple[str, ...] = ()
+    """Tools by the names that the server gives them; so are `removed` and `changed`."""
+    removed: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    more: int = 0
+    """Names that are left out because there are too many."""
+    servers: int = 0
+    """Of `catalog.swapped`: how many there are now; so is `tools`."""
+    tools: int = 0
+
+
+Listener = Callable[[Event], None]
+"""Called in the gateway's loop, in order. May not block; what it raises is logged."""
+
+
+class Missed(Exception):
+    """What comes after that number is not kept any more."""
+
+
+class News:
+    """See the module. All methods are called in the gateway's loop."""
+
+    def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC), kept: int = KEPT) -> None:
+        self._now = now
+        self._life = secrets.token_hex(4)
+        self._ring: deque[Event] = deque(maxlen=kept)
+        self._fresh = asyncio.Event()
+        self._listeners: list[Listener] = []
+        self.number = 0
+        """Of the newest event."""
+        self.closed = False
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Have `listener` called with each event from now on; call what is returned to end that."""
+        self._listeners.append(listener)
+
+        def unsubscribe() -> None:
+            if listener in self._listeners:
+                self._listeners.remove(listener)
+
+        return unsubscribe
+
+    def swapped(self, before: Snapshot, after: Snapshot) -> None:
+        """Another snapshot is served: say what is different."""
+        if before is after:
+            return
+        for key in sorted({*before.servers, *after.servers}):
+            was, now = before.servers.get(key), after.servers.get(key)
+            if was is not now:
+                self._compare(key, was, now)
+        count = sum(len(server.tools) for server in after.servers.values())
+        self._publish(SWAPPED, servers=len(after.servers), tools=count)
+
+    def ident(self, number: int) -> str:
+        """The id of an event."""
+        return f"{self._life}-{number}"
+
+    def number_of(self, ident: str) -> int:
+        """The number in an id. Raises Missed for one of another life or replica."""
+        life, _, number = ident.rpartition("-")
+        if life != self._life or not number.isdecimal() or int(number) > self.number:
+            raise Missed
+        return int(number)
+
+    async def after(self, number: int, seconds: float) -> list[Event]:
+        """Events with a higher number, oldest first; waits for up to `seconds` for the first. Raises Missed."""
+        try:
+            async with asyncio.timeout(seconds):
+                while self.number <= number and not self.closed:
+                    await self._fresh.wait()
+        except TimeoutError:
+            return []
+        kept = self.number - len(self._ring)
+        if number < kept:
+            raise Missed
+        return [*self._ring][number - kept :]
+
+    def close(self) -> None:
+        """No more is to come: nobody waits any longer."""
+        self.closed = True
+        self._fresh.set()
+
+    def _compare(self, key: ServerKey, was: Server | None, now: Server | None) -> None:
+        up_before = was is not None and was.catalog.online
+        up = now is not None and now.catalog.online
+        if up_before and not up:
+            self._publish(DISCONNECTED, server=str(key), reason=REMOVED if now is None else OFFLINE)
+        self._compare_tools(key, was, now)
+        if up and not up_before:
+            self._publish(CONNECTED, server=str(key))
+
+    def _compare_tools(self, key: ServerKey, was: Server | None, now: Server | None) -> None:
+        old = {tool.name: tool.definition for tool in was.tools} if was is not None else {}
+        new = {tool.name: tool.definition for tool in now.tools} if now is not None else {}
+        if old == new:
+            return
+        sorts = [
+            sorted(new.keys() - old.keys()),
+            sorted(old.keys() - new.keys()),
+            sorted(name for name in old.keys() & new.keys() if old[name] != new[name]),
+        ]
+        added, removed, changed = (_few(names) for names in sorts)
+        more = sum(len(names) - len(_few(names)) for names in sorts)
+        self._publish(TOOLS_CHANGED, server=str(key), added=added, removed=removed, changed=changed, more=more)
+
+    def _publish(self, type_: str, **more: object) -> None:
+        self.number += 1
+        at = self._now().isoformat(timespec="milliseconds")
+        event = Event(id=self.ident(self.number), type=type_, at=at, **more)  # type: ignore[arg-type]
+        self._ring.append(event)
+        self._fresh.set()
+        self._fresh = asyncio.Event()
+        for listener in [*self._listeners]:
+            try:
+                listener(event)
+            except Exception:
+                log.exception("A listener to the news of servers failed")
+
+
+def _few(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(names)[:MOST_NAMES]
