@@ -14,7 +14,7 @@ import inspect
 import itertools
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from typing import Any, Final, TypeAlias
 
@@ -24,6 +24,7 @@ from msgspec import Raw
 from fairlead_gateway.custom import results
 from fairlead_gateway.custom.context import Context
 from fairlead_gateway.custom.problems import HandlerFailed, UnfitArguments, Unusable
+from fairlead_gateway.custom.running import awaited, guarded
 from fairlead_gateway.custom.threads import Threads
 from fairlead_gateway.custom.tools import SERVER, CustomTools, Prepared
 from fairlead_gateway.upstream.base import Gauges, Order, Outcome
@@ -36,6 +37,9 @@ log = logging.getLogger(__name__)
 
 THREADS: Final = 16
 """Handlers that block, at once, unless told otherwise."""
+HELD_SECONDS: Final = 0.1
+"""Of one step of an `async` handler, from which on it is warned of."""
+WARN_SECONDS: Final = 60.0
 METHOD: Final = "tools/call"
 PROGRESS: Final = "notifications/progress"
 _Order: TypeAlias = Order | Inquiry
@@ -74,6 +78,7 @@ class LocalUpstream:
         self._count = itertools.count(1).__next__
         self._quiet = asyncio.Event()
         self._closed = False
+        self._warned: dict[str, float] = {}
         self.threads = Threads(threads, f"{SERVER} tools")
         self.running: set[_Handler] = set()
         """Handlers that have not returned, whether or not somebody waits for them."""
@@ -133,6 +138,16 @@ class LocalUpstream:
         if not self.running:
             self._quiet.set()
 
+    def held(self, name: str, seconds: float) -> None:
+        """Warn of an `async` handler that kept everybody else waiting, at most once a minute for each tool."""
+        now = self._clock()
+        if now - self._warned.get(name, -WARN_SECONDS) >= WARN_SECONDS:
+            self._warned[name] = now
+            log.warning(
+                "The async custom tool %s held up the whole gateway for %.0f ms: what blocks belongs into a function "
+                "without async, which runs in a thread", name, seconds * 1000,
+            )  # fmt: skip
+
     def remaining(self, order: _Order) -> float:
         """Seconds that an order has left."""
         return max(0.0, order.deadline - self._clock())
@@ -184,7 +199,7 @@ class _Run:
             self._context = named[prepared.context] = self._new_context(params)
         work = functools.partial(prepared.tool.handler, *positional, **named)
         if prepared.is_async:
-            self._on_loop(_awaited(work))
+            self._on_loop(work)
         else:
             self._in_thread(work)
         self._timer = self._loop.call_later(self._upstream.remaining(self._order), self._late)
@@ -199,13 +214,14 @@ class _Run:
 
     # Inside
 
-    def _on_loop(self, work: Any) -> None:
-        self._handler = task = self._loop.create_task(work, name=f"custom tool {self._name}")
+    def _on_loop(self, work: Callable[[], Awaitable[Any]]) -> None:
+        steps = awaited(work, self._held)
+        self._handler = task = self._loop.create_task(steps, name=f"custom tool {self._name}")
         self._upstream.began(task)
         task.add_done_callback(self._returned)
 
     def _in_thread(self, work: Callable[[], Any]) -> None:
-        self._handler = future = self._upstream.threads.submit(contextvars.copy_context().run, _guarded, work)
+        self._handler = future = self._upstream.threads.submit(contextvars.copy_context().run, guarded, work)
         self._upstream.began(future)
         future.add_done_callback(lambda one: _tell(self._loop, self._returned, one))
 
@@ -222,9 +238,13 @@ class _Run:
             return
         value = handler.result()
         if inspect.isawaitable(value):
-            self._on_loop(_awaited(functools.partial(_itself, value)))
+            self._on_loop(lambda: value)
         else:
             self._answer(value)
+
+    def _held(self, seconds: float) -> None:
+        if seconds >= HELD_SECONDS:
+            self._upstream.held(self._name, seconds)
 
     def _raised(self, error: BaseException) -> None:
         cause = error.cause if isinstance(error, HandlerFailed) else error
@@ -309,29 +329,6 @@ class _Unfit(RpcError):
 
     def __str__(self) -> str:
         return self.message
-
-
-def _guarded(work: Callable[[], Any]) -> Any:
-    try:
-        return work()
-    except (Exception, SystemExit) as error:
-        raise HandlerFailed(error) from error
-
-
-async def _awaited(work: Callable[[], Any]) -> Any:
-    try:
-        return await work()
-    except asyncio.CancelledError as error:
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
-            raise
-        raise HandlerFailed(RuntimeError("the tool canceled itself")) from error
-    except (Exception, SystemExit) as error:
-        raise HandlerFailed(error) from error
-
-
-async def _itself(awaitable: Any) -> Any:
-    return await awaitable
 
 
 def _tell(loop: asyncio.AbstractEventLoop, function: Callable[[Any], None], argument: Any) -> None:

@@ -8,6 +8,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from customworld import of, text
 from fairlead_gateway import Context, tool
 from gatewayworld import Wire, ask, calling, running
@@ -33,6 +35,23 @@ async def test_a_handler_that_blocks_holds_up_nobody_else(tmp_path: Path) -> Non
         assert not slow.done()
         released.set()
         assert text(await slow) == "at last"
+
+
+async def test_an_async_handler_that_blocks_the_loop_is_named_in_the_log_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    never = threading.Event()
+
+    @tool
+    async def blocking() -> None:
+        await asyncio.sleep(0)
+        never.wait(0.15)
+
+    async with running(tmp_path, custom=of(blocking)) as gateway:
+        for _ in range(2):
+            await ask(gateway, calling("blocking"))
+    (said,) = [one.getMessage() for one in caplog.records if "held up" in one.getMessage()]
+    assert "tool blocking held up the whole gateway" in said
 
 
 async def test_a_handler_that_takes_longer_than_its_tool_may_is_told_as_a_timeout(tmp_path: Path) -> None:
