@@ -72,6 +72,10 @@ def up(
         ),
     ] = None,
     tools: ToolsOption = None,
+    routes: Annotated[
+        Path | None,
+        typer.Option(help="YAML file of routes (lists of models that `fairlead plan` chooses from) and model windows."),
+    ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port for MCP clients; 0 takes a free one.")] = 8080,
     metrics_port: Annotated[int, typer.Option(min=0, max=65535, help="Port of /metrics; 0 takes a free one.")] = 9464,
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
@@ -107,6 +111,7 @@ def up(
         UpOptions(
             paths=tuple(paths or ()),
             tools=tuple(tools or ()),
+            routes=routes,
             host=host,
             port=port,
             metrics_port=metrics_port,

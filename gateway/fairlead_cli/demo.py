@@ -90,14 +90,17 @@ def _number(*texts: str) -> int:
 
 
 def main() -> None:
-    """Serve over standard input and output, or with `--port` over HTTP on every address."""
+    """Serve over standard input and output, or with `--port` over HTTP on every address, in either form."""
     parser = argparse.ArgumentParser(prog="python -m fairlead_cli.demo")
     parser.add_argument("--port", type=int, help="speak Streamable HTTP at /mcp on this port")
-    port = parser.parse_args().port
-    if port is None:
+    parser.add_argument("--sse", action="store_true", help="speak HTTP+SSE at /sse there instead")
+    options = parser.parse_args()
+    if options.port is None:
         server.run()
+    elif options.sse:
+        server.run("sse", host="0.0.0.0", port=options.port)
     else:
-        server.run("streamable-http", host="0.0.0.0", port=port)
+        server.run("streamable-http", host="0.0.0.0", port=options.port)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,10 @@ Over the MCP tools of a file of JSON lines (`{"name", "description", "inputSchem
 variable FAIRLEAD_EVAL_TOOLS names. Valid is what the rule set of the tests finds nothing against. Disagreement is
 judged by jsonschema-rs over 100 values per tool, half of them made from the original schema and half from the
 converted one, half of each changed in one place: *narrowed* are values that the original takes and the converted
-refuses, *widened* the reverse. FAIRLEAD_PEERS_PYTHON may name the Python of an environment with pydantic-ai,
-openai-agents and litellm, whose transformers then run on the same tools.
+refuses, *widened* the reverse. *Wrong in all* counts a tool that was not converted, or whose definition the provider
+would refuse, as wrong for every value: what a model sees of such a tool agrees with nothing. FAIRLEAD_PEERS_PYTHON may
+name the Python of an environment with pydantic-ai, openai-agents and litellm, whose transformers then run on the same
+tools.
 """
 
 from __future__ import annotations
@@ -126,6 +128,11 @@ class Disagreement:
                 self.widened += after and not before
 
 
+def wrong_in_all(valid: float, found: Disagreement) -> float:
+    """Percent of values over all tools; `valid` is the percentage of tools that are converted and taken."""
+    return 100 - valid + valid * (found.narrowed + found.widened) / max(found.values, 1)
+
+
 def disagreement(pairs: Iterable[tuple[Tool, Tool, bool]]) -> Disagreement:
     """Over all pairs of (original, converted, strict)."""
     found, chance = Disagreement(), Random(7)
@@ -174,6 +181,7 @@ def measure(target: Target, every: list[Tool], rounds: int, quick: bool) -> tupl
         "with losses": len(lossy),
         "narrowed %": 100 * found.narrowed / max(found.values, 1),
         "widened %": 100 * found.widened / max(found.values, 1),
+        "wrong in all %": wrong_in_all(percent, found),
         "cold/s": cold,
         "cached/s": cached,
     }
@@ -209,13 +217,19 @@ _OURS = {
 """Part of a peer's name to the target of ours that it is held against; the first that fits."""
 
 
-def _against(theirs: dict[str, Any], rows: list[dict[str, Any]]) -> Goal:
-    """That our conversion for the same target disagrees no more with the original than theirs."""
+def _against(theirs: dict[str, Any], rows: list[dict[str, Any]]) -> list[Goal]:
+    """That our conversion for the same target disagrees no more with the original than theirs, and less when what is
+    lost on the way is counted, too.
+    """
     name = str(theirs["target"])
     target = next(ours for part, ours in _OURS.items() if part in name)
     ours = next(row for row in rows if row["target"] == target)
     more = sum(ours[key] - theirs[key] for key in ("narrowed %", "widened %"))
-    return Goal(f"disagreement of {target}, less that of {name}", more, "% of values", at_most=0)
+    in_all = ours["wrong in all %"] - theirs["wrong in all %"]
+    return [
+        Goal(f"disagreement of {target}, less that of {name}", more, "% of values", at_most=0),
+        Goal(f"wrong in all, {target}, less that of {name}", in_all, "% of values", at_most=0),
+    ]
 
 
 def run(settings: Settings) -> Report:
@@ -226,6 +240,9 @@ def run(settings: Settings) -> Report:
     report.notes.append(
         "a strict row holds the tools that stay lax, too; what it narrows is mostly open objects, closed"
     )
+    report.notes.append(
+        "where both disagree nowhere, the difference of 0 is a tie; what is refused then tells them apart"
+    )
     worst, slowest = 100.0, float("inf")
     for target in targets():
         row, percent, cold = measure(target, every, settings.rounds, settings.quick)
@@ -235,13 +252,15 @@ def run(settings: Settings) -> Report:
     for name, pairs in peers(every, report.notes):
         judged = [(a, from_openapi(b), strict) for a, b, strict in pairs] if "parameters" in name else pairs
         theirs = disagreement(judged[::20] if settings.quick else judged)
+        valid = 100 * _valid_peers(name, pairs) / len(every)
         row = {
             "target": name,
-            "valid %": 100 * _valid_peers(name, pairs) / len(every),
+            "valid %": valid,
             "narrowed %": 100 * theirs.narrowed / max(theirs.values, 1),
             "widened %": 100 * theirs.widened / max(theirs.values, 1),
+            "wrong in all %": wrong_in_all(valid, theirs),
         }
-        report.goals.append(_against(row, report.rows))
+        report.goals += _against(row, report.rows)
         report.rows.append(row)
     report.goals += [
         Goal("tools converted validly, worst target", worst, "%", at_least=100),

@@ -33,6 +33,7 @@ from fairlead_gateway.about import NAME, VERSION
 from fairlead_gateway.app import Gateway, build
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
 from fairlead_gateway.catalog.names import exposed_name
+from fairlead_gateway.configuration import load_models
 from fairlead_gateway.custom.load import Loaded, load
 from fairlead_gateway.custom.tools import SERVER
 from fairlead_gateway.endpoint.listener import PortTaken
@@ -61,6 +62,7 @@ class UpOptions:
     port: int = 8080
     metrics_port: int = 9464
     tools: tuple[str, ...] = ()
+    routes: Path | None = None
     state_dir: Path | None = None
     plain: bool = False
     json: bool = False
@@ -171,14 +173,19 @@ def _gateway(options: UpOptions, where: Folders, children: ChildHost, nudge: asy
             documents=where.documents,
             credentials=where.credentials,
             tools=options.tools or None,
+            routes=options.routes,
             environment="local",
         )
+        models = load_models(settings.routes)
     except BadSetting as error:
         raise Failure(str(error), code=USED_WRONGLY) from error
     source = DirectorySource(where.documents, nudge=nudge)
     custom = load(settings.tools)
     credentials = DirectoryCredentials(where.credentials)
-    return build(settings, source=source, credentials=credentials, children=children, custom=custom.tools), custom
+    made = build(
+        settings, source=source, credentials=credentials, children=children, custom=custom.tools, models=models
+    )
+    return made, custom
 
 
 def _scanner(options: UpOptions) -> tuple[Scanner, tuple[Skipped, ...]]:

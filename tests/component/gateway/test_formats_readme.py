@@ -1,4 +1,4 @@
-"""The requests of the formats' README, run before the demo server that they speak of."""
+"""The pages of the formats: what they show is sent to a gateway over the demo server and compared."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import asyncio
 import json
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import fairlead_gateway.formats
 from fairlead_gateway.formats.registry import FORMATS
@@ -17,7 +19,8 @@ from gatewayworld import catalog, running
 from restworld import get, post
 from toolservers import free_port
 
-README = Path(fairlead_gateway.formats.__file__).with_name("README.md")
+FOLDER = Path(fairlead_gateway.formats.__file__).parent
+TOOL = "demo__get_stock"
 
 
 async def listed(url: str) -> list[bytes]:
@@ -31,24 +34,36 @@ async def listed(url: str) -> list[bytes]:
                 await asyncio.sleep(0.05)
 
 
-async def test_every_format_has_a_section_whose_request_is_answered_as_it_says(tmp_path: Path) -> None:
-    sections = README.read_text().split("\n## ")[1:]
+def definitions(tools: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Single definitions, of Gemini's groups too."""
+    for tool in tools:
+        yield from tool.get("functionDeclarations", [tool])
+
+
+def test_every_format_has_a_page_that_the_readme_leads_to() -> None:
+    readme = (FOLDER / "README.md").read_text()
+    pages = {page.stem for page in (FOLDER / "pages").glob("*.md")}
+    assert pages == set(FORMATS)
+    assert set(re.findall(r"\(pages/([\w-]+)\.md\)", readme)) == pages
+
+
+async def test_every_page_shows_tools_message_and_answer_as_a_gateway_gives_them(tmp_path: Path) -> None:
     port = free_port()
     url = f"http://127.0.0.1:{port}/mcp"
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "fairlead_cli.demo", "--port", str(port), stderr=asyncio.subprocess.DEVNULL
     )
-    shown = []
     try:
         async with running(tmp_path, catalog("demo", url, await listed(url))) as gateway:
-            for section in sections:
-                request, messages = (json.loads(block) for block in re.findall(r"```json\n(.*?)```", section, re.S))
-                answer = (await post(gateway, "/v1/tool-calls", request)).message
-                offer = (await get(gateway, f"/v1/tools?format={request['format']}")).message
-                assert answer["messages"] == messages
-                assert f"`{offer['member']}`" in section
-                shown.append(request["format"])
+            for name in FORMATS:
+                page = (FOLDER / "pages" / f"{name}.md").read_text()
+                (target,) = re.findall(r"curl -s 'http://127.0.0.1:8080(/v1/tools\S*)'", page)
+                tool, request, messages = (json.loads(block) for block in re.findall(r"```json\n(.*?)```", page, re.S))
+                offer = (await get(gateway, target)).message
+                assert offer["format"] == request["format"] == name
+                assert f"belongs at `{offer['member']}`" in page
+                assert [found for found in definitions(offer["tools"]) if TOOL in json.dumps(found)] == [tool]
+                assert (await post(gateway, "/v1/tool-calls", request)).message["messages"] == messages
     finally:
         process.terminate()
         await process.wait()
-    assert sorted(shown) == sorted(FORMATS)

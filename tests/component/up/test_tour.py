@@ -1,0 +1,122 @@
+"""The tour: each command of its page, run as it stands before a real `fairlead up` and the servers that it names."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import shutil
+import sys
+from asyncio.subprocess import PIPE, Process
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolservers import free_port
+from upprocess import Up, started_up
+
+GATEWAY = Path(__file__).parents[3] / "gateway"
+AWAY, BACK = "A server goes away", "And comes back"
+
+
+class Tour:
+    """The page and the folder beside it, with free ports in place of those that it names."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        shutil.copytree(GATEWAY / "tour", folder, dirs_exist_ok=True)
+        self.ports = {"8080": free_port(), "9001": free_port(), "9002": free_port()}
+        for file in folder.glob("*.json"):
+            file.write_text(self.local(file.read_text()))
+        self.start, *steps = self.local((GATEWAY / "TOUR.md").read_text()).split("\n## ")
+        self.steps = [(step.partition("\n")[0], step) for step in steps]
+
+    def local(self, text: str) -> str:
+        for port, free in self.ports.items():
+            text = re.sub(rf"\b{port}\b", str(free), text)
+        return text
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """With this interpreter as `python3`, and its `fairlead`."""
+        binaries = self.folder / "bin"
+        binaries.mkdir(exist_ok=True)
+        for name, program in (("python3", ""), ("fairlead", "-m fairlead_cli")):
+            (binaries / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {program} "$@"\n')
+            (binaries / name).chmod(0o755)
+        url = f"http://127.0.0.1:{self.ports['8080']}/mcp"
+        path = f"{binaries}:{os.environ['PATH']}"
+        return {**os.environ, "PATH": path, "FAIRLEAD_URL": url, "COLUMNS": "200", "REMOTE_KEY": "secret"}
+
+    async def run(self, command: str) -> str:
+        process = await asyncio.create_subprocess_exec(
+            "sh", "-c", command, cwd=self.folder, env=self.environment, stdout=PIPE, stderr=PIPE
+        )
+        async with asyncio.timeout(60):
+            out, err = await process.communicate()
+        return (out + err).decode()
+
+    async def server(self, port: str, *more: str) -> Process:
+        words = ("-m", "fairlead_cli.demo", "--port", str(self.ports[port]), *more)
+        return await asyncio.create_subprocess_exec(sys.executable, *words, stderr=asyncio.subprocess.DEVNULL)
+
+
+def holds(found: Any, shown: Any) -> bool:
+    """Whether an answer has all that is shown: members of objects, and elements of lists, in any order."""
+    if isinstance(shown, dict):
+        return isinstance(found, dict) and all(key in found and holds(found[key], part) for key, part in shown.items())
+    if isinstance(shown, list):
+        empty = not shown and found != []
+        return isinstance(found, list) and not empty and all(any(holds(one, part) for one in found) for part in shown)
+    return bool(found == shown)
+
+
+def fits(output: str, kind: str, shown: str) -> bool:
+    if kind == "text":
+        return all(line in output for line in shown.splitlines())
+    try:
+        return holds(json.loads(output), json.loads(shown))
+    except ValueError:
+        return False
+
+
+async def ended(process: Process) -> None:
+    if process.returncode is None:
+        process.kill()  # asked to end, it would wait for streams that Fairlead holds
+    await process.wait()
+
+
+async def everything(up: Up) -> None:
+    ready: set[str] = set()
+    while not ready >= {"default/store", "default/remote", "default/older", "default/local"}:
+        event = await up.event(lambda event: event.get("state") == "ready")
+        ready.add(event["server"])
+
+
+@pytest.mark.timeout(150)
+async def test_every_step_of_the_tour_answers_as_the_page_shows(tmp_path: Path) -> None:
+    tour = Tour(tmp_path)
+    (words,) = re.findall(r"^REMOTE_KEY=secret fairlead up (.*)$", tour.start, re.M)
+    async with AsyncExitStack() as stack:
+        remote = await tour.server("9001")
+        stack.push_async_callback(ended, remote)
+        stack.push_async_callback(ended, await tour.server("9002", "--sse"))
+        ports = ("--port", str(tour.ports["8080"]), "--metrics-port", "0", "--output", "json")
+        up = await stack.enter_async_context(started_up(*words.split(), *ports, cwd=tmp_path, env=tour.environment))
+        await everything(up)
+        for title, step in tour.steps:
+            if title == AWAY:
+                await ended(remote)
+            if title == BACK:
+                stack.push_async_callback(ended, await tour.server("9001"))
+            (command,) = re.findall(r"```sh\n(.*?)```", step, re.S)
+            ((kind, shown),) = re.findall(r"```(json|text)\n(.*?)```", step, re.S)
+            output = await tour.run(command)
+            if title in (AWAY, BACK):
+                async with asyncio.timeout(60):
+                    while not fits(output, kind, shown):
+                        output = await tour.run(command)
+            assert fits(output, kind, shown), f"{title}:\n{output}"
