@@ -161,14 +161,15 @@ def build(
     registry = Registry(
         credentials, children=children, shared_children=shared_children, client=client,
         connections=settings.upstream_connections, waiting=settings.upstream_waiting,
-        queue_seconds=settings.upstream_queue_seconds, resolve=resolve,
+        queue_seconds=settings.upstream_queue_seconds, sessions=settings.upstream_sessions,
+        session_seconds=settings.upstream_session_seconds, resolve=resolve,
         local=lambda limit: LocalUpstream(tools, limit=limit, threads=settings.tool_threads, clock=clock),
     )  # fmt: skip
     sessions = Sessions(settings.session_key.encode())
     live = Live(sessions)
     allow = AllowList.for_bind(settings.host, settings.allowed_hosts, settings.allowed_origins)
     results = ResultCache(settings.result_cache_bytes, clock)
-    dispatcher = Dispatcher(book, client, own_info, clock, results)
+    dispatcher = Dispatcher(book, client, own_info, clock, results, sessions.read)
     front = Front(
         allow,
         dispatcher,
@@ -180,6 +181,8 @@ def build(
         ),
         clock,
     )
+
+    front.session_ended = registry.end_session
 
     def bind(server: Server, tool: Tool) -> Route:
         key, limits = server.key, server.catalog.limits

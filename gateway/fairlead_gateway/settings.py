@@ -80,6 +80,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Calls at once to one server, where it sets less; the rest waits."""
     upstream_waiting: int = 1024
     """Calls to one server that wait for another to end; more are refused."""
+    upstream_sessions: Annotated[int, Meta(ge=1)] = 100
+    """Clients at once that a server with `session: PerClient` has a session, or a process, for."""
+    upstream_session_seconds: float = 300.0
+    """How long one of them is kept without a call."""
     upstream_queue_seconds: float = 10.0
     """How long a call waits so before it is refused."""
     rest_processes: Annotated[int, Meta(ge=0, le=64)] = 1

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_gateway.calls import refusals, translate
-from fairlead_gateway.calls.cache import ResultCache, key_of
+from fairlead_gateway.calls.cache import ResultCache, key_of, scope
 from fairlead_gateway.calls.exchange import Exchange
 from fairlead_gateway.calls.flight import Flight
 from fairlead_gateway.endpoint.inbound import Rejection, Request
@@ -40,7 +40,9 @@ class Dispatcher:
         server_info: bytes,
         clock: Callable[[], float] = time.monotonic,
         cache: ResultCache | None = None,
+        signed: Callable[[bytes], object] = lambda session: None,
     ) -> None:
+        self._signed = signed
         self.cache = ResultCache(0) if cache is None else cache
         self._book = book
         self._client = client
@@ -96,7 +98,7 @@ class Dispatcher:
             if route.offline:
                 raise ConnectFailed(f"the server {route.server.key} is offline")
             if route.cacheable_seconds and self.cache.enabled:
-                key = key_of(route.cache_scope, request.params.get("arguments"))
+                key = self._cache_key(route, request)
                 if key is not None and flight.cached(self.cache, key):
                     return flight
         except Exception as error:  # noqa: BLE001  # the edge of the request; `failed` logs what is no error of the wire
@@ -151,6 +153,20 @@ class Dispatcher:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    def _session(self, route: Route, request: Request) -> bytes | None:
+        """The client's session where the server tells clients apart; one that was not signed here may be anybody's."""
+        session = request.session
+        return session if route.per_client and session is not None and self._signed(session) is not None else None
+
+    def _cache_key(self, route: Route, request: Request) -> bytes | None:
+        of_scope = route.cache_scope
+        if route.per_client:
+            session = self._session(route, request)
+            if session is None:
+                return None
+            of_scope = scope(of_scope, session)
+        return key_of(of_scope, request.params.get("arguments"))
+
     def _order(self, exchange: Exchange, route: Route, request: Request, started: float) -> Order:
         upstream = route.upstream
         ident = upstream.next_id()
@@ -163,8 +179,9 @@ class Dispatcher:
             token=None if token is None else ident,
             client=self._client,
         )
+        session = self._session(route, request) if route.per_client else None
         notify = None if token is None else _forwarder(exchange, ours=ident, clients=token)
-        return Order(ident, params, route.name_header, started + route.timeout, route.max_bytes, notify)
+        return Order(ident, params, route.name_header, started + route.timeout, route.max_bytes, notify, session)
 
 
 def _forwarder(exchange: Exchange, *, ours: bytes, clients: bytes) -> Notify:

@@ -246,9 +246,13 @@ class Forwarder:
 
         inquiry = Inquiry(
             ident, errand.method, params, deadline, reach.max_bytes, errand.named, errand.headers,
-            notify, live.client, on_request, pin, exchange.pause,
+            notify, live.client, on_request, pin, exchange.pause, self._session(request),
         )  # fmt: skip
         return await upstream.ask(inquiry), modern
+
+    def _session(self, request: Request) -> bytes | None:
+        session = request.session
+        return session if session is not None and self.live.sessions.read(session) is not None else None
 
     def _failed(self, exchange: Exchange, errand: Errand, request: Request, error: McpError) -> str:
         """Answer with an error, and name it for the record."""

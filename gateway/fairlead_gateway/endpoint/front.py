@@ -72,6 +72,8 @@ class Front:
         self.bounds = bounds
         self.clock = clock
         self.selection = Selection()
+        self.session_ended: Callable[[bytes], None] = lambda session: None
+        """Told of each session that a client gives up; set by whoever keeps something for it."""
         self.streams = Streams()
         self.threads = Threads(clock)
         forwarder.live.outlet = self.streams.tell
@@ -124,6 +126,7 @@ class Front:
 
     def _end_session(self, exchange: Exchange) -> None:
         if self.forwarder.live.sessions.end(exchange.headers[SESSION]):
+            self.session_ended(exchange.headers[SESSION])
             exchange.acknowledge()
         else:
             self._reject(exchange, SESSION_ENDED)

@@ -38,9 +38,9 @@ MERGED: Final = b"/mcp"
 class Route:
     """Where one tool is called, with everything about it that can be prepared before a call."""
 
-    __slots__ = ("cache_scope", "cacheable_seconds", "check", "closed", "guard", "idempotent", "impatient", "max_bytes",
-                 "mirrored", "name", "name_header", "name_raw", "offline", "recorder", "retries", "server",
-                 "server_info", "timeout", "upstream")  # fmt: skip
+    __slots__ = ("cache_scope", "cacheable_seconds", "check", "closed", "guard", "idempotent", "impatient",
+                 "max_bytes", "mirrored", "name", "name_header", "name_raw", "offline", "per_client", "recorder",
+                 "retries", "server", "server_info", "timeout", "upstream")  # fmt: skip
 
     def __init__(
         self,
@@ -73,6 +73,7 @@ class Route:
         self.retries = retries
         """Attempts after the first."""
         self.idempotent = tool.idempotent
+        self.per_client = server.catalog.session == "PerClient"
         self.cacheable_seconds = tool.cacheable_seconds
         self.cache_scope = _cache_scope(server, tool) if tool.cacheable_seconds else b""
         """What keys of kept results begin with."""

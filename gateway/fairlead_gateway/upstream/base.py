@@ -32,6 +32,8 @@ class Order(msgspec.Struct, frozen=True):
     """Seconds of the monotonic clock."""
     max_bytes: int
     notify: Notify | None = None
+    session: bytes | None = None
+    """The client's session, where it has one and the upstream tells clients apart."""
 
 
 class Gauges(msgspec.Struct, frozen=True):

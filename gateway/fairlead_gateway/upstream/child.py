@@ -7,11 +7,11 @@ Made by `upstream.registry`, called by `calls.dispatch`. The process belongs to 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Hashable
 
 from msgspec import Raw
 
 from fairlead_api.documents.catalog import ChildEndpoint
-from fairlead_api.meta import ServerKey
 from fairlead_gateway.upstream.base import Gauges, Order
 from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
 from fairlead_gateway.upstream.lines import ask_over, call_over
@@ -28,7 +28,7 @@ class ChildUpstream:
     def __init__(
         self,
         host: ChildHost,
-        key: ServerKey,
+        key: Hashable,
         endpoint: ChildEndpoint,
         *,
         env: dict[str, str],

@@ -19,7 +19,7 @@ from msgspec import UNSET, Raw, structs
 
 from fairlead_gateway.upstream import affinity
 from fairlead_gateway.upstream.base import Gauges, Order, Outcome, Pending
-from fairlead_gateway.upstream.inquiries import MAX_STREAMS, HttpInquiries, get_head
+from fairlead_gateway.upstream.inquiries import IDLE_SECONDS, MAX_STREAMS, HttpInquiries, get_head
 from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import ConnectionLost, McpError, NotMcp, Timeout
@@ -53,6 +53,7 @@ class HttpUpstream:
         tls: ssl.SSLContext | None = None,
         limit: int = 64,
         resolve: Resolve = resolve_by_dns,
+        session_idle: float = IDLE_SECONDS,
     ) -> None:
         self.modern = modern
         self._client = client
@@ -85,6 +86,7 @@ class HttpUpstream:
             self._head, modern=modern, client=client, pool=self.pool, pinned=pool_of,
             streams=Pool(target.host, target.port, ssl=tls, limit=MAX_STREAMS, resolve=spread),
             addresses=lambda: resolve(target.host, target.port), next_id=self.next_id,
+            idle=session_idle,
         )  # fmt: skip
 
     def next_id(self) -> bytes:
@@ -119,6 +121,8 @@ class HttpUpstream:
 
     async def aclose(self, grace: float) -> None:
         await self.pool.aclose(grace)
+        if self._session is not None and self._session.named:
+            await self._inquiries.farewell(self._session.head)
         await self._inquiries.aclose()
         tasks = [*self._courtesies, *([self._opening] if self._opening else [])]
         for task in tasks:
@@ -343,15 +347,15 @@ class _Awaited:
 class _Session:
     """A legacy session; servers without state give no id."""
 
-    __slots__ = ("_named", "head")
+    __slots__ = ("head", "named")
 
     def __init__(self, head: bytes, version: str, ident: bytes | None) -> None:
-        self._named = ident is not None
+        self.named = ident is not None
         named = b"%b: %b\r\n" % (eras.H_SESSION, ident) if ident is not None else b""
         self.head = b"%b%b: %b\r\n%b" % (head, eras.H_VERSION, version.encode(), named)
 
     def lost(self, answer: Answer) -> bool:
         """404 as MCP wants it, or 400 about the session as the TypeScript SDK does it."""
         if answer.status == 404:
-            return self._named
+            return self.named
         return answer.status == 400 and b"session" in answer.body.lower()

@@ -30,6 +30,7 @@ from fairlead_mcp.http.target import with_body
 
 SESSION_SECONDS: Final = 10.0
 COURTESY_SECONDS: Final = 5.0
+FAREWELL_SECONDS: Final = 1.0
 MAX_COURTESIES: Final = 256
 HANDSHAKE_BYTES: Final = 1 << 20
 MAX_STREAMS: Final = 256
@@ -57,8 +58,10 @@ class HttpInquiries:
         streams: Pool,
         addresses: Callable[[], Awaitable[list[Address]]],
         next_id: Callable[[], bytes],
+        idle: float = IDLE_SECONDS,
     ) -> None:
         self._head = head
+        self._idle = idle
         self._modern = modern
         self._client = client
         self._pool = pool
@@ -99,13 +102,24 @@ class HttpInquiries:
 
     async def aclose(self) -> None:
         """Cancel what nobody waits for, close what is pinned. Bounded."""
-        for client in [*self._sessions]:
-            self._drop(client)
+        sessions, self._sessions = list(self._sessions.values()), {}
+        for session in sessions:
+            session.close()
+        await asyncio.gather(*(self.farewell(session.head) for session in sessions if session.named))
         tasks = [*self._courtesies, *self._opening.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.gather(*(pool.aclose() for pool in [self._streams, *self._pinned.values()]))
+
+    async def farewell(self, head: bytes) -> None:
+        """Tell the server that a session has ended, so that it need not keep it (MCP 2025-11-25, Transports, "Session
+        Management"). `head` is that of the session's requests.
+        """
+        request = with_body(head.replace(b"POST ", b"DELETE ", 1), b"")
+        deadline = self._streams.clock() + FAREWELL_SECONDS
+        with contextlib.suppress(McpError):  # it may be gone, or have nothing against sessions that stay
+            await self._streams.exchange(request, deadline=deadline, max_bytes=HANDSHAKE_BYTES)
 
     # Modern
 
@@ -154,13 +168,15 @@ class HttpInquiries:
         finally:
             session.leave(inquiry)
             if inquiry.client is not None and not session.working and session.subscriber is None:
-                session.expiry = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._drop, inquiry.client)
+                session.expiry = asyncio.get_running_loop().call_later(self._idle, self._drop, inquiry.client)
 
     def _drop(self, client: Counterpart | None) -> None:
         """Forget a session; its stream ends."""
         session = self._sessions.pop(client, None)
         if session is not None:
             session.close()
+            if session.named:
+                self._own(self.farewell(session.head), "end session")
 
     async def _opened(self, client: Counterpart | None, deadline: float) -> Session:
         """The session, opened by whoever needs it first; one who gives up does not stop it for the others."""
@@ -291,10 +307,10 @@ class HttpInquiries:
 class Session:
     """A legacy session; servers without state give no id."""
 
-    __slots__ = ("_named", "expiry", "head", "stream", "subscriber", "working")
+    __slots__ = ("expiry", "head", "named", "stream", "subscriber", "working")
 
     def __init__(self, head: bytes, version: str, ident: bytes | None) -> None:
-        self._named = ident is not None
+        self.named = ident is not None
         named = _line(eras.H_SESSION, ident) if ident is not None else b""
         self.working: list[Inquiry] = []
         self.stream: asyncio.Task[None] | None = None
@@ -321,7 +337,7 @@ class Session:
     def lost(self, answer: Answer) -> bool:
         """404 as MCP wants it, or 400 about the session as the TypeScript SDK does it."""
         if answer.status == 404:
-            return self._named
+            return self.named
         return answer.status == 400 and b"session" in answer.body.lower()
 
 

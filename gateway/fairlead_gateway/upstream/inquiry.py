@@ -51,6 +51,8 @@ class Inquiry(msgspec.Struct, frozen=True):
     """From `upstream.affinity`: the address that has to get it."""
     on_pause: Callable[[], None] | None = None
     """Told when a legacy server ends its stream and wants to be asked for the rest."""
+    session: bytes | None = None
+    """The session of the client, where it has one."""
 
 
 class Inquirable(Protocol):

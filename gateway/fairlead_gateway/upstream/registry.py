@@ -7,9 +7,10 @@ here and go nowhere but into an upstream.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Final, Protocol
 
 import msgspec
@@ -32,13 +33,16 @@ from fairlead_gateway.upstream.base import Gauges, Order, Upstream
 from fairlead_gateway.upstream.child import ChildUpstream
 from fairlead_gateway.upstream.guard import MAX_WAITING, QUEUE_SECONDS, Bounds, Guard
 from fairlead_gateway.upstream.http import HttpUpstream
+from fairlead_gateway.upstream.inquiries import IDLE_SECONDS as IDLE_SESSION_SECONDS
 from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
 from fairlead_gateway.upstream.link import LinkUpstream
+from fairlead_gateway.upstream.perclient import MAX_SESSIONS, PerClientUpstream
 from fairlead_mcp import eras
 from fairlead_mcp.errors import ConnectFailed, McpError
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.http.dial import Resolve, resolve_by_dns
 from fairlead_mcp.http.events import EventsOpener
+from fairlead_mcp.http.pool import NEVER
 from fairlead_mcp.http.target import Target
 from fairlead_mcp.link import Link, Opener
 from fairlead_mcp.tcp import TcpOpener
@@ -53,6 +57,9 @@ RETIRE_DELAY: Final = 1.0
 """How long a replaced upstream still takes calls: those that were resolved just before the swap."""
 RETIRE_SECONDS: Final = 60.0
 """How long calls may then still run on it."""
+
+
+PER_CLIENT: Final = "PerClient"
 
 
 class CredentialUnreadable(Exception):
@@ -103,6 +110,7 @@ class _Identity(msgspec.Struct, frozen=True):
     limit: int
     rate: float | None
     """Calls a second."""
+    per_client: bool
 
 
 class _Held(msgspec.Struct):
@@ -126,6 +134,8 @@ class Registry:
         shared_children: bool,
         client: eras.Client,
         connections: int,
+        sessions: int = MAX_SESSIONS,
+        session_seconds: float = IDLE_SECONDS,
         waiting: int = MAX_WAITING,
         queue_seconds: float = QUEUE_SECONDS,
         local: Callable[[int], Upstream] | None = None,
@@ -137,6 +147,9 @@ class Registry:
         self._client = client
         self._connections = connections
         self._waiting = waiting
+        self._sessions = sessions
+        self._numbers = itertools.count(1)
+        self._session_seconds = session_seconds
         self._queue_seconds = queue_seconds
         self._local = local
         self._resolve = resolve
@@ -196,7 +209,14 @@ class Registry:
     def _identity(self, catalog: Catalog) -> _Identity:
         modern = eras.era_of(catalog.protocol_version) is eras.Era.MODERN
         limit = min(catalog.limits.concurrency or self._connections, self._connections)
-        return _Identity(catalog.endpoint, catalog.credential, modern, limit, catalog.limits.calls_per_second)
+        return _Identity(
+            catalog.endpoint,
+            catalog.credential,
+            modern,
+            limit,
+            rate=catalog.limits.calls_per_second,
+            per_client=catalog.session == PER_CLIENT,
+        )
 
     def _guard(self, key: ServerKey, identity: _Identity) -> Guard:
         local = isinstance(identity.endpoint, LocalEndpoint)
@@ -210,13 +230,7 @@ class Registry:
             if identity.credential is not None:
                 async with asyncio.timeout(CREDENTIAL_SECONDS):
                     credential = await self._credentials.read(identity.credential)
-            if isinstance(identity.endpoint, ChildEndpoint):
-                return self._child(key, identity, identity.endpoint, credential), True
-            if isinstance(identity.endpoint, LocalEndpoint):
-                return self._own(key, identity), True
-            if isinstance(identity.endpoint, HttpEndpoint):
-                return await self._http(identity, identity.endpoint, credential), True
-            return await self._link(key, identity, identity.endpoint, credential), True
+            return await self._reached(key, identity, credential), True
         except (CredentialUnreadable, TimeoutError) as error:
             why = str(error) or "the credential was not read in time"
             log.warning("%s cannot be called: %s", key, why)
@@ -225,12 +239,48 @@ class Registry:
             log.warning("%s cannot be called: %s", key, error)
             return Unreachable(f"{key} cannot be called: {error}"), True
 
-    def _child(self, key: ServerKey, identity: _Identity, endpoint: ChildEndpoint, credential: Credential) -> Upstream:
+    async def _reached(self, key: ServerKey, identity: _Identity, credential: Credential) -> Upstream:
+        endpoint = identity.endpoint
+        if isinstance(endpoint, LocalEndpoint):
+            return self._own(key, identity)
+        stateless = isinstance(endpoint, HttpEndpoint) and identity.modern
+        per_client = identity.per_client and not stateless
+        if isinstance(endpoint, ChildEndpoint):
+            if per_client and self._children is not None:
+
+                def child() -> Upstream:
+                    return self._child(
+                        f"{key} for client {next(self._numbers)}", identity, endpoint, credential, own=True
+                    )
+
+                return self._per_client(key, identity, child)
+            return self._child(key, identity, endpoint, credential)
+        make = await (
+            self._http(identity, endpoint, credential)
+            if isinstance(endpoint, HttpEndpoint)
+            else self._link(key, identity, endpoint, credential)
+        )
+        return self._per_client(key, identity, make) if per_client else make()
+
+    def _per_client(self, key: ServerKey, identity: _Identity, make: Callable[[], Upstream]) -> Upstream:
+        return PerClientUpstream(
+            str(key), make, modern=identity.modern, most=self._sessions, idle=self._session_seconds
+        )
+
+    def end_session(self, session: bytes) -> None:
+        """A client's session has ended, and with it all that servers hold for it."""
+        for held in self._held.values():
+            if isinstance(held.upstream, PerClientUpstream):
+                held.upstream.end(session)
+
+    def _child(
+        self, key: Hashable, identity: _Identity, endpoint: ChildEndpoint, credential: Credential, *, own: bool = False
+    ) -> Upstream:
         if self._children is None:
             return Unreachable(f"{key} is a child process, and this gateway runs none")
         return ChildUpstream(
             self._children, key, endpoint, env=credential.env, modern=identity.modern,
-            limit=identity.limit, shared=self._shared,
+            limit=identity.limit, shared=self._shared and not own,
         )  # fmt: skip
 
     def _own(self, key: ServerKey, identity: _Identity) -> Upstream:
@@ -238,17 +288,20 @@ class Registry:
             return Unreachable(f"{key} stands for tools of a gateway's own, and this one has none")
         return self._local(identity.limit)
 
-    async def _http(self, identity: _Identity, endpoint: HttpEndpoint, credential: Credential) -> Upstream:
+    async def _http(
+        self, identity: _Identity, endpoint: HttpEndpoint, credential: Credential
+    ) -> Callable[[], Upstream]:
         target = Target.from_url(endpoint.url, endpoint.host_header)
         tls = await self._tls(endpoint.ca_bundle) if target.tls else None
-        return HttpUpstream(
+        idle = NEVER if identity.per_client else IDLE_SESSION_SECONDS
+        return lambda: HttpUpstream(
             target, modern=identity.modern, client=self._client, headers=credential.headers, tls=tls,
-            limit=identity.limit, resolve=self._resolve,
+            limit=identity.limit, resolve=self._resolve, session_idle=idle,
         )  # fmt: skip
 
     async def _link(
         self, key: ServerKey, identity: _Identity, endpoint: EventsEndpoint | TcpEndpoint, credential: Credential
-    ) -> Upstream:
+    ) -> Callable[[], Upstream]:
         opener: Opener
         if isinstance(endpoint, TcpEndpoint):
             opener = TcpOpener(endpoint.host, endpoint.port, credential.token, resolve=self._resolve)
@@ -258,8 +311,12 @@ class Registry:
                 endpoint.url, host_header=endpoint.host_header, headers=credential.headers, ssl=tls,
                 resolve=self._resolve,
             )  # fmt: skip
-        link = Link(str(key), opener, client=self._client, legacy=not identity.modern, idle=IDLE_SECONDS)
-        return LinkUpstream(link, modern=identity.modern, limit=identity.limit)
+
+        def make() -> Upstream:
+            link = Link(str(key), opener, client=self._client, legacy=not identity.modern, idle=IDLE_SECONDS)
+            return LinkUpstream(link, modern=identity.modern, limit=identity.limit)
+
+        return make
 
     async def _tls(self, ca_bundle: str | None) -> ssl.SSLContext:
         """In a thread: reading the system's certificates takes tens of milliseconds."""

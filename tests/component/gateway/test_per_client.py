@@ -1,0 +1,203 @@
+"""`session: PerClient`: what one client leaves behind in its session, no other meets."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from fairlead_api.documents.catalog import ChildEndpoint, CredentialRef, DeclaredLatency, TcpEndpoint
+from fairlead_gateway.app import Gateway
+from fairlead_mcp.host import ChildHost
+from gated import TOKEN, gated
+from gatewayworld import LEGACY, MODERN, Answer, Ask, Wire, ask, calling, catalog, entry, legacy, reached, running
+from rawserver import RawServer, Reply, Request, raw_server
+from toolservers import LEGACY_STDIO
+from waiting import eventually
+
+TOOL = {"name": "count", "inputSchema": {"type": "object"}}
+
+
+class Counting:
+    """A legacy server that counts the calls of each session, and remembers which have ended."""
+
+    def __init__(self) -> None:
+        self.calls: Counter[str] = Counter()
+        self.opened = 0
+        self.ended: list[str] = []
+        self.hold: asyncio.Event | None = None
+
+    async def handle(self, request: Request, reply: Reply) -> None:
+        session = request.headers.get("mcp-session-id", "")
+        if request.verb == "DELETE":
+            self.ended.append(session)
+            reply.send(200)
+        elif request.verb != "POST":
+            reply.send(405, allow="POST")
+        elif request.method == "initialize":
+            self.opened += 1
+            info = {"name": "counting", "version": "1"}
+            result = {"protocolVersion": LEGACY, "capabilities": {"tools": {}}, "serverInfo": info}
+            reply.result(request, result, mcp_session_id=f"s{self.opened}")
+        elif "id" not in request.message:
+            reply.send(202)
+        else:
+            if self.hold is not None:
+                await self.hold.wait()
+            self.calls[session] += 1
+            text = f"{session} {self.calls[session]}"
+            reply.result(request, {"content": [{"type": "text", "text": text}]})
+
+
+@contextlib.asynccontextmanager
+async def counting() -> AsyncIterator[tuple[Counting, RawServer]]:
+    seen = Counting()
+    async with raw_server(seen.handle) as server:
+        yield seen, server
+
+
+def per_client(url: Any, *tools: Any, **more: Any) -> Any:
+    more.setdefault("version", LEGACY)
+    return catalog("demo", url, tools or [TOOL], session="PerClient", **more)
+
+
+async def session_of(gateway: Gateway, capabilities: Any = None) -> str:
+    """A new client session."""
+    params = {
+        "protocolVersion": LEGACY,
+        "capabilities": capabilities or {},
+        "clientInfo": {"name": "test", "version": "1"},
+    }
+    return (await ask(gateway, legacy("initialize", params))).headers["mcp-session-id"]
+
+
+def text(answer: Answer) -> str:
+    message = answer.message if answer.body.startswith(b"{") else answer.events[-1]
+    return str(message["result"]["content"][0]["text"])
+
+
+def count(session: str | None = None, **more: Any) -> Ask:
+    return legacy("tools/call", {"name": "demo__count", "arguments": {}, **more}, session=session)
+
+
+async def test_each_client_session_has_one_of_its_own_whatever_it_asks_for(tmp_path: Path) -> None:
+    async with counting() as (seen, server), running(tmp_path, per_client(server.url)) as gateway:
+        one, other = await session_of(gateway), await session_of(gateway)
+        questions = await session_of(gateway, {"sampling": {}})
+        assert text(await ask(gateway, count(one))) == "s1 1"
+        assert text(await ask(gateway, count(one, _meta={"progressToken": "p"}))) == "s1 2"
+        assert text(await ask(gateway, count(other))) == "s2 1"
+        assert text(await ask(gateway, count(questions))) == "s3 1"
+        assert text(await ask(gateway, count(questions))) == "s3 2"
+        assert text(await ask(gateway, count(one))) == "s1 3"
+        assert seen.opened == 3
+
+
+async def test_without_per_client_all_share_one(tmp_path: Path) -> None:
+    async with counting() as (seen, server):
+        async with running(tmp_path, catalog("demo", server.url, [TOOL], version=LEGACY)) as gateway:
+            for n in (1, 2):
+                assert text(await ask(gateway, count(await session_of(gateway)))) == f"s1 {n}"
+        assert seen.ended == ["s1"], "and it ends with the gateway"
+
+
+async def test_a_session_ends_with_that_of_the_client(tmp_path: Path) -> None:
+    async with counting() as (seen, server), running(tmp_path, per_client(server.url)) as gateway:
+        one, other = await session_of(gateway), await session_of(gateway)
+        for session in (one, other):
+            await ask(gateway, count(session))
+        await ask(gateway, Ask(verb="DELETE", headers={"mcp-session-id": one}))
+        await eventually(lambda: seen.ended == ["s1"])
+        assert text(await ask(gateway, count(other))) == "s2 2"
+
+
+async def test_a_session_ends_after_a_while_without_a_call(tmp_path: Path) -> None:
+    async with (
+        counting() as (seen, server),
+        running(tmp_path, per_client(server.url), upstream_session_seconds=0.1) as gateway,
+    ):
+        one = await session_of(gateway)
+        await ask(gateway, count(one))
+        await eventually(lambda: seen.ended == ["s1"])
+        assert text(await ask(gateway, count(one))) == "s2 1"
+
+
+async def test_requests_without_a_session_are_alone(tmp_path: Path) -> None:
+    async with counting() as (seen, server), running(tmp_path, per_client(server.url)) as gateway:
+        assert text(await ask(gateway, calling("demo__count", {}, era=MODERN))) == "s1 1"
+        assert text(await ask(gateway, calling("demo__count", {}, era=MODERN))) == "s2 1"
+        assert text(await ask(gateway, count("made-up-by-the-client"))) == "s3 1"
+        await eventually(lambda: sorted(seen.ended) == ["s1", "s2", "s3"])
+
+
+async def test_sessions_are_bounded_and_the_one_idle_for_longest_makes_room(tmp_path: Path) -> None:
+    async with counting() as (seen, server):
+        document = per_client(server.url)
+        async with running(tmp_path, document, upstream_sessions=2) as gateway:
+            one, two, three = [await session_of(gateway) for _ in range(3)]
+            for session in (one, two, three):
+                await ask(gateway, count(session))
+            await eventually(lambda: seen.ended == ["s1"])
+            seen.hold = asyncio.Event()
+            wires = [await Wire.connect(gateway) for _ in range(2)]
+            waiting = [asyncio.ensure_future(w.ask(count(s))) for w, s in zip(wires, (two, three), strict=True)]
+            await eventually(lambda: gateway.registry.gauges()[document.key].busy == 2)
+            assert (await ask(gateway, count(one))).refusal == "RATE_LIMITED"
+            seen.hold.set()
+            assert [text(answer) for answer in await asyncio.gather(*waiting)] == ["s2 2", "s3 2"]
+            for wire in wires:
+                wire.close()
+
+
+async def test_kept_results_are_of_one_client(tmp_path: Path) -> None:
+    tool = entry(TOOL, latency=DeclaredLatency(cacheable_seconds=60))
+    async with counting() as (_, server), running(tmp_path, per_client(server.url, tool)) as gateway:
+        one, other = await session_of(gateway), await session_of(gateway)
+        answers = [text(await ask(gateway, count(session))) for session in (one, other, one, None, None)]
+        assert answers == ["s1 1", "s2 1", "s1 1", "s3 1", "s4 1"]
+
+
+async def test_each_client_has_a_process_of_its_own_behind_a_listener(tmp_path: Path) -> None:
+    (tmp_path / "credentials").mkdir()
+    (tmp_path / "credentials" / "s.json").write_text(json.dumps({"token": TOKEN}))
+    async with gated(LEGACY_STDIO) as server:
+        endpoint = TcpEndpoint(host="127.0.0.1", port=server.port)
+        ref = CredentialRef(secret="s", key="k", hash="1")
+        async with running(tmp_path, per_client(endpoint, "echo", credential=ref)) as gateway:
+            sessions = [await session_of(gateway) for _ in range(2)]
+            for session in sessions * 2:
+                params = {"name": "demo__echo", "arguments": {"text": "x"}}
+                assert text(await ask(gateway, legacy("tools/call", params, session=session)))
+            assert len(server.servers) == 2
+            await ask(gateway, Ask(verb="DELETE", headers={"mcp-session-id": sessions[0]}))
+            await eventually(lambda: len(server.servers) == 1)
+
+
+async def test_each_client_has_a_child_of_its_own_off_a_cluster(tmp_path: Path) -> None:
+    children = ChildHost()
+    child = ChildEndpoint(command=sys.executable, args=(LEGACY_STDIO,))
+    try:
+        async with running(tmp_path, per_client(child, "echo"), children=children) as gateway:
+            sessions = [await session_of(gateway) for _ in range(2)]
+            for session in sessions * 2:
+                params = {"name": "demo__echo", "arguments": {"text": "x"}}
+                assert text(await ask(gateway, legacy("tools/call", params, session=session)))
+            assert len(children.children()) == 2
+            for session in sessions:
+                await ask(gateway, Ask(verb="DELETE", headers={"mcp-session-id": session}))
+            await eventually(lambda: not children.children())
+    finally:
+        await children.aclose()
+
+
+async def test_what_is_left_of_sessions_ends_with_the_gateway(tmp_path: Path) -> None:
+    async with counting() as (seen, server), running(tmp_path, per_client(server.url)) as gateway:
+        await ask(gateway, count(await session_of(gateway)))
+        await reached(server, 2)
+        await gateway.registry.aclose(0)
+        assert seen.ended == ["s1"]
