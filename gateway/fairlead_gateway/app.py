@@ -36,7 +36,8 @@ from fairlead_gateway.news import News
 from fairlead_gateway.rest.application import Readiness, application
 from fairlead_gateway.rest.plane import Plane
 from fairlead_gateway.selection.offers import Reach
-from fairlead_gateway.selection.view import Route, Selection, bind_all, server_info
+from fairlead_gateway.selection.route import Route
+from fairlead_gateway.selection.view import Selection, bind_all, server_info
 from fairlead_gateway.settings import Settings
 from fairlead_gateway.telemetry import Book
 from fairlead_gateway.upstream.registry import Credentials, Registry

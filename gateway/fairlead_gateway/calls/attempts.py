@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from fairlead_gateway.calls.retries import next_delay
 from fairlead_gateway.upstream.guard import PLAIN, Guard, Ticket
-from fairlead_mcp.errors import McpError
+from fairlead_mcp.errors import McpError, Timeout
 
 T = TypeVar("T")
 
@@ -31,9 +31,16 @@ class _Place:
 
 
 async def attempted(
-    guard: Guard, attempt: Callable[[], Awaitable[T]], *, deadline: float, retries: int, idempotent: bool
+    guard: Guard,
+    attempt: Callable[[], Awaitable[T]],
+    *,
+    deadline: float,
+    retries: int,
+    idempotent: bool,
+    impatient: bool = False,
 ) -> T:
-    """What `attempt` returns, within the guard. `deadline` is in seconds of the guard's clock.
+    """What `attempt` returns, within the guard. `deadline` is in seconds of the guard's clock; with
+    `impatient` it says nothing of the server.
 
     Raises what the last attempt raised, guard.Refused, and Timeout where no place came free in time.
     """
@@ -45,7 +52,7 @@ async def attempted(
         try:
             result = await attempt()
         except McpError as error:
-            guard.leave(ticket, error, heard)
+            guard.leave(ticket, error, heard, given_up=impatient and isinstance(error, Timeout))
             wait = next_delay(
                 error, attempt=made, retries=retries, idempotent=idempotent, left=deadline - guard.clock(),
                 random=guard.random(),

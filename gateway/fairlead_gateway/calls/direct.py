@@ -66,10 +66,8 @@ class Caller:
         route = self._dispatcher.resolve(view, request)
         if isinstance(route, Rejection):
             return Unknown(route.message)
-        if timeout is not None and timeout < route.timeout:
-            route = copy.copy(route)
-            route.timeout = timeout
-            route.impatient = True
+        if timeout is not None:
+            route = route.within(timeout)
         if retries is not None:
             route = copy.copy(route)
             allowed = route.server.catalog.limits.retries

@@ -19,7 +19,8 @@ from fairlead_gateway.calls.cache import ResultCache, key_of, scope
 from fairlead_gateway.calls.exchange import Exchange
 from fairlead_gateway.calls.flight import Flight
 from fairlead_gateway.endpoint.inbound import Rejection, Request
-from fairlead_gateway.selection.view import Route, View
+from fairlead_gateway.selection.route import Route
+from fairlead_gateway.selection.view import View
 from fairlead_gateway.telemetry import Book, Recorder
 from fairlead_gateway.upstream.base import Notify, Order
 from fairlead_mcp import eras, jsonrpc
@@ -71,7 +72,7 @@ class Dispatcher:
             near = view.nearest(name)
             hint = "" if near is None else f". Did you mean {near}?"
             return _invalid(request, f"Unknown tool: {name}{hint}")
-        return route
+        return route if view.call_timeout is None else route.within(view.call_timeout)
 
     def cancel(self, session: bytes | None, request_id: bytes) -> None:
         """A legacy client gives a call up; nothing happens where there is none of that session and id."""

@@ -22,7 +22,7 @@ from fairlead_gateway.calls.refusals import Refusal
 from fairlead_gateway.calls.retries import next_delay
 from fairlead_gateway.endpoint.inbound import Request
 from fairlead_gateway.endpoint.replies import result_parts
-from fairlead_gateway.selection.view import Route
+from fairlead_gateway.selection.route import Route
 from fairlead_gateway.telemetry import TOOL_ERROR
 from fairlead_gateway.upstream.base import Order, Pending, Submit, Upstream
 from fairlead_gateway.upstream.guard import PLAIN, QUEUED, Ticket

@@ -28,7 +28,7 @@ from fairlead_gateway.endpoint.inbound import Headers, Rejection, Request
 from fairlead_gateway.endpoint.replies import result_parts
 from fairlead_gateway.endpoint.sessions import Sessions
 from fairlead_gateway.selection.offers import Offers, Reach
-from fairlead_gateway.selection.view import Route
+from fairlead_gateway.selection.route import Route
 from fairlead_gateway.telemetry import TOOL_ERROR, Book, Recorder
 from fairlead_gateway.upstream import affinity
 from fairlead_gateway.upstream.inquiry import AnswerServer, Inquiry
@@ -94,8 +94,9 @@ def call_of(route: Route, request: Request, headers: Headers) -> Errand | Reject
             return Rejection(400, jsonrpc.HEADER_MISMATCH, wrong, request.id)
         lines = mirrored.lines(arguments, route.mirrored)
     reach = Reach(
-        route.server, route.upstream, route.guard, route.timeout, route.max_bytes, route.server_info, route.retries
-    )
+        route.server, route.upstream, route.guard, route.timeout, route.max_bytes, route.server_info, route.retries,
+        route.impatient,
+    )  # fmt: skip
     params = {**request.params, "name": route.name_raw}
     return Errand(reach, CALL, params, route.name, lines, route.recorder, route.check, route.idempotent)
 
@@ -211,7 +212,7 @@ class Forwarder:
             deadline = started + reach.timeout
             raw, modern = await attempted(
                 reach.guard, lambda: self._attempt(exchange, errand, request, live, deadline), deadline=deadline,
-                retries=reach.retries, idempotent=again,
+                retries=reach.retries, idempotent=again, impatient=reach.impatient,
             )  # fmt: skip
         finally:
             live.close()

@@ -13,7 +13,8 @@ from fairlead_gateway.rest import examples
 from fairlead_gateway.rest.bodies import answer, encode
 from fairlead_gateway.rest.openapi import described
 from fairlead_gateway.rest.plane import Plane
-from fairlead_gateway.selection.view import Route, server_info, server_target
+from fairlead_gateway.selection.route import Route
+from fairlead_gateway.selection.view import server_info, server_target
 from fairlead_gateway.upstream.breaker import CLOSED
 
 

@@ -43,6 +43,8 @@ class Reach(msgspec.Struct, frozen=True):
     """Raw, for results that carry it; never without name and version."""
     retries: int = 0
     """Attempts after the first."""
+    impatient: bool = False
+    """Whether `timeout` says nothing of the server."""
 
 
 Asked = tuple[Reach, str]

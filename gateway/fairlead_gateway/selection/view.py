@@ -7,7 +7,6 @@ which is not listed cannot be called. Policies and tiers narrow views here and n
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from types import MappingProxyType
@@ -15,83 +14,18 @@ from typing import Final
 from urllib.parse import quote
 
 import msgspec
-from msgspec import Raw
 
 from fairlead_api.meta import ServerKey
-from fairlead_gateway.calls.cache import scope
-from fairlead_gateway.calls.mirrored import mirrored
 from fairlead_gateway.calls.refusals import OVER_BUDGET, Refusal
 from fairlead_gateway.catalog.model import EMPTY, Server, Snapshot, Tool
 from fairlead_gateway.formats.names import did_you_mean
 from fairlead_gateway.selection.offers import NOTHING, Offers, Reach, merged_offers, server_offers
+from fairlead_gateway.selection.route import Route
 from fairlead_gateway.selection.tiers import Hidden, ToolRef, default_tier, hidden_in
-from fairlead_gateway.telemetry import Recorder
-from fairlead_gateway.upstream.base import Upstream
-from fairlead_gateway.upstream.guard import Guard
-from fairlead_gateway.validation.shelf import ToolCheck
-from fairlead_mcp import eras, jsonrpc
+from fairlead_mcp import jsonrpc
 
 MERGED: Final = b"/mcp"
 """Target of the default tier; each tier has its own below it."""
-
-
-class Route:
-    """Where one tool is called, with everything about it that can be prepared before a call."""
-
-    __slots__ = ("cache_scope", "cacheable_seconds", "check", "closed", "guard", "idempotent", "impatient",
-                 "max_bytes", "mirrored", "name", "name_header", "name_raw", "offline", "per_client", "recorder",
-                 "retries", "server", "server_info", "timeout", "upstream")  # fmt: skip
-
-    def __init__(
-        self,
-        server: Server,
-        tool: Tool,
-        upstream: Upstream,
-        recorder: Recorder,
-        guard: Guard,
-        *,
-        timeout: float,
-        max_bytes: int,
-        server_info: bytes,
-        check: ToolCheck | None = None,
-        retries: int = 0,
-    ) -> None:
-        self.server = server
-        self.name = tool.name
-        self.name_raw = Raw(jsonrpc.encode(tool.name))
-        self.name_header = eras.header_value(tool.name)
-        self.upstream = upstream
-        self.recorder = recorder
-        self.timeout = timeout
-        """Seconds that a call may take."""
-        self.max_bytes = max_bytes
-        """Of a result."""
-        self.server_info = server_info
-        """Raw, for results that carry it; never without name and version."""
-        self.guard = guard
-        """Of its server."""
-        self.retries = retries
-        """Attempts after the first."""
-        self.idempotent = tool.idempotent
-        self.per_client = server.catalog.session == "PerClient"
-        self.cacheable_seconds = tool.cacheable_seconds
-        self.cache_scope = _cache_scope(server, tool) if tool.cacheable_seconds else b""
-        """What keys of kept results begin with."""
-        self.impatient = False
-        """Whether `timeout` is the caller's own, and says nothing of the server."""
-        self.check = check
-        """Of arguments and results; None where they are not checked."""
-        self.offline = not server.catalog.online
-        self.closed: Refusal | None = None
-        """Why it is not called; answered in place of the server."""
-        self.mirrored = mirrored(tool.definition)
-        """Arguments that travel in headers too."""
-
-    def closed_by(self, refusal: Refusal) -> Route:
-        """The same route, that answers every call with a refusal."""
-        closed = copy.copy(self)
-        closed.closed = refusal
-        return closed
 
 
 class Listing:
@@ -113,8 +47,8 @@ class Listing:
 class View:
     """The tools that one target shows, by the names it shows them under, in the order of the names."""
 
-    __slots__ = ("_listing", "base", "everything", "hidden", "instructions", "offers", "routes", "server_info",
-                 "tier", "title")  # fmt: skip
+    __slots__ = ("_listing", "base", "call_timeout", "everything", "hidden", "instructions", "offers", "routes",
+                 "server_info", "tier", "title")  # fmt: skip
 
     def __init__(
         self,
@@ -129,8 +63,11 @@ class View:
         tier: str | None = None,
         hidden: Mapping[str, Hidden] = MappingProxyType({}),
         everything: Mapping[str, Route] | None = None,
+        call_timeout: float | None = None,
     ) -> None:
         self.title = title
+        self.call_timeout = call_timeout
+        """Seconds that the tier gives a call; None where it says nothing."""
         self.base = base
         """Target of the endpoint that this is a view of; those of its tiers stand below it."""
         self.tier = tier
@@ -207,6 +144,9 @@ class Selection:
             tier.name: hidden_in(tier, snapshot, known.get(tier.name, {}), now) for tier in snapshot.rules.tiers
         }
         """What each tier does not show: the one decision behind every list and call."""
+        self._timeouts = {
+            tier.name: tier.call_timeout_ms / 1000 for tier in snapshot.rules.tiers if tier.call_timeout_ms
+        }
         self.targets: dict[bytes, View] = {}
         self._add(_merged(snapshot, routes, reaches))
         for key, server in snapshot.servers.items():
@@ -215,20 +155,16 @@ class Selection:
     def _add(self, whole: _Whole) -> None:
         """The endpoint in the default tier, and one below it for each tier."""
         default = default_tier(self.snapshot.rules.tiers)
-        self.targets[whole.target] = whole.view(default.name if default is not None else None, self.hidden)
+        self.targets[whole.target] = whole.view(
+            default.name if default is not None else None, self.hidden, self._timeouts
+        )
         for tier in self.snapshot.tiers:
             target = in_tier(whole.target, tier)
-            self.targets[target] = whole.view(tier, self.hidden, below=True)
+            self.targets[target] = whole.view(tier, self.hidden, self._timeouts, below=True)
 
     def prepare(self) -> None:
         """Put the merged list together now, so that no request has to wait for it."""
         _ = self.targets[MERGED].listing
-
-
-def _cache_scope(server: Server, tool: Tool) -> bytes:
-    catalog = server.catalog
-    reached = msgspec.json.encode((catalog.endpoint, catalog.credential, catalog.protocol_version))
-    return scope(str(server.key), reached, tool.name, tool.hash, tool.definition)
 
 
 def bind_all(snapshot: Snapshot, bind: Bind, before: Selection) -> dict[ServerKey, Mapping[str, Route]]:
@@ -278,7 +214,14 @@ class _Whole:
         self._instructions = server.catalog.instructions if server is not None else None
         self._shown: dict[frozenset[str], tuple[Mapping[str, Route], Listing]] = {}
 
-    def view(self, tier: str | None, hidden: Mapping[str, Mapping[ToolRef, Hidden]], *, below: bool = False) -> View:
+    def view(
+        self,
+        tier: str | None,
+        hidden: Mapping[str, Mapping[ToolRef, Hidden]],
+        timeouts: Mapping[str, float],
+        *,
+        below: bool = False,
+    ) -> View:
         """The view of a tier; of everything with None. `below`: it has a target of its own."""
         in_tier = hidden[tier] if tier is not None else {}
         left_out = (
@@ -296,6 +239,7 @@ class _Whole:
             tier=tier,
             hidden=left_out,
             everything=self._routes,
+            call_timeout=timeouts.get(tier) if tier is not None else None,
         )
 
     def _showing(self, left_out: frozenset[str]) -> tuple[Mapping[str, Route], Listing]:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from fairlead_api.documents.catalog import DeclaredLatency
+from fairlead_api.documents.rules import Rules, Tier
 from fairlead_gateway.app import Gateway
 from gatewayworld import LEGACY, MODERN, Answer, Wire, ask, calling, catalog, entry, limits, modern, reached, running
 from rawserver import Reply, Request, raw_server
@@ -230,10 +231,11 @@ async def _endless(request: Request, reply: Reply) -> None:
 @contextlib.asynccontextmanager
 async def five_dead() -> AsyncIterator[dict[str, str]]:
     """Servers that are dead in five ways, by name."""
-    with blackhole() as hole:
+    with blackhole() as hole, socket.socket() as refusing:
+        refusing.bind(("127.0.0.1", 0))  # and listens to nobody
         async with broken_server("never") as silent, raw_server(_dribble) as slow, raw_server(_endless) as endless:
             yield {
-                "refuses": f"http://127.0.0.1:{free_port()}/mcp",
+                "refuses": f"http://127.0.0.1:{refusing.getsockname()[1]}/mcp",
                 "blackhole": f"http://127.0.0.1:{hole}/mcp",
                 "silent": silent.url,
                 "dribbles": slow.url,
@@ -266,3 +268,17 @@ async def test_five_dead_servers_delay_none_of_fifty_and_no_list(tmp_path: Path)
         for one in waiting:
             one.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
+
+
+@pytest.mark.parametrize("more", [{}, {"progressToken": "p"}])
+async def test_the_call_timeout_of_a_tier_ends_calls_in_that_tier(tmp_path: Path, more: dict[str, Any]) -> None:
+    tiers = (Tier(name="deep", default=True), Tier(name="fast", call_timeout_ms=100))
+    async with broken_server("never") as server:
+        demo = catalog("demo", server.url, ["x"], limits=limits(timeout_ms=50_000))
+        async with running(tmp_path, demo, Rules(tiers=tiers)) as gateway, await Wire.connect(gateway) as patient:
+            patient.send(calling("demo__x", {}, **more))
+            await reached(server, 1)
+            for _ in range(6):
+                assert (await ask(gateway, calling("demo__x", {}, **more).to("/mcp/fast"))).refusal == "TIMEOUT"
+            assert await breaker(gateway) == "closed"
+            assert len(gateway.front.calls) == 1, "in the other tier it has more time"

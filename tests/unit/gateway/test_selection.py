@@ -10,7 +10,8 @@ from fairlead_api.documents.rules import Rules, Tier
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.catalog.model import Server, Snapshot, Tool, build
 from fairlead_gateway.endpoint.targets import find
-from fairlead_gateway.selection.view import Route, Selection, bind_all
+from fairlead_gateway.selection.route import Route
+from fairlead_gateway.selection.view import Selection, bind_all
 from fairlead_gateway.telemetry import Book
 from fairlead_gateway.upstream.guard import Bounds, Guard
 from fairlead_gateway.upstream.registry import Unreachable
