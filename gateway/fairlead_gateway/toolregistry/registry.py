@@ -31,8 +31,8 @@ from fairlead_gateway.toolregistry.execution import Executor
 from fairlead_gateway.toolregistry.local import LocalTool, LocalTools
 from fairlead_gateway.toolregistry.messages import Executed, answered, decoded
 from fairlead_gateway.toolregistry.offering import Definitions, added, definitions, openai_format
-from fairlead_gateway.toolregistry.outcomes import CLOSED, ExecutionError, Outcome, UnknownFunction
-from fairlead_gateway.toolregistry.policy import CALL_SECONDS, ONCE, Request, Retry, Strategy, at_once
+from fairlead_gateway.toolregistry.outcomes import CLOSED, ExecutionError, Outcome, ToolCallError, UnknownFunction
+from fairlead_gateway.toolregistry.policy import CALL_SECONDS, ONCE, Request, Retry, Strategy, at_once, failure
 from fairlead_gateway.toolregistry.remote import Remote
 from fairlead_gateway.toolregistry.servers import Servers, declared
 from fairlead_gateway.toolregistry.table import Table
@@ -247,7 +247,7 @@ class AsyncToolRegistry:
             if self._closed:
                 return Outcome(name, error=ExecutionError(name, _CLOSED, code=CLOSED))
             if tool is None:
-                return Outcome(name, error=UnknownFunction(name, self._table().nearest(name)))
+                return Outcome(name, error=self._missing(name))
             return await self._executor.run(
                 name,
                 tool,
@@ -325,6 +325,12 @@ class AsyncToolRegistry:
         else:
             await self._remotes[tool.server].ensure_fresh(patience)
         return self._table().find(name)
+
+    def _missing(self, name: str) -> ToolCallError:
+        for remote in self._remotes.values():
+            if (absence := remote.absence(name)) is not None:
+                return failure(name, absence, repeatable=False)
+        return UnknownFunction(name, self._table().nearest(name))
 
     async def _call(self, tool: Tool, arguments: bytes, timeout: float) -> Raw:
         if tool.local:

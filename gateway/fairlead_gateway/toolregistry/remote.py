@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from msgspec import Raw
 
+from fairlead_gateway.catalog.names import exposed_name, tool_id
 from fairlead_gateway.toolregistry.callbacks import Callbacks
 from fairlead_gateway.toolregistry.connecting import Connection, Connector, ask
 from fairlead_gateway.toolregistry.servers import Declared
@@ -73,6 +74,7 @@ class Remote:
         self._refreshing = Shared(f"listing the tools of {server.name}", self._refresh)
         self._fresh_until = float("-inf")
         self._complaint = ""
+        self._failure: McpError | None = None
         self._slow = False
         self._changes = 0
         self._seen = -1
@@ -121,6 +123,16 @@ class Remote:
         logger.log(level, "%s is left out: %s", self.server.name, said)
         self._complaint = said
 
+    def absence(self, name: str) -> McpError | None:
+        """Why a tool of that name may be missing, where it would be one of this server: it could not be listed. None
+        where the server is there, or where the name is none of its own.
+        """
+        server = self.server
+        ids = tool_id(server.key._replace(name=server.name), "")
+        if self.online or not name.startswith((exposed_name(server.prefix, "") if server.prefix else ids, ids)):
+            return None
+        return self._failure or Timeout(f"{server.name} has not answered yet", sent=False)
+
     def invalidate(self) -> None:
         """Have the next lookup ask the server; the tools stay known for calls."""
         self._changes += 1
@@ -145,6 +157,7 @@ class Remote:
                     items = []
                 self.tools = listed(self.server, items)
         except McpError as error:
+            self._failure = error
             self._slow = isinstance(error, Timeout) or error.reason == "ConnectTimeout"
             self._set_online(False)
             raise

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from eventservers import sse_server
-from fairlead_gateway.toolregistry import AsyncToolRegistry, ExecutionError, Retry, Server, remote
+from fairlead_gateway.toolregistry import AsyncToolRegistry, ExecutionError, Retry, Server, UnknownFunction, remote
 from fairlead_mcp.errors import ConnectionLost, McpError
 from rawserver import Reply, Request, raw_server
 from sdk_tools import SDK_TOOLS
@@ -144,16 +144,30 @@ async def test_a_lookup_does_not_wait_for_long_for_a_server_that_was_slow(monkey
             await eventually(lambda: registry.tools, seconds=20)
 
 
-async def test_an_unknown_name_does_not_keep_a_call_longer_than_its_timeout() -> None:
+async def test_a_name_is_looked_for_no_longer_than_the_timeout_of_the_call() -> None:
     async def handle(request: Request, reply: Reply) -> None:
         await asyncio.Event().wait()
 
     async with raw_server(handle) as server:
         hanging = Server(name="s", url=server.url)
         async with AsyncToolRegistry([hanging], initialize_on_startup=False, connect_timeout=50) as registry:
-            outcome = await asyncio.wait_for(registry.execute("s__a", timeout=0.1), 20)
-            assert outcome.error is not None
-            assert outcome.error.code == "UNKNOWN_TOOL"
+            for name, code in (("s__a", "TIMEOUT"), ("mcp.s.a", "TIMEOUT"), ("a", "UNKNOWN_TOOL")):
+                outcome = await asyncio.wait_for(registry.execute(name, timeout=0.1), 20)
+                assert outcome.error is not None
+                assert outcome.error.code == code, name
+
+
+async def test_a_name_with_the_prefix_of_a_server_that_was_never_there_is_not_called_unknown() -> None:
+    async with (
+        modern_server([tool("a")]) as here,
+        AsyncToolRegistry(
+            [Server(name="gone", url="http://127.0.0.1:1/mcp"), Server(name="here", url=here.url)]
+        ) as registry,
+    ):
+        lost = await registry.execute("gone__a")
+        assert isinstance(lost.error, ExecutionError)
+        assert (lost.error.code, lost.error.retryable) == ("CONNECTION_LOST", True)
+        assert isinstance((await registry.execute("here__b")).error, UnknownFunction)
 
 
 async def test_a_reason_to_leave_a_server_out_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
