@@ -26,7 +26,6 @@ from fairlead_gateway.calls.refusals import Refusal
 from fairlead_gateway.calls.translate import Outcome
 from fairlead_gateway.endpoint.inbound import Headers, Rejection, Request
 from fairlead_gateway.endpoint.replies import result_parts
-from fairlead_gateway.endpoint.sessions import Sessions
 from fairlead_gateway.selection.offers import Offers, Reach
 from fairlead_gateway.selection.route import Route
 from fairlead_gateway.telemetry import TOOL_ERROR, Book, Recorder
@@ -72,8 +71,10 @@ class Errand(msgspec.Struct, frozen=True):
     """Whether it may be asked again although the server may have got it."""
 
 
-def needs_more(request: Request, sessions: Sessions) -> bool:
-    """Whether a tool call is none of the plain ones."""
+def needs_more(request: Request, live: Live) -> bool:
+    """Whether a tool call is none of the plain ones: progress, answers, log messages that its session asked for, or
+    questions to its client.
+    """
     params = request.params
     if "_meta" in params:
         meta = bytes(params["_meta"])
@@ -81,7 +82,9 @@ def needs_more(request: Request, sessions: Sessions) -> bool:
             return True
     if request.modern:
         return _MORE[0] in params or _MORE[1] in params
-    session = sessions.read(request.session) if request.session is not None else None
+    if live.level(request.session) is not None:
+        return True
+    session = live.sessions.read(request.session) if request.session is not None else None
     return session is not None and session.features is not None
 
 

@@ -179,7 +179,7 @@ class Front:
             self._reject(exchange, route)
             return
         streaming = not asked.modern and prefers_streams(exchange.headers)
-        forwarded = route.mirrored or streaming or needs_more(asked, self.forwarder.live.sessions)
+        forwarded = route.mirrored or streaming or needs_more(asked, self.forwarder.live)
         if forwarded and route.closed is None:
             self._forward(exchange, call_of(route, asked, exchange.headers), asked)
             return
