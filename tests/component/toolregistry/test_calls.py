@@ -158,7 +158,7 @@ async def test_a_call_that_takes_too_long_is_cancelled_at_the_server() -> None:
         answer_modern(request, reply, [tool("a")])
 
     async with raw_server(handle) as server, AsyncToolRegistry([of(server)]) as registry:
-        outcome = await registry.execute("s__a", timeout=0.1)
+        outcome = await registry.execute("s__a", timeout=0.5)
         assert isinstance(outcome.error, ExecutionError)
         assert isinstance(outcome.error.cause, Timeout)
         assert (outcome.error.code, outcome.error.retryable, outcome.attempts) == ("TIMEOUT", False, 1)
@@ -249,7 +249,7 @@ async def test_a_request_may_bring_its_own_timeout_and_retry() -> None:
 
     async with raw_server(handle) as server, AsyncToolRegistry([of(server)]) as registry:
         retry = Retry(attempts=2, first=0, repeatable=True)
-        await registry.execute_all([Request("s__a", timeout=0.1, retry=retry), Request("s__b")], timeout=0.2)
+        await registry.execute_all([Request("s__a", timeout=0.5, retry=retry), Request("s__b")], timeout=0.7)
     assert sorted(calls) == ["a", "a", "b"]
 
 

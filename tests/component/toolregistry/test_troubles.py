@@ -76,7 +76,7 @@ def gone(pid: int) -> bool:
 
 async def test_giving_a_call_up_is_told_to_a_legacy_server() -> None:
     async with AsyncToolRegistry([Server(name="s", command=[sys.executable, LEGACY_STDIO])]) as registry:
-        outcome = await registry.execute("s__later", {"n": 99}, timeout=0.2)
+        outcome = await registry.execute("s__later", {"n": 99}, timeout=0.5)
         assert outcome.error is not None
         assert outcome.error.code == "TIMEOUT"
         assert "notifications/cancelled" in (await registry.execute("s__seen")).text
