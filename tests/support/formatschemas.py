@@ -20,6 +20,11 @@ _NODE = {
 }
 
 ODDITIES: dict[str, Any] = {
+    "unions within unions at the root": {
+        "type": "object", "oneOf": [{"oneOf": [{"anyOf": [_object(a={"type": "string"})]}, _object(b=True)]}],
+        "anyOf": [{"required": ["a"]}, {"allOf": [{"oneOf": [{"required": ["b"]}]}]}],
+    },
+    "a union at the root that is none": {"type": "object", "oneOf": [{"oneOf": "x"}, {"anyOf": []}]},
     "combinators beside a ref": {
         "type": "object",
         "additionalProperties": {"oneOf": [{"type": "string"}], "$ref": "#/$defs/A"},

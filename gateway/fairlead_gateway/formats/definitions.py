@@ -7,6 +7,7 @@ others go over.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -28,6 +29,9 @@ from fairlead_gateway.formats.schema.bounds import TooMuch
 from fairlead_gateway.formats.schema.convert import Outcome, Unusable, convert
 from fairlead_gateway.formats.schema.rules import Target
 
+log = logging.getLogger(__name__)
+
+FAULT: Final = "the converter failed on it"
 MAX_NAME: Final = 1024
 """Characters of a source name; MCP recommends 128."""
 
@@ -171,6 +175,10 @@ class ToolFormat:
             return self._prepared(tool, name, options)
         except (Unusable, TooMuch) as error:
             return Prepared(None, (Loss(name, "/inputSchema", "inputSchema", Action.REFUSED, str(error)),))
+        except Exception as error:
+            log.exception("The conversion of %r to %s failed", name[:128], self._name)
+            why = f"{FAULT}: {type(error).__name__}"
+            return Prepared(None, (Loss(name, "/inputSchema", "inputSchema", Action.REFUSED, why),))
 
     def _prepared(self, tool: Definition, name: str, options: Options) -> Prepared:
         if not name or len(name) > MAX_NAME:

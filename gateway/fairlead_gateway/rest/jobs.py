@@ -75,7 +75,8 @@ class Measured(msgspec.Struct, frozen=True):
     """A conversation's tokens, and the request without it."""
 
     tokens: Tokens
-    rest: Raw
+    rest: Raw | None = None
+    """None: as it came."""
 
 
 def decoded(definition: bytes, name: str) -> JsonObject:
@@ -123,10 +124,10 @@ def measure(body: bytes) -> Measured:
     try:
         asked = _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return Measured(Tokens(0, 0), Raw(body))
+        return Measured(Tokens(0, 0))
     messages, system = asked.pop("messages", None), asked.pop("system", None)
     if messages is None and system is None:
-        return Measured(Tokens(0, 0), Raw(body))
+        return Measured(Tokens(0, 0))
     return Measured(measured(messages, system, best_counter()), Raw(_encode(asked)))
 
 

@@ -78,7 +78,9 @@ def router(plane: Plane) -> APIRouter:
     async def plan_request(request: Request) -> Response:
         body = await read(request, plane.max_body)
         found = await plane.measured(body)
-        return answer(await plane.done(lambda: encode(planned(plane, decode(found.rest, PlanBody), found.tokens))))
+        return answer(
+            await plane.done(lambda: encode(planned(plane, decode(found.rest or body, PlanBody), found.tokens)))
+        )
 
     return routes
 

@@ -109,7 +109,10 @@ class Pool:
         finally:
             self._waiting -= 1
             self._busy.discard(task)
-        return msgspec.json.decode(answer, type=ANSWERS[job])
+        try:
+            return msgspec.json.decode(answer, type=ANSWERS[job])
+        except msgspec.DecodeError as error:
+            raise NotDone(f"no answer to {job}: {error}") from error
 
     async def _done(self, job: str, work: bytes) -> bytes:
         while self._idle:

@@ -204,6 +204,8 @@ DEEP = b'{"format":"mcp","message":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
         ("/v1/tool-calls", b'{"format":"x","message":{}}', (400, "UNKNOWN_FORMAT")),
         ("/v1/tool-calls", b'{"format":"mcp","message":{},"limit":0}', (400, "INVALID_ARGUMENTS")),
         ("/v1/tool-calls", DEEP[:60_000], (400, "INVALID_ARGUMENTS")),
+        ("/v1/plan", b"{", (400, "INVALID_ARGUMENTS")),
+        ("/v1/plan", b'{"models":["x"],"messages":"\\ud800"}', (400, "INVALID_ARGUMENTS")),
         ("/v1/plan", b"{}", (400, "INVALID_ARGUMENTS")),
         ("/v1/plan", b'{"route":"none"}', (404, "UNKNOWN_ROUTE")),
         ("/v1/plan", b'{"models":[{"model":"x","format":"y"}]}', (400, "UNKNOWN_FORMAT")),

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fairlead_gateway.formats.definitions import FAULT
 from fairlead_gateway.formats.format import Action, Options
 from fairlead_gateway.formats.registry import FORMATS, find
 from fairlead_gateway.formats.schema.openapi import from_openapi
@@ -87,6 +88,25 @@ def test_a_deep_schema_is_not_made_strict_beyond_ten_levels() -> None:
     assert [found["function"]["strict"] for found in closed.tools] == [True, False]
 
 
+def test_a_schema_that_is_too_much_for_strict_alone_goes_over_without() -> None:
+    many = {"type": "object", "properties": {f"p{i}": {"type": "string"} for i in range(10_001)}}
+    (written,) = find("openai").convert([tool(many)], Options(strict=True)).tools
+    assert written["function"]["strict"] is False
+
+
+def test_a_fault_of_the_converter_costs_one_tool(caplog: pytest.LogCaptureFixture) -> None:
+    class Odd(dict[str, Any]):
+        def get(self, key: str, default: Any = None) -> Any:
+            if key == "inputSchema":
+                raise KeyError(key)
+            return super().get(key, default)
+
+    converted = find("openai").convert([Odd(name="odd"), tool({"type": "object"})])
+    assert [written["function"]["name"] for written in converted.tools] == ["t"]
+    assert [loss.why for loss in converted.report_of("odd")] == [f"{FAULT}: KeyError"]
+    assert "conversion of 'odd'" in caplog.text
+
+
 def test_the_schema_given_is_not_changed() -> None:
     for format_name, options in CHOICES:
         for schema in ODDITIES.values():
@@ -129,6 +149,7 @@ def test_any_schema_is_converted_to_what_the_provider_takes_or_refused(
     converted = find(format_name).convert([tool(schema)], options)
     if not converted.tools:
         assert converted.report[-1].action is Action.REFUSED
+        assert not converted.report[-1].why.startswith(FAULT)
         return
     json.dumps(converted.tools)
     assert violations(format_name, converted.tools[0], options.model) == []

@@ -19,6 +19,7 @@ from fairlead_gateway.formats.schema.walk import Found, NotStrict, Walk
 
 JsonObject = dict[str, Any]
 
+_UNIONS: Final[tuple[str, ...]] = ("anyOf", "oneOf")
 EMPTY: Final[JsonObject] = {"type": "object", "properties": {}}
 
 
@@ -44,9 +45,10 @@ def convert(schema: Any, lax: Target, strict: Target | None = None) -> Outcome:
     if strict is not None:
         try:
             return _walked(schema, strict)
-        except NotStrict as error:
+        except (NotStrict, TooMuch) as error:
             outcome = convert(schema, lax)
-            why = (error.path, error.keyword, Action.NON_STRICT, str(error))
+            path, keyword = (error.path, error.keyword) if isinstance(error, NotStrict) else ("", "")
+            why = (path, keyword, Action.NON_STRICT, str(error))
             return msgspec.structs.replace(outcome, found=(why, *outcome.found))
     if schema.__class__ is dict and shapes.plain(schema, (lax.max_levels or MAX_DEPTH) - 1):
         return Outcome(schema)
@@ -100,7 +102,7 @@ def _shaped(walk: Walk, schema: JsonObject) -> JsonObject:
     if schema.get("type") != "object":
         walk.lose("", "type", Action.REWRITTEN, "the arguments of a tool are an object")
         schema = {**schema, "type": "object"}
-    for keyword in ("anyOf", "oneOf"):
+    for keyword in _UNIONS:
         if keyword in schema and table[keyword] is Cell.FIX:
             schema = _flat(walk, schema, keyword)
     return schema
@@ -113,18 +115,21 @@ def _followed(walk: Walk, schema: JsonObject) -> JsonObject:
     return walk.sane(found, "")
 
 
-def _flat(walk: Walk, schema: JsonObject, keyword: str) -> JsonObject:
+def _flat(walk: Walk, schema: JsonObject, keyword: str, depth: int = 0) -> JsonObject:
     """A union of argument sets at the root as one set of properties, with the alternatives told."""
+    walk.bounds.node(depth)
     rest = {key: value for key, value in schema.items() if key != keyword}
+    others = {key: rest[key] for key in _UNIONS if key in rest}
+    common = {key: value for key, value in rest.items() if key not in others}
     branches = []
     for branch in schema[keyword]:
         try:
-            whole = merge.intersect(rest, walk.followed(branch, f"/{keyword}"), walk.bounds)
+            whole = merge.intersect(common, walk.followed(branch, f"/{keyword}"), walk.bounds)
         except merge.Unmergeable as error:
             walk.lose("", keyword, Action.WIDENED, f"an alternative is left out: {error}")
             continue
         if isinstance(whole, dict) and "object" in merge.types_of(whole.get("type", "object")):
-            branches.append(walk.merged(whole, "") if whole.get("allOf") else whole)
+            branches.append(_branch(walk, whole, depth))
     if not branches:
         walk.lose("", keyword, Action.WIDENED, f"no alternative of {keyword} is an object")
         return rest
@@ -133,7 +138,7 @@ def _flat(walk: Walk, schema: JsonObject, keyword: str) -> JsonObject:
     flat.update(union)
     if len(branches) == 1:
         walk.lose("", keyword, Action.REWRITTEN, f"{keyword} of one alternative is that alternative")
-        return branches[0]
+        return {**branches[0], **others}
     walk.lose(
         "", keyword, Action.DESCRIBED, f"{walk.target.name} holds no {keyword} at the root: one set of properties"
     )
@@ -142,6 +147,17 @@ def _flat(walk: Walk, schema: JsonObject, keyword: str) -> JsonObject:
         own = flat.get("description")
         flat["description"] = wording.with_notes(own if isinstance(own, str) else None, [told])
     return flat
+
+
+def _branch(walk: Walk, schema: JsonObject, depth: int) -> JsonObject:
+    """An alternative without combinators of its own."""
+    schema = walk.sane(schema, "")
+    if schema.get("allOf"):
+        schema = walk.sane(walk.merged(schema, ""), "")
+    for keyword in _UNIONS:
+        if keyword in schema:
+            schema = _flat(walk, schema, keyword, depth + 1)
+    return schema
 
 
 def _alternatives(needs: list[list[str]], *, exactly: bool) -> str:
