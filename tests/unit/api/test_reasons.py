@@ -61,7 +61,8 @@ def test_every_reason_of_the_wire_may_stand_in_verified() -> None:
     def tree(kind: type[errors.McpError]) -> Iterator[type[errors.McpError]]:
         yield kind
         for child in kind.__subclasses__():
-            yield from tree(child)
+            if child.__module__.startswith("fairlead_mcp."):  # the gateway adds kinds of its own
+                yield from tree(child)
 
     sources = Path(errors.__file__).parent.rglob("*.py")
     listed = {word for path in sources for word in re.findall(r'\breason ?= ?"([A-Z]\w+)"', path.read_text("utf-8"))}
