@@ -18,7 +18,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -146,22 +146,26 @@ def await_endpoint(url: str, log: Path) -> None:
         time.sleep(0.1)
 
 
+def gateway_over(url: str, port: int, folder: Path) -> AbstractContextManager[subprocess.Popen[bytes]]:
+    """`fairlead up` over one server, which is `subject` there; its log is `up.log` in `folder`."""
+    manifest = folder / "subject.yaml"
+    manifest.write_text(
+        f'apiVersion: fairlead.dev/v1alpha1\nkind: McpServer\nmetadata: {{name: subject}}\nspec: {{url: "{url}"}}\n'
+    )
+    up = [sys.executable, "-m", "fairlead_cli", "up", str(manifest), "--port", str(port), "--plain"]
+    return process(up, folder / "up.log")
+
+
 @contextmanager
 def subject_and_gateway(folder: Path) -> Iterator[tuple[str, str]]:
     """The URLs of the subject and of its endpoint at a gateway (`fairlead up`), on `localhost` as the suite wants."""
     bare, port = free_port(), free_port()
-    manifest = folder / "subject.yaml"
-    manifest.write_text(
-        "apiVersion: fairlead.dev/v1alpha1\nkind: McpServer\nmetadata: {name: subject}\n"
-        f'spec: {{url: "http://127.0.0.1:{bare}/mcp"}}\n'
-    )
-    up = [sys.executable, "-m", "fairlead_cli", "up", str(manifest), "--port", str(port), "--plain"]
     direct = f"http://localhost:{bare}/mcp"
     through = f"http://localhost:{port}/servers/default/subject/mcp"
     with ExitStack() as stack:
         stack.enter_context(process([sys.executable, str(SUBJECT), str(bare)], folder / "subject.log"))
         await_endpoint(direct, folder / "subject.log")
-        stack.enter_context(process(up, folder / "up.log"))
+        stack.enter_context(gateway_over(f"http://127.0.0.1:{bare}/mcp", port, folder))
         await_endpoint(through, folder / "up.log")
         yield direct, through
 
@@ -207,20 +211,30 @@ def judge(compared: list[Comparison], known: set[str]) -> list[str]:
     return said + [f"{name} stands in the baseline and does not fail" for name in sorted(known - failing)]
 
 
+def run_clients(folder: Path) -> list[str]:
+    """Run and print the client scenarios; sentences about those that did not pass. Raises CannotRun."""
+    from conformance_clients import SCENARIOS, run  # it needs what stands here
+
+    results = [run(one, folder / f"{one.subject}-{one.revision}-{one.name}") for one in SCENARIOS]
+    print("\n".join(result.sentence for result in results))  # noqa: T201
+    return [result.sentence for result in results if not result.well]
+
+
 def main(folder: Path) -> int:
     """Print both and the difference; 1 when anything is wrong, 3 when it cannot run."""
     os.environ.setdefault("NO_UPDATE_NOTIFIER", "1")
     folder.mkdir(parents=True, exist_ok=True)
     try:
         compared = compare(folder)
+        for one in compared:
+            bare, through = f"{one.bare.passed}/{one.bare.failed}", f"{one.through.passed}/{one.through.failed}"
+            print(f"{one.revision}: bare {bare}, through the gateway {through} (checks passed/failed)")  # noqa: T201
+        wrong = judge(compared, baseline()) + run_clients(folder)
     except CannotRun as error:
         print(f"cannot run: {error}", file=sys.stderr)  # noqa: T201
         return 3
-    for one in compared:
-        bare, through = f"{one.bare.passed}/{one.bare.failed}", f"{one.through.passed}/{one.through.failed}"
-        print(f"{one.revision}: bare {bare}, through the gateway {through} (checks passed/failed)")  # noqa: T201
-    wrong = judge(compared, baseline())
-    print("\n".join(wrong) if wrong else "every check that passes bare passes through the gateway")  # noqa: T201
+    well = "every check that passes bare passes through the gateway, and all of clients pass"
+    print("\n".join(wrong) if wrong else well)  # noqa: T201
     return 1 if wrong else 0
 
 

@@ -156,16 +156,19 @@ class HttpChannel:
             return agreed
 
     async def _discover(self, deadline: float) -> Negotiated | None:
-        ident = self._next_id()
-        body = jsonrpc.request(ident, "server/discover", modern_params(None, self._client))
-        try:
-            answer = await self._post(self._modern_lines("server/discover", None), body, ident, deadline)
-            return read_discover(read_answer(answer, ident))
-        except TransportError:
-            raise
-        except McpError as error:
-            logger.debug("%s: not modern (%s)", self._target.host, error)
-            return None
+        for _ in range(2):
+            ident = self._next_id()
+            body = jsonrpc.request(ident, "server/discover", modern_params(None, self._client))
+            try:
+                answer = await self._post(self._modern_lines("server/discover", None), body, ident, deadline)
+                return read_discover(read_answer(answer, ident))
+            except TransportError:
+                raise
+            except McpError as error:
+                logger.debug("%s: not modern (%s)", self._target.host, error)
+                if not (isinstance(error, RpcError) and speaks_modern(error)):
+                    return None
+        return None
 
     async def _initialize(self, deadline: float) -> Negotiated:
         ident = self._next_id()
@@ -277,6 +280,23 @@ class HttpChannel:
         answer = await self._post(self._era_lines(method, None), body, b"null", deadline)
         if answer.status >= 300:
             raise refusal(answer)
+
+
+def speaks_modern(error: RpcError) -> bool:
+    """Whether a server that refuses a version names ours among those that it takes (-32022): ask it again."""
+    if error.code != jsonrpc.UNSUPPORTED_PROTOCOL_VERSION or error.data is None:
+        return False
+    try:
+        return MODERN_VERSION in _decode_supported(error.data).supported
+    except msgspec.DecodeError:
+        return False
+
+
+class _Supported(msgspec.Struct):
+    supported: list[str] = []
+
+
+_decode_supported = msgspec.json.Decoder(_Supported).decode
 
 
 def _forgotten(error: RpcError | HttpRefused, agreed: Negotiated, had_session: bool) -> bool:

@@ -114,6 +114,27 @@ async def test_many_requests_that_lose_one_session_negotiate_once() -> None:
         assert server.methods().count("initialize") == 2
 
 
+@pytest.mark.parametrize(("supported", "era"), [(["2026-07-28"], Era.MODERN), (["2025-11-25"], Era.LEGACY)])
+async def test_a_server_that_refuses_a_version_and_names_the_same_is_asked_again(
+    supported: list[str], era: Era
+) -> None:
+    refused: list[str] = []
+
+    async def refusing(request: Request, reply: Reply) -> None:
+        if request.method == "initialize":
+            result = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {}}
+            return reply.result(request, result)
+        if "id" not in request.message:
+            return reply.send(202)
+        if not refused:
+            refused.append(request.method)
+            return reply.error(request, 400, -32022, "Unsupported", {"supported": supported, "requested": "x"})
+        return answer_modern(request, reply, [tool("x")])
+
+    async with raw_server(refusing) as server, session_of(server.url) as session:
+        assert session.era is era
+
+
 async def test_a_server_replaced_by_one_of_the_other_era_is_negotiated_with_again() -> None:
     modern = True
 
