@@ -1,0 +1,78 @@
+"""Pods that do not come up, on a real API server whose kubelet is the test: each has a reason that says what to do."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairlead_api.v1alpha1.conditions import Reason
+from fairlead_api.v1alpha1.reasons import EXPLANATIONS
+from operatorworld import Json, World, running
+
+IMAGE: Json = {"image": "registry.example/demo:1"}
+PACKAGE: Json = {"package": {"registry": "npm", "name": "some-server", "version": "1.2.3"}}
+MERGE = "application/merge-patch+json"
+
+
+def waiting(reason: str, message: str = "", *, name: str = "server", ended: tuple[int, str] | None = None) -> Json:
+    """A container that waits, and how it ended before: exit code and last words."""
+    last = {"terminated": {"exitCode": ended[0], "message": ended[1]}} if ended is not None else {}
+    return {"name": name, "state": {"waiting": {"reason": reason, "message": message}}, "lastState": last}
+
+
+def of_server(container: Json) -> Json:
+    return {"containerStatuses": [container]}
+
+
+def of_installation(code: int, words: str) -> Json:
+    return {"initContainerStatuses": [waiting("CrashLoopBackOff", name="install", ended=(code, words))]}
+
+
+WANTS_ROOT = waiting("CreateContainerConfigError", "container has runAsNonRoot and image will run as root")
+NO_PROGRAM = waiting("RunContainerError", "exec: executable file not found in $PATH")
+NO_NODE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
+CRASHES = waiting("CrashLoopBackOff", ended=(3, "no config"))
+SYMPTOMS: dict[str, tuple[Json, Json, str, str]] = {
+    "no such image": (IMAGE, of_server(waiting("ImagePullBackOff", "not found: demo:1")), "ImagePullFailed", "demo:1"),
+    "a registry of packages that is away": (
+        PACKAGE,
+        of_installation(75, "no route"),
+        "RegistryUnreachable",
+        "no route",
+    ),
+    "a package that is not there": (PACKAGE, of_installation(1, "E404"), "InstallFailed", "E404"),
+    "a server that crashes": (IMAGE, of_server(CRASHES), "CrashLooping", "exit code 3: no config"),
+    "a server that wants to be root": (IMAGE, of_server(WANTS_ROOT), "RunAsRootRefused", "runAsUser: 0"),
+    "a command that is not there": (IMAGE, of_server(NO_PROGRAM), "CommandNotFound", "executable file not found"),
+    "no node that takes it": (IMAGE, {"conditions": [NO_NODE]}, "Unschedulable", "0/1 nodes"),
+}
+
+
+def add_pod(world: World, name: str, status: Json) -> None:
+    """A pod as the Deployment's controller would make it and a kubelet report it."""
+    deployment = world.get(world.path("deployments", name))
+    assert deployment is not None
+    template = deployment["spec"]["template"]
+    metadata = {"name": f"{name}-pod", "labels": template["metadata"]["labels"]}
+    code, answer = world.request("POST", world.path("pods"), {"metadata": metadata, "spec": template["spec"]})
+    assert code == 201, answer
+    known = {"image": "x", "imageID": "", "ready": False, "restartCount": 3}
+    lists = {
+        field: [{**known, **container} for container in value] if field.endswith("Statuses") else value
+        for field, value in status.items()
+    }
+    path = f"{world.path('pods', name + '-pod')}/status"
+    code, answer = world.request("PATCH", path, {"status": {"phase": "Pending", **lists}}, content_type=MERGE)
+    assert code == 200, answer
+
+
+@pytest.mark.parametrize("case", SYMPTOMS)
+async def test_a_pod_that_does_not_come_up_is_explained_with_what_to_do(world: World, case: str) -> None:
+    spec, status, reason, words = SYMPTOMS[case]
+    async with running(world, lease_seconds=30.0):
+        world.create("demo", spec)
+        await world.until("a Deployment", lambda: world.get(world.path("deployments", "demo")))
+        add_pod(world, "demo", status)
+        await world.until(reason, lambda: world.is_("demo", "Ready", "False", reason), seconds=20)
+        message = world.condition("demo", "Programmed")["message"]
+    assert words in message
+    assert message.endswith(EXPLANATIONS[Reason(reason)].remedy)
