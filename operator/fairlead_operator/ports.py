@@ -116,7 +116,7 @@ class Documents(Protocol):
     """Where documents are published. Only the leader calls it. Every method may raise PlatformTrouble."""
 
     async def listing(self) -> Mapping[str, Mapping[str, str]]:
-        """Names of the document heads that are stored, with their labels."""
+        """Names of the document heads that are stored, with their labels; changes as they do."""
         ...
 
     async def read(self, name: str) -> bytes | None:

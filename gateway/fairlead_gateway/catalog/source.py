@@ -23,6 +23,9 @@ log = logging.getLogger(__name__)
 
 RETRY_SECONDS: Final = 5.0
 """How often a swap that could not be completed (a credential was missing) is tried again."""
+SHARE: Final = 1 / 3
+"""Of the time, at most, that goes into swaps while many documents change one after the other."""
+LONGEST_PAUSE: Final = 2.0
 CACHE_DELAY: Final = 1.0
 """Changes within this time are written to the cache together."""
 
@@ -84,6 +87,7 @@ class Keeper:
         self._raw: dict[str, bytes] = {}
         self._documents: dict[str, Document] = {}
         self._dirty = asyncio.Event()
+        self._swap_took = 0.0
         self._saving: asyncio.Task[None] | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self.broken: dict[str, str] = {}
@@ -199,6 +203,7 @@ class Keeper:
             except Exception:
                 log.exception("A snapshot could not be taken into service; the last one stays")
                 complete = False
+            await asyncio.sleep(min(self._swap_took * (1 / SHARE - 1), LONGEST_PAUSE))
 
     async def _renew(self) -> bool:
         started = time.monotonic()
@@ -208,7 +213,8 @@ class Keeper:
         complete = await self._swap(snapshot)
         self.snapshot = snapshot
         self.swaps += 1
-        self.swap_seconds += time.monotonic() - started
+        self._swap_took = time.monotonic() - started
+        self.swap_seconds += self._swap_took
         self.first_snapshot.set()
         if self._cache is not None and self._saving is None and not self.stale:
             self._saving = asyncio.get_running_loop().create_task(self._save_later(), name="catalog cache")

@@ -10,6 +10,8 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import msgspec
@@ -61,7 +63,7 @@ class Kube:
     @classmethod
     def connect(cls, configuration: Configuration) -> Kube:
         """A client of its own; `aclose` it."""
-        return cls(ApiClient(guarded(configuration)))
+        return cls(ApiClient(_settled(guarded(configuration))))
 
     async def aclose(self) -> None:
         await self.api.close()  # type: ignore[no-untyped-call]
@@ -245,6 +247,16 @@ class Kube:
         answer = await self.api.call_api(method, url, headers, content, _request_timeout=limits)
         response: aiohttp.ClientResponse = answer.response
         return response
+
+
+def _settled(configuration: Configuration) -> Configuration:
+    """With the proxy that the environment names for this one host, so that it is not looked for at each request: that,
+    and a look for a .netrc, were two turns of a thread each time."""
+    host = urlsplit(configuration.host)
+    if configuration.proxy is None and not proxy_bypass(host.netloc):
+        configuration.proxy = getproxies().get(host.scheme)
+    configuration.client_session_kwargs = {"trust_env": False}
+    return configuration
 
 
 def _object(data: bytes) -> Json | None:

@@ -126,10 +126,12 @@ class KubeDeclarations:
         rules_changed: Callable[[], None],
     ) -> None:
         self._kube = kube
+        self._labels: dict[ServerKey, Mapping[str, str]] = {}
 
         def server(key: ServerKey) -> None:
             server_changed(key)
-            rules_changed()
+            if self._relabelled(key):
+                rules_changed()
 
         def rule(key: ServerKey) -> None:
             rules_changed()
@@ -150,7 +152,20 @@ class KubeDeclarations:
         return self._policies.sound()
 
     async def labels(self) -> Mapping[ServerKey, Mapping[str, str]]:
-        return {server.key: server.metadata.labels for server in self.servers.sound()}
+        return dict(self._labels)
+
+    def _relabelled(self, key: ServerKey) -> bool:
+        """Whether a server came, went or has other labels: of its changes, and most are of its status, rules know no
+        others."""
+        server = self.servers.get(key)
+        labels = server.metadata.labels if isinstance(server, McpServer) else None
+        if labels == self._labels.get(key):
+            return False
+        if labels is None:
+            del self._labels[key]
+        else:
+            self._labels[key] = labels
+        return True
 
     async def refresh(self) -> None:
         """List all three kinds. Raises KubeError."""

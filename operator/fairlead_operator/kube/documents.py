@@ -71,6 +71,7 @@ class KubeDocuments:
         self._namespace = namespace
         self._disturbed = disturbed
         self._blobs: dict[str, Blob] = {}
+        self._heads: dict[str, Mapping[str, str]] = {}
         self._being_written: Counter[str] = Counter()
         self._versions: dict[str, str] = {}
 
@@ -78,7 +79,7 @@ class KubeDocuments:
         return f"<KubeDocuments namespace={self._namespace} blobs={len(self._blobs)}>"
 
     async def listing(self) -> Mapping[str, Mapping[str, str]]:
-        return {blob.name: blob.labels for blob in self._blobs.values() if not blob.is_part}
+        return self._heads
 
     async def read(self, name: str) -> bytes | None:
         head = self._blobs.get(name)
@@ -129,8 +130,7 @@ class KubeDocuments:
         answer = await self._kube.apply(CONFIG_MAPS, self._namespace, manifest)
         version = answer["metadata"]["resourceVersion"]
         if not older(version, self._versions.get(blob.name, "")):  # else somebody has touched it since
-            self._blobs[blob.name] = blob
-            self._versions[blob.name] = version
+            self._keep(blob, version)
 
     async def _drop_foreign(self, stored: Blob, wanted: Blob) -> None:
         """An apply leaves keys alone that somebody else added, and a reader could take one of them for the document."""
@@ -150,8 +150,20 @@ class KubeDocuments:
     async def _delete(self, name: str) -> None:
         with contextlib.suppress(NotFound):
             await self._kube.delete(CONFIG_MAPS, self._namespace, name)
-        self._blobs.pop(name, None)
+        self._drop(name)
+
+    def _keep(self, blob: Blob, version: str) -> None:
+        self._blobs[blob.name] = blob
+        self._versions[blob.name] = version
+        if blob.is_part:
+            self._heads.pop(blob.name, None)
+        else:
+            self._heads[blob.name] = blob.labels
+
+    def _drop(self, name: str) -> Blob | None:
         self._versions.pop(name, None)
+        self._heads.pop(name, None)
+        return self._blobs.pop(name, None)
 
     # What the follower tells.
 
@@ -167,19 +179,16 @@ class KubeDocuments:
         version = item["metadata"].get("resourceVersion", "")
         if older(version, self._versions.get(blob.name, "")):
             return  # from before our last write
-        self._versions[blob.name] = version
-        if self._blobs.get(blob.name) != blob:
-            known = self._blobs.get(blob.name)
-            self._blobs[blob.name] = blob
-            if known is None or not holds(blob, known):
-                self._disturbed(blob.name, blob.labels)
+        known = self._blobs.get(blob.name)
+        self._keep(blob, version)
+        if known != blob and (known is None or not holds(blob, known)):
+            self._disturbed(blob.name, blob.labels)
 
     def deleted(self, item: Json) -> None:
         self._lost(item["metadata"]["name"])
 
     def _lost(self, name: str) -> None:
-        blob = self._blobs.pop(name, None)
-        self._versions.pop(name, None)
+        blob = self._drop(name)
         if blob is not None:
             self._disturbed(name, blob.labels)
 

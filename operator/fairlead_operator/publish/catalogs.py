@@ -94,7 +94,7 @@ class Catalogs:
         kept = [labels_for(key, uid) for key, uid in alive]
         identities = {tuple(sorted(labels.items())) for labels in kept}
         gone = []
-        for name, labels in (await self._documents.listing()).items():
+        for name, labels in [*(await self._documents.listing()).items()]:
             if labels.get(LABEL_DOCUMENT) != CATALOG:
                 continue
             owner = {label: labels.get(label, "") for label in (LABEL_NAMESPACE, LABEL_NAME, LABEL_UID)}

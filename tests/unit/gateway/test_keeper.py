@@ -1,0 +1,53 @@
+"""The keeper of snapshots: what changes one after the other is swapped together, what changes alone at once."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Collection
+
+from fairlead_api.documents.codec import catalog_name, encode
+from fairlead_api.documents.store import Change
+from fairlead_gateway.catalog.model import Snapshot
+from fairlead_gateway.catalog.source import Inbox, Keeper
+from gatewayworld import catalog
+from waiting import eventually
+
+
+class Storm:
+    """A source that tells of one document after another, `count` of them, as fast as it is let."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self.over = asyncio.Event()
+
+    async def run(self, inbox: Inbox) -> None:
+        names: Collection[str] = []
+        inbox.synced(names)
+        for number in range(self._count):
+            document = catalog(f"s{number}", "http://127.0.0.1:1/mcp", ["a"])
+            inbox.changed([Change(catalog_name(document.key), encode(document))])
+            await asyncio.sleep(0.001)
+        self.over.set()
+        await asyncio.Event().wait()
+
+
+async def test_swaps_take_no_more_than_their_share_of_a_storm_of_changes() -> None:
+    busy = 0.0
+
+    async def swap(snapshot: Snapshot) -> bool:
+        nonlocal busy
+        started = time.monotonic()
+        await asyncio.sleep(0.02)
+        busy += time.monotonic() - started
+        return True
+
+    source, started = Storm(300), time.monotonic()
+    keeper = Keeper(source, swap)
+    await keeper.start()
+    await source.over.wait()
+    share = busy / (time.monotonic() - started)
+    await eventually(lambda: len(keeper.snapshot.servers) == 300)
+    await keeper.stop()
+    assert share < 0.5
+    assert keeper.swap_seconds > busy * 0.5

@@ -1,0 +1,45 @@
+"""What the operator does not do, because there is no need to: at a thousand servers it would be most of its work."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from kubernetes.aio.client import Configuration
+
+from fairlead_api.meta import ServerKey
+from fairlead_operator.kube.client import Kube
+from fairlead_operator.kube.declared import KubeDeclarations
+
+
+def test_a_status_is_no_reason_to_compile_the_rules_again_and_other_labels_are() -> None:
+    rules: list[None] = []
+    declarations = KubeDeclarations(None, server_changed=lambda key: None, rules_changed=lambda: rules.append(None))  # type: ignore[arg-type]
+
+    def seen(type_: str, version: int, **changes: Any) -> int:
+        metadata = {"name": "demo", "namespace": "team", "uid": "1", "resourceVersion": str(version)}
+        item = {
+            "metadata": {**metadata, **changes.pop("metadata", {})},
+            "spec": {"url": "http://a.example/"},
+            **changes,
+        }
+        declarations.observe("mcpservers", type_, item)
+        return len(rules)
+
+    assert seen("ADDED", 1, metadata={"labels": {"team": "a"}}) == 1
+    assert seen("MODIFIED", 2, metadata={"labels": {"team": "a"}}, status={"tools": 3}) == 1
+    assert seen("MODIFIED", 3, metadata={"labels": {"team": "b"}}) == 2
+    assert asyncio.run(declarations.labels()) == {ServerKey("team", "demo"): {"team": "b"}}
+    assert seen("DELETED", 4) == 3
+    assert asyncio.run(declarations.labels()) == {}
+
+
+async def test_the_proxy_that_the_environment_names_is_used_where_it_is_meant(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("https_proxy", "http://proxy.example:3128")
+    monkeypatch.setenv("no_proxy", "10.0.0.1,.svc")
+    hosts = ("https://api.example:6443", "https://10.0.0.1:443", "https://kubernetes.default.svc")
+    clients = [Kube.connect(Configuration(host=host)) for host in hosts]
+    assert [kube.api.configuration.proxy for kube in clients] == ["http://proxy.example:3128", None, None]
+    for kube in clients:
+        await kube.aclose()
