@@ -101,7 +101,7 @@ class Reconciler:
         self._monotonic = monotonic
         options = options or Options()
         self._prefixes = Prefixes(options.prefix_style)
-        self._rounds = Rounds(connector, changed, pace=options.pace, monotonic=monotonic, rng=rng)
+        self._rounds = Rounds(connector, changed, pace=options.pace, monotonic=monotonic, now=now, rng=rng)
         self.catalogs = Catalogs(documents, now)
         self._remarks: dict[ServerKey, Remarks] = {}
 
@@ -122,6 +122,14 @@ class Reconciler:
     def hint(self, key: ServerKey) -> None:
         """The server announced that its lists have changed: ask it soon, within the floor."""
         self._rounds.hint(key)
+
+    def refresh(self, key: ServerKey) -> None:
+        """Somebody wants the server asked now; the catalog says what came of it."""
+        self._rounds.refresh(key)
+
+    def doubt(self, key: ServerKey) -> None:
+        """Somebody could not reach the server: see whether it is there."""
+        self._rounds.soon(key)
 
     async def reconcile(self, key: ServerKey) -> Outcome:
         """One look. What the world refuses is in the outcome, not raised."""
@@ -189,7 +197,9 @@ class Reconciler:
         hash_ = credential.ref.hash if credential.ref else ""
         subject = Subject(server.metadata.uid, endpoint, hash_, workload.revision)
         if not (workload.verdict.ok and workload.down is None and credential.verdict.ok):
-            return self._rounds.pause(server.key)
+            troubles = (workload.verdict, workload.down, credential.verdict)
+            why = next(verdict.message for verdict in troubles if verdict is not None and not verdict.ok)
+            return self._rounds.pause(server.key, why)
         return self._rounds.look(server.key, subject, credential.value, server.spec.discovery.interval.seconds)
 
     def _verified(self, look: _Look) -> Verdict | None:
@@ -230,14 +240,15 @@ class Reconciler:
     def _catalog(self, look: _Look, stored: Catalog | None) -> Catalog | None:
         """From the last good answer, else what is published; `online` is left alone while nothing new is known."""
         found, endpoint = look.round.found if look.round else None, look.workload.endpoint
+        refreshed = (look.round and look.round.refreshed) or (stored and stored.refreshed)
         if found is not None and endpoint is not None:
             reached = Reached(endpoint, look.credential.ref, look.prefix)
             catalog, remarks = build_catalog(look.server, found, reached)
             self._note(look.server.key, remarks)
-            return msgspec.structs.replace(catalog, online=look.online)
+            return msgspec.structs.replace(catalog, online=look.online, refreshed=refreshed)
         if stored is None:
             return None
-        return stored if look.online else msgspec.structs.replace(stored, online=False)
+        return msgspec.structs.replace(stored, online=stored.online and look.online, refreshed=refreshed)
 
     def _note(self, key: ServerKey, remarks: Remarks) -> None:
         before = self._remarks.get(key, Remarks())

@@ -134,6 +134,15 @@ class Limits(DocumentStruct, kw_only=True, frozen=True):
     max_result_bytes: int | None = None
 
 
+class Refreshed(DocumentStruct, kw_only=True, frozen=True):
+    """The last discovery that somebody asked for."""
+
+    at: str
+    """RFC 3339, when it began."""
+    failure: str = ""
+    """Why it brought nothing; empty where it succeeded."""
+
+
 class Catalog(DocumentStruct, kw_only=True, frozen=True, tag_field="kind", tag=CATALOG):
     """Everything that the gateway needs to list and call the tools of one server."""
 
@@ -168,6 +177,8 @@ class Catalog(DocumentStruct, kw_only=True, frozen=True, tag_field="kind", tag=C
     """Over the sorted hashes of all definitions: an unchanged server costs one comparison."""
     updated_at: str = ""
     """RFC 3339, when the content last changed. Not part of what counts as a change."""
+    refreshed: Refreshed | None = None
+    """Set by discoveries that were asked for, and by no other, so that an unchanged server costs no write."""
 
     @property
     def key(self) -> ServerKey:
@@ -211,5 +222,7 @@ def list_hash(catalog: Catalog) -> str:
 
 
 def same_content(one: Catalog, other: Catalog) -> bool:
-    """Whether two catalogs say the same, the time of their making aside."""
-    return msgspec.structs.replace(one, updated_at="") == msgspec.structs.replace(other, updated_at="")
+    """Whether two catalogs say the same, the times of their making and of their last refresh aside."""
+    return msgspec.structs.replace(one, updated_at="", refreshed=None) == msgspec.structs.replace(
+        other, updated_at="", refreshed=None
+    )

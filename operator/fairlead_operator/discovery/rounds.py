@@ -12,9 +12,10 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Final
 
-from fairlead_api.documents.catalog import Credential, Endpoint
+from fairlead_api.documents.catalog import Credential, Endpoint, Refreshed
 from fairlead_api.meta import ServerKey
 from fairlead_mcp.eras import announced
 from fairlead_mcp.errors import McpError
@@ -76,6 +77,12 @@ class Round:
     """How often it was lost without having been up for `Pace.stable` seconds in between."""
     held: float = float("-inf")
     """A server that failed is not asked before."""
+    wanted: bool = False
+    """Somebody asked for a discovery that has not begun yet."""
+    answering: str = ""
+    """When the discovery that answers such a request began; empty for any other."""
+    refreshed: Refreshed | None = None
+    """The last answer to such a request."""
     task: asyncio.Task[None] | None = field(default=None, repr=False)
 
 
@@ -135,8 +142,10 @@ class Rounds:
         pace: Pace | None = None,
         at_once: int = 64,
         monotonic: Callable[[], float] = time.monotonic,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
         rng: random.Random | None = None,
     ) -> None:
+        self._now = now
         self._connector = connector
         self._finished = finished
         self._pace = pace or Pace()
@@ -165,6 +174,8 @@ class Rounds:
             work = self._ask(key, round_, credential, max(interval, self._pace.floor))
             round_.task = asyncio.create_task(work, name=f"discovery of {key}")
             round_.asked, round_.stale = self._monotonic(), False
+            round_.answering = self._stamp() if round_.wanted else ""
+            round_.wanted = False
         self._lines.hold(key, subject.endpoint)
         if round_.found is not None and announced(round_.found.capabilities):
             self._listeners.hold(key, Source(subject.endpoint, subject.credential_hash, subject.revision), credential)
@@ -172,7 +183,7 @@ class Rounds:
             self._listeners.drop(key)
         return round_
 
-    def pause(self, key: ServerKey) -> Round | None:
+    def pause(self, key: ServerKey, why: str) -> Round | None:
         """There is nothing to ask now; the next look asks at once. What is known of the server, if anything."""
         round_ = self._rounds.get(key)
         self._listeners.drop(key)
@@ -180,6 +191,9 @@ class Rounds:
         if round_ is not None:
             self._cancel(round_)
             round_.due = 0.0
+            if round_.wanted or round_.answering:
+                round_.wanted, round_.answering = False, round_.answering or self._stamp()
+                self._answer(round_, why)
         return round_
 
     def hint(self, key: ServerKey) -> None:
@@ -217,6 +231,17 @@ class Rounds:
             round_.due = min(round_.due, round_.asked + self._pace.prompt)
             self._finished(key)
 
+    def refresh(self, key: ServerKey) -> None:
+        """Somebody wants it asked now: at once, or after the discovery that runs; also where it is left alone."""
+        round_ = self._rounds.get(key)
+        if round_ is None:
+            logger.info("%s is not discovered yet; a request to do so again is dropped", key)
+            return
+        round_.wanted, round_.held = True, float("-inf")
+        if round_.task is None:
+            round_.due = min(round_.due, round_.asked + self._pace.prompt)
+            self._finished(key)
+
     def forget(self, key: ServerKey) -> None:
         """The server is gone."""
         self._listeners.drop(key)
@@ -243,8 +268,9 @@ class Rounds:
         if before is None or (before.subject.uid, before.subject.endpoint) != (subject.uid, subject.endpoint):
             return Round(subject)
         return Round(
-            subject, found=before.found, failure=before.failure, asked=before.asked, up=before.up, losses=before.losses
-        )
+            subject, found=before.found, failure=before.failure, asked=before.asked, up=before.up,
+            losses=before.losses, wanted=before.wanted or bool(before.answering), refreshed=before.refreshed,
+        )  # fmt: skip
 
     @staticmethod
     def _cancel(round_: Round | None) -> None:
@@ -281,11 +307,24 @@ class Rounds:
             round_.found, round_.failure, round_.failures = outcome, None, 0
             delay = self._freshness(outcome, interval) * (1 + self._pace.jitter * (self._rng.random() - 0.5))
             round_.due = now + delay
+            self._answer(round_, "")
         else:
             self._fail(round_, outcome)
             round_.due = min(round_.due, now + interval)
         if round_.stale:
             self._follow(round_)
+        if round_.wanted:
+            round_.due = min(round_.due, round_.asked + self._pace.prompt)
+
+    def _stamp(self) -> str:
+        return self._now().isoformat(timespec="milliseconds")
+
+    @staticmethod
+    def _answer(round_: Round, failure: str) -> None:
+        """Where the discovery that is over was asked for, say what came of it."""
+        if round_.answering:
+            round_.refreshed = Refreshed(at=round_.answering, failure=failure)
+            round_.answering = ""
 
     def _fail(self, round_: Round, failure: Failure) -> None:
         now = self._monotonic()
@@ -295,6 +334,7 @@ class Rounds:
             round_.held = now + self._pace.hold.delay(more, self._rng) if more > 0 else now
         round_.failure = failure
         round_.failures += 1
+        self._answer(round_, failure.message)
         round_.due = now + self._pace.retry.delay(round_.failures, self._rng)
 
     def _follow(self, round_: Round) -> None:

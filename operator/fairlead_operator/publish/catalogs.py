@@ -53,7 +53,7 @@ class Catalogs:
 
     async def publish(self, catalog: Catalog, stored: Catalog | None) -> Catalog:
         """Make `catalog` what is published, and return it as published. `stored` is what `stored` returned."""
-        changed = stored is None or not same_content(stored, catalog)
+        changed = stored is None or not same_content(stored, catalog) or stored.refreshed != catalog.refreshed
         catalog = msgspec.structs.replace(catalog, updated_at=self._stamp(catalog, stored))
         name, labels = catalog_name(catalog.key), labels_for(catalog.key, catalog.uid)
         blobs = pack(name, CATALOG, encode(catalog), labels)

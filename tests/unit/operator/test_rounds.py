@@ -8,14 +8,15 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from fairlead_api.documents.catalog import HttpEndpoint
+from fairlead_api.documents.catalog import HttpEndpoint, Refreshed
 from fairlead_api.meta import ServerKey
 from fairlead_mcp.errors import ConnectFailed
 from fairlead_operator.discovery.rounds import Pace, Round, Rounds, Subject
-from operatorfakes import Script, ScriptedConnector, until
+from operatorfakes import NOW, Script, ScriptedConnector, until
 
 KEY = ServerKey("team", "demo")
 SUBJECT = Subject("uid-1", HttpEndpoint(url="http://demo.example/mcp"), "", "")
+STAMP = "2026-11-20T12:00:00.000+00:00"
 ANNOUNCES = {"tools": {"listChanged": True}}
 
 
@@ -31,7 +32,8 @@ class Bench:
         pace = Pace(floor=30.0, jitter=0.0)
         connector = ScriptedConnector({KEY: self.script})
         self.rounds = Rounds(
-            connector, self.told.append, pace=pace, monotonic=lambda: self.now, rng=random.Random(1)
+            connector, self.told.append, pace=pace, monotonic=lambda: self.now, now=lambda: NOW,
+            rng=random.Random(1),
         )  # fmt: skip
 
     def look(self) -> Round:
@@ -158,4 +160,58 @@ async def test_a_loss_is_the_result_of_a_discovery_that_hangs() -> None:
     bench.now = 1.0
     bench.rounds.back(KEY)
     assert (await bench.asked()).failure is None
+    await bench.rounds.aclose()
+
+
+async def test_a_requested_discovery_comes_at_once_and_says_what_it_brought() -> None:
+    bench = Bench(Script())
+    round_ = await bench.asked()
+    bench.now = 5
+    bench.rounds.refresh(KEY)
+    assert bench.rounds.until_due(round_) == 0
+    assert (await bench.asked()).refreshed == Refreshed(at=STAMP)
+    bench.script.error = ConnectFailed("it is gone")
+    bench.now = 10
+    bench.rounds.refresh(KEY)
+    assert (await bench.asked()).refreshed == Refreshed(at=STAMP, failure="it is gone")
+    await bench.rounds.aclose()
+
+
+async def test_a_request_during_a_discovery_is_answered_by_the_next_one() -> None:
+    bench = Bench(Script())
+    bench.look()
+    bench.rounds.refresh(KEY)
+    await until(lambda: bench.told)
+    round_ = bench.look()
+    assert round_.refreshed is None
+    assert bench.rounds.until_due(round_) == 1
+    bench.now = 1
+    assert (await bench.asked()).refreshed == Refreshed(at=STAMP)
+    await bench.rounds.aclose()
+
+
+async def test_a_request_for_a_server_that_cannot_be_asked_is_answered_with_the_reason() -> None:
+    bench = Bench(Script())
+    await bench.asked()
+    bench.rounds.refresh(KEY)
+    round_ = bench.rounds.pause(KEY, "no pod is ready")
+    assert round_ is not None
+    assert round_.refreshed == Refreshed(at=STAMP, failure="no pod is ready")
+    await bench.rounds.aclose()
+
+
+async def test_a_server_that_is_left_alone_is_asked_on_request_and_not_on_doubt() -> None:
+    bench = Bench(Script())
+    round_ = await bench.asked()
+    for _ in range(4):
+        bench.now += 1
+        bench.rounds.lost(KEY, ConnectFailed("refused"))
+        bench.now += 100 if bench.rounds.until_due(round_) else 1
+        await bench.asked()
+    bench.now += 1
+    bench.rounds.lost(KEY, ConnectFailed("refused"))
+    bench.rounds.soon(KEY)
+    held = bench.rounds.until_due(round_)
+    bench.rounds.refresh(KEY)
+    assert bench.rounds.until_due(round_) == 0 < held
     await bench.rounds.aclose()
