@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from fairlead_api.documents.rules import Tier
+from fairlead_api.reports import PATH
 from fairlead_gateway.about import NAME, VERSION
 from fairlead_gateway.calls.cache import ResultCache
 from fairlead_gateway.calls.direct import Caller
@@ -30,9 +32,12 @@ from fairlead_gateway.endpoint.hosts import AllowList
 from fairlead_gateway.endpoint.listener import Listener, PortTaken
 from fairlead_gateway.endpoint.local import LocalMethods
 from fairlead_gateway.endpoint.sessions import Sessions
-from fairlead_gateway.exposition import GatewayCollector, MetricsServer, registry_of
+from fairlead_gateway.exposition import CONTENT_TYPE, GatewayCollector, exposed, registry_of
 from fairlead_gateway.guarded import GuardCollector
 from fairlead_gateway.news import News
+from fairlead_gateway.operations import Asked, OperationsServer, Page, guarded
+from fairlead_gateway.reports.endpoint import reports_page
+from fairlead_gateway.reports.outbox import Outbox
 from fairlead_gateway.rest.application import Readiness, application
 from fairlead_gateway.rest.plane import Plane
 from fairlead_gateway.selection.offers import Reach
@@ -61,7 +66,7 @@ class Gateway:
 
     def __init__(
         self, settings: Settings, keeper: Keeper, registry: Registry, front: Front, book: Book, plane: Plane,
-        checks: Checks, live_models: Refresher | None = None,
+        checks: Checks, outbox: Outbox, live_models: Refresher | None = None,
     ) -> None:  # fmt: skip
         self.settings = settings
         self.keeper = keeper
@@ -73,16 +78,21 @@ class Gateway:
         self.news = plane.news
         """What becomes of servers, for whoever subscribes."""
         self._live_models = live_models
+        self.outbox = outbox
+        """What the operator is told when it asks."""
         self._listener = Listener(front, application(self.readiness, plane), settings.host, settings.port)
         self._loop: asyncio.AbstractEventLoop | None = None
         collector = GatewayCollector(
             book, keeper, registry.gauges, lambda: len(self._listener.connections), self._tasks
         )
-        self._metrics = MetricsServer(
-            registry_of(collector, GuardCollector(checks, lambda: registry.guards, front.dispatcher.cache)),
-            settings.host,
-            settings.metrics_port,
-        )
+        metrics = registry_of(collector, GuardCollector(checks, lambda: registry.guards, front.dispatcher.cache))
+
+        async def metrics_page(asked: Asked) -> Page:
+            return Page(200, CONTENT_TYPE, await exposed(metrics))
+
+        reports = guarded(settings.pull_token, reports_page(outbox))
+        pages = {"/metrics": metrics_page, PATH: reports}
+        self._operations = OperationsServer(pages, settings.host, settings.metrics_port)
 
     @property
     def port(self) -> int:
@@ -90,7 +100,7 @@ class Gateway:
 
     @property
     def metrics_port(self) -> int:
-        return self._metrics.port
+        return self._operations.port
 
     @property
     def snapshot(self) -> Snapshot:
@@ -113,7 +123,7 @@ class Gateway:
         self._loop = asyncio.get_running_loop()
         await self._listener.start()
         try:
-            await self._metrics.start()
+            await self._operations.start()
         except PortTaken:
             await self._listener.stop(0)
             raise
@@ -132,7 +142,7 @@ class Gateway:
             await self._live_models.stop()
         await self.keeper.stop()
         await self.registry.aclose(0)
-        await self._metrics.stop()
+        await self._operations.stop()
 
 
 def build(
@@ -159,6 +169,7 @@ def build(
     tools = CustomTools() if custom is None else custom
     checks = Checks()
     news = News()
+    outbox = Outbox(settings.environment, clock)
     registry = Registry(
         credentials, children=children, shared_children=shared_children, client=client,
         connections=settings.upstream_connections, waiting=settings.upstream_waiting,
@@ -193,6 +204,7 @@ def build(
             registry.upstream(key),
             book.recorder(CALL, tool.name, str(key)),
             registry.guard(key),
+            outbox.samples.meter(key, tool.name),
             timeout=shortest(settings.call_timeout, limits.timeout_ms, tool.max_duration_ms),
             max_bytes=min(limits.max_result_bytes or settings.max_result_bytes, settings.max_result_bytes),
             server_info=server_info(server) or own_info,
@@ -216,6 +228,7 @@ def build(
         await registry.sync(snapshot.servers)
         before = front.selection
         front.selection = await asyncio.to_thread(select, snapshot, before)
+        outbox.samples.late_ms = fastest_limit(snapshot.rules.tiers)
         front.streams.swapped(before, front.selection)
         news.swapped(before.snapshot, snapshot)
         return not registry.incomplete
@@ -243,7 +256,12 @@ def build(
     )
     own = {DOCUMENT: tools.catalog(settings.local_namespace)} if len(tools) else {}
     keeper = Keeper(source, swap, cache=cache, own=own, environment=settings.environment)
-    return Gateway(settings, keeper, registry, front, book, plane, checks, refresher)
+    return Gateway(settings, keeper, registry, front, book, plane, checks, outbox, refresher)
+
+
+def fastest_limit(tiers: Iterable[Tier]) -> float:
+    """Milliseconds: what takes longer is late in some tier."""
+    return min((tier.max_latency_ms for tier in tiers if tier.max_latency_ms is not None), default=float("inf"))
 
 
 def _refresher(models: Models) -> Refresher | None:

@@ -1,12 +1,12 @@
-"""Prometheus metrics: what was recorded, read at scrape time and served on a port of its own.
+"""Prometheus metrics: what was recorded, read at scrape time.
 
-Made by `app`. A scrape reads plain numbers and formats them in a thread; the path of a call never waits for it.
+Made by `app`, served by `operations`. A scrape reads plain numbers and formats them in a thread; the path of a call
+never waits for it.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -18,17 +18,12 @@ from prometheus_client.registry import Collector
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.about import VERSION
 from fairlead_gateway.catalog.source import Keeper
-from fairlead_gateway.endpoint.listener import PortTaken
 from fairlead_gateway.telemetry import BOUNDS, Book, Series
 from fairlead_gateway.upstream.base import Gauges
 
-log = logging.getLogger(__name__)
-
 DURATION: Final = "mcp_server_operation_duration_seconds"
 """`mcp.server.operation.duration` of the OpenTelemetry semantic conventions, in its Prometheus form."""
-CONTENT_TYPE: Final = b"text/plain; version=0.0.4; charset=utf-8"
-REQUEST_SECONDS: Final = 10.0
-MAX_HEAD: Final = 16 << 10
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 MAX_SERVERS: Final = 500
 """Servers that have gauges of their own; of a larger catalog the first by name."""
 
@@ -141,45 +136,6 @@ def registry_of(*collectors: Collector) -> CollectorRegistry:
     return registry
 
 
-class MetricsServer:
-    """A listener for `GET /metrics` and nothing else; one request per connection. `port` 0 takes a free one."""
-
-    def __init__(self, registry: CollectorRegistry, host: str, port: int) -> None:
-        self._registry = registry
-        self.host = host
-        self.port = port
-        self._server: asyncio.Server | None = None
-
-    async def start(self) -> None:
-        """Raises PortTaken."""
-        try:
-            self._server = await asyncio.start_server(self._serve, self.host, self.port, limit=MAX_HEAD)
-        except OSError as error:
-            raise PortTaken.from_error(error, self.host, self.port) from error
-        self.port = self._server.sockets[0].getsockname()[1]
-
-    async def stop(self) -> None:
-        if self._server is not None:
-            self._server.close()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            async with asyncio.timeout(REQUEST_SECONDS):
-                head = await reader.readuntil(b"\r\n\r\n")
-                writer.write(await self._answer(head.split(b"\r\n", 1)[0].split(b" ")))
-                await writer.drain()
-        except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError):
-            pass
-        except Exception:
-            log.exception("A scrape failed")
-        finally:
-            writer.close()
-
-    async def _answer(self, request: list[bytes]) -> bytes:
-        target = request[1].partition(b"?")[0] if len(request) == 3 else b""
-        if target != b"/metrics" or request[0] != b"GET":
-            return b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
-        body = await asyncio.to_thread(generate_latest, self._registry)
-        return b"HTTP/1.1 200 OK\r\ncontent-type: %b\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%b" % (
-            CONTENT_TYPE, len(body), body,
-        )  # fmt: skip
+async def exposed(registry: CollectorRegistry) -> bytes:
+    """The metrics in Prometheus' text format."""
+    return await asyncio.to_thread(generate_latest, registry)

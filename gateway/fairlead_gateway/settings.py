@@ -49,6 +49,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Modules of custom tools, as `package.module`, `package.module:member` or the path of a file."""
     tool_threads: int = 16
     """Custom tools that block, at once; the rest waits."""
+    pull_token: str = ""
+    """Bearer token that the operator shows when it fetches latencies. Without it only this machine may."""
     environment: str = "cluster"
     """Where this gateway stands: latencies are measured and judged apart for each. `fairlead up` says `local`."""
     cache_dir: Path | None = None

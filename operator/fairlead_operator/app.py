@@ -17,10 +17,11 @@ from datetime import UTC, datetime
 from kubernetes.aio.client import Configuration
 
 from fairlead_api.meta import LABEL_DOCUMENT, LABEL_MANAGED_BY, MANAGED_BY, ServerKey
-from fairlead_mcp.http.dial import Resolve
+from fairlead_mcp.http.dial import Resolve, resolve_by_dns
 from fairlead_operator.controller import Controller, Rhythm, World
 from fairlead_operator.discovery.connect import NetworkConnector
 from fairlead_operator.discovery.rounds import Pace
+from fairlead_operator.gateways.http import HttpGateways
 from fairlead_operator.handlers import Feed
 from fairlead_operator.kube.client import Json, Kube
 from fairlead_operator.kube.credentials import (
@@ -132,8 +133,9 @@ class _Leadership:
             Images(settings.listener_image, settings.runner_image),
         )
         connector = NetworkConnector(resolve=wiring.resolve)
+        self.gateways = HttpGateways(settings.gateway_urls, settings.pull_token, wiring.resolve or resolve_by_dns)
         self.controller = Controller(
-            World(platform, self.documents, connector, self.declarations),
+            World(platform, self.documents, connector, self.declarations, self.gateways),
             options=Options(settings.prefix_style, Pace(settings.discovery_timeout, settings.interval_floor)),
             rhythm=Rhythm(sweep=settings.sweep_seconds, workers=settings.workers),
             default_action=settings.default_action,
@@ -147,6 +149,12 @@ class _Leadership:
 
     async def run(self, operator: Operator) -> None:
         """Paint the pictures, then work from them."""
+        try:
+            await self._work(operator)
+        finally:
+            await self.gateways.aclose()
+
+    async def _work(self, operator: Operator) -> None:
         async with asyncio.TaskGroup() as group:
             for follower in self.followers:
                 group.create_task(follower.run(), name=repr(follower))

@@ -15,9 +15,23 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from fairlead_api.documents.codec import RULES_NAME
-from fairlead_api.meta import LABEL_NAME, LABEL_NAMESPACE, ServerKey
+from fairlead_api.documents.state import STATE
+from fairlead_api.meta import LABEL_DOCUMENT, LABEL_NAME, LABEL_NAMESPACE, ServerKey
+from fairlead_api.reports import Report
+from fairlead_operator.gateways.pull import Puller
+from fairlead_operator.latency.ledger import Move
+from fairlead_operator.latency.timekeeper import Timekeeper
 from fairlead_operator.outcome import Done, Outcome
-from fairlead_operator.ports import Connector, Declarations, Documents, Platform, PlatformTrouble, UnreadableServer
+from fairlead_operator.ports import (
+    Announcement,
+    Connector,
+    Declarations,
+    Documents,
+    Gateways,
+    Platform,
+    PlatformTrouble,
+    UnreadableServer,
+)
 from fairlead_operator.publish.rules import RulesPublisher
 from fairlead_operator.reconciler import Options, Reconciler
 from fairlead_operator.telemetry import Telemetry
@@ -45,6 +59,8 @@ class World:
     documents: Documents
     connector: Connector
     declarations: Declarations
+    gateways: Gateways | None = None
+    """None: nobody measures, and tiers go by what is declared."""
 
 
 class Controller:
@@ -69,17 +85,26 @@ class Controller:
         self._known: set[ServerKey] = set()
         self._sweep_wanted = asyncio.Event()
         self._rules_wanted = asyncio.Event()
+        self._moves: asyncio.Queue[Move] = asyncio.Queue()
+        self.timekeeper = Timekeeper(world.documents, self._moves.put_nowait, now=now, monotonic=monotonic)
+        self._puller = Puller(world.gateways, self.heard, rng=rng) if world.gateways is not None else None
         self.reconciler = Reconciler(
             world.platform,
             world.documents,
             world.connector,
             changed=self.enqueue,
+            published=self.timekeeper.know,
             options=options,
             now=now,
             monotonic=monotonic,
             rng=rng,
         )
-        self._rules = RulesPublisher(world.declarations, world.documents, default_action)
+        self._rules = RulesPublisher(
+            world.declarations,
+            world.documents,
+            default_action,
+            compiled=lambda rules: self.timekeeper.decide_by(rules.tiers),
+        )
         self.queue: WorkQueue[ServerKey] = WorkQueue(
             self._work, workers=rhythm.workers, backoff=rhythm.backoff, rng=rng
         )
@@ -103,8 +128,18 @@ class Controller:
         """A stored document was edited or deleted."""
         if name == RULES_NAME:
             self._rules_wanted.set()
+        elif labels.get(LABEL_DOCUMENT) == STATE:
+            self.timekeeper.disturbed(name)
         elif labels.get(LABEL_NAMESPACE) and labels.get(LABEL_NAME):
             self.enqueue(ServerKey(labels[LABEL_NAMESPACE], labels[LABEL_NAME]))
+
+    def heard(self, report: Report) -> None:
+        """What a gateway measured, was asked for and could not reach."""
+        self.timekeeper.take(report)
+        for namespace, name in report.refresh:
+            self.reconciler.refresh(ServerKey(namespace, name))
+        for doubt in report.doubts:
+            self.reconciler.doubt(ServerKey(doubt.namespace, doubt.server))
 
     def resync(self) -> None:
         """Events may have been lost: compare what exists with what is known, soon."""
@@ -115,6 +150,7 @@ class Controller:
     async def run(self) -> None:
         """Work until cancelled."""
         try:
+            await self._restore()
             await self.reconciler.start()
             self._sweep_wanted.set()
             self._rules_wanted.set()
@@ -122,6 +158,10 @@ class Controller:
                 group.create_task(self.queue.run(), name="work queue")
                 group.create_task(self._keep_sweeping(), name="sweep")
                 group.create_task(self._keep_rules(), name="rules")
+                group.create_task(self.timekeeper.run(), name="latencies")
+                group.create_task(self._keep_telling(), name="tier moves")
+                if self._puller is not None:
+                    group.create_task(self._puller.run(), name="gateways")
         finally:
             await self.reconciler.aclose()
 
@@ -141,6 +181,7 @@ class Controller:
             if server is not None:
                 alive.append((key, server.metadata.uid))
         await self.reconciler.catalogs.sweep(alive)
+        self.timekeeper.forget(keys)
         await self._platform.sweep(keys)
 
     async def _work(self, key: ServerKey) -> Outcome:
@@ -165,6 +206,27 @@ class Controller:
             self._rules_wanted.clear()
             await self._persist("rules", self._rules.publish, self._rules_wanted)
 
+    async def _restore(self) -> None:
+        while True:
+            try:
+                await self.timekeeper.restore()
+                return
+            except PlatformTrouble as error:
+                logger.warning("latencies cannot be read yet: %s", error)
+                await asyncio.sleep(self._rhythm.backoff.first)
+
+    async def _keep_telling(self) -> None:
+        """An event for each tool that is in other tiers than before."""
+        while True:
+            move = await self._moves.get()
+            self._telemetry.moves.labels("down" if len(move.after) < len(move.before) else "up").inc()
+            try:
+                server = await self._platform.get(move.tool.server)
+            except (PlatformTrouble, UnreadableServer):
+                continue
+            if server is not None:
+                await self._platform.announce(server, _tier_news(move))
+
     @staticmethod
     async def _wanted(event: asyncio.Event, timeout: float) -> None:
         try:
@@ -184,3 +246,11 @@ class Controller:
             logger.warning("%s: tried again later: %s", what, error)
             await asyncio.sleep(self._rhythm.backoff.first)
             again.set()
+
+
+def _tier_news(move: Move) -> Announcement:
+    lost = [tier for tier in move.before if tier not in move.after]
+    if not lost:
+        return Announcement("Normal", "TierMoved", f"{move.tool.name} is in {', '.join(move.after) or 'no tier'} again")
+    why = "; ".join(f"{tier}: {move.reasons[tier]}" for tier in lost if tier in move.reasons)
+    return Announcement("Warning", "TierMoved", f"{move.tool.name} has left {', '.join(lost)} ({why})")

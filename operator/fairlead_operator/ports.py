@@ -13,6 +13,7 @@ from typing import Literal, Protocol
 from fairlead_api.documents.catalog import Credential, CredentialRef, Endpoint
 from fairlead_api.documents.store import Blob
 from fairlead_api.meta import ServerKey
+from fairlead_api.reports import Report
 from fairlead_api.v1alpha1.latencytier import LatencyTier
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_api.v1alpha1.toolpolicy import ToolPolicy
@@ -153,6 +154,25 @@ class Declarations(Protocol):
 
     async def labels(self) -> Mapping[ServerKey, Mapping[str, str]]:
         """Every McpServer that exists now, with its labels: what the selectors of policies select from."""
+        ...
+
+
+class GatewayTrouble(Exception):
+    """A gateway replica cannot be asked now."""
+
+
+class Gateways(Protocol):
+    """The replicas of the gateway, asked for what they measured."""
+
+    async def replicas(self) -> Collection[str]:
+        """Names of those that exist now, by which `report` finds them. Raises GatewayTrouble."""
+        ...
+
+    async def report(self, replica: str, cursor: str, wait: float) -> Report:
+        """Everything since a cursor, at once where something is urgent, else within `wait` seconds.
+
+        Raises GatewayTrouble.
+        """
         ...
 
 

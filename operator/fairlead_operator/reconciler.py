@@ -81,7 +81,7 @@ class _Look:
 
 
 class Reconciler:
-    """See the module. `changed(key)` is called when a server needs another look."""
+    """See the module. `changed(key)` is called when a server needs another look, `published` with each catalog."""
 
     def __init__(
         self,
@@ -90,6 +90,7 @@ class Reconciler:
         connector: Connector,
         *,
         changed: Callable[[ServerKey], None],
+        published: Callable[[Catalog], None] = lambda catalog: None,
         options: Options | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         monotonic: Callable[[], float] = time.monotonic,
@@ -97,6 +98,7 @@ class Reconciler:
     ) -> None:
         self._platform = platform
         self._changed = changed
+        self._published = published
         self._now = now
         self._monotonic = monotonic
         options = options or Options()
@@ -233,6 +235,7 @@ class Reconciler:
             await self.catalogs.withdraw(server.key)
             return None
         published = await self.catalogs.publish(catalog, stored)
+        self._published(published)
         if stored is None or stored.hash != published.hash:
             await self._platform.announce(server, _catalog_news(stored, published))
         return published

@@ -52,6 +52,12 @@ class Settings:
     """Time between two comparisons of what exists with what is known."""
     workers: int = 16
     """Servers that are looked at side by side."""
+    gateways: str = ""
+    """Where gateways are asked what they measured: `http://HOST:PORT` of their operations ports, separated by commas; a
+    host name stands for as many replicas as it has addresses. Empty: `http://fairlead-gateway-ops:9464` in a pod, else
+    `http://127.0.0.1:9464`."""
+    pull_token: str = ""
+    """Bearer token for that; the FAIRLEAD_PULL_TOKEN of the gateways."""
     metrics_host: str = "0.0.0.0"
     """Address that /metrics, /healthz and /readyz listen on."""
     metrics_port: int = 9464
@@ -83,6 +89,14 @@ class Settings:
             return _NAMESPACE_FILE.read_text().strip() or "fairlead-system"
         except OSError:
             return "fairlead-system"
+
+    @property
+    def gateway_urls(self) -> tuple[str, ...]:
+        """`gateways`, or what stands in for it."""
+        text = self.gateways or (
+            "http://fairlead-gateway-ops:9464" if _NAMESPACE_FILE.exists() else "http://127.0.0.1:9464"
+        )
+        return tuple(url.strip() for url in text.split(",") if url.strip())
 
     @property
     def replica(self) -> str:

@@ -29,6 +29,12 @@ class Telemetry:
             "fairlead_operator_queue_depth", "McpServers that wait for a worker.", registry=self.registry
         )
         self.servers = Gauge("fairlead_operator_servers", "McpServers that exist.", registry=self.registry)
+        self.moves = Counter(
+            "fairlead_operator_tier_moves",
+            "Tools that left a tier (down) or came back to one (up).",
+            ["direction"],
+            registry=self.registry,
+        )
         self.leader = Gauge("fairlead_operator_leader", "1 while this replica leads.", registry=self.registry)
         self.writes = Counter(
             "fairlead_operator_api_writes",

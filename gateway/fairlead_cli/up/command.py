@@ -27,6 +27,7 @@ from fairlead_cli.failure import FAILED, USED_WRONGLY, Failure
 from fairlead_cli.up.board import Board
 from fairlead_cli.up.display import Addresses, Display, JsonLines, Lines, LiveTable
 from fairlead_cli.up.folders import folders
+from fairlead_cli.up.gateways import OwnGateway
 from fairlead_cli.up.logs import configure_logging
 from fairlead_cli.up.quickstart import Skipped, quick_start
 from fairlead_gateway.about import NAME, VERSION
@@ -92,6 +93,7 @@ async def _serve(options: UpOptions, where: Folders, display: Display, abandon: 
     _stop_on_signals(stop, abandon)
     children = ChildHost(client=Client(name=NAME, version=VERSION))
     scanner, skipped = _scanner(options)
+    gateway, custom = _gateway(options, where, children, nudge)
     board = Board(lambda key: _tools_of(station.documents, key), news.set)
     station = Station(
         scanner,
@@ -102,8 +104,8 @@ async def _serve(options: UpOptions, where: Folders, display: Display, abandon: 
         os.environ,
         problems=board.complain,
         written=nudge.set,
+        gateways=OwnGateway(gateway.outbox),
     )
-    gateway, custom = _gateway(options, where, children, nudge)
     board.own(ServerKey(gateway.settings.local_namespace, SERVER), custom)
     try:
         await _start(gateway, options)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Raw
 
+from fairlead_api.reports import NEUTRAL, OK
 from fairlead_gateway.calls import refusals, translate
 from fairlead_gateway.calls.cache import META_CACHE, Kept, ResultCache
 from fairlead_gateway.calls.exchange import Exchange
@@ -22,6 +23,7 @@ from fairlead_gateway.calls.refusals import Refusal
 from fairlead_gateway.calls.retries import next_delay
 from fairlead_gateway.endpoint.inbound import Request
 from fairlead_gateway.endpoint.replies import result_parts
+from fairlead_gateway.reports.outcomes import outcome_of
 from fairlead_gateway.selection.route import Route
 from fairlead_gateway.telemetry import TOOL_ERROR
 from fairlead_gateway.upstream.base import Order, Pending, Submit, Upstream
@@ -41,8 +43,8 @@ _FOR_THE_CLIENT = frozenset({jsonrpc.MISSING_CLIENT_CAPABILITY})
 class Flight:
     """See the module. `cancel` is for the client: it gave the call up, or is gone."""
 
-    __slots__ = ("_attempts", "_dispatcher", "_exchange", "_following", "_heard", "_key", "_order", "_pending",
-                 "_route", "_started", "_ticket", "done", "request", "waiter")  # fmt: skip
+    __slots__ = ("_attempts", "_dispatcher", "_exchange", "_following", "_heard", "_key", "_measured", "_order",
+                 "_pending", "_route", "_started", "_ticket", "done", "request", "waiter")  # fmt: skip
 
     def __init__(
         self, dispatcher: Dispatcher, exchange: Exchange, route: Route, request: Request, started: float
@@ -58,6 +60,8 @@ class Flight:
         self._attempts = 0
         self._ticket: Ticket = QUEUED
         self._heard = 0
+        self._measured = 0
+        """Number of the attempt at its tool's meter; 0 between attempts."""
         self._key: bytes | None = None
         """Under which the result is to be kept."""
         self._following: bytes | None = None
@@ -130,6 +134,7 @@ class Flight:
         self._ticket = ticket
         self._heard = route.guard.heard
         self._attempts += 1
+        self._measured = route.meter.begin(route.guard.clock())
         try:
             self._send(route.upstream, order)
         except Exception as error:  # noqa: BLE001  # it may be called from another call's end; `failed` logs defects
@@ -159,6 +164,7 @@ class Flight:
         except McpError as error:
             self.failed(error)
             return
+        self._measure(NEUTRAL if outcome.is_error else OK)
         if route.check is not None and route.check.declares_output:
             outcome = judged(route.check, route.server.key, outcome)
         if self._key is not None and not outcome.is_error and not outcome.needs_input:
@@ -170,6 +176,7 @@ class Flight:
 
     def failed(self, error: Exception) -> None:
         request = self.request
+        self._measure(outcome_of(error))
         self._leave(error, given_up=self._route.impatient and isinstance(error, Timeout))
         if self._again_later(error):
             return
@@ -202,6 +209,7 @@ class Flight:
             self._dispatcher.cache.unfollow(self._following, self)
         if self._ticket == QUEUED:
             self._route.guard.withdraw(self)
+        self._measure(NEUTRAL)
         self._leave(None, given_up=True)
         if self._exchange.gone:
             self._end(refusals.CANCELLED)
@@ -218,6 +226,13 @@ class Flight:
         if ticket:
             self._ticket = QUEUED
             self._route.guard.leave(ticket, error, self._heard, given_up=given_up)
+
+    def _measure(self, outcome: str) -> None:
+        """Once per attempt: how long it took, for the operator."""
+        number = self._measured
+        if number:
+            self._measured = 0
+            self._route.meter.end(number, self._route.guard.clock(), outcome)
 
     def _again_later(self, error: Exception) -> bool:
         """Whether another attempt will follow."""

@@ -17,6 +17,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
+from fairlead_api.reports import NEUTRAL, OK
 from fairlead_gateway.calls import mirrored, refusals, translate
 from fairlead_gateway.calls.attempts import attempted
 from fairlead_gateway.calls.exchange import Exchange
@@ -26,6 +27,8 @@ from fairlead_gateway.calls.refusals import Refusal
 from fairlead_gateway.calls.translate import Outcome
 from fairlead_gateway.endpoint.inbound import Headers, Rejection, Request
 from fairlead_gateway.endpoint.replies import result_parts
+from fairlead_gateway.reports.outcomes import outcome_of, says_success
+from fairlead_gateway.reports.samples import Meter, Stopwatch
 from fairlead_gateway.selection.offers import Offers, Reach
 from fairlead_gateway.selection.route import Route
 from fairlead_gateway.telemetry import TOOL_ERROR, Book, Recorder
@@ -67,6 +70,8 @@ class Errand(msgspec.Struct, frozen=True):
     """Of the tool, for a call."""
     check: ToolCheck | None = None
     """The same."""
+    meter: Meter | None = None
+    """The same."""
     idempotent: bool = False
     """Whether it may be asked again although the server may have got it."""
 
@@ -101,7 +106,7 @@ def call_of(route: Route, request: Request, headers: Headers) -> Errand | Reject
         route.impatient,
     )  # fmt: skip
     params = {**request.params, "name": route.name_raw}
-    return Errand(reach, CALL, params, route.name, lines, route.recorder, route.check, route.idempotent)
+    return Errand(reach, CALL, params, route.name, lines, route.recorder, route.check, route.meter, route.idempotent)
 
 
 def resolve(offers: Offers, request: Request) -> Errand | Rejection:
@@ -240,19 +245,31 @@ class Forwarder:
             capabilities=None if live.client is None else live.client.features,
         )  # fmt: skip
 
+        watch = Stopwatch(errand.meter, self._clock)
+
         def notify(message: Message) -> None:
             reach.guard.heard += 1
             live.notify(message)
 
         def on_request(message: Message, answer: AnswerServer) -> None:
             reach.guard.heard += 1
+            watch.stop(NEUTRAL)  # from here on it is a person or a model that takes its time
             live.on_request(message, answer)
 
         inquiry = Inquiry(
             ident, errand.method, params, deadline, reach.max_bytes, errand.named, errand.headers,
             notify, live.client, on_request, pin, exchange.pause, self._session(request),
         )  # fmt: skip
-        return await upstream.ask(inquiry), modern
+        try:
+            raw = await upstream.ask(inquiry)
+        except Exception as error:
+            watch.stop(outcome_of(error))
+            raise
+        except BaseException:
+            watch.stop(NEUTRAL)
+            raise
+        watch.stop(OK if says_success(raw) else NEUTRAL)
+        return raw, modern
 
     def _session(self, request: Request) -> bytes | None:
         session = request.session

@@ -14,6 +14,7 @@ from fairlead_gateway.calls.cache import scope
 from fairlead_gateway.calls.mirrored import mirrored
 from fairlead_gateway.calls.refusals import Refusal
 from fairlead_gateway.catalog.model import Server, Tool
+from fairlead_gateway.reports.samples import Meter
 from fairlead_gateway.telemetry import Recorder
 from fairlead_gateway.upstream.base import Upstream
 from fairlead_gateway.upstream.guard import Guard
@@ -25,8 +26,8 @@ class Route:
     """See the module. Prepared once, shared by all calls."""
 
     __slots__ = ("cache_scope", "cacheable_seconds", "check", "closed", "guard", "idempotent", "impatient",
-                 "max_bytes", "mirrored", "name", "name_header", "name_raw", "offline", "per_client", "recorder",
-                 "retries", "server", "server_info", "timeout", "upstream")  # fmt: skip
+                 "max_bytes", "meter", "mirrored", "name", "name_header", "name_raw", "offline", "per_client",
+                 "recorder", "retries", "server", "server_info", "timeout", "upstream")  # fmt: skip
 
     def __init__(
         self,
@@ -35,6 +36,7 @@ class Route:
         upstream: Upstream,
         recorder: Recorder,
         guard: Guard,
+        meter: Meter,
         *,
         timeout: float,
         max_bytes: int,
@@ -48,6 +50,8 @@ class Route:
         self.name_header = eras.header_value(tool.name)
         self.upstream = upstream
         self.recorder = recorder
+        self.meter = meter
+        """Of the time that the server took, for the operator."""
         self.timeout = timeout
         """Seconds that a call may take."""
         self.max_bytes = max_bytes

@@ -152,6 +152,10 @@ class Ledger:
             if kept is not None:
                 kept.published = {(tool.name, tool.environment): tool for tool in server.tools}
 
+    def rewrite(self, shard: int) -> None:
+        """The document is not what was written: it is due."""
+        self._moved.add(shard)
+
     def states(self, server: ServerKey, now: float) -> tuple[ToolState, ...]:
         """What would be published of a server now."""
         kept = self._servers.get(server)

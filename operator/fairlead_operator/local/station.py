@@ -21,6 +21,7 @@ from fairlead_operator.local.inventory import Contents, Inventory
 from fairlead_operator.local.packages import PackageStore, StepRunner
 from fairlead_operator.local.platform import Audience, LocalConnector, LocalPlatform, Wakening
 from fairlead_operator.local.sources import Scan
+from fairlead_operator.ports import Gateways
 
 SCAN_SECONDS: Final = 0.25
 """How often files are looked at; a change is taken over within twice this time."""
@@ -56,7 +57,9 @@ class Folders:
 
 
 class Station:
-    """See the module. `problems` is told of what is wrong with the files, as a whole each time that changes."""
+    """See the module. `problems` is told of what is wrong with the files, as a whole each time that changes.
+    `gateways` are asked what they measured; without them tiers go by what is declared.
+    """
 
     def __init__(
         self,
@@ -69,6 +72,7 @@ class Station:
         *,
         problems: Callable[[tuple[Problem, ...]], None],
         written: Callable[[], None] = lambda: None,
+        gateways: Gateways | None = None,
     ) -> None:
         self._scanner = scanner
         self._problems = problems
@@ -86,7 +90,7 @@ class Station:
             audience,
             environ=environ,
         )
-        world = World(self._platform, self.documents, LocalConnector(children), self.inventory)
+        world = World(self._platform, self.documents, LocalConnector(children), self.inventory, gateways)
         self.controller = Controller(world)
         self._stop_listening = children.listen(Wakening(self.controller.enqueue, self.controller.reconciler.hint))
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from fairlead_api.documents.codec import RULES_NAME, encode
-from fairlead_api.documents.rules import RULES
+from fairlead_api.documents.rules import RULES, Rules
 from fairlead_api.documents.store import pack
 from fairlead_operator.ports import Declarations, Documents
 from fairlead_operator.publish.compile import compile_rules
@@ -16,10 +17,19 @@ logger = logging.getLogger(__name__)
 class RulesPublisher:
     """Compiles and publishes; writes nothing where the stored document says the same."""
 
-    def __init__(self, declarations: Declarations, documents: Documents, default_action: str = "Allow") -> None:
+    def __init__(
+        self,
+        declarations: Declarations,
+        documents: Documents,
+        default_action: str = "Allow",
+        *,
+        compiled: Callable[[Rules], None] = lambda rules: None,
+    ) -> None:
+        """`compiled` is told of the rules whenever they were looked at."""
         self._declarations = declarations
         self._documents = documents
         self._default_action = default_action
+        self._compiled = compiled
 
     async def publish(self) -> bool:
         """Make the stored rules those that are declared now; whether they had to be written."""
@@ -29,6 +39,7 @@ class RulesPublisher:
             await self._declarations.labels(),
             self._default_action,
         )
+        self._compiled(rules)
         document = encode(rules)
         blobs = pack(RULES_NAME, RULES, document)
         if await self._documents.read(RULES_NAME) == document and await self._documents.holds(blobs):

@@ -10,6 +10,7 @@ from fairlead_api.documents.rules import Rules, Tier
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.catalog.model import Server, Snapshot, Tool, build
 from fairlead_gateway.endpoint.targets import find
+from fairlead_gateway.reports.samples import SampleLog
 from fairlead_gateway.selection.route import Route
 from fairlead_gateway.selection.view import Selection, bind_all
 from fairlead_gateway.telemetry import Book
@@ -29,8 +30,9 @@ class Upstreams:
     def bind(self, server: Server, tool: Tool) -> Route:
         upstream = self.by_key.setdefault(server.key, Unreachable("test"))
         recorder = BOOK.recorder("tools/call", tool.name, str(server.key))
+        meter = SampleLog().meter(server.key, tool.name)
         guard = Guard(str(server.key), Bounds(1), lambda delay, action: None)
-        return Route(server, tool, upstream, recorder, guard, timeout=1, max_bytes=1, server_info=b"{}")
+        return Route(server, tool, upstream, recorder, guard, meter, timeout=1, max_bytes=1, server_info=b"{}")
 
 
 def select(snapshot: Snapshot, upstreams: Upstreams | None = None, before: Selection | None = None) -> Selection:

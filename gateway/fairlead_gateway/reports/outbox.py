@@ -1,0 +1,115 @@
+"""Everything that the operator is told when it asks, and the wait until there is something to tell.
+
+Made by `app`, one per gateway; all methods are called in its loop. What nobody fetches is forgotten, oldest first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from fairlead_api.meta import ServerKey
+from fairlead_api.reports import Doubt, Report, ToolAttempts
+from fairlead_gateway.reports.samples import SampleLog
+
+MOST_KEPT: Final = 1000
+"""Requests and doubts that wait to be fetched."""
+LOOK_SECONDS: Final = 0.05
+"""How often attempts that still run are looked at while an operator waits."""
+
+
+class Outbox:
+    """See the module. `clock` is the one that calls are timed by, `wall` the time of day, both in seconds."""
+
+    def __init__(
+        self,
+        environment: str = "cluster",
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self.samples = SampleLog(self._wake)
+        self._environment = environment
+        self._clock = clock
+        self._wall = wall
+        self._replica = secrets.token_hex(8)
+        self._news: deque[tuple[int, ServerKey | Doubt]] = deque(maxlen=MOST_KEPT)
+        self._number = 0
+        self._awake = asyncio.Event()
+        self._told_overdue = 0
+        self.asked_at: float | None = None
+        """When an operator asked last, by the time of day."""
+
+    def ask_refresh(self, server: ServerKey) -> None:
+        """Somebody wants the lists of a server asked for now."""
+        self._tell(server)
+
+    def server_lost(self, server: ServerKey, reason: str) -> None:
+        """A call could not reach a server; the operator has a look."""
+        self._tell(Doubt(server.namespace, server.name, reason))
+
+    async def wait(self, cursor: str, seconds: float) -> Report:
+        """The report since a cursor: at once where there is a request, a doubt or a late attempt, else after a while.
+
+        `cursor` is what `report` gave; of another replica, or none, everything is told.
+        """
+        try:
+            async with asyncio.timeout(seconds):
+                while not self._urgent(cursor):
+                    self._awake.clear()
+                    await self._news_or_look()
+        except TimeoutError:
+            pass
+        return self.report(cursor)
+
+    def report(self, cursor: str) -> Report:
+        """Everything since a cursor."""
+        self.asked_at = self._wall()
+        samples, news = self._read(cursor)
+        now = self._clock()
+        tools = tuple(
+            ToolAttempts(meter.server.namespace, meter.server.name, meter.tool, tuple(attempts))
+            for meter, attempts in self.samples.since(samples, now, self._wall() - now)
+        )
+        self._told_overdue = self.samples.overdue(now)
+        fresh = [item for number, item in self._news if number > news]
+        return Report(
+            replica=self._replica,
+            cursor=f"{self._replica}.{self.samples.sequence}.{self._number}",
+            environment=self._environment,
+            tools=tools,
+            refresh=tuple({(item.namespace, item.name): None for item in fresh if isinstance(item, ServerKey)}),
+            doubts=tuple(item for item in fresh if isinstance(item, Doubt)),
+        )
+
+    def _tell(self, item: ServerKey | Doubt) -> None:
+        self._number += 1
+        self._news.append((self._number, item))
+        self._wake()
+
+    def _wake(self) -> None:
+        self._awake.set()
+
+    async def _news_or_look(self) -> None:
+        try:
+            async with asyncio.timeout(LOOK_SECONDS):
+                await self._awake.wait()
+        except TimeoutError:
+            return
+
+    def _urgent(self, cursor: str) -> bool:
+        samples, news = self._read(cursor)
+        if self._number > news or self.samples.overdue(self._clock()) > self._told_overdue:
+            return True
+        return self._awake.is_set() and self.samples.sequence > samples
+
+    def _read(self, cursor: str) -> tuple[int, int]:
+        """The last sample and the last piece of news that a cursor knows of."""
+        replica, _, rest = cursor.partition(".")
+        samples, _, news = rest.partition(".")
+        if replica != self._replica or not (samples.isdigit() and news.isdigit()):
+            return 0, 0
+        return int(samples), int(news)

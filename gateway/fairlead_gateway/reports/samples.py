@@ -1,0 +1,122 @@
+"""The duration of every upstream attempt, the last hundred of each tool, for whoever asks.
+
+Pure module. On the path of a call two dictionary operations and an append; everything else is done when a report is
+made. Bounded by the number of tools: while nobody asks, older attempts fall out.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Final
+from weakref import WeakValueDictionary
+
+from fairlead_api.meta import ServerKey
+from fairlead_api.reports import RUNNING, Attempt
+
+KEPT: Final = 100
+
+
+class Meter:
+    """The attempts of one tool. Routes of one tool share it."""
+
+    __slots__ = ("__weakref__", "_log", "ended", "last", "server", "tool")
+
+    def __init__(self, log: SampleLog, server: ServerKey, tool: str) -> None:
+        self._log = log
+        self.server = server
+        self.tool = tool
+        self.ended: deque[tuple[int, int, float, float, str]] = deque(maxlen=KEPT)
+        """Sequence, attempt, end (seconds of the gateway's clock), milliseconds, outcome."""
+        self.last = 0
+        """Sequence of the newest."""
+
+    def begin(self, now: float) -> int:
+        """An attempt leaves; the number to end it with. `now`: seconds of the gateway's clock."""
+        return self._log.begin(self, now)
+
+    def end(self, number: int, now: float, outcome: str) -> None:
+        """It is over."""
+        self._log.end(number, now, outcome)
+
+
+class SampleLog:
+    """All of them. `late_ms` is the limit of the fastest tier: whatever takes longer is worth telling at once."""
+
+    def __init__(self, late: Callable[[], None] = lambda: None) -> None:
+        """`late` is called when an attempt ended late."""
+        self.late_ms = float("inf")
+        self.sequence = 0
+        """Of the newest end."""
+        self.running: dict[int, tuple[Meter, float]] = {}
+        """Attempt to meter and start, in the order of their starts."""
+        self._late = late
+        self._attempts = 0
+        self._meters: WeakValueDictionary[tuple[ServerKey, str], Meter] = WeakValueDictionary()
+
+    def meter(self, server: ServerKey, tool: str) -> Meter:
+        """The meter of a tool, the same for everybody who holds it."""
+        found = self._meters.get((server, tool))
+        if found is None:
+            found = self._meters[server, tool] = Meter(self, server, tool)
+        return found
+
+    def begin(self, meter: Meter, now: float) -> int:
+        """An attempt leaves; the number to end it with."""
+        self._attempts = number = self._attempts + 1
+        self.running[number] = (meter, now)
+        return number
+
+    def end(self, number: int, now: float, outcome: str) -> None:
+        """It is over."""
+        meter, started = self.running.pop(number)
+        self.sequence = meter.last = sequence = self.sequence + 1
+        took = (now - started) * 1000
+        meter.ended.append((sequence, number, now, took, outcome))
+        if took > self.late_ms:
+            self._late()
+
+    def overdue(self, now: float) -> int:
+        """How many attempts run longer than a call in the fastest tier may take."""
+        count = 0
+        for _, started in self.running.values():
+            if (now - started) * 1000 <= self.late_ms:
+                break
+            count += 1
+        return count
+
+    def since(self, cursor: int, now: float, epoch: float) -> Iterator[tuple[Meter, list[Attempt]]]:
+        """Attempts that ended after `cursor`, and those that are overdue at `now`; `epoch` is what has to be added to
+        the gateway's clock to get seconds since the epoch.
+        """
+        found: dict[Meter, list[Attempt]] = {}
+        for meter in list(self._meters.values()):
+            if meter.last > cursor:
+                found[meter] = [
+                    Attempt(number, ended + epoch, took, outcome)
+                    for sequence, number, ended, took, outcome in meter.ended
+                    if sequence > cursor
+                ]
+        for number, (meter, started) in self.running.items():
+            took = (now - started) * 1000
+            if took <= self.late_ms:
+                break
+            found.setdefault(meter, []).append(Attempt(number, now + epoch, took, RUNNING))
+        yield from found.items()
+
+
+class Stopwatch:
+    """One attempt of a request that a task waits for. Without a meter it measures nothing."""
+
+    __slots__ = ("_clock", "_meter", "_number")
+
+    def __init__(self, meter: Meter | None, clock: Callable[[], float]) -> None:
+        self._meter = meter
+        self._clock = clock
+        self._number = meter.begin(clock()) if meter is not None else 0
+
+    def stop(self, outcome: str) -> None:
+        """It is over; once."""
+        if self._number and self._meter is not None:
+            self._meter.end(self._number, self._clock(), outcome)
+            self._number = 0

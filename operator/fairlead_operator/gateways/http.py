@@ -1,0 +1,89 @@
+"""Gateway replicas over HTTP: found by the addresses that host names stand for, asked at their operations port.
+
+Implements the Gateways port. A headless Service stands for one address per pod, so no right in the API is needed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+from typing import Final
+from urllib.parse import urlsplit
+
+import aiohttp
+import msgspec
+
+from fairlead_api.reports import PATH, Report
+from fairlead_mcp.http.dial import Resolve, resolve_by_dns
+from fairlead_operator.ports import GatewayTrouble
+
+DEFAULT_PORT: Final = 9464
+CONNECT_SECONDS: Final = 2.0
+MARGIN_SECONDS: Final = 5.0
+MOST_BYTES: Final = 32 << 20
+_decode = msgspec.json.Decoder(Report).decode
+
+
+class HttpGateways:
+    """See the module. `urls` are `http://HOST[:PORT]`; `token` is the one of the gateways' FAIRLEAD_PULL_TOKEN."""
+
+    def __init__(self, urls: Sequence[str], token: str = "", resolve: Resolve = resolve_by_dns) -> None:
+        """Raises ValueError for what is no such URL."""
+        self._places = [_place(url) for url in urls]
+        self._headers = {"authorization": f"Bearer {token}"} if token else {}
+        self._resolve = resolve
+        self._session: aiohttp.ClientSession | None = None
+
+    async def replicas(self) -> Collection[str]:
+        """`ADDRESS:PORT` of every replica. A name that stands for nothing has no replica."""
+        found: set[str] = set()
+        for host, port in self._places:
+            try:
+                async with asyncio.timeout(CONNECT_SECONDS):
+                    addresses = await self._resolve(host, port)
+            except (OSError, TimeoutError):
+                continue
+            found |= {
+                f"[{address}]:{there}" if ":" in address else f"{address}:{there}" for address, there in addresses
+            }
+        return found
+
+    async def report(self, replica: str, cursor: str, wait: float) -> Report:
+        """Raises GatewayTrouble."""
+        if self._session is None:
+            self._session = aiohttp.ClientSession()
+        timeout = aiohttp.ClientTimeout(total=wait + MARGIN_SECONDS, connect=CONNECT_SECONDS)
+        try:
+            async with self._session.get(
+                f"http://{replica}{PATH}", params={"since": cursor, "wait": str(wait)}, headers=self._headers,
+                timeout=timeout, allow_redirects=False,
+            ) as answer:  # fmt: skip
+                body = await _bounded(answer)
+                if answer.status != 200:
+                    raise GatewayTrouble(f"HTTP {answer.status}: {body[:200].decode('utf-8', 'replace').strip()}")
+                return _decode(body)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise GatewayTrouble(str(error) or type(error).__name__) from error
+        except msgspec.MsgspecError as error:
+            raise GatewayTrouble(f"not a report: {error}") from error
+
+    async def aclose(self) -> None:
+        """Close what is open."""
+        if self._session is not None:
+            await self._session.close()
+
+
+async def _bounded(answer: aiohttp.ClientResponse) -> bytes:
+    body = bytearray()
+    async for piece in answer.content.iter_any():
+        body += piece
+        if len(body) > MOST_BYTES:
+            raise GatewayTrouble(f"a report of more than {MOST_BYTES} bytes")
+    return bytes(body)
+
+
+def _place(url: str) -> tuple[str, int]:
+    parts = urlsplit(url if "://" in url else f"http://{url}")
+    if parts.scheme != "http" or not parts.hostname or parts.path not in ("", "/"):
+        raise ValueError(f"{url!r} is not the address of a gateway, such as http://fairlead-gateway-ops:{DEFAULT_PORT}")
+    return parts.hostname, parts.port or DEFAULT_PORT

@@ -1,0 +1,139 @@
+"""Takes what gateways measured, decides, and publishes what moved.
+
+Used by the controller, in its loop. Knows the world through `ports` alone; what it decides by is pure (`ledger`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Collection, Iterable
+from datetime import UTC, datetime
+from typing import Final
+
+from fairlead_api.documents.catalog import Catalog, ToolEntry
+from fairlead_api.documents.codec import UnreadableDocument, decode, encode, state_name
+from fairlead_api.documents.rules import Tier
+from fairlead_api.documents.state import STATE, State
+from fairlead_api.documents.store import pack
+from fairlead_api.meta import LABEL_DOCUMENT, ServerKey
+from fairlead_api.reports import Attempt, Report, ToolAttempts
+from fairlead_operator.latency.ledger import Ledger, Move, ToolKey
+from fairlead_operator.latency.samples import Outcome, Sample
+from fairlead_operator.ports import Documents, PlatformTrouble
+
+logger = logging.getLogger(__name__)
+
+ROUND_SECONDS: Final = 1.0
+"""Between decisions while nothing is heard: tools come back after a while by themselves."""
+RETRY_SECONDS: Final = 1.0
+
+
+class Timekeeper:
+    """See the module. `moved` is told of every tool that changed tiers."""
+
+    def __init__(
+        self,
+        documents: Documents,
+        moved: Callable[[Move], None] = lambda move: None,
+        *,
+        probed: Callable[[Catalog, ToolEntry], bool] = lambda catalog, tool: False,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._documents = documents
+        self._moved = moved
+        self._now = now
+        self._monotonic = monotonic
+        self._heard = asyncio.Event()
+        self.ledger = Ledger((), probed)
+
+    async def restore(self) -> None:
+        """Go on from what is published. Raises PlatformTrouble."""
+        states = []
+        for name, labels in (await self._documents.listing()).items():
+            if labels.get(LABEL_DOCUMENT) != STATE:
+                continue
+            data = await self._documents.read(name)
+            try:
+                document = decode(data) if data is not None else None
+            except UnreadableDocument as error:
+                logger.warning("%s is made anew: %s", name, error)
+                continue
+            if isinstance(document, State):
+                states.append(document)
+        self.ledger.restore(states)
+
+    def know(self, catalog: Catalog) -> None:
+        """A catalog as it is published."""
+        self.ledger.know(catalog)
+
+    def forget(self, alive: Collection[ServerKey]) -> None:
+        """Keep the living only."""
+        self.ledger.forget(alive)
+        self._heard.set()
+
+    def decide_by(self, tiers: Iterable[Tier]) -> None:
+        """Other tiers hold from now on."""
+        self.ledger.decide_by(tuple(tiers), self._monotonic())
+        self._heard.set()
+
+    def take(self, report: Report) -> None:
+        """What a gateway measured."""
+        now = self._monotonic()
+        for tool in report.tools:
+            key = ToolKey(ServerKey(tool.namespace, tool.server), tool.tool, report.environment)
+            self.ledger.take(key, list(_samples(report.replica, tool)), now)
+        if report.tools:
+            self._heard.set()
+
+    def disturbed(self, name: str) -> None:
+        """A state document was edited or deleted by hand."""
+        shard = name.removeprefix(state_name(0)[:-1])
+        if shard.isdigit():
+            self.ledger.rewrite(int(shard))
+            self._heard.set()
+
+    async def run(self) -> None:
+        """Decide and publish until cancelled."""
+        while True:
+            try:
+                await self.round()
+            except PlatformTrouble as error:
+                logger.warning("latencies: published later: %s", error)
+                await asyncio.sleep(RETRY_SECONDS)
+            try:
+                async with asyncio.timeout(ROUND_SECONDS):
+                    await self._heard.wait()
+            except TimeoutError:
+                pass
+            self._heard.clear()
+
+    async def round(self) -> None:
+        """Decide once, tell what moved, publish what has to be. Raises PlatformTrouble."""
+        now = self._monotonic()
+        for move in self.ledger.decide(now):
+            self._moved(move)
+        for state in self.ledger.due(now, self._now().isoformat(timespec="milliseconds")):
+            name = state_name(state.shard)
+            if state.servers:
+                await self._documents.publish(pack(name, STATE, encode(state)))
+            else:
+                await self._documents.withdraw(name)
+            self.ledger.written(state, now)
+
+
+def _samples(replica: str, tool: ToolAttempts) -> Iterable[Sample]:
+    for attempt in tool.attempts:
+        outcome = _outcome(attempt)
+        if outcome is not None:
+            yield Sample(f"{replica}:{attempt.number}", attempt.at, attempt.duration_ms, outcome)
+
+
+def _outcome(attempt: Attempt) -> Outcome | None:
+    """None for one that a newer gateway tells and this operator does not know."""
+    try:
+        return Outcome(attempt.outcome)
+    except ValueError:
+        return None

@@ -1,0 +1,147 @@
+"""From calls through a gateway to the list that it shows: measured there, judged by the operator, published, shown."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fairlead_api.documents.rules import Rules, Tier
+from fairlead_gateway.app import Gateway
+from fairlead_operator.gateways.http import HttpGateways
+from fairlead_operator.gateways.pull import Puller
+from fairlead_operator.latency.ledger import Move
+from fairlead_operator.latency.timekeeper import Timekeeper
+from fairlead_operator.local.documents import DirectoryDocuments
+from gatewayworld import LEGACY, MODERN, Wire, ask, calling, catalog, modern, running
+from rawserver import Reply, Request, raw_server
+
+TIERS = (Tier(name="fast", max_latency_ms=40, default=True), Tier(name="deep", max_latency_ms=4000))
+
+
+@dataclass
+class Slow:
+    """A server whose tool takes `seconds`."""
+
+    seconds: float = 0.0
+    fails: bool = False
+
+    async def __call__(self, request: Request, reply: Reply) -> None:
+        await asyncio.sleep(self.seconds)  # the duration that is measured
+        if self.fails:
+            reply.error(request, 200, -32603, "broken")
+        else:
+            reply.result(request, {"resultType": "complete", "content": []})
+
+
+@dataclass
+class World:
+    gateway: Gateway
+    timekeeper: Timekeeper
+    moves: list[Move] = field(default_factory=list)
+
+    async def listed(self, target: str = "/mcp") -> list[str]:
+        answer = await ask(self.gateway, modern("tools/list").to(target))
+        return [tool["name"] for tool in answer.message["result"]["tools"]]
+
+    async def until(self, *names: str) -> None:
+        async with asyncio.timeout(20):
+            while await self.listed() != list(names):  # noqa: ASYNC110  # the list is what is tested
+                await asyncio.sleep(0.02)
+
+
+@contextlib.asynccontextmanager
+async def world(folder: Path, server: Slow, token: str = "") -> AsyncIterator[World]:
+    """A gateway before one server, and the part of an operator that judges latencies."""
+    async with raw_server(server) as raw:
+        shop = catalog("shop", raw.url, ["knot"])
+        async with running(folder, shop, Rules(tiers=TIERS), pull_token=token) as gateway:
+            moves: list[Move] = []
+            timekeeper = Timekeeper(DirectoryDocuments(folder / "documents"), moves.append)
+            await timekeeper.restore()
+            timekeeper.decide_by(TIERS)
+            timekeeper.know(shop)
+            gateways = HttpGateways([f"http://127.0.0.1:{gateway.metrics_port}"], token)
+            async with asyncio.TaskGroup() as group:
+                tasks = [
+                    group.create_task(Puller(gateways, timekeeper.take).run()),
+                    group.create_task(timekeeper.run()),
+                ]
+                try:
+                    yield World(gateway, timekeeper, moves)
+                finally:
+                    for task in tasks:
+                        task.cancel()
+            await gateways.aclose()
+
+
+async def call(world: World, times: int, *, era: str = MODERN) -> None:
+    async with await Wire.connect(world.gateway) as wire:
+        for _ in range(times):
+            await wire.ask(calling("shop__knot", era=era))
+
+
+async def test_a_tool_that_turns_slow_leaves_its_tier_and_comes_back_by_itself(tmp_path: Path) -> None:
+    server = Slow()
+    async with world(tmp_path, server) as here:
+        await call(here, 20)
+        assert await here.listed() == ["shop__knot"]
+        server.seconds = 0.06
+        await call(here, 6)
+        await here.until()
+        assert await here.listed("/mcp/deep") == ["shop__knot"]
+        server.seconds = 0.0
+        async with await Wire.connect(here.gateway) as wire:
+            for _ in range(31):
+                await wire.ask(calling("shop__knot").to("/mcp/deep"))
+        await here.until("shop__knot")
+    assert [(move.before, move.after) for move in here.moves] == [
+        (("fast", "deep"), ("deep",)),
+        (("deep",), ("fast", "deep")),
+    ]
+    assert here.moves[0].reasons["fast"].startswith("over_budget p95=")
+
+
+async def test_a_call_that_still_runs_counts_as_soon_as_it_is_late(tmp_path: Path) -> None:
+    server = Slow(seconds=30.0)
+    async with world(tmp_path, server) as here:
+        wires = [await Wire.connect(here.gateway) for _ in range(6)]
+        for wire in wires:
+            wire.send(calling("shop__knot"))
+        await here.until()
+        for wire in wires:
+            wire.close()
+
+
+async def test_what_legacy_clients_call_is_measured_like_everything_else(tmp_path: Path) -> None:
+    async with world(tmp_path, Slow(seconds=0.06)) as here:
+        await call(here, 6, era=LEGACY)
+        await here.until()
+
+
+async def test_errors_degrade_a_tool_and_say_nothing_of_its_speed(tmp_path: Path) -> None:
+    async with world(tmp_path, Slow(fails=True)) as here:
+        await call(here, 5)
+        await here.until()
+        (state,) = here.gateway.snapshot.states.values()
+    assert state["knot"].quantiles is None
+    assert state["knot"].health.state == "Degraded"
+    assert state["knot"].hidden["fast"].startswith("degraded score=0 ")
+
+
+async def test_latencies_are_told_to_whoever_has_the_token(tmp_path: Path) -> None:
+    async with world(tmp_path, Slow(seconds=0.06), token="secret") as here:
+        await call(here, 6)
+        await here.until()
+
+
+async def test_a_wrong_token_is_refused_and_calls_go_on(tmp_path: Path) -> None:
+    async with running(tmp_path, pull_token="secret") as gateway:
+        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.metrics_port)
+        writer.write(b"GET /samples HTTP/1.1\r\nauthorization: Bearer guess\r\n\r\n")
+        answer = await reader.read()
+        writer.close()
+    assert answer.startswith(b"HTTP/1.1 401 ")
+    assert b"FAIRLEAD_PULL_TOKEN" in answer
