@@ -102,14 +102,13 @@ class Dispatcher:
                 key = self._cache_key(route, request)
                 if key is not None and flight.cached(self.cache, key):
                     return flight
+            flight.begin(self._order(exchange, route, request, started))
         except Exception as error:  # noqa: BLE001  # the edge of the request; `failed` logs what is no error of the wire
             flight.failed(error)
-        else:
-            self.make(flight, exchange, route, started)
         return flight
 
     def make(self, flight: Flight, exchange: Exchange, route: Route, started: float) -> None:
-        """Send the call, as soon as its server's guard allows. Raises nothing."""
+        """Send a call that had waited for another's result. Raises nothing."""
         try:
             flight.begin(self._order(exchange, route, flight.request, started))
         except Exception as error:  # noqa: BLE001  # the edge of the request; `failed` logs what is no error of the wire

@@ -79,7 +79,10 @@ class Flight:
         self._order = order
         guard = self._route.guard
         if guard.enter_now():
-            self.admitted(PLAIN)
+            self._ticket = PLAIN
+            self._heard = guard.heard
+            self._attempts += 1
+            self._send(self._route.upstream, order)
             return
         ticket = guard.enter(self, again=self._attempts > 0)
         if ticket:
@@ -156,7 +159,9 @@ class Flight:
 
     def answered(self, result: Raw) -> None:
         route, request = self._route, self.request
-        self._leave(None)
+        if self._ticket:
+            self._ticket = QUEUED
+            route.guard.leave_answered()
         try:
             outcome = translate.result(
                 result, from_modern=route.upstream.modern, to_modern=request.modern, server_info=route.server_info

@@ -36,12 +36,15 @@ def counts(error: Exception) -> bool:
 class Breaker:
     """See the module. Times are in seconds, of whatever clock the caller has; `random` gives [0, 1)."""
 
-    __slots__ = ("_failures", "_last", "_open_for", "_random", "_trial", "_until", "closed", "opened")
+    __slots__ = ("_failures", "_last", "_open_for", "_random", "_trial", "_until", "closed", "opened",
+                 "troubled")  # fmt: skip
 
     def __init__(self, random: Callable[[], float]) -> None:
         self._random = random
         self.closed = True
         """Whether calls simply go through."""
+        self.troubled = False
+        """Whether an answer makes a difference: it is not closed, or remembers a failure."""
         self.opened = 0
         """Times that it opened."""
         self._failures = 0
@@ -77,11 +80,13 @@ class Breaker:
         self._open_for = 0.0
         self._trial = False
         self.closed = True
+        self.troubled = False
 
     def failed(self, now: float, error: Exception, *, trial: bool) -> bool:
         """A call failed that `counts`; True where it opens with that."""
         if not self.closed and not trial:
             return False  # a straggler of before
+        self.troubled = True
         self._failures += 1
         self._last = str(error)
         self._trial = False
@@ -96,8 +101,3 @@ class Breaker:
     def given_up(self) -> None:
         """The trial ended without telling anything: the next call is one."""
         self._trial = False
-
-    @property
-    def untroubled(self) -> bool:
-        """Closed, and no failure to be forgotten."""
-        return self.closed and self._failures == 0

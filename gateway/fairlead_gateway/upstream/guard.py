@@ -178,6 +178,17 @@ class Guard:
         if self._waiting:
             self._let_in()
 
+    def leave_answered(self) -> None:
+        """`leave` of a call on any ticket that was answered without an error."""
+        self.busy -= 1
+        self.heard += 1
+        if self._budget < RETRY_BUDGET:
+            self._budget += RETRY_EARNED
+        if self.breaker.troubled:
+            self.breaker.succeeded()
+        if self._waiting:
+            self._let_in()
+
     def may_retry(self) -> bool:
         """Take a retry out of the budget, so that retries cannot multiply an outage."""
         if self._budget < 1.0 or not self.breaker.closed:
@@ -191,7 +202,7 @@ class Guard:
     def _judge_answer(self, error: Exception | None, ticket: Ticket) -> None:
         if error is None or not _says_nothing(error):
             self.heard += 1
-            if not self.breaker.untroubled:
+            if self.breaker.troubled:
                 self.breaker.succeeded()
         elif ticket == TRIAL:
             self.breaker.given_up()

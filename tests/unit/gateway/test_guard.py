@@ -85,7 +85,7 @@ def test_no_more_calls_at_once_than_the_limit_and_the_rest_in_their_order() -> N
     assert not guard.enter_now()
     first, second = world.caller(), world.caller()
     assert guard.enter(first) == guard.enter(second) == QUEUED
-    guard.leave(PLAIN, None, 0)
+    guard.leave_answered()
     assert (first.ticket, second.ticket, guard.busy) == (PLAIN, QUEUED, 2)
     guard.leave(PLAIN, None, 0)
     assert (second.ticket, guard.busy, guard.waiting) == (PLAIN, 2, 0)
@@ -158,7 +158,7 @@ def test_an_answer_in_between_starts_the_row_anew() -> None:
     world = World()
     world.fail(FAILURES - 1)
     assert world.guard.enter_now()
-    world.guard.leave(PLAIN, None, 0)
+    world.guard.leave_answered()
     world.fail(FAILURES - 1)
     assert world.state() == CLOSED
 
@@ -204,7 +204,7 @@ def test_after_a_while_one_call_is_tried_and_its_end_decides() -> None:
     assert world.guard.enter(world.caller()) == TRIAL
     with pytest.raises(Refused):
         world.guard.enter(world.caller())
-    world.guard.leave(TRIAL, None, world.guard.heard)
+    world.guard.leave_answered()
     assert world.state() == CLOSED
     assert world.guard.enter_now()
 
