@@ -146,7 +146,7 @@ def announced(capabilities: bytes | Raw) -> tuple[str, ...]:
     for feature in ANNOUNCED:
         try:
             said = jsonrpc.decode_object(jsonrpc.decode_object(capabilities).get(feature, Raw(b"{}")))
-        except msgspec.DecodeError:
+        except jsonrpc.UNREADABLE:
             continue
         if bytes(said.get("listChanged", b"")) == b"true":
             found.append(feature)
@@ -208,7 +208,7 @@ def read_discover(result: bytes | Raw) -> Negotiated | None:
     """A `server/discover` result as a positive modern answer, or None: then `initialize` decides."""
     try:
         found = _decode_discovered(result)
-    except msgspec.DecodeError:
+    except jsonrpc.UNREADABLE:
         return None
     if MODERN_VERSION not in found.supported_versions or not _is_object(found.capabilities):
         return None
@@ -224,7 +224,7 @@ def read_initialize(result: bytes | Raw) -> Negotiated:
     """An `initialize` result. Raises NotMcp for another shape, UnsupportedVersion for a revision unknown here."""
     try:
         found = _decode_initialized(result)
-    except msgspec.DecodeError as error:
+    except jsonrpc.UNREADABLE as error:
         raise NotMcp(f"the answer to initialize has an unexpected shape: {error}") from error
     if not (_is_object(found.capabilities) and _is_object(found.server_info)):
         raise NotMcp("the answer to initialize has capabilities or serverInfo that are no objects")

@@ -29,6 +29,9 @@ HEADER_MISMATCH: Final = -32020
 MISSING_CLIENT_CAPABILITY: Final = -32021
 UNSUPPORTED_PROTOCOL_VERSION: Final = -32022
 
+UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoding the bytes of others can raise, whatever they hold."""
+
 EXCERPT = 120
 """Characters of a foreign body that an error message may quote."""
 
@@ -96,7 +99,7 @@ def read_response(data: bytes) -> Response:
     except msgspec.ValidationError as error:
         quote = excerpt(data)
         raise NotMcp(f"the answer is JSON but not a JSON-RPC response: {quote}", excerpt=quote) from error
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise bad_json(data, error) from error
     if response.result is UNSET and response.error is None:
         raise NotMcp(f"the answer is JSON without result or error: {excerpt(data)}", excerpt=excerpt(data))
@@ -107,6 +110,8 @@ def bad_json(data: bytes, error: Exception) -> BadJson:
     """The BadJson that tells a document cut off from a malformed one."""
     if "truncated" in str(error):
         return BadJson(f"the answer's JSON ends too early, after {len(data)} bytes", reason="TruncatedJson")
+    if isinstance(error, RecursionError):
+        return BadJson("the answer's JSON is nested too deeply")
     return BadJson(f"the answer is not JSON ({error}): {excerpt(data)}")
 
 

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-import msgspec
 from msgspec import Raw
 
 from fairlead_mcp import jsonrpc
@@ -105,7 +104,7 @@ class Multiplexer:
         """Take a message in. False when it is not JSON-RPC."""
         try:
             message = jsonrpc.decode_message(line)
-        except msgspec.DecodeError:
+        except jsonrpc.UNREADABLE:
             return False
         if isinstance(message.method, str):
             if message.is_request:
@@ -154,7 +153,7 @@ class Multiplexer:
         try:
             params = jsonrpc.decode_object(message.params)
             pending = self._pending.get(bytes(params[_PROGRESS]))
-        except (msgspec.DecodeError, KeyError):
+        except (*jsonrpc.UNREADABLE, KeyError):
             return
         if pending is not None and pending.token is not None and pending.on_progress is not None:
             params[_PROGRESS] = pending.token
@@ -167,7 +166,7 @@ def _with_token(params: bytes | Raw, token: bytes) -> tuple[bytes | Raw, Raw | N
         members = jsonrpc.decode_object(params)
         meta = jsonrpc.decode_object(members["_meta"])
         original = meta[_PROGRESS].copy()
-    except (msgspec.DecodeError, KeyError):
+    except (*jsonrpc.UNREADABLE, KeyError):
         return params, None
     meta[_PROGRESS] = Raw(token)
     members["_meta"] = Raw(jsonrpc.encode(meta))

@@ -241,7 +241,7 @@ class Listing:
             self._note_ttl(members.get("ttlMs"))
         except KeyError as error:
             raise NotMcp(f"the answer to {self._method} has no {self._member}") from error
-        except msgspec.DecodeError as error:
+        except jsonrpc.UNREADABLE as error:
             raise NotMcp(f"the answer to {self._method} has an unexpected shape: {error}") from error
         return items, cursor
 

@@ -146,7 +146,7 @@ def _made_legacy(raw: bytes | Raw) -> bytes:
 def _meta(members: RawObject) -> RawObject:
     try:
         return jsonrpc.decode_object(members["_meta"]) if "_meta" in members else {}
-    except msgspec.DecodeError as error:
+    except jsonrpc.UNREADABLE as error:
         raise NotMcp("the _meta of the tool's result is no object") from error
 
 

@@ -131,7 +131,7 @@ def _of_an_era(
     else:
         try:
             identity = _decode_identity(meta)
-        except msgspec.DecodeError:
+        except jsonrpc.UNREADABLE:
             status = 200 if legacy_header else 400
             return Rejection(status, jsonrpc.INVALID_PARAMS, "params._meta must be an object", ident or b"null")
     modern = not legacy_header or identity.version is not UNSET

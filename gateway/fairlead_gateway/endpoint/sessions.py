@@ -19,6 +19,8 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from fairlead_mcp import jsonrpc
+
 _MAC_BYTES: Final = 16
 _REMEMBERED: Final = 4096
 _MAX_ID: Final = 1024
@@ -59,7 +61,7 @@ def normalized(capabilities: bytes | Raw) -> str | None:
     """
     try:
         seen = _decode_capabilities(capabilities)
-    except msgspec.DecodeError:
+    except jsonrpc.UNREADABLE:
         return None
     said: dict[str, dict[str, dict[str, str]]] = {}
     if seen.elicitation is not UNSET:

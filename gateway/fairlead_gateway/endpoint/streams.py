@@ -84,7 +84,7 @@ class Streams:
         """Open a modern stream, or say why not."""
         try:
             asked = msgspec.json.decode(jsonrpc.encode(request.params), type=_Listen).notifications
-        except msgspec.DecodeError:
+        except jsonrpc.UNREADABLE:
             message = "params.notifications must be an object"
             return Rejection(400, jsonrpc.INVALID_PARAMS, message, request.id)
         wanted = [name for name in offered(view) if bytes(asked.get(f"{name}ListChanged", b"")) == b"true"]

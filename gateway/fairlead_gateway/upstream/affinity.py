@@ -14,7 +14,6 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-import msgspec
 from msgspec import Raw
 
 from fairlead_mcp import jsonrpc
@@ -41,7 +40,7 @@ def tagged(result: Raw, address: Address) -> Raw:
     try:
         members = jsonrpc.decode_object(result)
         state = jsonrpc.decode_text(members[_STATE])
-    except (msgspec.DecodeError, UnicodeDecodeError, KeyError):
+    except (*jsonrpc.UNREADABLE, KeyError):
         return result
     tag = tag_of(address).decode()
     members[_STATE] = Raw(jsonrpc.encode(f"{tag}{_sum(tag, state)}.{state}"))
@@ -52,7 +51,7 @@ def untagged(params: jsonrpc.RawObject) -> tuple[jsonrpc.RawObject, bytes | None
     """Params with the server's own `requestState`, and the tag that it came with."""
     try:
         state = jsonrpc.decode_text(params[_STATE])
-    except (msgspec.DecodeError, UnicodeDecodeError, KeyError):
+    except (*jsonrpc.UNREADABLE, KeyError):
         return params, None
     found = _TAGGED.match(state)
     if found is None or _sum(found.group(1), state[found.end() :]) != found.group(2):

@@ -227,7 +227,7 @@ class HttpChannel:
     def _on_event(self, data: bytes, ident: bytes) -> bool:
         try:
             message = jsonrpc.decode_message(data)
-        except msgspec.DecodeError:
+        except jsonrpc.UNREADABLE:
             return True  # its reader says what is wrong with it
         if message.is_request:
             self._spawn(self._send_aside(jsonrpc.reply_to_server(message), ""))
@@ -288,7 +288,7 @@ def speaks_modern(error: RpcError) -> bool:
         return False
     try:
         return MODERN_VERSION in _decode_supported(error.data).supported
-    except msgspec.DecodeError:
+    except jsonrpc.UNREADABLE:
         return False
 
 

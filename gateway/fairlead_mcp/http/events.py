@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urljoin, urlsplit
 
-import msgspec
 from msgspec import UNSET
 
 from fairlead_mcp import jsonrpc
@@ -192,5 +191,5 @@ class EventStream:
         if not self._over:
             try:
                 self._ears.on_refused(line, error)
-            except msgspec.DecodeError:
+            except jsonrpc.UNREADABLE:
                 return

@@ -108,6 +108,6 @@ def is_answer(data: bytes) -> bool:
     """
     try:
         message = jsonrpc.decode_message(data)
-    except msgspec.DecodeError:
+    except jsonrpc.UNREADABLE:
         return True
     return message.is_response

@@ -64,7 +64,7 @@ def error_in(body: bytes) -> jsonrpc.ErrorObject | None:
     """The JSON-RPC error in a body, if it is one."""
     try:
         return jsonrpc.decode_response(body).error
-    except msgspec.DecodeError:
+    except jsonrpc.UNREADABLE:
         return None
 
 
