@@ -243,12 +243,15 @@ def run(settings: Settings) -> Report:
     report.notes.append(
         "where both disagree nowhere, the difference of 0 is a tie; what is refused then tells them apart"
     )
-    worst, slowest = 100.0, float("inf")
+    worst, slowest, slowest_strict = 100.0, float("inf"), float("inf")
     for target in targets():
         row, percent, cold = measure(target, every, settings.rounds, settings.quick)
         report.rows.append(row)
         worst = min(worst, percent)
-        slowest = min(slowest, cold.median) if not target.options.strict else slowest
+        if target.options.strict:
+            slowest_strict = min(slowest_strict, cold.high)
+        else:
+            slowest = min(slowest, cold.high)
     for name, pairs in peers(every, report.notes):
         judged = [(a, from_openapi(b), strict) for a, b, strict in pairs] if "parameters" in name else pairs
         theirs = disagreement(judged[::20] if settings.quick else judged)
@@ -264,6 +267,7 @@ def run(settings: Settings) -> Report:
         report.rows.append(row)
     report.goals += [
         Goal("tools converted validly, worst target", worst, "%", at_least=100),
-        Goal("conversions, cold, slowest target that is not strict", slowest, "per second and core", at_least=20_000),
+        Goal("conversions, cold, slowest target", slowest, "per second and core", at_least=20_000),
+        Goal("the same, slowest strict target", slowest_strict, "per second and core", at_least=20_000),
     ]
     return report

@@ -20,14 +20,14 @@ from fairlead_gateway.calls.direct import Unknown
 from fairlead_gateway.calls.refusals import META_WARNING
 from fairlead_gateway.formats.format import JsonObject
 from fairlead_gateway.formats.messages.call import META_ERROR, Carry, Invalid, ResultLoss, ToolCall, invalid_result
-from fairlead_gateway.formats.messages.registry import message_format
+from fairlead_gateway.formats.messages.registry import message_format, parse_stream
 from fairlead_gateway.formats.names import did_you_mean
 from fairlead_gateway.formats.schema.nulls import un_null
 from fairlead_gateway.rest import examples
 from fairlead_gateway.rest.bodies import answer, decode, encode, read
 from fairlead_gateway.rest.openapi import described
 from fairlead_gateway.rest.plane import Plane, format_called
-from fairlead_gateway.rest.problems import INVALID_ARGUMENTS, UNKNOWN_TOOL
+from fairlead_gateway.rest.problems import INVALID_ARGUMENTS, UNKNOWN_TOOL, Problem
 from fairlead_gateway.rest.provided import Provided, arguments_for, provided
 from fairlead_gateway.rest.shelf import Entry, Shelf
 
@@ -53,7 +53,9 @@ class ToolCallsBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_
     """A model's message, or the whole answer that holds it, in a named format."""
 
     format: str
-    message: Any
+    message: Any = None
+    stream: list[Any] | str | None = None
+    """A streamed answer in place of `message`: its events, or its whole body as it came."""
     tier: str | None = None
     strategy: Literal["parallel", "sequential"] = "parallel"
     limit: Annotated[int, Meta(ge=1, le=MAX_AT_ONCE)] = MAX_AT_ONCE
@@ -158,7 +160,12 @@ def _planned(plane: Plane, body: bytes) -> tuple[ToolCallsBody, Shelf, list[_Pla
     asked = decode(body, ToolCallsBody)
     format_ = format_called(asked.format)
     shelf = plane.shelf(asked.tier)
-    calls = message_format(format_.name).parse_calls(asked.message)
+    if (asked.message is None) == (asked.stream is None):
+        raise Problem(INVALID_ARGUMENTS, "the body: give either message or stream")
+    if asked.stream is None:
+        calls = message_format(format_.name).parse_calls(asked.message)
+    else:
+        calls = parse_stream(asked.stream, format_.name)
     own = None if asked.tools is None else provided(asked.tools, asked.tools_format or asked.format, shelf)
     return asked, shelf, [_plan(asked, shelf, call, own) for call in calls]
 

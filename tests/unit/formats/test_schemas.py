@@ -19,6 +19,7 @@ from fairlead_gateway.formats.schema.openapi import from_openapi
 from formatrules import violations
 from formatschemas import ODDITIES, REFUSED, SCHEMAS, bomb, deep
 from instances import Instances
+from subject_server import RICH_SCHEMA
 
 CHOICES = [
     *((name, Options()) for name in sorted(FORMATS) if name != "mcp"),
@@ -52,6 +53,15 @@ def test_an_odd_schema_is_converted_and_breaks_no_rule(format_name: str, options
     converted = find(format_name).convert([tool(ODDITIES[odd])], options)
     assert len(converted.tools) == 1, converted.report
     assert violations(format_name, converted.tools[0], options.model) == []
+
+
+@every_choice
+def test_the_schema_of_the_conformance_suite_is_converted_and_keeps_its_properties(
+    format_name: str, options: Options
+) -> None:
+    (written,) = find(format_name).convert([tool(RICH_SCHEMA)], options).tools
+    assert violations(format_name, written, options.model) == []
+    assert schema_in(format_name, written)["properties"].keys() == RICH_SCHEMA["properties"].keys()
 
 
 @every_choice

@@ -35,6 +35,7 @@ from fairlead_gateway.formats.messages.openai_responses import RealtimeMessages,
 from fairlead_gateway.formats.messages.openai_stream import ChatAssembler, ResponsesAssembler
 from fairlead_gateway.formats.messages.streams import Assembler, WholeAssembler
 from fairlead_gateway.formats.names import Names
+from fairlead_mcp.sse import EventParser
 
 _FORMATS: Final[dict[str, MessageFormat]] = {
     each.name: each
@@ -76,6 +77,30 @@ def assembler(name: str, names: Names | None = None) -> Assembler:
     request. Raises `registry.UnknownFormat`.
     """
     return _ASSEMBLERS[registry.canonical(name)](names)
+
+
+def parse_stream(events: object, name: str, names: Names | None = None) -> list[ToolCall]:
+    """The calls of a streamed message: a list of events, each decoded or as the text of its data, or the whole body of
+    the stream as text. Raises `registry.UnknownFormat`; never for what the events hold.
+    """
+    if isinstance(events, str):
+        events = _data(events)
+    assembling = assembler(name, names)
+    calls: list[ToolCall] = []
+    for event in events if isinstance(events, list) else [events]:
+        calls += assembling.feed(event)
+    return calls + assembling.close()
+
+
+def _data(body: str) -> list[str]:
+    """What the events of a stream of server-sent events hold; of one that broke off, those before. Lines of JSON are
+    events, too.
+    """
+    if body.lstrip().startswith("{"):
+        return body.splitlines()
+    data = body.encode("utf-8", "replace") + b"\n\n"
+    found = EventParser(len(data)).feed(data)
+    return [event.data.decode("utf-8", "replace") for event in found]
 
 
 def translate_calls(
