@@ -59,6 +59,10 @@ class Owner(Protocol):
         """The connection is closed (told once, before its call hears of it)."""
         ...
 
+    def dropped(self, connection: Connection) -> None:
+        """The server closed a connection that was kept, without a byte since its last answer; `gone` follows."""
+        ...
+
     def watch(self, deadline: float) -> None:
         """Look at all connections at `deadline`."""
         ...
@@ -69,8 +73,8 @@ class Connection(asyncio.Protocol):
 
     __slots__ = (
         "_body", "_complete", "_drained", "_events", "_fields", "_head_done", "_header_count", "_known", "_owner",
-        "_parser", "_received", "_reusable", "_size", "_slack", "_status", "_transport", "_until_eof", "call", "closed",
-        "deadline", "draining", "idle", "keep_alive", "sent_at", "served",
+        "_parser", "_received", "_reusable", "_size", "_slack", "_status", "_transport", "_until_eof", "answered_at",
+        "call", "closed", "deadline", "draining", "idle", "keep_alive", "sent_at", "served",
     )  # fmt: skip
 
     _body: list[bytes]
@@ -89,6 +93,7 @@ class Connection(asyncio.Protocol):
         self.deadline = float("inf")
         self.keep_alive: float | None = None
         self.sent_at = 0.0
+        self.answered_at = 0.0
         self._begin()
         self._complete = False
         self._reusable = False
@@ -182,6 +187,8 @@ class Connection(asyncio.Protocol):
         if self.closed:
             return
         self.closed = True
+        if self.served and not self.draining and (self.idle or not self._received):
+            self._owner.dropped(self)
         self._owner.gone(self)
         call, self.call = self.call, None
         if call is None:
@@ -296,6 +303,8 @@ class Connection(asyncio.Protocol):
         call, self.call = self.call, None
         self.draining = False
         answer = self._answer(self._joined_body()) if call is not None else None
+        if answer is not None:
+            self.answered_at = answer.done_at
         self.served += 1
         if self._reusable and self.usable:
             self._owner.released(self)

@@ -37,6 +37,11 @@ DEFAULT_MAX_BYTES: Final = 64 << 20
 SWEEP_SECONDS: Final = 0.02
 KEEP_ALIVE_SECONDS: Final = 4.0
 """uvicorn and Node close after 5 idle seconds: be earlier, or a request meets the closing connection."""
+FLEETING_SECONDS: Final = 1.0
+DROPS_IN_A_ROW: Final = 2
+ONCE_SECONDS: Final = 600.0
+"""A server that closes this many kept connections in a row within FLEETING_SECONDS of an answer, without having said
+that it would, closes them all: each is used once for that long, or calls would go on meeting a closing one."""
 
 NEVER: Final = float("inf")
 
@@ -90,6 +95,8 @@ class Pool:
         self._quiet: asyncio.Event | None = None
         self._dialed = 0
         self._exchanges = 0
+        self._drops = 0
+        self._once_until = 0.0
 
     def __repr__(self) -> str:
         s = self.statistics()
@@ -191,7 +198,9 @@ class Pool:
 
     def released(self, connection: Connection) -> None:
         now = self.clock()
-        if self._closed or not connection.usable:
+        if connection.served > 1:
+            self._drops = 0
+        if self._closed or not connection.usable or (now < self._once_until and connection.served):
             connection.close()
         elif self._waiting:
             connection.start(self._waiting.popleft(), now)
@@ -203,6 +212,13 @@ class Pool:
             self._idle.append(connection)
             if connection.deadline < self._sweep_at:
                 self.watch(connection.deadline)
+
+    def dropped(self, connection: Connection) -> None:
+        now = self.clock()
+        if now - connection.answered_at < FLEETING_SECONDS:
+            self._drops += 1
+            if self._drops >= DROPS_IN_A_ROW:
+                self._once_until = now + ONCE_SECONDS
 
     def gone(self, connection: Connection) -> None:
         self._connections.discard(connection)

@@ -128,6 +128,43 @@ async def test_more_callers_than_connections_are_all_served_by_a_server_that_clo
         await pool.aclose()
 
 
+async def test_a_server_that_closes_after_each_answer_without_saying_so_costs_no_call_once_that_is_seen() -> None:
+    async def closing(request: Request, reply: Reply) -> None:
+        reply.send(200, request.body)
+        reply.close()
+
+    async with raw_server(closing) as server:
+        pool = pool_of(server, limit=4)
+        for number in range(2):
+            await pool.exchange(post(b"%d" % number), deadline=soon())
+            await eventually(lambda: not server.open and pool.statistics().idle == 0)
+        bodies = [b"%d" % number for number in range(60)]
+        answers = await asyncio.gather(*(pool.exchange(post(body), deadline=soon()) for body in bodies))
+        assert [answer.body for answer in answers] == bodies
+        assert pool.statistics().dialed == 62
+        await pool.aclose()
+
+
+async def test_a_server_that_closes_now_and_then_keeps_its_connections() -> None:
+    calls = 0
+
+    async def restless(request: Request, reply: Reply) -> None:
+        nonlocal calls
+        calls += 1
+        reply.send(200, b"-")
+        if calls % 3 == 0:
+            reply.close()
+
+    async with raw_server(restless) as server:
+        pool = pool_of(server)
+        for number in range(1, 13):
+            await pool.exchange(post(b"x"), deadline=soon())
+            if number % 3 == 0:
+                await eventually(lambda: not server.open and pool.statistics().idle == 0)
+        assert pool.statistics().dialed == 4
+        await pool.aclose()
+
+
 async def test_never_more_connections_than_the_limit() -> None:
     together = most = 0
 

@@ -46,7 +46,7 @@ class World:
 
     def __init__(self) -> None:
         self.now = 100.0
-        self.released_count = self.gone_count = 0
+        self.released_count = self.gone_count = self.drops = 0
         self.watched: list[float] = []
         self.outcomes: list[Answer | Exception] = []
         self.wire = Wire()
@@ -58,6 +58,9 @@ class World:
 
     def released(self, connection: Connection) -> None:
         self.released_count += 1
+
+    def dropped(self, connection: Connection) -> None:
+        self.drops += 1
 
     def gone(self, connection: Connection) -> None:
         self.gone_count += 1
@@ -199,6 +202,7 @@ def test_a_kept_connection_closed_without_a_byte_is_told_from_a_new_one() -> Non
     kept.connection.connection_lost(None)
     assert isinstance(kept.error, ConnectionLost)
     assert (kept.error.reused, kept.error.sent, kept.error.keep_alive_race) == (True, True, True)
+    assert (fresh.drops, kept.drops) == (0, 1)
 
 
 def test_connection_close_is_heeded() -> None:
