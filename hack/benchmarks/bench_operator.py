@@ -40,8 +40,10 @@ USER: Final = "operator"
 RELEASE: Final = "fairlead-system"
 PATIENCE: Final = 300.0
 """Seconds for a fleet to become Ready."""
-CHANGES: Final = 10
+CHANGES: Final = 5
 """Single changes by which the swap of the gateway is timed."""
+APART: Final = 2.5
+"""Seconds between them: the gateway swaps at once where it has not done so just now."""
 MB: Final = 1 << 20
 
 
@@ -212,6 +214,7 @@ async def swap(it: Installation, kube: Kube, found: Found) -> None:
     before = [await asyncio.to_thread(it.figure, it.metrics_port, name) for name, _ in names]
     seen = []
     for number in range(CHANGES):
+        await asyncio.sleep(APART)
         words = f"changed {number} times"
         start = time.monotonic()
         patch = {"spec": {"tools": [{"name": "tool_0", "description": words}]}}

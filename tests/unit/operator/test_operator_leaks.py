@@ -1,0 +1,63 @@
+"""Servers that come and go leave nothing behind in the operator: neither tasks nor anything that was known of them."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections import Counter
+
+import pytest
+
+from fairlead_api.documents.catalog import Catalog
+from fairlead_api.meta import ServerKey
+from fairlead_api.v1alpha1.mcpserver import McpServer
+from fairlead_mcp.errors import ConnectFailed
+from fairlead_operator.controller import Controller, Rhythm, World
+from fairlead_operator.discovery.rounds import Round
+from operatorfakes import MemoryDeclarations, MemoryDocuments, MemoryPlatform, Script, ScriptedConnector, mcp_server
+
+pytestmark = pytest.mark.looptime(start=0)
+
+REFUSED = ConnectFailed("nothing listens there", reason="ConnectionRefused")
+
+
+def count() -> Counter[str]:
+    """What belongs to one server each, and tasks."""
+    gc.collect()
+    kinds = (McpServer, Catalog, Round)
+    found = Counter(type(it).__name__ for it in gc.get_objects() if isinstance(it, kinds))
+    found["keys"] = sum(
+        1 for it in gc.get_objects() if isinstance(it, dict) for key in it if isinstance(key, ServerKey)
+    )
+    found["tasks"] = len(asyncio.all_tasks())
+    return found
+
+
+async def test_servers_that_come_and_go_leave_nothing_behind() -> None:
+    platform, documents, connector = MemoryPlatform(), MemoryDocuments(), ScriptedConnector()
+    world = World(platform, documents, connector, MemoryDeclarations())
+    controller = Controller(world, rhythm=Rhythm(sweep=30.0), monotonic=asyncio.get_running_loop().time)
+    task = asyncio.create_task(controller.run())
+    counts = []
+    for round_ in range(3):
+        for number in range(40):
+            server = mcp_server(f"s{round_}-{number}")
+            script = connector.scripts[server.key] = Script(tools=[{"name": "a"}])
+            script.error = REFUSED if number % 4 == 1 else None
+            script.hang = number % 4 == 2
+            platform.declare(server)
+            controller.enqueue(server.key)
+            del server
+        await asyncio.sleep(5)
+        assert len(platform.reported) >= 40 * (round_ + 1) - 10
+        for key in [*platform.servers]:
+            del platform.servers[key]
+            controller.enqueue(key)
+        await asyncio.sleep(100)
+        connector.scripts.clear()
+        counts.append(count())
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert documents.blobs.keys() == {"fairlead-rules"}
+    assert counts[2] == counts[1] == counts[0]
+    assert counts[2]["Round"] == counts[2]["McpServer"] == 0
