@@ -25,6 +25,7 @@ from fairlead_gateway.catalog.model import Server, Snapshot, Tool
 from fairlead_gateway.catalog.source import Keeper, Source
 from fairlead_gateway.configuration import Models
 from fairlead_gateway.conversation.choosers import Choosers
+from fairlead_gateway.custom.exposition import CustomCollector
 from fairlead_gateway.custom.tools import DOCUMENT, CustomTools
 from fairlead_gateway.custom.upstream import LocalUpstream
 from fairlead_gateway.endpoint.front import Bounds, Front
@@ -66,7 +67,7 @@ class Gateway:
 
     def __init__(
         self, settings: Settings, keeper: Keeper, registry: Registry, front: Front, book: Book, plane: Plane,
-        checks: Checks, outbox: Outbox, live_models: Refresher | None = None,
+        checks: Checks, outbox: Outbox, custom: CustomTools, live_models: Refresher | None = None,
     ) -> None:  # fmt: skip
         self.settings = settings
         self.keeper = keeper
@@ -85,7 +86,8 @@ class Gateway:
         collector = GatewayCollector(
             book, keeper, registry.gauges, lambda: len(self._listener.connections), self._tasks
         )
-        metrics = registry_of(collector, GuardCollector(checks, lambda: registry.guards, front.dispatcher.cache))
+        guards = GuardCollector(checks, lambda: registry.guards, front.dispatcher.cache)
+        metrics = registry_of(collector, guards, CustomCollector(custom))
 
         async def metrics_page(asked: Asked) -> Page:
             return Page(200, CONTENT_TYPE, await exposed(metrics))
@@ -256,7 +258,7 @@ def build(
     )
     own = {DOCUMENT: tools.catalog(settings.local_namespace)} if len(tools) else {}
     keeper = Keeper(source, swap, cache=cache, own=own, environment=settings.environment)
-    return Gateway(settings, keeper, registry, front, book, plane, checks, outbox, refresher)
+    return Gateway(settings, keeper, registry, front, book, plane, checks, outbox, tools, refresher)
 
 
 def fastest_limit(tiers: Iterable[Tier]) -> float:

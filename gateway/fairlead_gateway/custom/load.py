@@ -63,6 +63,7 @@ def load(places: Iterable[str] = (), *, points: Iterable[EntryPoint] | None = No
             continue
         problems += [LoadProblem(source, why) for why in _taken(tools, found)]
         log.info("Custom tools of %s: %d", source, len(tools) - before)
+    tools.problems = len(problems)
     return Loaded(tools, tuple(problems))
 
 

@@ -58,6 +58,8 @@ class CustomTools:
 
     def __init__(self) -> None:
         self._prepared: dict[str, Prepared] = {}
+        self.problems = 0
+        """Modules and tools that could not be taken in."""
 
     def __len__(self) -> int:
         return len(self._prepared)

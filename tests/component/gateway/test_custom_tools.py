@@ -12,6 +12,7 @@ from fairlead_api.documents.rules import Rules, Tier
 from fairlead_gateway import tool
 from fairlead_gateway.app import Gateway, build
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
+from fairlead_gateway.custom.load import load
 from fairlead_gateway.settings import Settings
 from gatewayworld import LEGACY, MODERN, ask, calling, catalog, modern, running
 from restworld import MESSAGES, get, post
@@ -138,6 +139,15 @@ async def test_a_custom_tool_that_says_so_answers_equal_calls_once(tmp_path: Pat
     async with running(tmp_path, custom=of(count)) as gateway:
         answers = [text(await ask(gateway, calling("count", {"number": number}))) for number in (1, 1, 2)]
     assert answers == ["1", "1", "2"]
+
+
+async def test_what_could_not_be_loaded_is_counted_for_an_alert(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("from fairlead_gateway import tool\n\n@tool\ndef fine() -> None: ...\n")
+    loaded = load([str(tmp_path / "mine.py"), "nothing.here"], points=())
+    async with running(tmp_path, custom=loaded.tools) as gateway:
+        metrics = await _metrics(gateway)
+    assert "fairlead_custom_tools 1.0" in metrics
+    assert "fairlead_custom_tool_problems 1.0" in metrics
 
 
 async def test_a_server_declared_under_the_name_of_the_custom_tools_is_told_and_not_served(tmp_path: Path) -> None:

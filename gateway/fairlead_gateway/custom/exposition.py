@@ -1,0 +1,26 @@
+"""Prometheus metrics of custom tools, beside those that every tool has.
+
+Made by `app`, and served with the metrics of `exposition`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from fairlead_gateway.custom.tools import CustomTools
+
+
+class CustomCollector(Collector):
+    """Of one gateway."""
+
+    def __init__(self, tools: CustomTools) -> None:
+        self._tools = tools
+
+    def collect(self) -> Iterable[Metric]:
+        text = "Custom tools that are published"
+        yield GaugeMetricFamily("fairlead_custom_tools", text, value=float(len(self._tools)))
+        text = "Modules and tools that could not be loaded at the start; the log names them"
+        yield GaugeMetricFamily("fairlead_custom_tool_problems", text, value=float(self._tools.problems))
