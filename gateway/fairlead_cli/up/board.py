@@ -27,7 +27,7 @@ class Row:
     key: ServerKey
     state: State
     reason: str = ""
-    """The condition's, where it is not ready."""
+    """The condition's, where it is not ready or has something to mend."""
     message: str = ""
     tools: tuple[str, ...] = ()
     """Names under which its tools are offered."""
@@ -36,7 +36,8 @@ class Row:
     def text(self) -> str:
         """The state in words."""
         if self.state == "ready":
-            return f"ready, {len(self.tools)} tool{'' if len(self.tools) == 1 else 's'}"
+            counted = f"ready, {len(self.tools)} tool{'' if len(self.tools) == 1 else 's'}"
+            return f"{counted}: {self.message}" if self.message else counted
         return f"{self.state}: {self.message}" if self.message else self.state
 
 
@@ -113,7 +114,9 @@ def row_for(key: ServerKey, status: McpServerStatus, tools: tuple[str, ...]) -> 
     if ready is None:
         return Row(key, "waiting", tools=tools)
     if ready.status == "True":
-        return Row(key, "ready", tools=tools)
+        if ready.reason == Reason.VERIFIED:
+            return Row(key, "ready", tools=tools)
+        return Row(key, "ready", ready.reason, ready.message, tools)
     state: State = "starting"
     if ready.reason == Reason.INSTALLING:
         state = "installing"

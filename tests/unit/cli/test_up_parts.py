@@ -47,6 +47,8 @@ def status(ready: Status, reason: str, message: str = "", *, offline: int = 0) -
         (status("Unknown", "Installing", "x==1: resolved"), (), "installing: x==1: resolved"),
         (status("True", "Verified"), ("a",), "ready, 1 tool"),
         (status("True", "Verified"), ("a", "b"), "ready, 2 tools"),
+        (status("True", "Verified", "it answered"), ("a",), "ready, 1 tool"),
+        (status("True", "InvalidSchemas", "1 is left out"), ("a",), "ready, 1 tool: 1 is left out"),
         (status("False", "CommandNotFound", "there is no x"), (), "failed: there is no x"),
         (status("False", "ConnectionLost", "it ended", offline=1), ("a",), "offline: it ended"),
         (status("False", "PrefixTaken", "a prefix is held"), ("a",), "failed: a prefix is held"),
