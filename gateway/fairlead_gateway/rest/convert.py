@@ -1,7 +1,12 @@
-"""`POST /v1/convert`: definitions of the caller's own, from any format to any other. Nothing of them is kept."""
+"""`POST /v1/convert`: definitions from any format to any other, and `/v1/convert/messages`: calls and their results.
+
+All of it is the caller's own, and nothing of it is kept.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from fastapi import APIRouter, Request, Response
@@ -9,7 +14,7 @@ from fastapi import APIRouter, Request, Response
 from fairlead_gateway.formats.between import Conversion
 from fairlead_gateway.rest import examples, jobs
 from fairlead_gateway.rest.bodies import answer, read
-from fairlead_gateway.rest.jobs import ConvertBody
+from fairlead_gateway.rest.jobs import ConvertBody, ConvertedMessages, MessagesBody
 from fairlead_gateway.rest.openapi import described
 from fairlead_gateway.rest.plane import Plane, format_called
 from fairlead_gateway.rest.pool import NotDone, Overloaded
@@ -30,16 +35,27 @@ def router(plane: Plane) -> APIRouter:
     )
     async def convert(request: Request) -> Response:
         body = await read(request, plane.max_body)
-        return answer(read_answer(await _converted(plane, body)))
+        work = partial(jobs.convert, body, pace=breathing)
+        return answer(read_answer(await _done(plane, jobs.CONVERT, body, work)))
+
+    @routes.post(
+        "/convert/messages",
+        **described("Convert calls and results", ConvertedMessages, examples.SAID, MessagesBody, examples.SAY),
+    )
+    async def convert_messages(request: Request) -> Response:
+        body = await read(request, plane.max_body)
+        work = partial(jobs.convert_messages, body)
+        return answer(read_answer(await _done(plane, jobs.MESSAGES, body, work)))
 
     return routes
 
 
-async def _converted(plane: Plane, body: bytes) -> jobs.Answer:
+async def _done(plane: Plane, job: str, body: bytes, work: Callable[[], jobs.Answer]) -> jobs.Answer:
+    """Small bodies here, by `work`; larger ones in a process. Raises Problem."""
     if len(body) <= SMALL or plane.converting is None:
-        return await plane.worker.do(lambda: jobs.convert(body, pace=breathing))
+        return await plane.worker.do(work)
     try:
-        made: jobs.Answer = await plane.converting.do(jobs.CONVERT, body)
+        made: jobs.Answer = await plane.converting.do(job, body)
     except Overloaded as error:
         raise Problem(RATE_LIMITED, str(error), retry_after_ms=1000) from error
     except NotDone as error:

@@ -215,6 +215,42 @@ TIER_CHOSEN: Final[dict[str, Any]] = {
     }
 }
 
+SAY: Final[dict[str, Any]] = {
+    "a turn from Anthropic to OpenAI": {
+        "from": "anthropic",
+        "to": "openai",
+        "message": {
+            "role": "assistant",
+            "content": [{"type": "tool_use", "id": "toolu_1", "name": "demo__get_stock", "input": {"item": "rope"}}],
+        },
+        "results": [
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "12"}]},
+        ],
+    }
+}
+SAID: Final[dict[str, Any]] = {
+    "for OpenAI": {
+        "format": "openai-chat",
+        "messages": [
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [
+                    {
+                        "id": "toolu_1",
+                        "type": "function",
+                        "function": {"name": "demo__get_stock", "arguments": '{"item":"rope"}'},
+                    }
+                ],
+            }
+        ],
+        "results": [{"role": "tool", "tool_call_id": "toolu_1", "content": "12"}],
+        "pending": [],
+        "invalid": {},
+        "report": [],
+    }
+}
+
 PLAN: Final[dict[str, Any]] = {
     "a conversation": {
         "models": ["gpt-5-mini", {"model": "claude-sonnet-5", "format": "anthropic"}],

@@ -20,8 +20,11 @@ from fairlead_gateway.formats import registry
 from fairlead_gateway.formats.between import between
 from fairlead_gateway.formats.definitions import Prepared, ToolFormat
 from fairlead_gateway.formats.format import DEFAULT, GEMINI_JSON_SCHEMA, GeminiField, JsonObject, Options
+from fairlead_gateway.formats.messages.call import Invalid, ResultLoss
+from fairlead_gateway.formats.messages.registry import message_format, translate_calls, translate_results
 
 CONVERT: Final = "convert"
+MESSAGES: Final = "messages"
 PREPARE: Final = "prepare"
 COUNT: Final = "count"
 MEASURE: Final = "measure"
@@ -40,6 +43,33 @@ class ConvertBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fi
     model: str | None = None
     """Who reads the tools, where rules differ within a format."""
     gemini_field: GeminiField = GEMINI_JSON_SCHEMA
+
+
+class MessagesBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """A model's message with calls, and the messages that answer them, to say in another format."""
+
+    source: str = msgspec.field(name="from")
+    to: str
+    message: Any
+    """As the provider sent it, or as it stands in a request."""
+    results: Any = None
+    """The messages behind it."""
+
+
+class ConvertedMessages(msgspec.Struct, frozen=True, rename="camel"):
+    """The same turn of a conversation in the target's form."""
+
+    format: str
+    messages: list[JsonObject]
+    """The calls."""
+    results: tuple[JsonObject, ...]
+    """The messages that answer them, in the order of the calls."""
+    pending: tuple[str, ...]
+    """Ids of calls that no result was given for."""
+    invalid: dict[str, str]
+    """Ids of calls that cannot be read and are left out, with the reason."""
+    report: tuple[ResultLoss, ...]
+    """What the target does not hold as it was."""
 
 
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -102,6 +132,27 @@ def convert(body: bytes, *, pace: Callable[[Iterable[JsonObject]], Iterable[Json
     return Answer(Raw(_encode(between(asked.tools, source, target, options, pace=pace))))
 
 
+def convert_messages(body: bytes) -> Answer:
+    """`MessagesBody` to the answer of `/v1/convert/messages`."""
+    try:
+        asked = msgspec.json.decode(body, type=MessagesBody)
+        source, target = message_format(asked.source), message_format(asked.to)
+    except registry.UnknownFormat as error:
+        return Answer(unknown_format=error.name)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return Answer(unreadable=f"the body: {error}")
+    except RecursionError:
+        return Answer(unreadable="the body is nested too deeply")
+    every = source.parse_calls(asked.message)
+    calls = [call for call in every if call.valid]
+    results = [] if asked.results is None else asked.results
+    written = translate_results(calls, results, source.name, target.name)
+    invalid = {call.id: call.arguments.reason for call in every if isinstance(call.arguments, Invalid)}
+    messages = translate_calls(asked.message, source.name, target.name) if calls else []
+    answer = ConvertedMessages(target.name, messages, written.messages, written.pending, invalid, written.report)
+    return Answer(Raw(_encode(answer)))
+
+
 def prepare(work: bytes) -> list[Prepared]:
     """`Preparation` to one outcome per definition."""
     asked = msgspec.json.decode(work, type=Preparation)
@@ -131,5 +182,17 @@ def measure(body: bytes) -> Measured:
     return Measured(measured(messages, system, best_counter()), Raw(_encode(asked)))
 
 
-JOBS: Final[dict[str, Callable[[bytes], Any]]] = {CONVERT: convert, PREPARE: prepare, COUNT: count, MEASURE: measure}
-ANSWERS: Final[dict[str, Any]] = {CONVERT: Answer, PREPARE: list[Prepared], COUNT: list[Size], MEASURE: Measured}
+JOBS: Final[dict[str, Callable[[bytes], Any]]] = {
+    CONVERT: convert,
+    MESSAGES: convert_messages,
+    PREPARE: prepare,
+    COUNT: count,
+    MEASURE: measure,
+}
+ANSWERS: Final[dict[str, Any]] = {
+    CONVERT: Answer,
+    MESSAGES: Answer,
+    PREPARE: list[Prepared],
+    COUNT: list[Size],
+    MEASURE: Measured,
+}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+import fairlead_gateway.budget
 from fairlead_gateway.budget.models import LiveSource
 from fairlead_gateway.configuration import load_models
 from fairlead_gateway.settings import BadSetting
@@ -63,3 +65,14 @@ def test_windows_and_a_model_server_are_read(tmp_path: Path) -> None:
     assert read.windows.window("ours").context == 65536
     assert read.windows.window("openai/gpt-5-mini").max_input == 200000
     assert read.live == LiveSource("http://vllm:8000/v1/models", 60, "/etc/token")
+
+
+def test_the_example_of_the_page_is_read(tmp_path: Path) -> None:
+    page = Path(fairlead_gateway.budget.__file__).with_name("README.md").read_text()
+    (text,) = re.findall(r"```yaml\n(.*?)```", page, re.S)
+    file = tmp_path / "models.yaml"
+    file.write_text(text)
+    read = load_models(file)
+    assert read.routes["default"].limits.max_tools == 40
+    assert read.windows.window("our-qwen").context == 65536
+    assert read.live is not None
