@@ -137,7 +137,6 @@ class Flight:
         self._ticket = ticket
         self._heard = route.guard.heard
         self._attempts += 1
-        self._measured = route.meter.begin(route.guard.clock())
         try:
             self._send(route.upstream, order)
         except Exception as error:  # noqa: BLE001  # it may be called from another call's end; `failed` logs defects
@@ -147,6 +146,7 @@ class Flight:
         self.refuse(refusals.refusal_for(error))
 
     def _send(self, upstream: Upstream, order: Order) -> None:
+        self._measured = self._route.meter.begin(self._route.guard.clock())
         # not isinstance: for a protocol that takes 8 µs
         submit: Submit | None = getattr(upstream, "submit", None)
         pending = None if submit is None else submit(order, self)
