@@ -7,6 +7,7 @@ room costs a comparison, one that waits costs no task.
 
 from __future__ import annotations
 
+import logging
 import random as randomness
 import time
 from collections import deque
@@ -17,6 +18,8 @@ import msgspec
 
 from fairlead_gateway.upstream.breaker import Breaker, counts
 from fairlead_mcp.errors import ConnectFailed, McpError, PoolFull, Timeout
+
+log = logging.getLogger(__name__)
 
 MAX_WAITING: Final = 1024
 QUEUE_SECONDS: Final = 10.0
@@ -171,10 +174,9 @@ class Guard:
         elif error is None or not self._bounds.breaks or not counts(error):
             self._judge_answer(error, ticket)
         elif not isinstance(error, Timeout) or self.heard == heard:  # else it is the tool that is slow
-            if self.breaker.failed(self.clock(), error, trial=ticket == TRIAL):
-                self._refuse_waiting()
+            self._failed(error, ticket)
         elif ticket == TRIAL:
-            self.breaker.succeeded()
+            self._recovered()
         if self._waiting:
             self._let_in()
 
@@ -185,7 +187,7 @@ class Guard:
         if self._budget < RETRY_BUDGET:
             self._budget += RETRY_EARNED
         if self.breaker.troubled:
-            self.breaker.succeeded()
+            self._recovered()
         if self._waiting:
             self._let_in()
 
@@ -199,11 +201,23 @@ class Guard:
 
     # Inside
 
+    def _failed(self, error: Exception, ticket: Ticket) -> None:
+        was_closed = self.breaker.closed
+        if self.breaker.failed(self.clock(), error, trial=ticket == TRIAL):
+            self._refuse_waiting()
+            if was_closed:
+                log.warning("%s is not called for a while: %s", self.name, self.breaker.why())
+
+    def _recovered(self) -> None:
+        if not self.breaker.closed:
+            log.warning("%s answers again", self.name)
+        self.breaker.succeeded()
+
     def _judge_answer(self, error: Exception | None, ticket: Ticket) -> None:
         if error is None or not _says_nothing(error):
             self.heard += 1
             if self.breaker.troubled:
-                self.breaker.succeeded()
+                self._recovered()
         elif ticket == TRIAL:
             self.breaker.given_up()
 

@@ -23,6 +23,8 @@ from fairlead_gateway.validation.wording import sentence, sentences
 
 MAX_SCHEMA_BYTES: Final = 128 << 10
 """A larger one takes longer than 5 ms to compile."""
+MAX_VALUE_BYTES: Final = 512 << 10
+"""A larger value takes longer than 5 ms to read."""
 MAX_WORK: Final = 8_000_000
 """Bytes of a value times the weight of the schema (see `intricacy`)."""
 MAX_EXPLAINED: Final = 400_000
@@ -75,6 +77,9 @@ class Checker:
 
     def wrong(self, value: bytes | Raw) -> str | None:
         """What does not fit in a raw JSON value, one error a line; None where all fits, or nothing can be said."""
+        if len(value) > MAX_VALUE_BYTES:
+            self.unchecked += 1
+            return None
         try:
             decoded = _decode(value)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -12,6 +12,9 @@ from typing import Final
 from fairlead_gateway.validation.walk import BELOW, HERE, References, Schema, mapped, under
 
 MAX_WEIGHT: Final = 2_000
+REPEATED: Final = 4
+"""How often the schemas beside an `unevaluated…` keyword are tried, at most, to learn what they have left."""
+_UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
 MAX_HEIGHT: Final = 64
 """Of values of a schema that refers to itself."""
 
@@ -60,9 +63,10 @@ class Weights:
             self.recursive = True
             return 1
         self._open.add(key)
-        weight = 1 + sum(self._weight(one, height) for one in self._references.of(schema))
+        here = sum(self._weight(one, height) for one in self._references.of(schema))
         for keyword in HERE:
-            weight += sum(self._weight(one, height) for one in under(schema, keyword))
+            here += sum(self._weight(one, height) for one in under(schema, keyword))
+        weight = 1 + here * (REPEATED if any(keyword in schema for keyword in _UNEVALUATED) else 1)
         if height != 0:
             weight += self._below(schema, height if height < 0 else height - 1)
         self._open.discard(key)

@@ -1,4 +1,4 @@
-"""The checks of every tool: compiled once per definition, when the first call needs them, kept within a bound.
+"""The checks of every tool: compiled once per definition, the usual ones by the first call, kept within a bound.
 
 Made by `app`, one per gateway; a route holds the `ToolCheck` of its tool. What a schema cannot be used for is logged
 once per definition and counted.
@@ -7,6 +7,7 @@ once per definition and counted.
 from __future__ import annotations
 
 import logging
+import threading
 from collections import OrderedDict
 from typing import Final
 from weakref import WeakValueDictionary
@@ -21,6 +22,8 @@ log = logging.getLogger(__name__)
 
 MAX_BYTES: Final = 32 << 20
 """Of the definitions whose compiled schemas are kept; compiled they take about ten times as much."""
+LARGE: Final = 8 << 10
+"""A definition of more bytes takes milliseconds to compile: it is compiled with its snapshot, not at a call."""
 MAX_REPORTED: Final = 4096
 """Definitions that are remembered as reported."""
 
@@ -116,6 +119,8 @@ class Checks:
         self._kept: OrderedDict[str, ToolCheck] = OrderedDict()
         self._reported: OrderedDict[str, None] = OrderedDict()
         self._unchecked = 0
+        self._lock = threading.Lock()
+        """Of what is kept: a snapshot is prepared in a thread."""
         self.compiled = 0
         """Definitions that were compiled, again ones included."""
         self.left_out: dict[str, int] = {}
@@ -125,11 +130,15 @@ class Checks:
 
     def of(self, server: str, tool: str, definition: bytes, known_hash: str = "") -> ToolCheck:
         """The check of a tool, by its raw definition; `known_hash` is that of the definition, where there is one.
-        Tools of one definition share it.
+        Tools of one definition share it. A LARGE definition is compiled here: call it in a thread.
         """
         key = known_hash or definition_hash(definition)
         found = self._known.get(key)
-        return found or self._known.setdefault(key, ToolCheck(self, f"{tool} of {server}", definition, key))
+        if found is None:
+            found = self._known.setdefault(key, ToolCheck(self, f"{tool} of {server}", definition, key))
+            if len(definition) > LARGE:
+                self.compile(found)
+        return found
 
     @property
     def kept(self) -> int:
@@ -154,11 +163,16 @@ class Checks:
             schemas = _Definition()
         parts = [("inputSchema", schemas.input, True), ("outputSchema", schemas.output, False)]
         check.take(*(self._checker(check, what, raw, of_objects=known) for what, raw, known in parts))
+        with self._lock:
+            self._keep(check)
+
+    def _keep(self, check: ToolCheck) -> None:
         self._reported[check.key] = None
         if len(self._reported) > MAX_REPORTED:
             self._reported.popitem(last=False)
+        if check.key not in self._kept:
+            self._bytes += len(check.definition)
         self._kept[check.key] = check
-        self._bytes += len(check.definition)
         while self._bytes > self._max_bytes and len(self._kept) > 1:
             _, oldest = self._kept.popitem(last=False)
             self._bytes -= len(oldest.definition)

@@ -154,6 +154,23 @@ def test_the_breaker_opens_after_failures_in_a_row_and_refuses_at_once() -> None
     assert "it hung up" in str(caught.value)
 
 
+def test_opening_and_closing_are_logged_once_each(caplog: pytest.LogCaptureFixture) -> None:
+    world = World(limit=9)
+    stragglers = [world.guard.enter_now() for _ in range(3)]
+    world.fail(FAILURES)
+    for _ in stragglers:
+        world.guard.leave(PLAIN, LOST, 0)
+    for _ in range(2):
+        world.sleep(9.0)
+        assert world.guard.enter(world.caller()) == TRIAL
+        world.guard.leave(TRIAL, LOST, 0)
+    world.sleep(9.0)
+    assert world.guard.enter(world.caller()) == TRIAL
+    world.guard.leave_answered()
+    told = [record.getMessage().split(":")[0] for record in caplog.records]
+    assert told == ["a/x is not called for a while", "a/x answers again"]
+
+
 def test_an_answer_in_between_starts_the_row_anew() -> None:
     world = World()
     world.fail(FAILURES - 1)

@@ -10,6 +10,7 @@ import pytest
 
 from fairlead_gateway.validation.checker import (
     MAX_SCHEMA_BYTES,
+    MAX_VALUE_BYTES,
     NOT_A_SCHEMA,
     PATTERN,
     PATTERN_BYTES,
@@ -95,6 +96,13 @@ def blow_up(steps: int) -> dict[str, Any]:
     return {"$defs": {**definitions, f"d{steps}": {"type": "object"}}, "$ref": "#/$defs/d0"}
 
 
+def unevaluated(steps: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {"properties": {"a": {"type": "integer"}}}
+    for _ in range(steps):
+        schema = {"anyOf": [schema, {"type": "string"}], "unevaluatedProperties": False}
+    return schema
+
+
 @pytest.mark.parametrize(
     ("schema", "reason"),
     [
@@ -107,6 +115,7 @@ def blow_up(steps: int) -> dict[str, Any]:
         ({"$ref": "#"}, TOO_INTRICATE),
         ({"$defs": {"a": {"allOf": [{"$ref": "#/$defs/a"}]}}, "$ref": "#/$defs/a"}, TOO_INTRICATE),
         (blow_up(60), TOO_INTRICATE),
+        (unevaluated(20), TOO_INTRICATE),
         ({"enum": ["x" * MAX_SCHEMA_BYTES]}, TOO_LARGE),
     ],
 )
@@ -124,6 +133,8 @@ def test_what_is_no_object_is_no_schema(raw: bytes) -> None:
 
 def test_a_small_number_of_shared_definitions_is_fine() -> None:
     assert wrong(blow_up(4), 3) is not None
+    assert wrong(unevaluated(3), {"a": 1}) is None
+    assert wrong(unevaluated(3), {"b": 1}) is not None
 
 
 HANGING = ["^(?!x)a+$", r"(a)\1", "((a+)+)+$(?=b)", "a{1000}{1000}"]
@@ -211,6 +222,14 @@ def test_a_value_that_cannot_be_read_is_for_the_server_to_refuse(value: bytes) -
     assert checker.unchecked == 1
 
 
+def test_a_value_that_takes_long_to_read_is_not_looked_at() -> None:
+    checker = compile_schema({"required": ["zz"]}).checker
+    assert checker is not None
+    assert checker.wrong(json.dumps({"a": "x" * (MAX_VALUE_BYTES - 20)}).encode()) is not None
+    assert checker.wrong(json.dumps({"a": "x" * MAX_VALUE_BYTES}).encode()) is None
+    assert checker.unchecked == 1
+
+
 def test_an_older_draft_is_read_as_that_draft() -> None:
     schema = {"$schema": "http://json-schema.org/draft-07/schema#", "items": [{"type": "integer"}]}
     assert wrong(schema, [1, "x"]) is None
@@ -233,6 +252,15 @@ def test_tools_of_one_definition_are_compiled_once_and_at_the_first_call() -> No
     assert one.arguments(b'{"item":"rope"}') is None
     assert other.arguments(None) == "item: required, but missing"
     assert other.arguments(b"null") == "item: required, but missing"
+    assert checks.compiled == 1
+
+
+def test_a_large_definition_is_compiled_before_any_call() -> None:
+    checks = Checks()
+    properties = {f"p{i}": {"type": "string", "description": "d" * 50} for i in range(200)}
+    check = checks.of("a/x", "get", definition("get", inputSchema={"type": "object", "properties": properties}))
+    assert checks.compiled == 1
+    assert check.arguments(b'{"p7":1}') == "p7: expected string, got a number"
     assert checks.compiled == 1
 
 
