@@ -22,6 +22,7 @@ from fairlead_cli.options import (
     UrlOption,
 )
 from fairlead_cli.output import Output
+from fairlead_cli.servers import events, refresh
 
 app = typer.Typer(
     name="fairlead",
@@ -164,6 +165,8 @@ def tools(
 
 app.command()(convert)
 app.command()(plan)
+app.command()(refresh)
+app.command()(events)
 
 
 @app.command()

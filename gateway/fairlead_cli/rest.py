@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.client import HTTPException, HTTPMessage
 from typing import IO, Any, Final
 from urllib.error import HTTPError, URLError
@@ -58,15 +60,29 @@ class Plane:
         headers = {**self._headers, "Content-Type": "application/json"}
         return self._ask(Request(f"{self._base}{path}", json.dumps(body).encode(), headers))
 
+    def lines(self, path: str, quiet: float, last: str | None) -> Iterator[str]:
+        """The lines of an event stream behind the event `last`, until it ends or is silent for `quiet` seconds. Raises
+        Failure.
+        """
+        more = {"Accept": "text/event-stream", **({} if last is None else {"Last-Event-ID": last})}
+        with self._opened(Request(f"{self._base}{path}", headers={**self._headers, **more}), quiet) as answer:
+            for line in answer:
+                yield line.decode("utf-8", "replace").rstrip("\r\n")
+
     def _ask(self, request: Request) -> Any:
+        with self._opened(request, self._timeout) as answer:
+            return json.loads(answer.read(_MAX_ANSWER))
+
+    @contextmanager
+    def _opened(self, request: Request, timeout: float) -> Iterator[IO[bytes]]:
         try:
-            with build_opener(ProxyHandler({}), _NoRedirects()).open(request, timeout=self._timeout) as answer:
-                return json.loads(answer.read(_MAX_ANSWER))
+            with build_opener(ProxyHandler({}), _NoRedirects()).open(request, timeout=timeout) as answer:
+                yield answer
         except HTTPError as error:
             with error:
                 raise self._refused(error) from error
         except TimeoutError as error:
-            wait = f"{self._base} did not answer within {self._timeout:g} s; --timeout gives it more time."
+            wait = f"{self._base} did not answer within {timeout:g} s; --timeout gives it more time."
             raise Failure(wait) from error
         except (URLError, OSError, HTTPException) as error:
             reason = getattr(error, "reason", None) or error

@@ -177,6 +177,7 @@ def build(
         connections=settings.upstream_connections, waiting=settings.upstream_waiting,
         queue_seconds=settings.upstream_queue_seconds, sessions=settings.upstream_sessions,
         session_seconds=settings.upstream_session_seconds, resolve=resolve,
+        lost=outbox.server_lost,
         local=lambda limit: LocalUpstream(tools, limit=limit, threads=settings.tool_threads, clock=clock),
     )  # fmt: skip
     sessions = Sessions(settings.session_key.encode())
@@ -249,6 +250,7 @@ def build(
         Caller(dispatcher),
         allow,
         news,
+        outbox,
         max_body=settings.max_request_bytes,
         routes=models.routes,
         windows=models.windows,

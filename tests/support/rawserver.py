@@ -105,6 +105,7 @@ class RawServer:
     open: set[asyncio.StreamWriter] = field(default_factory=set)
     broken_off: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when a client goes while its request is being handled."""
+    listener: asyncio.Server | None = None
 
     @property
     def url(self) -> str:
@@ -112,6 +113,12 @@ class RawServer:
 
     def methods(self) -> list[str]:
         return [request.method for request in self.seen]
+
+    def refuse(self) -> None:
+        """Accept no connection any more, and close every one."""
+        assert self.listener is not None
+        self.listener.close()
+        self.cut()
 
     def cut(self) -> None:
         """Close every connection."""
@@ -131,6 +138,7 @@ async def raw_server(handler: Handler, port: int = 0) -> AsyncIterator[RawServer
         task.add_done_callback(tasks.discard)
 
     listener = await asyncio.start_server(connected, "127.0.0.1", port)
+    server.listener = listener
     server.port = listener.sockets[0].getsockname()[1]
     try:
         yield server

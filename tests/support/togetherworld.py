@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 from fairlead_gateway.app import Gateway, build
 from fairlead_gateway.catalog.kube import KubeCredentials, KubeSource
@@ -18,11 +19,11 @@ from operatorworld import World
 
 
 @asynccontextmanager
-async def serving(world: World) -> AsyncIterator[Gateway]:
+async def serving(world: World, **settings: Any) -> AsyncIterator[Gateway]:
     """A gateway on the release's documents, to which host names are what they are to the operator."""
     api = KubeApi(await load_configuration(world.plane.kubeconfig), world.release)
     gateway = build(
-        Settings(port=0, metrics_port=0),
+        Settings(**{"port": 0, "metrics_port": 0, **settings}),
         source=KubeSource(api),
         credentials=KubeCredentials(api),
         resolve=world.hosts.resolve,

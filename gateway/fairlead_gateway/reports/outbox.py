@@ -18,6 +18,8 @@ from fairlead_gateway.reports.samples import SampleLog
 
 MOST_KEPT: Final = 1000
 """Requests and doubts that wait to be fetched."""
+DOUBT_SECONDS: Final = 1.0
+"""Between two doubts about one server."""
 LOOK_SECONDS: Final = 0.05
 """How often attempts that still run are looked at while an operator waits."""
 
@@ -38,6 +40,7 @@ class Outbox:
         self._replica = secrets.token_hex(8)
         self._news: deque[tuple[int, ServerKey | Doubt]] = deque(maxlen=MOST_KEPT)
         self._number = 0
+        self._doubted: dict[ServerKey, float] = {}
         self._awake = asyncio.Event()
         self._told_overdue = 0
         self.asked_at: float | None = None
@@ -48,7 +51,13 @@ class Outbox:
         self._tell(server)
 
     def server_lost(self, server: ServerKey, reason: str) -> None:
-        """A call could not reach a server; the operator has a look."""
+        """A call could not reach a server; the operator has a look. Many calls at once are one doubt."""
+        now = self._clock()
+        if now - self._doubted.get(server, float("-inf")) < DOUBT_SECONDS:
+            return
+        if len(self._doubted) >= MOST_KEPT:
+            self._doubted.clear()
+        self._doubted[server] = now
         self._tell(Doubt(server.namespace, server.name, reason))
 
     async def wait(self, cursor: str, seconds: float) -> Report:
@@ -69,6 +78,8 @@ class Outbox:
         """Everything since a cursor."""
         self.asked_at = self._wall()
         samples, news = self._read(cursor)
+        while self._news and self._news[0][0] <= news:
+            self._news.popleft()  # an operator has it; the next one need not do it again
         now = self._clock()
         tools = tuple(
             ToolAttempts(meter.server.namespace, meter.server.name, meter.tool, tuple(attempts))

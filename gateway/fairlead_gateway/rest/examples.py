@@ -86,8 +86,17 @@ SERVERS: Final[dict[str, Any]] = {
                 "hash": "sha256:5d1b5ba0d9c4f1e6a4d1ff1c9f2b0a8f",
                 "updatedAt": "2026-11-21T05:00:00Z",
                 "problems": [],
+                "refreshed": {"at": "2026-11-21T05:10:00.250+00:00", "failure": None},
             }
         ]
+    }
+}
+SERVER: Final[dict[str, Any]] = {"one server": SERVERS["one server"]["servers"][0]}
+REFRESH: Final[dict[str, Any]] = {
+    "asked for the second time": {
+        "server": "default/demo",
+        "before": "2026-11-21T05:10:00.250+00:00",
+        "operatorSeenAt": "2026-11-21T05:12:41.007+00:00",
     }
 }
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Final, TypeVar, cast
+from typing import Final, Protocol, TypeVar, cast
 
+from fairlead_api.meta import ServerKey
 from fairlead_gateway.budget.counting import LazyCounter
 from fairlead_gateway.budget.models import LiveModels, Windows
 from fairlead_gateway.budget.routes import Route
@@ -33,6 +34,17 @@ Result = TypeVar("Result")
 log = logging.getLogger(__name__)
 
 
+class Requests(Protocol):
+    """What waits for an operator to fetch it: `reports.outbox`."""
+
+    asked_at: float | None
+    """When an operator asked last, seconds since the epoch."""
+
+    def ask_refresh(self, server: ServerKey) -> None:
+        """Have the server asked for its lists now."""
+        ...
+
+
 class Plane:
     """The gateway as REST sees it: what is served, how a call is made, where heavy work is done."""
 
@@ -42,6 +54,7 @@ class Plane:
         caller: Caller,
         allow: AllowList,
         news: News,
+        requests: Requests,
         *,
         max_body: int = MAX_BODY,
         routes: Mapping[str, Route] = MappingProxyType({}),
@@ -56,6 +69,7 @@ class Plane:
         self.caller = caller
         self.allow = allow
         self.news = news
+        self.requests = requests
         self.max_body = max_body
         """Bytes of a request's body."""
         self.worker = Worker()

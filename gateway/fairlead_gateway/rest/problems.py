@@ -23,6 +23,7 @@ RATE_LIMITED: Final = "RATE_LIMITED"
 OVER_BUDGET: Final = "OVER_BUDGET"
 UNKNOWN_FORMAT: Final = "UNKNOWN_FORMAT"
 UNKNOWN_TIER: Final = "UNKNOWN_TIER"
+NOT_DISCOVERED: Final = "NOT_DISCOVERED"
 UNKNOWN_SERVER: Final = "UNKNOWN_SERVER"
 UNKNOWN_ROUTE: Final = "UNKNOWN_ROUTE"
 UNKNOWN_TOOL: Final = "UNKNOWN_TOOL"
@@ -43,6 +44,7 @@ TABLE: Final[dict[str, tuple[int, str]]] = {
     UNKNOWN_TOOL: (404, "There is no such tool"),
     NOT_FOUND: (404, "There is nothing here"),
     METHOD_NOT_ALLOWED: (405, "The method is not allowed"),
+    NOT_DISCOVERED: (409, "This server is not asked for its tools"),
     BODY_TOO_LARGE: (413, "The body is too large"),
     UNSUPPORTED_MEDIA_TYPE: (415, "The body must be JSON"),
     FORBIDDEN_HOST: (421, "This gateway does not answer for that host"),

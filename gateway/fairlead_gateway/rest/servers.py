@@ -1,21 +1,37 @@
-"""`GET /v1/servers`: whose tools these are, and which of them can be reached."""
+"""`/v1/servers`: whose tools these are, which of them can be reached, and a request to ask one anew."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Final
 
 import msgspec
 from fastapi import APIRouter, Response
 from msgspec import Raw
 
-from fairlead_gateway.catalog.model import Server
+from fairlead_api.documents.catalog import LocalEndpoint
+from fairlead_gateway.catalog.model import Server, Snapshot
 from fairlead_gateway.rest import examples
 from fairlead_gateway.rest.bodies import answer, encode
 from fairlead_gateway.rest.openapi import described
 from fairlead_gateway.rest.plane import Plane
+from fairlead_gateway.rest.problems import NOT_DISCOVERED, UNKNOWN_SERVER, Problem
 from fairlead_gateway.selection.route import Route
 from fairlead_gateway.selection.view import server_info, server_target
 from fairlead_gateway.upstream.breaker import CLOSED
+
+MOST_KNOWN: Final = 100
+"""Servers that a problem names."""
+
+
+class RefreshDocument(msgspec.Struct, frozen=True, rename="camel"):
+    """The last discovery that somebody asked for."""
+
+    at: str
+    """When it began, RFC 3339."""
+    failure: str | None
+    """Why it brought nothing; null where it succeeded."""
 
 
 class ServerDocument(msgspec.Struct, frozen=True, rename="camel"):
@@ -46,6 +62,19 @@ class ServerDocument(msgspec.Struct, frozen=True, rename="camel"):
     """When those last changed, RFC 3339."""
     problems: tuple[str, ...]
     """A sentence for each tool that could not be taken in."""
+    refreshed: RefreshDocument | None
+    """Null until somebody asks for a discovery. An operator that asks by itself leaves no trace here."""
+
+
+class RefreshAsked(msgspec.Struct, frozen=True, rename="camel"):
+    """A request that waits for the operator to fetch it. It is done when the server's `refreshed.at` is another one."""
+
+    server: str
+    """`namespace/name`."""
+    before: str | None
+    """`refreshed.at` of the server now."""
+    operator_seen_at: str | None
+    """When an operator last asked this gateway for requests, RFC 3339; null: none has."""
 
 
 class ServerList(msgspec.Struct, frozen=True):
@@ -65,14 +94,57 @@ def router(plane: Plane) -> APIRouter:
         documents = [document(server, selection.routes.get(server.key, {})) for server in servers]
         return answer(await plane.worker.do(lambda: encode(ServerList(documents))))
 
+    @routes.get(
+        "/servers/{server:path}",
+        **described("Show one server, by `namespace/name`, name or prefix", ServerDocument, examples.SERVER),
+    )
+    async def show_server(server: str) -> Response:
+        selection = plane.selection
+        found = server_called(selection.snapshot, server)
+        shown = document(found, selection.routes.get(found.key, {}))
+        return answer(await plane.worker.do(lambda: encode(shown)))
+
+    @routes.post(
+        "/servers/{server:path}/refresh",
+        status_code=202,
+        **described("Ask a server for its tools now", RefreshAsked, examples.REFRESH, status=202),
+    )
+    async def refresh(server: str) -> Response:
+        found = server_called(plane.selection.snapshot, server)
+        if isinstance(found.catalog.endpoint, LocalEndpoint):
+            raise Problem(NOT_DISCOVERED, f"the tools of {found.key} are functions of this gateway")
+        seen = plane.requests.asked_at
+        plane.requests.ask_refresh(found.key)
+        refreshed = found.catalog.refreshed
+        at = None if seen is None else datetime.fromtimestamp(seen, UTC).isoformat(timespec="milliseconds")
+        return answer(RefreshAsked(str(found.key), refreshed.at if refreshed else None, at), 202)
+
     return routes
+
+
+def server_called(snapshot: Snapshot, name: str) -> Server:
+    """The server of that `namespace/name`, else the only one of that name, prefix or id. Raises Problem."""
+    for key, server in snapshot.servers.items():
+        if str(key) == name:
+            return server
+    plain = name.removeprefix("mcp.")
+    found = [each for each in snapshot.servers.values() if plain in (each.key.name, each.catalog.prefix)]
+    if len(found) == 1:
+        return found[0]
+    known = tuple(map(str, [each.key for each in found] or snapshot.servers))[:MOST_KNOWN]
+    detail = (
+        f"{name[:128]!r} may be any of {len(found)} servers: say namespace/name"
+        if found
+        else (f"no server {name[:128]!r} is served here")
+    )
+    raise Problem(UNKNOWN_SERVER, detail, known=known)
 
 
 def document(server: Server, routes: Mapping[str, Route]) -> ServerDocument:
     """A server as it is shown; `routes` are those to its tools."""
     guard = next((route.guard for route in routes.values()), None)
     catalog = server.catalog
-    info = server_info(server)
+    info, last = server_info(server), catalog.refreshed
     return ServerDocument(
         server=str(server.key),
         prefix=catalog.prefix,
@@ -85,4 +157,5 @@ def document(server: Server, routes: Mapping[str, Route]) -> ServerDocument:
         hash=catalog.hash,
         updated_at=catalog.updated_at,
         problems=server.problems,
+        refreshed=None if last is None else RefreshDocument(last.at, last.failure or None),
     )

@@ -17,7 +17,7 @@ from typing import Final, Protocol, TypeAlias
 import msgspec
 
 from fairlead_gateway.upstream.breaker import Breaker, counts
-from fairlead_mcp.errors import ConnectFailed, McpError, PoolFull, Timeout
+from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, PoolFull, Timeout
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +81,9 @@ Later: TypeAlias = Callable[[float, Callable[[], None]], object]
 
 
 class Guard:
-    """See the module. `clock` is the one of deadlines, in seconds; `random` gives [0, 1)."""
+    """See the module. `clock` is the one of deadlines, in seconds; `random` gives [0, 1). `lost` is told the reason
+    each time that the server could not be reached, or went away under a call.
+    """
 
     def __init__(
         self,
@@ -91,8 +93,10 @@ class Guard:
         *,
         clock: Callable[[], float] = time.monotonic,
         random: Callable[[], float] = randomness.random,
+        lost: Callable[[str], None] = lambda reason: None,
     ) -> None:
         self.name = name
+        self._lost = lost
         self.breaker = Breaker(random)
         self.random = random
         self.clock = clock
@@ -168,6 +172,8 @@ class Guard:
         self.busy -= 1
         if self._budget < RETRY_BUDGET:
             self._budget += RETRY_EARNED
+        if isinstance(error, ConnectFailed | ConnectionLost) and counts(error):
+            self._lost(error.reason)
         if given_up:
             if ticket == TRIAL:
                 self.breaker.given_up()

@@ -140,6 +140,7 @@ class Registry:
         queue_seconds: float = QUEUE_SECONDS,
         local: Callable[[int], Upstream] | None = None,
         resolve: Resolve = resolve_by_dns,
+        lost: Callable[[ServerKey, str], None] = lambda key, reason: None,
     ) -> None:
         self._credentials = credentials
         self._children = children
@@ -153,6 +154,7 @@ class Registry:
         self._queue_seconds = queue_seconds
         self._local = local
         self._resolve = resolve
+        self._lost = lost
         self._held: dict[ServerKey, _Held] = {}
         self._retiring: dict[asyncio.Task[None], Upstream] = {}
         self._system_tls: ssl.SSLContext | None = None
@@ -222,7 +224,7 @@ class Registry:
         local = isinstance(identity.endpoint, LocalEndpoint)
         bounds = Bounds(identity.limit, identity.rate, self._waiting, self._queue_seconds, breaks=not local)
         loop = asyncio.get_running_loop()
-        return Guard(str(key), bounds, loop.call_later)
+        return Guard(str(key), bounds, loop.call_later, lost=lambda reason: self._lost(key, reason))
 
     async def _make(self, key: ServerKey, identity: _Identity) -> tuple[Upstream, bool]:
         try:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from typing import Final
+from typing import Final, cast
 
 _PROBES: Final = {"TCP_KEEPIDLE": 2, "TCP_KEEPINTVL": 1, "TCP_KEEPCNT": 3}
 """Seconds of silence before the first probe, seconds between probes, probes without an answer that end it."""
@@ -22,8 +22,7 @@ class Line(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's are no instances of it
         _probe(transport.get_extra_info("socket"))
         name = transport.get_extra_info("peername")
         self.peer = None if name is None else (str(name[0]), int(name[1]))

@@ -1,0 +1,67 @@
+"""`fairlead events`: follow what becomes of servers and their tools, over outages of the gateway."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any, Final
+
+from fairlead_cli.connecting import Destination
+from fairlead_cli.failure import Failure
+from fairlead_cli.output import Output, printable
+from fairlead_cli.rest import Plane
+
+QUIET_SECONDS: Final = 60.0
+"""Longer silence than a few heartbeats is a dead connection."""
+FIRST_PAUSE: Final = 0.5
+LONGEST_PAUSE: Final = 15.0
+
+
+def run_events(destination: Destination, output: Output) -> None:
+    """Print them until interrupted. Raises Failure where the first connection cannot be made."""
+    plane = Plane.of(destination)
+    last, failures = None, 0
+    while True:
+        try:
+            for event in _events(plane.lines("/v1/events", QUIET_SECONDS, last)):
+                last, failures = str(event.get("id")), 0
+                _show(event, output)
+        except Failure as error:
+            if last is None:
+                raise
+            failures += 1
+            print(f"{error}; trying again", file=sys.stderr)
+        time.sleep(min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures, 10)) * (1 - random.random() / 2))
+
+
+def _events(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
+    for line in lines:
+        if line.startswith("data:"):
+            yield json.loads(line[5:])
+
+
+def _show(event: dict[str, Any], output: Output) -> None:
+    if output is Output.json:
+        print(json.dumps(event), flush=True)
+    elif (line := _line(event)) is not None:
+        print(line, flush=True)
+
+
+def _line(event: dict[str, Any]) -> str | None:
+    """An event as a person reads it; None for one that says nothing to people."""
+    type_ = event.get("type")
+    if type_ == "stream.opened":
+        return "Some events were missed: `fairlead tools` shows what there is now." if event.get("missed") else None
+    if type_ == "catalog.swapped":
+        return None
+    parts = [str(event.get("at", ""))[11:19], str(event.get("server", "")), str(type_).partition(".")[2]]
+    if event.get("reason"):
+        parts.append(f"({event['reason']})")
+    for sign, member in (("+", "added"), ("-", "removed"), ("~", "changed")):
+        parts += [f"{sign}{name}" for name in event.get(member, ())]
+    if event.get("more"):
+        parts.append(f"and {event['more']} more")
+    return printable(" ".join(parts))

@@ -1,0 +1,68 @@
+"""`fairlead refresh`: have a server asked for its tools now, and wait until the gateway shows what it answered."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+from urllib.parse import quote
+
+from fairlead_cli.connecting import Destination
+from fairlead_cli.failure import Failure
+from fairlead_cli.output import Output, print_json
+from fairlead_cli.rest import Plane
+
+LOOK_SECONDS: Final = 0.25
+RECENT: Final = timedelta(minutes=1)
+"""An operator that has not been seen for so long is taken to be away."""
+
+
+def run_refresh(destination: Destination, server: str, wait: bool, output: Output) -> None:
+    """Ask, and unless told otherwise wait for up to the destination's timeout. Raises Failure."""
+    plane = Plane.of(destination)
+    path = f"/v1/servers/{quote(server, safe='/')}"
+    before = plane.get(path)
+    asked = plane.post(f"{path}/refresh", {})
+    if not wait:
+        if output is Output.json:
+            print_json(asked)
+        else:
+            print(f"{asked['server']} will be asked for its tools.")
+        return
+    after = _answered(plane, asked, destination.timeout)
+    if output is Output.json:
+        print_json(after)
+    elif after["refreshed"]["failure"] is None:
+        news = "unchanged" if after["hash"] == before["hash"] else f"{before['tools']} before, with changes"
+        print(f"{after['server']} has answered: {after['tools']} tools, {news}.")
+    if after["refreshed"]["failure"] is not None:
+        raise Failure(f"{after['server']} was asked, but {after['refreshed']['failure']}")
+
+
+def _answered(plane: Plane, asked: dict[str, Any], seconds: float) -> dict[str, Any]:
+    """The server once its last refresh is another one than before."""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            shown: dict[str, Any] = plane.get(f"/v1/servers/{quote(asked['server'], safe='/')}")
+        except Failure as error:
+            raise Failure(
+                f"{error}: it went away (a server with onDisconnect: Remove does, when it is lost)"
+            ) from error
+        refreshed = shown["refreshed"]
+        if refreshed is not None and refreshed["at"] != asked["before"]:
+            return shown
+        if time.monotonic() > end:
+            raise Failure(_why_not(asked, seconds))
+        time.sleep(LOOK_SECONDS)
+
+
+def _why_not(asked: dict[str, Any], seconds: float) -> str:
+    seen = asked["operatorSeenAt"]
+    if seen is None or datetime.fromisoformat(seen) < datetime.now(UTC) - RECENT:
+        last = "since this gateway started" if seen is None else f"since {seen}"
+        return (
+            f"no operator has fetched requests from this gateway {last}: is one running, and do its FAIRLEAD_GATEWAYS "
+            "and FAIRLEAD_PULL_TOKEN fit? The request waits for it."
+        )
+    return f"{asked['server']} has not answered within {seconds:g} s; --timeout waits longer"
