@@ -10,6 +10,8 @@ from typing import Final
 
 import msgspec
 
+from fairlead_api.documents.catalog import Catalog
+
 PATH: Final = "/samples"
 LONGEST_WAIT_S: Final = 30.0
 """A gateway answers after that long at the latest, with nothing new."""
@@ -64,3 +66,7 @@ class Report(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     refresh: tuple[tuple[str, str], ...] = ()
     """Namespace and name of servers whose lists somebody wants to have asked for now."""
     doubts: tuple[Doubt, ...] = ()
+    own: tuple[Catalog, ...] = ()
+    """Catalogs of the gateway's own servers (custom tools), which no operator publishes; told where the cursor is none
+    of this replica's.
+    """

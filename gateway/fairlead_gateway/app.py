@@ -171,7 +171,8 @@ def build(
     tools = CustomTools() if custom is None else custom
     checks = Checks()
     news = News()
-    outbox = Outbox(settings.environment, clock)
+    own = {DOCUMENT: tools.catalog(settings.local_namespace)} if len(tools) else {}
+    outbox = Outbox(settings.environment, clock, own=own.values())
     registry = Registry(
         credentials, children=children, shared_children=shared_children, client=client,
         connections=settings.upstream_connections, waiting=settings.upstream_waiting,
@@ -258,7 +259,6 @@ def build(
         choosers=Choosers(settings.session_key.encode()),
         live_models=None if refresher is None else lambda: refresher.known,
     )
-    own = {DOCUMENT: tools.catalog(settings.local_namespace)} if len(tools) else {}
     keeper = Keeper(source, swap, cache=cache, own=own, environment=settings.environment)
     return Gateway(settings, keeper, registry, front, book, plane, checks, outbox, tools, refresher)
 

@@ -9,9 +9,10 @@ import asyncio
 import secrets
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
+from fairlead_api.documents.catalog import Catalog
 from fairlead_api.meta import ServerKey
 from fairlead_api.reports import Doubt, Report, ToolAttempts
 from fairlead_gateway.reports.samples import SampleLog
@@ -25,16 +26,20 @@ LOOK_SECONDS: Final = 0.05
 
 
 class Outbox:
-    """See the module. `clock` is the one that calls are timed by, `wall` the time of day, both in seconds."""
+    """See the module. `clock` is the one that calls are timed by, `wall` the time of day, both in seconds. `own` are
+    catalogs that only this gateway knows of.
+    """
 
     def __init__(
         self,
         environment: str = "cluster",
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
+        own: Iterable[Catalog] = (),
     ) -> None:
         self.samples = SampleLog(self._wake)
         self._environment = environment
+        self._own = tuple(own)
         self._clock = clock
         self._wall = wall
         self._replica = secrets.token_hex(8)
@@ -94,6 +99,7 @@ class Outbox:
             tools=tools,
             refresh=tuple({(item.namespace, item.name): None for item in fresh if isinstance(item, ServerKey)}),
             doubts=tuple(item for item in fresh if isinstance(item, Doubt)),
+            own=() if cursor.startswith(f"{self._replica}.") else self._own,
         )
 
     def _tell(self, item: ServerKey | Doubt) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable
 from datetime import UTC, datetime
 from typing import Final
 
-from fairlead_api.documents.catalog import Catalog, ToolEntry
+from fairlead_api.documents.catalog import Catalog, LocalEndpoint, ToolEntry
 from fairlead_api.documents.codec import UnreadableDocument, decode, encode, state_name
 from fairlead_api.documents.rules import Tier
 from fairlead_api.documents.state import STATE, State
@@ -47,6 +47,8 @@ class Timekeeper:
         self._now = now
         self._monotonic = monotonic
         self._heard = asyncio.Event()
+        self._own: set[ServerKey] = set()
+        """Servers of gateways' own, which are judged like any other and declared by nobody."""
         self.ledger = Ledger((), probed)
 
     async def restore(self) -> None:
@@ -70,8 +72,8 @@ class Timekeeper:
         self.ledger.know(catalog)
 
     def forget(self, alive: Collection[ServerKey]) -> None:
-        """Keep the living only."""
-        self.ledger.forget(alive)
+        """Keep the living only, and what gateways have of their own."""
+        self.ledger.forget({*alive, *self._own})
         self._heard.set()
 
     def decide_by(self, tiers: Iterable[Tier]) -> None:
@@ -82,6 +84,10 @@ class Timekeeper:
     def take(self, report: Report) -> None:
         """What a gateway measured."""
         now = self._monotonic()
+        for catalog in report.own:
+            if isinstance(catalog.endpoint, LocalEndpoint):
+                self._own.add(catalog.key)
+                self.ledger.know(catalog)
         for tool in report.tools:
             key = ToolKey(ServerKey(tool.namespace, tool.server), tool.tool, report.environment)
             self.ledger.take(key, list(_samples(report.replica, tool)), now)

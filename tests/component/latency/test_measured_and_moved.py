@@ -8,7 +8,9 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from customworld import of
 from fairlead_api.documents.rules import Rules, Tier
+from fairlead_gateway import tool
 from fairlead_gateway.app import Gateway
 from fairlead_operator.gateways.http import HttpGateways
 from fairlead_operator.gateways.pull import Puller
@@ -102,6 +104,31 @@ async def test_a_tool_that_turns_slow_leaves_its_tier_and_comes_back_by_itself(t
         (("deep",), ("fast", "deep")),
     ]
     assert here.moves[0].reasons["fast"].startswith("over_budget p95=")
+
+
+async def test_a_custom_tool_is_measured_and_moved_though_no_operator_declares_it(tmp_path: Path) -> None:
+    @tool
+    async def ponder() -> None:
+        await asyncio.sleep(0.06)  # the duration that is measured
+
+    async with running(tmp_path, Rules(tiers=TIERS), custom=of(ponder)) as gateway:
+        timekeeper = Timekeeper(DirectoryDocuments(tmp_path / "documents"))
+        timekeeper.decide_by(TIERS)
+        timekeeper.forget(())
+        gateways = HttpGateways([f"http://127.0.0.1:{gateway.metrics_port}"], "")
+        here = World(gateway, timekeeper)
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(Puller(gateways, timekeeper.take).run()), group.create_task(timekeeper.run())]
+            await here.until("ponder")
+            for _ in range(6):
+                await ask(gateway, calling("ponder"))
+            await here.until()
+            timekeeper.forget(())
+            await here.until()
+            assert await here.listed("/mcp/deep") == ["ponder"]
+            for task in tasks:
+                task.cancel()
+        await gateways.aclose()
 
 
 async def test_a_call_that_still_runs_counts_as_soon_as_it_is_late(tmp_path: Path) -> None:
