@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp import Client
 
-from clusterworld import condition, kubectl, mcp_server, mirror, ready
+from clusterworld import condition, kubectl, mcp_server, mirror, node_address, ready
+from npmmirror import npm_mirror
 from waiting import until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
@@ -33,6 +35,22 @@ async def test_a_package_is_installed_from_a_mirror_and_answers(
     async with Client(f"{gateway}/mcp") as client:
         result = await client.call_tool(f"{name}__get_current_time", {"timezone": "UTC"})
         assert not result.is_error, result
+
+
+@pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed: nothing says which registry to mirror")
+async def test_a_package_of_npm_is_installed_from_a_mirror_and_answers(
+    runner_image: str, gateway: str, namespace: str
+) -> None:
+    name = f"node-{namespace[-8:]}"
+    spec = {"registry": "npm", "name": "@modelcontextprotocol/server-everything", "version": "2026.8.31"}
+    with npm_mirror(node_address()) as url:
+        manifest = mcp_server(name, package=spec, env=[{"name": "npm_config_registry", "value": url}])
+        kubectl("apply", "-n", namespace, "-f", "-", stdin=manifest)
+        until("Ready", lambda: ready(namespace, name) == "True", seconds=240)
+    async with Client(f"{gateway}/mcp") as client:
+        result = await client.call_tool(f"{name}__echo", {"message": "ahoy"})
+        assert not result.is_error, result
+        assert "ahoy" in str(result.content)
 
 
 def test_a_registry_that_cannot_be_reached_has_a_reason_of_its_own(
