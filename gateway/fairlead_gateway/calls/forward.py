@@ -20,10 +20,12 @@ from msgspec import Raw
 from fairlead_api.reports import NEUTRAL, OK
 from fairlead_gateway.calls import mirrored, refusals, translate
 from fairlead_gateway.calls.attempts import attempted
+from fairlead_gateway.calls.bridge import Bridge, Bridged, Relay, features_of
 from fairlead_gateway.calls.exchange import Exchange
 from fairlead_gateway.calls.live import Live, LiveRequest
 from fairlead_gateway.calls.outputs import judged
 from fairlead_gateway.calls.refusals import Refusal
+from fairlead_gateway.calls.rounds import in_rounds
 from fairlead_gateway.calls.translate import Outcome
 from fairlead_gateway.endpoint.inbound import Headers, Rejection, Request
 from fairlead_gateway.endpoint.replies import result_parts
@@ -164,6 +166,7 @@ class Forwarder:
         self.live = live
         self._server_info = server_info
         self._clock = clock
+        self._bridge = Bridge(clock)
         self._cancellable: dict[tuple[bytes, bytes], asyncio.Task[None]] = {}
 
     def cancel(self, session: bytes | None, request_id: bytes) -> None:
@@ -212,6 +215,10 @@ class Forwarder:
         reach = errand.reach
         if not reach.server.catalog.online:
             raise ConnectFailed(f"the server {reach.server.key} is offline")
+        if request.modern and errand.method in eras.NAMED and not await reach.upstream.era(None, started):
+            bridged = await self._bridged(exchange, errand, request, started)
+            if bridged is not None:
+                return _hinted(errand, bridged)
         live = self.live.of(exchange, request)
         again = errand.idempotent and not any(more in errand.params for more in _MORE)
         try:
@@ -222,15 +229,47 @@ class Forwarder:
                 reach.guard, lambda: self._attempt(exchange, errand, request, live, deadline), deadline=deadline,
                 retries=reach.retries, idempotent=again, impatient=reach.impatient,
             )  # fmt: skip
+            if modern and not request.modern:
+
+                async def once_more(more: jsonrpc.RawObject) -> Raw:
+                    errand_again = msgspec.structs.replace(errand, params={**errand.params, **more})
+                    return (await self._attempt(exchange, errand_again, request, live, deadline))[0]
+
+                raw = await in_rounds(live, raw, once_more, lambda: deadline - self._clock())
         finally:
             live.close()
         outcome = translate.result(raw, from_modern=modern, to_modern=request.modern, server_info=reach.server_info)
-        if request.modern and errand.method == READ and not outcome.needs_input:
-            return Outcome(with_cache_hints(outcome.result), outcome.is_error)
-        return outcome
+        return _hinted(errand, outcome) if request.modern else outcome
+
+    async def _bridged(self, exchange: Exchange, errand: Errand, request: Request, started: float) -> Outcome | None:
+        """A call of a modern client whom a legacy server may ask; None where the client offers nothing."""
+        reach, of = errand.reach, (errand.reach.server.key, errand.method, errand.named)
+        live = self.live.of(exchange, request)
+        call = self._bridge.resume(request, of)
+        if call is not None:
+            call.relay.attach(live)
+        elif (features := features_of(request)) is not None:
+            client = self._bridge.lease(features)
+            relay, deadline = Relay(live, client), started + reach.timeout
+            work = attempted(
+                reach.guard, lambda: self._attempt(exchange, errand, request, relay, deadline), deadline=deadline,
+                retries=0, idempotent=False, impatient=reach.impatient,
+            )  # fmt: skip
+            call = Bridged(relay, of, deadline, work)
+            call.task.add_done_callback(lambda _: self._bridge.release(client))
+        else:
+            return None
+        try:
+            raw = await call.next()
+        finally:
+            call.relay.detach()
+        parked = self._bridge.park(call) if raw is None else None
+        return translate.result(
+            raw or Raw(parked or b""), from_modern=raw is None, to_modern=True, server_info=reach.server_info
+        )
 
     async def _attempt(
-        self, exchange: Exchange, errand: Errand, request: Request, live: LiveRequest, deadline: float
+        self, exchange: Exchange, errand: Errand, request: Request, live: LiveRequest | Relay, deadline: float
     ) -> tuple[Raw, bool]:
         """The raw result, and whether it is one of the modern era. Raises McpError."""
         reach, upstream = errand.reach, errand.reach.upstream
@@ -310,6 +349,12 @@ def _wrong_arguments(errand: Errand) -> str | None:
     if errand.check is None or (arguments is None and any(more in errand.params for more in _MORE)):
         return None
     return errand.check.arguments(arguments)
+
+
+def _hinted(errand: Errand, outcome: Outcome) -> Outcome:
+    if errand.method != READ or outcome.needs_input:
+        return outcome
+    return Outcome(with_cache_hints(outcome.result), outcome.is_error)
 
 
 def with_cache_hints(result: bytes | Raw) -> bytes | Raw:

@@ -169,9 +169,7 @@ class LiveRequest:
     def on_request(self, message: Message, answer: AnswerServer) -> None:
         """A legacy server asks something of the client: pass it on where the client offers that."""
         assert message.id is not UNSET
-        feature = _FEATURE_OF.get(str(message.method))
-        offered = self.client is not None and feature is not None and feature in self.client.features
-        if not offered or self._session is None or len(self._asked) >= MAX_ASKED:
+        if not offers(self.client, message) or self._session is None or len(self._asked) >= MAX_ASKED:
             answer(jsonrpc.reply_to_server(message))
             return
         ident = self._live.ask(self._session, bytes(message.id), answer)
@@ -190,6 +188,12 @@ class LiveRequest:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return False
         return level in LEVELS and LEVELS.index(level) >= LEVELS.index(self._level)
+
+
+def offers(client: Counterpart | None, message: Message) -> bool:
+    """Whether a server's request is for something that the client offers."""
+    feature = _FEATURE_OF.get(str(message.method))
+    return client is not None and feature is not None and feature in client.features
 
 
 class _LevelMeta(msgspec.Struct):

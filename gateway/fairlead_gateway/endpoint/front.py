@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from fairlead_gateway.calls.bridge import features_of
 from fairlead_gateway.calls.dispatch import CALL, Dispatcher
 from fairlead_gateway.calls.forward import METHODS as FORWARDED
 from fairlead_gateway.calls.forward import SUBSCRIPTIONS, Errand, Forwarder, call_of, needs_more, resolve
@@ -180,6 +181,8 @@ class Front:
             return
         streaming = not asked.modern and prefers_streams(exchange.headers)
         forwarded = route.mirrored or streaming or needs_more(asked, self.forwarder.live)
+        if asked.modern and not forwarded and not route.upstream.modern:
+            forwarded = features_of(asked) is not None
         if forwarded and route.closed is None:
             self._forward(exchange, call_of(route, asked, exchange.headers), asked)
             return

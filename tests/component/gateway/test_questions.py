@@ -1,0 +1,312 @@
+"""Servers that ask something of their client in mid-call, in each pairing of eras; and calls of several rounds."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gatewayworld import (
+    LEGACY,
+    META,
+    MODERN,
+    Answer,
+    Ask,
+    Reachable,
+    Wire,
+    ask,
+    calling,
+    catalog,
+    legacy,
+    modern,
+    running,
+)
+from rawserver import Reply, Request, raw_server
+from waiting import eventually
+
+QUESTION = {"message": "Which?", "requestedSchema": {"type": "object", "properties": {"x": {"type": "string"}}}}
+PICKED = {"action": "accept", "content": {"x": "this"}}
+OFFER: dict[str, Any] = {META + "clientCapabilities": {"elicitation": {"form": {}}}}
+
+
+def said(text: str) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": text}], "isError": False}
+
+
+class LegacyAsker:
+    """A legacy server whose tool asks `rounds` times on the stream of its call, and answers with what it was told."""
+
+    def __init__(self, rounds: int = 1, *, progress: bool = False) -> None:
+        self.rounds, self.progress = rounds, progress
+        self.declared: list[Any] = []
+        self.answers: dict[str, asyncio.Future[Any]] = {}
+        self.cancelled: list[Any] = []
+        self.sessions = 0
+        self.going_on = asyncio.Event()
+        self.going_on.set()
+
+    async def handle(self, request: Request, reply: Reply) -> None:
+        if request.verb == "GET":
+            return reply.send(405)
+        if request.method == "initialize":
+            self.declared.append(request.params["capabilities"])
+            self.sessions += 1
+            hello = {"protocolVersion": LEGACY, "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}}
+            return reply.result(request, hello, mcp_session_id=f"s{self.sessions}")
+        if request.method == "notifications/cancelled":
+            self.cancelled.append(request.params["requestId"])
+        if request.method == "" and (future := self.answers.get(request.message["id"])) is not None:
+            future.set_result(request.message.get("result", request.message.get("error")))
+        if request.method != "tools/call":
+            return reply.send(202)
+        return await self._call(request, reply)
+
+    async def _call(self, request: Request, reply: Reply) -> None:
+        reply.open_stream()
+        told = []
+        for number in range(self.rounds):
+            ident = f"{request.message['id']}-{number}"
+            self.answers[ident] = asyncio.get_running_loop().create_future()
+            reply.event({"jsonrpc": "2.0", "id": ident, "method": "elicitation/create", "params": QUESTION})
+            await reply.flush()
+            told.append(await self.answers[ident])
+            await self.going_on.wait()
+            if self.progress:
+                token = request.params["_meta"]["progressToken"]
+                progress = {"progressToken": token, "progress": number}
+                reply.event({"jsonrpc": "2.0", "method": "notifications/progress", "params": progress})
+        reply.event({"jsonrpc": "2.0", "id": request.message["id"], "result": said(json.dumps(told))})
+        reply.end_stream()
+
+
+def again(first: Answer, params: dict[str, Any], responses: Any = None, *, number: int = 2, **meta: Any) -> Ask:
+    """The next round of a call."""
+    result = first.message["result"]
+    if responses is None:
+        responses = dict.fromkeys(result["inputRequests"], PICKED)
+    more = {"inputResponses": responses, "requestState": result["requestState"]}
+    return modern("tools/call", {**params, **more}, number=number, **OFFER, **meta)
+
+
+X = {"name": "demo__x", "arguments": {}}
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+async def test_a_modern_client_is_asked_by_results_what_a_legacy_server_asks_in_mid_call(
+    tmp_path: Path, rounds: int
+) -> None:
+    asker = LegacyAsker(rounds)
+    async with (
+        raw_server(asker.handle) as server,
+        running(tmp_path, catalog("demo", server.url, ["x"], version=LEGACY)) as gateway,
+    ):
+        answer = await ask(gateway, modern("tools/call", X, **OFFER))
+        for number in range(rounds):
+            result = answer.message["result"]
+            assert result["resultType"] == "input_required"
+            assert [*result["inputRequests"].values()] == [{"method": "elicitation/create", "params": QUESTION}]
+            answer = await ask(gateway, again(answer, X, number=number + 2))
+    result = answer.message["result"]
+    assert (result["resultType"], answer.message["id"]) == ("complete", rounds + 1)
+    assert json.loads(result["content"][0]["text"]) == [PICKED] * rounds
+    assert asker.declared == [{"elicitation": {"form": {}}}]
+    assert server.methods().count("tools/call") == 1
+
+
+async def test_calls_one_after_the_other_share_a_session_and_calls_at_once_do_not(tmp_path: Path) -> None:
+    asker = LegacyAsker()
+    async with (
+        raw_server(asker.handle) as server,
+        running(tmp_path, catalog("demo", server.url, ["x"], version=LEGACY)) as gateway,
+    ):
+        for _ in range(2):
+            await ask(gateway, again(await ask(gateway, modern("tools/call", X, **OFFER)), X))
+        assert asker.sessions == 1
+        first = [await ask(gateway, modern("tools/call", X, **OFFER)) for _ in range(2)]
+        assert asker.sessions == 2
+        states = [answer.message["result"]["requestState"] for answer in first]
+        answers = [await ask(gateway, again(answer, X)) for answer in reversed(first)]
+    assert len({*states}) == 2
+    assert all(answer.message["result"]["resultType"] == "complete" for answer in answers)
+
+
+async def test_a_question_that_is_left_out_is_asked_again(tmp_path: Path) -> None:
+    asker = LegacyAsker()
+    async with (
+        raw_server(asker.handle) as server,
+        running(tmp_path, catalog("demo", server.url, ["x"], version=LEGACY)) as gateway,
+    ):
+        first = await ask(gateway, modern("tools/call", X, **OFFER))
+        second = await ask(gateway, again(first, X, {}))
+        assert second.message["result"]["inputRequests"] == first.message["result"]["inputRequests"]
+        last = await ask(gateway, again(second, X))
+    assert last.message["result"]["resultType"] == "complete"
+
+
+async def test_progress_of_a_later_round_comes_with_that_rounds_token(tmp_path: Path) -> None:
+    asker = LegacyAsker(progress=True)
+    async with (
+        raw_server(asker.handle) as server,
+        running(tmp_path, catalog("demo", server.url, ["x"], version=LEGACY)) as gateway,
+    ):
+        first = await ask(gateway, modern("tools/call", X, **OFFER, progressToken="first"))
+        last = await ask(gateway, again(first, X, progressToken="second"))
+    progress, result = last.events
+    assert progress["params"] == {"progressToken": "second", "progress": 0}
+    assert result["result"]["resultType"] == "complete"
+
+
+@pytest.mark.parametrize("spoiled", ["state", "tool", "twice"])
+async def test_a_state_belongs_to_one_call_and_is_used_once(tmp_path: Path, spoiled: str) -> None:
+    asker = LegacyAsker()
+    async with (
+        raw_server(asker.handle) as server,
+        running(tmp_path, catalog("demo", server.url, ["x", "y"], version=LEGACY)) as gateway,
+    ):
+        first = await ask(gateway, modern("tools/call", X, **OFFER))
+        if spoiled == "twice":
+            await ask(gateway, again(first, X))
+        if spoiled == "state":
+            first.message["result"]["requestState"] += "x"
+        params = {**X, "name": "demo__y"} if spoiled == "tool" else X
+        second = again(first, params)
+        if spoiled == "state":
+            second.message["params"]["requestState"] += "x"
+        answer = await ask(gateway, second)
+    assert (answer.status, answer.code) == (400, -32602)
+
+
+async def test_a_client_that_goes_away_while_its_answers_are_worked_on_cancels_the_call(tmp_path: Path) -> None:
+    asker = LegacyAsker()
+    async with (
+        raw_server(asker.handle) as server,
+        running(tmp_path, catalog("demo", server.url, ["x"], version=LEGACY)) as gateway,
+    ):
+        first = await ask(gateway, modern("tools/call", X, **OFFER))
+        asker.going_on.clear()
+        call = server.seen[-1]
+        async with await Wire.connect(gateway) as wire:
+            wire.send(again(first, X))
+            await eventually(lambda: all(future.done() for future in asker.answers.values()))
+        await eventually(lambda: asker.cancelled)
+    assert asker.cancelled == [call.message["id"]]
+
+
+async def test_a_modern_client_that_offers_nothing_is_not_asked(tmp_path: Path) -> None:
+    asker = LegacyAsker()
+    async with (
+        raw_server(asker.handle) as server,
+        running(tmp_path, catalog("demo", server.url, ["x"], version=LEGACY)) as gateway,
+    ):
+        answer = await ask(gateway, calling("demo__x"))
+    refused = json.loads(answer.message["result"]["content"][0]["text"])
+    assert [error["code"] for error in refused] == [-32601]
+    assert asker.declared == [{}]
+
+
+# Modern servers
+
+
+class ModernAsker:
+    """A server of 2026-07-28 alone, whose tool asks by its result `rounds` times."""
+
+    def __init__(self, rounds: int = 1, method: str = "elicitation/create") -> None:
+        self.rounds, self.method = rounds, method
+        self.declared: list[Any] = []
+        self.calls: list[dict[str, Any]] = []
+
+    async def handle(self, request: Request, reply: Reply) -> None:
+        if request.method != "tools/call":
+            return reply.error(request, 404, -32601, "Method not found")
+        params = request.params
+        self.calls.append(params)
+        self.declared.append(params["_meta"][META + "clientCapabilities"])
+        done = int(params.get("requestState", "0"))
+        if done < self.rounds:
+            asked = {f"k{done}": {"method": self.method, "params": QUESTION}}
+            result = {"resultType": "input_required", "inputRequests": asked, "requestState": str(done + 1)}
+            return reply.result(request, result)
+        return reply.result(request, {"resultType": "complete", **said(json.dumps(params.get("inputResponses")))})
+
+
+async def session_of(gateway: Reachable, capabilities: dict[str, Any]) -> str:
+    hello = {"protocolVersion": LEGACY, "capabilities": capabilities, "clientInfo": {"name": "c", "version": "1"}}
+    return (await ask(gateway, legacy("initialize", hello))).headers["mcp-session-id"]
+
+
+async def conversation(gateway: Reachable, session: str, response: dict[str, Any]) -> tuple[list[Any], Any]:
+    """Call as a legacy client that answers each question; the questions, and the last message."""
+    asked: list[Any] = []
+    async with await Wire.connect(gateway) as wire:
+        wire.send(calling("demo__x", era=LEGACY, number=7, session=session))
+        head = await wire.reader.readuntil(b"\r\n\r\n")
+        if b"event-stream" not in head:
+            length = int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0])
+            return asked, json.loads(await wire.reader.readexactly(length))
+        while True:
+            data = (await wire.reader.readuntil(b"\n\n")).partition(b"data: ")[2].strip()
+            message = json.loads(data) if data else {}
+            if "method" in message:
+                asked.append((message["method"], message["params"]))
+                answer = {"jsonrpc": "2.0", "id": message["id"], **response}
+                posted = await ask(gateway, Ask(answer, {**legacy("x").headers, "mcp-session-id": session}))
+                assert posted.status == 202
+            elif message.get("id") == 7:
+                return asked, message
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+async def test_a_legacy_client_is_asked_in_mid_call_what_a_modern_server_asks_by_results(
+    tmp_path: Path, rounds: int
+) -> None:
+    asker = ModernAsker(rounds)
+    async with (
+        raw_server(asker.handle) as server,
+        running(tmp_path, catalog("demo", server.url, ["x"], version=MODERN)) as gateway,
+    ):
+        session = await session_of(gateway, {"elicitation": {}})
+        asked, last = await conversation(gateway, session, {"result": PICKED})
+    assert asked == [("elicitation/create", QUESTION)] * rounds
+    assert json.loads(last["result"]["content"][0]["text"]) == {f"k{rounds - 1}": PICKED}
+    assert "resultType" not in last["result"]
+    assert [call.get("requestState") for call in asker.calls] == [None, *map(str, range(1, rounds + 1))]
+    assert asker.declared[0] == {"elicitation": {}}
+
+
+async def test_a_legacy_client_that_refuses_ends_the_call_readably(tmp_path: Path) -> None:
+    asker = ModernAsker()
+    async with (
+        raw_server(asker.handle) as server,
+        running(tmp_path, catalog("demo", server.url, ["x"], version=MODERN)) as gateway,
+    ):
+        session = await session_of(gateway, {"elicitation": {}})
+        _, last = await conversation(gateway, session, {"error": {"code": -1, "message": "not now"}})
+    assert last["result"]["isError"] is True
+    assert "not now" in last["result"]["content"][0]["text"]
+
+
+async def test_a_legacy_client_is_not_asked_for_what_it_does_not_offer(tmp_path: Path) -> None:
+    asker = ModernAsker(method="sampling/createMessage")
+    async with (
+        raw_server(asker.handle) as server,
+        running(tmp_path, catalog("demo", server.url, ["x"], version=MODERN)) as gateway,
+    ):
+        session = await session_of(gateway, {"elicitation": {}})
+        asked, last = await conversation(gateway, session, {"result": PICKED})
+    assert asked == []
+    assert "sampling/createMessage" in last["result"]["content"][0]["text"]
+
+
+async def test_a_server_that_asks_without_end_is_stopped(tmp_path: Path) -> None:
+    asker = ModernAsker(rounds=10_000)
+    async with (
+        raw_server(asker.handle) as server,
+        running(tmp_path, catalog("demo", server.url, ["x"], version=MODERN)) as gateway,
+    ):
+        session = await session_of(gateway, {"elicitation": {}})
+        asked, last = await conversation(gateway, session, {"result": PICKED})
+    assert len(asked) == 16
+    assert last["result"]["isError"] is True
