@@ -30,7 +30,7 @@ class RefreshDocument(msgspec.Struct, frozen=True, rename="camel"):
 
     at: str
     """When it began, RFC 3339."""
-    failure: str | None
+    failure: str | None = None
     """Why it brought nothing; null where it succeeded."""
 
 
