@@ -118,7 +118,7 @@ async def _answer_calls(gateway: Gateway, closing: RawServer) -> None:
                 answer = await wire.ask(calling(f"{server}__{name}").with_headers(mcp_name=f"{server}__{name}"))
                 content = answer.message["result"]["content"]
                 assert content == [{"type": "text", "text": name}], (server, name)
-                await eventually(lambda: not closing.open)
+                await eventually(lambda: len(closing.open) <= 1)  # the operator holds one, and asks nothing on it
         for server in HEALTHY[:2]:
             result = (await wire.ask(calling(f"{server}__good"))).message["result"]
             assert result["isError"] is False

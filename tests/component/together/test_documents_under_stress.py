@@ -156,7 +156,7 @@ async def test_what_is_deleted_or_edited_by_hand_is_put_right_within_five_second
                 status, answer = world.request(method, world.config_map_path(name), body, content_type=MERGE)
                 assert status == 200, answer
                 await world.until(f"{name} put right after {what}", lambda: _contents(world) == right, seconds=5)
-                assert await names(gateway) == expected
+                await until_async("served", shows(gateway, *expected))
 
 
 def _tampering() -> list[tuple[str, str, Json | None]]:
