@@ -27,13 +27,17 @@ MAX_VALUE_BYTES: Final = 512 << 10
 """A larger value takes longer than 5 ms to read."""
 MAX_WORK: Final = 8_000_000
 """Bytes of a value times the weight of the schema (see `intricacy`)."""
-MAX_EXPLAINED: Final = 400_000
+MAX_EXPLAINED: Final = 40_000
 """The same, for finding all errors instead of one."""
 MAX_PATTERNS: Final = 64
-PATTERN_BYTES: Final = 8 << 10
-"""Patterns are checked in values up to this size; the most hostile then takes a tenth of a second."""
+PATTERN_BYTES: Final = 64 << 10
+"""Patterns are checked in values up to this size, and up to less where they are large (see PATTERN_WORK)."""
+PATTERN_WORK: Final = 8_000_000
+"""Bytes of a value times the states of all patterns; the most hostile then take some tens of milliseconds."""
 _PATTERNS: Final = RegexOptions(size_limit=1 << 18, dfa_size_limit=1 << 20)
 """Bytes of one compiled pattern."""
+
+_COUNTED: Final = re.compile(r"(\)?)\{(\d{1,6})(?:,(\d{0,6}))?\}")
 
 TOO_LARGE: Final = "too_large"
 NOT_A_SCHEMA: Final = "not_a_schema"
@@ -63,14 +67,14 @@ class Checker:
 
     __slots__ = ("_explain_bytes", "_fast", "_heights", "_max_bytes", "_plain", "_schema", "_slow", "unchecked")
 
-    def __init__(self, schema: Schema, fast: jsonschema_rs.Validator, heights: tuple[int, ...], patterns: bool) -> None:
+    def __init__(self, schema: Schema, fast: jsonschema_rs.Validator, heights: tuple[int, ...], states: int) -> None:
         self._schema = schema
         self._fast = fast
         self._heights = heights
         self._plain: jsonschema_rs.Validator | None = None
         """Without patterns, for large values; made when first needed."""
         self._slow = len(heights) > 1
-        self._max_bytes = PATTERN_BYTES if patterns else MAX_WORK // heights[0]
+        self._max_bytes = min(PATTERN_BYTES, PATTERN_WORK // states) if states else MAX_WORK // heights[0]
         """Up to which a value is simply checked."""
         self._explain_bytes = MAX_EXPLAINED // heights[0]
         self.unchecked = 0
@@ -141,8 +145,8 @@ def compile_schema(schema: bytes | Raw | Mapping[str, Any], *, of_objects: bool 
         return _unusable(TOO_INTRICATE, str(error) or "it is nested too deeply")
     except (ValidationError, ValueError) as error:
         return _unusable(*_refused(error))
-    patterns = any("pattern" in one or "patternProperties" in one for one in every(decoded))
-    return Compiled(Checker(decoded, validator, heights, patterns), (*left_out, *more))
+    states = sum(_states(pattern) for one in every(decoded) for pattern in _patterns_of(one))
+    return Compiled(Checker(decoded, validator, heights, states), (*left_out, *more))
 
 
 def height_of(value: Any, most: int) -> int:
@@ -207,6 +211,23 @@ def _take_out(schema: Schema, where: list[str | int]) -> bool:
             _drop_patterns(holder)
             return True
     return False
+
+
+def _patterns_of(schema: Schema) -> list[str]:
+    own, named = schema.get("pattern"), schema.get("patternProperties")
+    return [*([own] if isinstance(own, str) else ()), *(named if isinstance(named, dict) else ())]
+
+
+def _states(pattern: str) -> int:
+    """About how many states a pattern has at most: an engine that does not back-track looks at all for each byte."""
+    atoms, groups = len(pattern) + 200 * pattern.lower().count("\\p"), 1
+    for group, least, most in _COUNTED.findall(pattern):
+        count = max(int(least), int(most or 0), 1)
+        if group:
+            groups = min(groups * count, PATTERN_WORK)
+        else:
+            atoms += 8 * count
+    return min(groups * atoms, PATTERN_WORK)
 
 
 def _drop_patterns(schema: Schema) -> None:

@@ -175,6 +175,23 @@ def test_patterns_are_not_checked_in_large_values_and_the_rest_is() -> None:
     assert checker.wrong(json.dumps({"a": large, "n": "x"}).encode()) == "n: expected integer, got a string"
 
 
+@pytest.mark.parametrize(
+    ("pattern", "least", "most"),
+    [
+        ("^[a-z]+$", 60_000, 70_000),
+        (r"^[\w.-]{1,64}$", 10_000, 20_000),
+        (r"^[\w.]{1,64}@[\w.]{1,255}$", 2_000, 5_000),
+        ("(a|b)*a(a|b){300}c", 500, 2_000),
+        ("((a|b){9}c){9}", 5_000, 9_000),
+    ],
+)
+def test_the_larger_a_pattern_the_smaller_the_values_that_it_is_checked_in(pattern: str, least: int, most: int) -> None:
+    checker = compile_schema({"properties": {"a": {"pattern": pattern}}}).checker
+    assert checker is not None
+    assert checker.wrong(json.dumps({"a": "!" * least}).encode()) is not None
+    assert checker.wrong(json.dumps({"a": "!" * most}).encode()) is None
+
+
 def test_too_many_patterns_are_all_left_out() -> None:
     made = compile_schema({"properties": {f"p{i}": {"pattern": f"^{i}"} for i in range(100)}, "required": ["p0"]})
     assert [part.reason for part in made.left_out] == [PATTERN]
