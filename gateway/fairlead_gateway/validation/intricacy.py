@@ -14,6 +14,8 @@ from fairlead_gateway.validation.walk import BELOW, HERE, References, Schema, ma
 MAX_WEIGHT: Final = 2_000
 REPEATED: Final = 4
 """How often the schemas beside an `unevaluated…` keyword are tried, at most, to learn what they have left."""
+_HERE: Final = frozenset(HERE)
+_BELOW: Final = frozenset(BELOW)
 _UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
 MAX_HEIGHT: Final = 64
 """Of values of a schema that refers to itself."""
@@ -64,7 +66,7 @@ class Weights:
             return 1
         self._open.add(key)
         here = sum(self._weight(one, height) for one in self._references.of(schema))
-        for keyword in HERE:
+        for keyword in schema.keys() & _HERE:
             here += sum(self._weight(one, height) for one in under(schema, keyword))
         weight = 1 + here * (REPEATED if any(keyword in schema for keyword in _UNEVALUATED) else 1)
         if height != 0:
@@ -76,6 +78,8 @@ class Weights:
         return weight
 
     def _below(self, schema: Schema, height: int) -> int:
-        everywhere = sum(self._weight(one, height) for keyword in BELOW for one in under(schema, keyword))
+        everywhere = 0
+        for keyword in schema.keys() & _BELOW:
+            everywhere += sum(self._weight(one, height) for one in under(schema, keyword))
         single = max((self._weight(one, height) for _, one in mapped(schema.get("properties"))), default=0)
         return everywhere + single

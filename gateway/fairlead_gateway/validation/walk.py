@@ -20,7 +20,8 @@ BELOW: Final = (
     "additionalItems", "contains", "unevaluatedItems",
 )  # fmt: skip
 """Keywords whose schemas apply to any value below; those of `properties` apply to one each."""
-_DEFINED: Final = ("$defs", "definitions")
+_NESTED: Final = frozenset(HERE) | frozenset(BELOW)
+_NAMED: Final = frozenset({"properties", "$defs", "definitions"})
 REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 _META_SCHEMAS: Final = ("http://json-schema.org/draft-", "https://json-schema.org/draft/")
 
@@ -68,13 +69,15 @@ def every(root: Schema) -> Iterator[Schema]:
     while todo:
         schema = todo.pop()
         yield schema
-        found = [one for keyword in (*HERE, *BELOW) for one in under(schema, keyword)]
-        found += [one for keyword in ("properties", *_DEFINED) for _, one in mapped(schema.get(keyword))]
-        for keyword in REFERENCES:
-            target = schema.get(keyword)
-            if isinstance(target, str) and target.startswith("#/"):
+        found: list[Schema] = []
+        for keyword, value in schema.items():
+            if keyword in _NESTED:
+                found.extend(under(schema, keyword))
+            elif keyword in _NAMED:
+                found.extend(one for _, one in mapped(value))
+            elif keyword in REFERENCES and isinstance(value, str) and value.startswith("#/"):
                 with contextlib.suppress(Elsewhere):
-                    found.append(_pointed(root, target[1:]))
+                    found.append(_pointed(root, value[1:]))
         for one in found:
             if id(one) not in seen:
                 seen.add(id(one))
