@@ -7,8 +7,10 @@ SIGTERM or SIGINT, with 1 and one sentence on standard error when it cannot star
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
+import resource
 import signal
 import sys
 from contextlib import AsyncExitStack
@@ -23,6 +25,7 @@ from fairlead_operator.settings import BadSetting, Settings
 
 logger = logging.getLogger(__name__)
 
+DESCRIPTORS: Final = 65_536
 STOP_SECONDS: Final = 15.0
 """From a signal to the end; then what still runs is left behind."""
 
@@ -31,6 +34,7 @@ def run(settings: Settings) -> int:
     """Run until a signal; the exit code."""
     try:
         set_up(settings.log_format, settings.log_level)
+        _allow_many_connections()
         asyncio.run(_run(settings))
     except CannotStart as error:
         print(f"fairlead operator: {error}", file=sys.stderr)  # noqa: T201 - the one sentence for whoever started it
@@ -70,6 +74,15 @@ async def _until_signal(operator: Operator) -> None:
     await asyncio.wait([task])
     if not task.cancelled():
         task.result()
+
+
+def _allow_many_connections() -> None:
+    """One idle connection is held per server, and a login shell allows 1024 files."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _end_process() -> None:

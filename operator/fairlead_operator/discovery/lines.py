@@ -8,6 +8,7 @@ is repeated, so that a server that is replaced within `CONFIRM` seconds is lost 
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import random
 from collections.abc import Callable
@@ -31,8 +32,9 @@ PAUSE: Final = Backoff(first=0.1, limit=1.2)
 """Between brief lines: below the two seconds within which a loss has to show."""
 REOPEN: Final = Backoff(first=0.25, limit=5.0)
 """Between attempts to reach a server that is lost."""
-INCONCLUSIVE: Final = frozenset({"UnknownHost"})
-"""Says more of the resolver than of the server; whether it can be used is for the discovery to find out."""
+OURS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL, errno.ENETDOWN,
+                         errno.ENETUNREACH})  # fmt: skip
+"""What goes wrong on this side."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ class Lines:
             except ConnectFailed as error:
                 failures += 1
                 proof = failures > 1 or error.reason == "ConnectTimeout"
-                if proof and not told and error.reason not in INCONCLUSIVE:
+                if proof and not told and conclusive(error):
                     told = True
                     self._told.lost(key, error)
                 await asyncio.sleep(REOPEN.delay(failures, self._rng) if proof else CONFIRM)
@@ -116,3 +118,11 @@ class Lines:
                 if failures:
                     self._told.back(key)
                 return line
+
+
+def conclusive(error: ConnectFailed) -> bool:
+    """Whether it says something of the server, and not of the resolver or of this process: then whether the server can
+    be used is for the discovery to find out.
+    """
+    cause = error.__cause__
+    return error.reason != "UnknownHost" and not (isinstance(cause, OSError) and cause.errno in OURS)

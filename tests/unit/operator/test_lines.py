@@ -1,0 +1,101 @@
+"""Idle connections: what their end, and the failure of the next one, says of a server."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import random
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+
+import pytest
+
+from fairlead_api.documents.catalog import Credential, Endpoint, HttpEndpoint
+from fairlead_api.meta import ServerKey
+from fairlead_mcp.errors import ConnectFailed
+from fairlead_mcp.session import McpSession
+from fairlead_operator.discovery import lines
+from fairlead_operator.discovery.line import Line
+from fairlead_operator.discovery.lines import Lines, Told
+from fairlead_operator.ports import Heard
+from operatorfakes import until
+
+KEY = ServerKey("team", "demo")
+ENDPOINT = HttpEndpoint(url="http://demo.example/mcp")
+
+
+@dataclass
+class Dialled:
+    """Connections that a test hands out: an error, or a line that it ends."""
+
+    answers: list[ConnectFailed | Line] = field(default_factory=list)
+    asked: int = 0
+    more: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def line(self, endpoint: Endpoint, known: tuple[str, int] | None) -> Line | None:
+        self.asked += 1
+        while not self.answers:
+            self.more.clear()
+            await self.more.wait()
+        answer = self.answers.pop(0)
+        if isinstance(answer, ConnectFailed):
+            raise answer
+        return answer
+
+    def session(
+        self, key: ServerKey, endpoint: Endpoint, credential: Credential | None, heard: Heard | None = None
+    ) -> AbstractAsyncContextManager[McpSession]:
+        raise AssertionError("a line asks nothing")
+
+
+def failed(number: int | None = None, reason: str = "Unreachable") -> ConnectFailed:
+    error = ConnectFailed("it did not work", reason=reason)
+    if number is not None:
+        error.__cause__ = OSError(number, "")
+    return error
+
+
+@pytest.mark.parametrize(
+    ("failure", "lost"),
+    [
+        (failed(errno.ECONNREFUSED, "ConnectionRefused"), True),
+        (failed(errno.EHOSTUNREACH), True),
+        (failed(None, "ConnectTimeout"), True),
+        (failed(None, "UnknownHost"), False),
+        (failed(errno.EMFILE), False),
+        (failed(errno.ENETUNREACH), False),
+    ],
+    ids=["refused", "no route", "silence", "no name", "no descriptors", "no network"],
+)
+async def test_only_what_a_server_is_to_blame_for_is_a_loss(
+    monkeypatch: pytest.MonkeyPatch, failure: ConnectFailed, lost: bool
+) -> None:
+    monkeypatch.setattr(lines, "CONFIRM", 0.0)
+    told: list[str] = []
+    first, second = Line(), Line()
+    dialled = Dialled([first, failure, failure, second])
+    watch = Lines(dialled, Told(lambda key, error: told.append("lost"), lambda key: told.append("back")),
+                  rng=random.Random(1))  # fmt: skip
+    watch.hold(KEY, ENDPOINT)
+    first.closed.set()
+    async with asyncio.timeout(20):
+        while "back" not in told:  # noqa: ASYNC110  # the pauses between attempts are real
+            await asyncio.sleep(0.01)
+    assert told == (["lost", "back"] if lost else ["back"])
+    await watch.aclose()
+
+
+async def test_one_refusal_before_the_next_connection_is_no_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "CONFIRM", 0.0)
+    told: list[str] = []
+    dialled = Dialled([failed(errno.ECONNREFUSED, "ConnectionRefused"), Line()])
+    watch = Lines(dialled, Told(lambda key, error: told.append("lost"), lambda key: told.append("back")),
+                  rng=random.Random(1))  # fmt: skip
+    watch.hold(KEY, ENDPOINT)
+    watch.hold(KEY, ENDPOINT)
+    await until(lambda: told)
+    assert told == ["back"], "it is asked anew, for it may be another one"
+    assert len(watch) == 1
+    watch.drop(KEY)
+    assert len(watch) == 0
+    await watch.aclose()
