@@ -109,11 +109,14 @@ class Listener:
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
-            now = loop.time()
-            self._front.streams.keep_alive(now)
+            self._front.streams.keep_alive(loop.time())
             self._front.threads.sweep()
-            for connection in self.connections:
-                connection.check(now)
+            self._check(loop.time())
+
+    def _check(self, now: float) -> None:
+        """A method, so that nothing holds the connection looked at last until the next sweep."""
+        for connection in self.connections:
+            connection.check(now)
 
 
 def _notice_the_vanished(listening: socket.socket, seconds: float) -> None:
