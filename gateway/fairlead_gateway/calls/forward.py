@@ -18,136 +18,34 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_api.reports import NEUTRAL, OK
-from fairlead_gateway.calls import mirrored, refusals, translate
+from fairlead_gateway.calls import refusals, translate
 from fairlead_gateway.calls.attempts import attempted
 from fairlead_gateway.calls.bridge import Bridge, Bridged, Relay, features_of
+from fairlead_gateway.calls.errands import CALL, MORE, READ, SUBSCRIPTIONS, Errand
 from fairlead_gateway.calls.exchange import Exchange
 from fairlead_gateway.calls.live import Live, LiveRequest
 from fairlead_gateway.calls.outputs import judged
 from fairlead_gateway.calls.refusals import Refusal
 from fairlead_gateway.calls.rounds import in_rounds
 from fairlead_gateway.calls.translate import Outcome
-from fairlead_gateway.endpoint.inbound import Headers, Rejection, Request
+from fairlead_gateway.calls.watches import Watches
+from fairlead_gateway.endpoint.inbound import Rejection, Request
 from fairlead_gateway.endpoint.replies import result_parts
 from fairlead_gateway.reports.outcomes import outcome_of, says_success
-from fairlead_gateway.reports.samples import Meter, Stopwatch
-from fairlead_gateway.selection.offers import Offers, Reach
-from fairlead_gateway.selection.route import Route
-from fairlead_gateway.telemetry import TOOL_ERROR, Book, Recorder
+from fairlead_gateway.reports.samples import Stopwatch
+from fairlead_gateway.telemetry import TOOL_ERROR, Book
 from fairlead_gateway.upstream import affinity
 from fairlead_gateway.upstream.inquiry import AnswerServer, Inquiry
-from fairlead_gateway.validation.shelf import ToolCheck
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import ConnectFailed, McpError, RpcError
 from fairlead_mcp.jsonrpc import Message
 
 log = logging.getLogger(__name__)
 
-CALL: Final = "tools/call"
-GET_PROMPT: Final = "prompts/get"
-READ: Final = "resources/read"
-COMPLETE: Final = "completion/complete"
-SUBSCRIPTIONS: Final = frozenset({"resources/subscribe", "resources/unsubscribe"})
-"""Of legacy sessions; modern clients name resources when they listen."""
-METHODS: Final = frozenset({GET_PROMPT, READ, COMPLETE}) | SUBSCRIPTIONS
 _FOR_THE_CLIENT: Final = frozenset({jsonrpc.MISSING_CLIENT_CAPABILITY})
 """Errors of a modern server that its modern client can act on: passed on as they are, also those of a tool. So is
 what the server refuses of the client's answers or of its state: the model has no part in it.
 """
-_MORE: Final = ("inputResponses", "requestState")
-_MORE_META: Final = (b'"progressToken"', eras.META_LOG_LEVEL.encode())
-
-
-class Errand(msgspec.Struct, frozen=True):
-    """A request that found its server. `params` are under the server's own names."""
-
-    reach: Reach
-    method: str
-    params: jsonrpc.RawObject
-    named: str | None
-    """What `Mcp-Name` repeats, where the method has it."""
-    headers: bytes = b""
-    """`Mcp-Param-*`, as lines."""
-    recorder: Recorder | None = None
-    """Of the tool, for a call."""
-    check: ToolCheck | None = None
-    """The same."""
-    meter: Meter | None = None
-    """The same."""
-    idempotent: bool = False
-    """Whether it may be asked again although the server may have got it."""
-
-
-def needs_more(request: Request, live: Live) -> bool:
-    """Whether a tool call is none of the plain ones: progress, answers, log messages that its session asked for, or
-    questions to its client.
-    """
-    params = request.params
-    if "_meta" in params:
-        meta = bytes(params["_meta"])
-        if _MORE_META[0] in meta or _MORE_META[1] in meta:
-            return True
-    if request.modern:
-        return _MORE[0] in params or _MORE[1] in params
-    if live.level(request.session) is not None:
-        return True
-    session = live.sessions.read(request.session) if request.session is not None else None
-    return session is not None and session.features is not None
-
-
-def call_of(route: Route, request: Request, headers: Headers) -> Errand | Rejection:
-    """A tool call as an errand, once the headers match the arguments that they repeat."""
-    lines, arguments = b"", request.params.get("arguments")
-    if route.mirrored:
-        wrong = mirrored.mismatch(arguments, route.mirrored, headers) if request.modern else None
-        if wrong is not None:
-            return Rejection(400, jsonrpc.HEADER_MISMATCH, wrong, request.id)
-        lines = mirrored.lines(arguments, route.mirrored)
-    reach = Reach(
-        route.server, route.upstream, route.guard, route.timeout, route.max_bytes, route.server_info, route.retries,
-        route.impatient,
-    )  # fmt: skip
-    params = {**request.params, "name": route.name_raw}
-    return Errand(reach, CALL, params, route.name, lines, route.recorder, route.check, route.meter, route.idempotent)
-
-
-def resolve(offers: Offers, request: Request) -> Errand | Rejection:
-    """Whom a request means, as far as the view shows it."""
-    try:
-        if request.method == COMPLETE:
-            return _completion(offers, request)
-        member = "uri" if request.method in SUBSCRIPTIONS else eras.NAMED[request.method]
-        name = jsonrpc.decode_text(request.params[member])
-    except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
-        return _invalid(request, "a required parameter is missing or of the wrong type")
-    asked = offers.prompt(name) if request.method == GET_PROMPT else offers.resource(name)
-    if asked is None:
-        if request.method == GET_PROMPT:
-            return _invalid(request, f"Unknown prompt: {name}")
-        return not_found(request, name)
-    reach, own = asked
-    params = {**request.params, member: Raw(jsonrpc.encode(own))}
-    return Errand(reach, request.method, params, own, idempotent=request.method not in SUBSCRIPTIONS)
-
-
-def not_found(request: Request, uri: str) -> Rejection:
-    """A URI that no server answers for, in the words of the client's era (SEP-2164)."""
-    code = jsonrpc.INVALID_PARAMS if request.modern else jsonrpc.RESOURCE_NOT_FOUND
-    status = 400 if request.modern else 200
-    return Rejection(status, code, "Resource not found", request.id, jsonrpc.encode({"uri": uri}))
-
-
-def _completion(offers: Offers, request: Request) -> Errand | Rejection:
-    ref = jsonrpc.decode_object(request.params["ref"])
-    kind = jsonrpc.decode_text(ref["type"])
-    member = "name" if kind == "ref/prompt" else "uri"
-    name = jsonrpc.decode_text(ref[member])
-    asked = offers.prompt(name) if kind == "ref/prompt" else offers.template(name)
-    if asked is None:
-        return _invalid(request, f"Unknown reference: {name}")
-    reach, own = asked
-    ref[member] = Raw(jsonrpc.encode(own))
-    return Errand(reach, COMPLETE, {**request.params, "ref": Raw(jsonrpc.encode(ref))}, None, idempotent=True)
 
 
 class Forwarder:
@@ -167,6 +65,7 @@ class Forwarder:
         self._server_info = server_info
         self._clock = clock
         self._bridge = Bridge(clock)
+        self.watches = Watches(client, clock)
         self._cancellable: dict[tuple[bytes, bytes], asyncio.Task[None]] = {}
 
     def cancel(self, session: bytes | None, request_id: bytes) -> None:
@@ -220,7 +119,7 @@ class Forwarder:
             if bridged is not None:
                 return _hinted(errand, bridged)
         live = self.live.of(exchange, request)
-        again = errand.idempotent and not any(more in errand.params for more in _MORE)
+        again = errand.idempotent and not any(more in errand.params for more in MORE)
         try:
             if errand.method in SUBSCRIPTIONS:
                 live.subscribe()
@@ -274,8 +173,10 @@ class Forwarder:
         """The raw result, and whether it is one of the modern era. Raises McpError."""
         reach, upstream = errand.reach, errand.reach.upstream
         modern = await upstream.era(live.client, deadline)
-        if errand.method in SUBSCRIPTIONS and (modern or live.client is None):
-            raise RpcError(jsonrpc.METHOD_NOT_FOUND, "Subscriptions need a session here and at the server", None)
+        if errand.method in SUBSCRIPTIONS and live.client is None:
+            raise RpcError(jsonrpc.METHOD_NOT_FOUND, "Subscriptions need a session", None)
+        if errand.method in SUBSCRIPTIONS and modern:
+            return self._watch(errand, request), False
         ident = upstream.next_id()
         members, pin = affinity.untagged(errand.params)
         params = translate.params(
@@ -310,6 +211,23 @@ class Forwarder:
         watch.stop(OK if says_success(raw) else NEUTRAL)
         return raw, modern
 
+    def _watch(self, errand: Errand, request: Request) -> Raw:
+        """A legacy client's subscription at a modern server."""
+        session, uri = request.session or b"", errand.named or ""
+
+        def tell(params: Raw) -> None:
+            if self.live.sessions.ended(session):
+                self.watches.drop((session, uri))
+            else:
+                updated = jsonrpc.encode({"uri": uri})
+                self.live.outlet(session, jsonrpc.notification("notifications/resources/updated", updated))
+
+        if errand.method == "resources/subscribe":
+            self.watches.hold((session, uri), errand.reach, [uri], tell)
+        else:
+            self.watches.drop((session, uri))
+        return Raw(b"{}")
+
     def _session(self, request: Request) -> bytes | None:
         session = request.session
         return session if session is not None and self.live.sessions.read(session) is not None else None
@@ -321,7 +239,7 @@ class Forwarder:
             and request.modern
             and (
                 error.code in _FOR_THE_CLIENT
-                or (error.code == jsonrpc.INVALID_PARAMS and any(more in request.params for more in _MORE))
+                or (error.code == jsonrpc.INVALID_PARAMS and any(more in request.params for more in MORE))
             )
         )
         if errand.method == CALL and not told:
@@ -346,7 +264,7 @@ class Forwarder:
 def _wrong_arguments(errand: Errand) -> str | None:
     """A retry of a request that asked for more need not repeat its arguments; where it does, they have to fit."""
     arguments = errand.params.get("arguments")
-    if errand.check is None or (arguments is None and any(more in errand.params for more in _MORE)):
+    if errand.check is None or (arguments is None and any(more in errand.params for more in MORE)):
         return None
     return errand.check.arguments(arguments)
 
@@ -387,7 +305,3 @@ def _answer(exchange: Exchange, rejection: Rejection) -> None:
 
 def _internal(request: Request, message: str) -> Rejection:
     return Rejection(200, jsonrpc.INTERNAL_ERROR, message, request.id)
-
-
-def _invalid(request: Request, message: str) -> Rejection:
-    return Rejection(400 if request.modern else 200, jsonrpc.INVALID_PARAMS, message, request.id)

@@ -15,8 +15,9 @@ import msgspec
 
 from fairlead_gateway.calls.bridge import features_of
 from fairlead_gateway.calls.dispatch import CALL, Dispatcher
-from fairlead_gateway.calls.forward import METHODS as FORWARDED
-from fairlead_gateway.calls.forward import SUBSCRIPTIONS, Errand, Forwarder, call_of, needs_more, resolve
+from fairlead_gateway.calls.errands import METHODS as FORWARDED
+from fairlead_gateway.calls.errands import SUBSCRIPTIONS, Errand, call_of, needs_more, resolve
+from fairlead_gateway.calls.forward import Forwarder
 from fairlead_gateway.endpoint import replies
 from fairlead_gateway.endpoint.exchange import Exchange
 from fairlead_gateway.endpoint.hosts import AllowList
@@ -75,7 +76,7 @@ class Front:
         self.selection = Selection()
         self.session_ended: Callable[[bytes], None] = lambda session: None
         """Told of each session that a client gives up; set by whoever keeps something for it."""
-        self.streams = Streams()
+        self.streams = Streams(forwarder.watches)
         self.threads = Threads(clock)
         forwarder.live.outlet = self.streams.tell
         self.errands: set[asyncio.Task[None]] = set()

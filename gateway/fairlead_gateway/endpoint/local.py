@@ -125,7 +125,7 @@ def capabilities(view: View, *, modern: bool) -> dict[str, dict[str, bool]]:
         said["prompts"] = {"listChanged": True}
     if "resources" in features:
         said["resources"] = {"listChanged": True}
-        if "resources.subscribe" in features and not modern:
+        if "resources.subscribe" in features:
             said["resources"]["subscribe"] = True
     if "completions" in features:
         said["completions"] = {}

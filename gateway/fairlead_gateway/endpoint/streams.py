@@ -13,14 +13,18 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
+from fairlead_gateway.calls.watches import UPDATED, Watches, watchable
 from fairlead_gateway.endpoint import replies
 from fairlead_gateway.endpoint.exchange import Exchange
 from fairlead_gateway.endpoint.inbound import SESSION, Rejection, Request
+from fairlead_gateway.selection.offers import Reach
 from fairlead_gateway.selection.view import Selection, View
 from fairlead_mcp import eras, jsonrpc
 
 KEEP_ALIVE_SECONDS: Final = 15.0
 MAX_STREAMS: Final = 10_000
+MAX_RESOURCES: Final = 64
+"""That one stream may name."""
 LISTS: Final = eras.ANNOUNCED
 _COMMENT: Final = replies.chunk(b": keep-alive\n\n")
 
@@ -32,7 +36,7 @@ class _Listen(msgspec.Struct):
 class Stream:
     """One open stream. `cancel` is for the exchange, when its client is gone."""
 
-    __slots__ = ("_streams", "_subscription", "exchange", "lists", "title")
+    __slots__ = ("_streams", "_subscription", "exchange", "lists", "resources", "title", "watched")
 
     def __init__(
         self, streams: Streams, exchange: Exchange, title: str, lists: Iterable[str], subscription: bytes | None
@@ -43,17 +47,31 @@ class Stream:
         self.exchange = exchange
         self.title = title
         self.lists = tuple(lists)
+        self.resources: list[str] = []
+        """URIs that are watched for it."""
+        self.watched: list[object] = []
+        """Who it is to the watches."""
 
     def cancel(self) -> None:
         self._streams.gone(self)
 
     def acknowledge(self) -> None:
         """The first message of a modern stream: what of the wishes is granted."""
-        granted = {f"{name}ListChanged": True for name in self.lists}
+        granted: dict[str, object] = {f"{name}ListChanged": True for name in self.lists}
+        if self.resources:
+            granted["resourceSubscriptions"] = self.resources
         self._tell("notifications/subscriptions/acknowledged", {"notifications": granted})
 
     def changed(self, name: str) -> None:
         self._tell(f"notifications/{name}/list_changed", {})
+
+    def updated(self, params: Raw) -> None:
+        """A resource that it watches has changed."""
+        try:
+            said: dict[str, object] = {"uri": jsonrpc.decode_object(params)["uri"]}
+        except (*jsonrpc.UNREADABLE, KeyError):
+            return
+        self._tell(UPDATED, said)
 
     def end(self) -> None:
         """The gateway ends it: a modern one with a result, for its request asked for one."""
@@ -71,7 +89,8 @@ class Stream:
 class Streams:
     """All open streams of one gateway."""
 
-    def __init__(self) -> None:
+    def __init__(self, watches: Watches) -> None:
+        self._watches = watches
         self._open: set[Stream] = set()
         self._of_session: dict[bytes, Stream] = {}
         self._closed = False
@@ -91,8 +110,25 @@ class Streams:
         stream = Stream(self, exchange, view.title, wanted, request.id)
         refused = self._opened(stream)
         if refused is None:
+            self._watch(stream, view, asked.get("resourceSubscriptions"))
             stream.acknowledge()
         return refused
+
+    def _watch(self, stream: Stream, view: View, asked: Raw | None) -> None:
+        """Watch the resources that a stream names, as far as they can be."""
+        try:
+            uris = msgspec.json.decode(asked, type=list[str])[:MAX_RESOURCES] if asked is not None else []
+        except jsonrpc.UNREADABLE:
+            return
+        found: dict[int, tuple[Reach, list[str]]] = {}
+        for uri in dict.fromkeys(uris):
+            watched = watchable(view.offers, uri)
+            if watched is not None:
+                stream.resources.append(uri)
+                found.setdefault(id(watched[0]), (watched[0], []))[1].append(watched[1])
+        for reach, own in found.values():
+            self._watches.hold((stream, reach.server.key), reach, own, stream.updated)
+            stream.watched.append((stream, reach.server.key))
 
     def get(self, exchange: Exchange, view: View) -> Rejection | None:
         """Open the stream of a legacy session, or say why not."""
@@ -135,7 +171,7 @@ class Streams:
         self._closed = True
         for stream in [*self._open]:
             stream.end()
-        self._open.clear()
+            self.gone(stream)
 
     def tell(self, session: bytes, message: bytes) -> bool:
         """Send a message on the stream of a legacy session; False where it holds none open."""
@@ -144,6 +180,8 @@ class Streams:
 
     def gone(self, stream: Stream) -> None:
         self._open.discard(stream)
+        for holder in stream.watched:
+            self._watches.drop(holder)
         session = stream.exchange.headers.get(SESSION, b"")
         if self._of_session.get(session) is stream:
             del self._of_session[session]

@@ -130,6 +130,8 @@ class HttpInquiries:
             lines.append(_line(eras.H_NAME, eras.header_value(inquiry.named)))
         head = b"".join([*lines, inquiry.headers])
         pool = self._pool if inquiry.pin is None else await self._pool_of(inquiry.pin)
+        if inquiry.method == "subscriptions/listen":
+            pool = self._streams
         answer = await self._exchange(pool, inquiry, inquiry.id, head, b"")
         result = self._read(pool, answer, inquiry.id)
         address = answer.connection.peer
@@ -159,6 +161,11 @@ class HttpInquiries:
         session.enter(inquiry)
         if inquiry.method == "resources/subscribe":
             session.subscriber = inquiry.notify
+            session.subscriptions += 1
+        elif inquiry.method == "resources/unsubscribe":
+            session.subscriptions = max(session.subscriptions - 1, 0)
+            if session.subscriptions == 0:
+                session.subscriber = None
         try:
             return await self._exchange(self._pool, inquiry, ident, session.head, session.head), ident
         except (asyncio.CancelledError, Timeout):
@@ -307,13 +314,14 @@ class HttpInquiries:
 class Session:
     """A legacy session; servers without state give no id."""
 
-    __slots__ = ("expiry", "head", "named", "stream", "subscriber", "working")
+    __slots__ = ("expiry", "head", "named", "stream", "subscriber", "subscriptions", "working")
 
     def __init__(self, head: bytes, version: str, ident: bytes | None) -> None:
         self.named = ident is not None
         named = _line(eras.H_SESSION, ident) if ident is not None else b""
         self.working: list[Inquiry] = []
         self.stream: asyncio.Task[None] | None = None
+        self.subscriptions = 0
         self.subscriber: Callable[[jsonrpc.Message], None] | None = None
         """Whom changes of resources are for; such a session is kept until others need the room."""
         self.expiry: asyncio.TimerHandle | None = None

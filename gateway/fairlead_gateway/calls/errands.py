@@ -1,0 +1,127 @@
+"""Requests to servers beside the plain calls, as they found their server: names and URIs in that server's own terms.
+
+Pure module. Made for `endpoint.front`, run by `calls.forward`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_gateway.calls import mirrored
+from fairlead_gateway.calls.live import Live
+from fairlead_gateway.endpoint.inbound import Headers, Rejection, Request
+from fairlead_gateway.reports.samples import Meter
+from fairlead_gateway.selection.offers import Offers, Reach
+from fairlead_gateway.selection.route import Route
+from fairlead_gateway.telemetry import Recorder
+from fairlead_gateway.validation.shelf import ToolCheck
+from fairlead_mcp import eras, jsonrpc
+
+CALL: Final = "tools/call"
+GET_PROMPT: Final = "prompts/get"
+READ: Final = "resources/read"
+COMPLETE: Final = "completion/complete"
+SUBSCRIPTIONS: Final = frozenset({"resources/subscribe", "resources/unsubscribe"})
+"""Of legacy sessions; modern clients name resources when they listen."""
+METHODS: Final = frozenset({GET_PROMPT, READ, COMPLETE}) | SUBSCRIPTIONS
+MORE: Final = ("inputResponses", "requestState")
+_MORE_META: Final = (b'"progressToken"', eras.META_LOG_LEVEL.encode())
+
+
+class Errand(msgspec.Struct, frozen=True):
+    """A request that found its server. `params` are under the server's own names."""
+
+    reach: Reach
+    method: str
+    params: jsonrpc.RawObject
+    named: str | None
+    """What `Mcp-Name` repeats, where the method has it."""
+    headers: bytes = b""
+    """`Mcp-Param-*`, as lines."""
+    recorder: Recorder | None = None
+    """Of the tool, for a call."""
+    check: ToolCheck | None = None
+    """The same."""
+    meter: Meter | None = None
+    """The same."""
+    idempotent: bool = False
+    """Whether it may be asked again although the server may have got it."""
+
+
+def needs_more(request: Request, live: Live) -> bool:
+    """Whether a tool call is none of the plain ones: progress, answers, log messages that its session asked for, or
+    questions to its client.
+    """
+    params = request.params
+    if "_meta" in params:
+        meta = bytes(params["_meta"])
+        if _MORE_META[0] in meta or _MORE_META[1] in meta:
+            return True
+    if request.modern:
+        return MORE[0] in params or MORE[1] in params
+    if live.level(request.session) is not None:
+        return True
+    session = live.sessions.read(request.session) if request.session is not None else None
+    return session is not None and session.features is not None
+
+
+def call_of(route: Route, request: Request, headers: Headers) -> Errand | Rejection:
+    """A tool call as an errand, once the headers match the arguments that they repeat."""
+    lines, arguments = b"", request.params.get("arguments")
+    if route.mirrored:
+        wrong = mirrored.mismatch(arguments, route.mirrored, headers) if request.modern else None
+        if wrong is not None:
+            return Rejection(400, jsonrpc.HEADER_MISMATCH, wrong, request.id)
+        lines = mirrored.lines(arguments, route.mirrored)
+    reach = Reach(
+        route.server, route.upstream, route.guard, route.timeout, route.max_bytes, route.server_info, route.retries,
+        route.impatient,
+    )  # fmt: skip
+    params = {**request.params, "name": route.name_raw}
+    return Errand(reach, CALL, params, route.name, lines, route.recorder, route.check, route.meter, route.idempotent)
+
+
+def resolve(offers: Offers, request: Request) -> Errand | Rejection:
+    """Whom a request means, as far as the view shows it."""
+    try:
+        if request.method == COMPLETE:
+            return _completion(offers, request)
+        member = "uri" if request.method in SUBSCRIPTIONS else eras.NAMED[request.method]
+        name = jsonrpc.decode_text(request.params[member])
+    except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
+        return _invalid(request, "a required parameter is missing or of the wrong type")
+    asked = offers.prompt(name) if request.method == GET_PROMPT else offers.resource(name)
+    if asked is None:
+        if request.method == GET_PROMPT:
+            return _invalid(request, f"Unknown prompt: {name}")
+        return not_found(request, name)
+    reach, own = asked
+    params = {**request.params, member: Raw(jsonrpc.encode(own))}
+    return Errand(reach, request.method, params, own, idempotent=request.method not in SUBSCRIPTIONS)
+
+
+def not_found(request: Request, uri: str) -> Rejection:
+    """A URI that no server answers for, in the words of the client's era (SEP-2164)."""
+    code = jsonrpc.INVALID_PARAMS if request.modern else jsonrpc.RESOURCE_NOT_FOUND
+    status = 400 if request.modern else 200
+    return Rejection(status, code, "Resource not found", request.id, jsonrpc.encode({"uri": uri}))
+
+
+def _completion(offers: Offers, request: Request) -> Errand | Rejection:
+    ref = jsonrpc.decode_object(request.params["ref"])
+    kind = jsonrpc.decode_text(ref["type"])
+    member = "name" if kind == "ref/prompt" else "uri"
+    name = jsonrpc.decode_text(ref[member])
+    asked = offers.prompt(name) if kind == "ref/prompt" else offers.template(name)
+    if asked is None:
+        return _invalid(request, f"Unknown reference: {name}")
+    reach, own = asked
+    ref[member] = Raw(jsonrpc.encode(own))
+    return Errand(reach, COMPLETE, {**request.params, "ref": Raw(jsonrpc.encode(ref))}, None, idempotent=True)
+
+
+def _invalid(request: Request, message: str) -> Rejection:
+    return Rejection(400 if request.modern else 200, jsonrpc.INVALID_PARAMS, message, request.id)

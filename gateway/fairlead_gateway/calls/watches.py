@@ -1,0 +1,128 @@
+"""Resources that clients watch, at servers of either era: subscriptions held for as long as somebody wants to hear.
+
+Used by `endpoint.streams` for modern clients, whose stream names resources, and by `calls.forward` for legacy clients
+of modern servers. A modern server is listened to (`subscriptions/listen`), a legacy one subscribed at in a session of
+the watch's own; whatever ends is begun anew after a while. Only servers over streamable HTTP: on a stream of messages
+that many share nothing says whom an update is for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from msgspec import Raw
+
+from fairlead_api.documents.catalog import HttpEndpoint
+from fairlead_gateway.selection.offers import Offers, Reach
+from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
+from fairlead_mcp import eras, jsonrpc
+from fairlead_mcp.errors import McpError
+from fairlead_mcp.jsonrpc import Message
+
+log = logging.getLogger(__name__)
+
+UPDATED: Final = "notifications/resources/updated"
+MAX_WATCHES: Final = 1024
+FIRST_DELAY: Final = 1.0
+LAST_DELAY: Final = 60.0
+"""Seconds before a watch that ended is begun anew."""
+NEVER: Final = float("inf")
+
+
+def watchable(offers: Offers, uri: str) -> tuple[Reach, str] | None:
+    """Who answers for a URI and under which name, where that can be watched."""
+    found = offers.resource(uri)
+    if found is None or not isinstance(found[0].server.catalog.endpoint, HttpEndpoint):
+        return None
+    return found
+
+
+class Watches:
+    """All watches of one gateway, by whoever holds them. `tell` gets the params of each update."""
+
+    def __init__(self, client: eras.Client, clock: Callable[[], float] = time.monotonic) -> None:
+        self._client = client
+        self._clock = clock
+        self._held: OrderedDict[object, asyncio.Task[None]] = OrderedDict()
+        self._farewells: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def hold(self, holder: object, reach: Reach, uris: Sequence[str], tell: Callable[[Raw], None]) -> None:
+        """Watch, in place of what the same holder watched before. The oldest watch makes room where there is none."""
+        self.drop(holder)
+        work = self._watch(reach, uris, tell)
+        self._held[holder] = asyncio.get_running_loop().create_task(work, name=f"watch {reach.server.key}")
+        if len(self._held) > MAX_WATCHES:
+            self._held.popitem(last=False)[1].cancel()
+
+    def drop(self, holder: object) -> None:
+        task = self._held.pop(holder, None)
+        if task is not None:
+            task.cancel()
+
+    async def aclose(self) -> None:
+        """End all of them; servers are told as far as that takes no time."""
+        for holder in [*self._held]:
+            self.drop(holder)
+        for task in [*self._farewells]:
+            task.cancel()
+        await asyncio.gather(*self._farewells, return_exceptions=True)
+
+    async def _watch(self, reach: Reach, uris: Sequence[str], tell: Callable[[Raw], None]) -> None:
+        def notify(message: Message) -> None:
+            if message.method == UPDATED and isinstance(message.params, Raw):
+                tell(message.params)
+
+        delay = FIRST_DELAY
+        while True:
+            began = self._clock()
+            try:
+                if await reach.upstream.era(None, began + reach.timeout):
+                    await self._listen(reach, uris, notify)
+                else:
+                    await self._subscribe(reach, uris, notify)
+            except McpError as error:
+                log.info("%s is watched again in %g s: %s", reach.server.key, delay, error)
+            if self._clock() - began > LAST_DELAY:
+                delay = FIRST_DELAY
+            await asyncio.sleep(delay)
+            delay = min(2 * delay, LAST_DELAY)
+
+    async def _listen(self, reach: Reach, uris: Sequence[str], notify: Callable[[Message], None]) -> None:
+        wanted = jsonrpc.encode({"notifications": {"resourceSubscriptions": uris}})
+        ident, params = reach.upstream.next_id(), eras.modern_params(wanted, self._client)
+        await reach.upstream.ask(Inquiry(ident, "subscriptions/listen", params, NEVER, reach.max_bytes, notify=notify))
+
+    async def _subscribe(self, reach: Reach, uris: Sequence[str], notify: Callable[[Message], None]) -> None:
+        client = Counterpart(b"watch-" + secrets.token_hex(8).encode(), b"{}")
+        try:
+            for uri in uris:
+                await reach.upstream.ask(self._legacy(reach, "resources/subscribe", uri, client, notify))
+            await asyncio.Event().wait()
+        finally:
+            work = self._unsubscribe(reach, uris, client)
+            task = asyncio.get_running_loop().create_task(work, name=f"unsubscribe {reach.server.key}")
+            self._farewells.add(task)
+            task.add_done_callback(self._farewells.discard)
+
+    async def _unsubscribe(self, reach: Reach, uris: Sequence[str], client: Counterpart) -> None:
+        try:
+            for uri in uris:
+                await reach.upstream.ask(self._legacy(reach, "resources/unsubscribe", uri, client, None))
+        except McpError as error:
+            log.debug("%s was not told that nobody watches any more: %s", reach.server.key, error)
+
+    def _legacy(
+        self, reach: Reach, method: str, uri: str, client: Counterpart, notify: Callable[[Message], None] | None
+    ) -> Inquiry:
+        params, deadline = jsonrpc.encode({"uri": uri}), self._clock() + reach.timeout
+        ident = reach.upstream.next_id()
+        return Inquiry(ident, method, params, deadline, reach.max_bytes, notify=notify, client=client)

@@ -1,0 +1,156 @@
+"""Resources that clients watch, in each pairing of eras, and what is left of it when nobody does any more."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import Raw
+
+from fairlead_api.documents.catalog import Catalog, Definition
+from gatewayworld import LEGACY, META, MODERN, Ask, Wire, ask, catalog, legacy, modern, running
+from rawserver import Reply, Request, raw_server
+from waiting import eventually
+
+ONE, TWO = "test://one", "test://two"
+CAPABILITIES = {"resources": {"subscribe": True, "listChanged": True}, "tools": {}}
+
+
+def updated(uri: str, **more: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": uri, **more}}
+
+
+class Watched:
+    """A server of one era with resources that change when a test says so."""
+
+    def __init__(self, era: str) -> None:
+        self.era = era
+        self.streams: list[Reply] = []
+        self.wanted: list[Any] = []
+        self.unwanted: list[Any] = []
+
+    async def handle(self, request: Request, reply: Reply) -> None:
+        if request.method == "initialize" and self.era == MODERN:
+            return reply.error(request, 404, -32601, "Method not found")
+        if request.method == "initialize":
+            hello = {
+                "protocolVersion": LEGACY,
+                "capabilities": CAPABILITIES,
+                "serverInfo": {"name": "s", "version": "1"},
+            }
+            return reply.result(request, hello, mcp_session_id=f"s{len(self.streams)}")
+        if request.verb == "GET" or request.method == "subscriptions/listen":
+            reply.open_stream()
+            self.streams.append(reply)
+            if request.method == "subscriptions/listen":
+                self.wanted += request.params["notifications"]["resourceSubscriptions"]
+            await reply.flush()
+            await asyncio.Event().wait()
+        if request.method == "resources/subscribe":
+            self.wanted.append(request.params["uri"])
+        if request.method == "resources/unsubscribe":
+            self.unwanted.append(request.params["uri"])
+        if "id" not in request.message:
+            return reply.send(202)
+        return reply.result(request, {})
+
+    async def change(self, uri: str) -> None:
+        for stream in self.streams:
+            stream.event(updated(uri, _meta={META + "subscriptionId": "theirs"}))
+            await stream.flush()
+
+
+def document(url: str, era: str) -> Catalog:
+    items = tuple(
+        Definition(name=uri, definition=Raw(json.dumps({"uri": uri, "name": uri}).encode()), hash="")
+        for uri in (ONE, TWO)
+    )
+    return catalog(
+        "demo", url, ["x"], version=era, resources=items, capabilities=Raw(json.dumps(CAPABILITIES).encode())
+    )  # fmt: skip
+
+
+def listening(uris: list[str]) -> Ask:
+    return modern("subscriptions/listen", {"notifications": {"resourceSubscriptions": uris}}, number="mine")
+
+
+@pytest.mark.parametrize("server_era", [MODERN, LEGACY])
+async def test_a_modern_client_hears_of_the_resources_that_its_stream_names(tmp_path: Path, server_era: str) -> None:
+    watched = Watched(server_era)
+    async with (
+        raw_server(watched.handle) as server,
+        running(tmp_path, document(server.url, server_era)) as gateway,
+    ):
+        offered = (await ask(gateway, modern("server/discover"))).message["result"]["capabilities"]["resources"]
+        assert offered["subscribe"] is True
+        async with await Wire.connect(gateway) as wire:
+            wire.send(listening([ONE, "nobody://knows"]))
+            acknowledged = await wire.reader.readuntil(b"}}\n\n")
+            assert b'"resourceSubscriptions":["%b"]' % ONE.encode() in acknowledged
+            await eventually(lambda: watched.wanted == [ONE] and watched.streams)
+            await watched.change(ONE)
+            heard = await wire.reader.readuntil(b"}}\n\n")
+            message = json.loads(heard.partition(b"data: ")[2])
+            assert message == updated(ONE, _meta={META + "subscriptionId": "mine"})
+        await eventually(lambda: len(gateway.front.forwarder.watches) == 0)
+        if server_era == MODERN:
+            await eventually(server.broken_off.is_set)
+        else:
+            await eventually(lambda: watched.unwanted == [ONE])
+
+
+@pytest.mark.parametrize("server_era", [MODERN, LEGACY])
+async def test_a_legacy_client_hears_of_the_resources_that_it_subscribed_to(tmp_path: Path, server_era: str) -> None:
+    watched = Watched(server_era)
+    hello = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+    async with (
+        raw_server(watched.handle) as server,
+        running(tmp_path, document(server.url, server_era)) as gateway,
+    ):
+        session = (await ask(gateway, legacy("initialize", hello))).headers["mcp-session-id"]
+        async with await Wire.connect(gateway) as wire:
+            wire.send(Ask(headers={"accept": "text/event-stream", "mcp-session-id": session}, body=b"", verb="GET"))
+            await wire.reader.readuntil(b"keep-alive\n\n")
+            done = await ask(gateway, legacy("resources/subscribe", {"uri": ONE}, session=session))
+            assert done.message["result"] == {}
+            await eventually(lambda: watched.wanted == [ONE] and watched.streams)
+            await watched.change(ONE)
+            heard = json.loads((await wire.reader.readuntil(b"}}\n\n")).partition(b"data: ")[2])
+            assert (heard["method"], heard["params"]["uri"]) == ("notifications/resources/updated", ONE)
+            await ask(gateway, legacy("resources/unsubscribe", {"uri": ONE}, session=session))
+            assert len(gateway.front.forwarder.watches) == 0
+            if server_era == MODERN:
+                await eventually(server.broken_off.is_set)
+            else:
+                assert watched.unwanted == [ONE]
+
+
+async def test_a_watch_that_ends_at_the_server_is_begun_anew(tmp_path: Path) -> None:
+    watched = Watched(MODERN)
+    async with (
+        raw_server(watched.handle) as server,
+        running(tmp_path, document(server.url, MODERN)) as gateway,
+        await Wire.connect(gateway) as wire,
+    ):
+        wire.send(listening([ONE]))
+        await eventually(lambda: watched.streams)
+        server.cut()
+        await eventually(lambda: len(watched.streams) == 2)
+        await watched.change(ONE)
+        await wire.reader.readuntil(b"notifications/resources/updated")
+
+
+async def test_a_stream_that_names_too_much_is_given_what_there_is_room_for(tmp_path: Path) -> None:
+    watched = Watched(MODERN)
+    async with (
+        raw_server(watched.handle) as server,
+        running(tmp_path, document(server.url, MODERN)) as gateway,
+        await Wire.connect(gateway) as wire,
+    ):
+        wire.send(listening([f"no://{n}" for n in range(64)] + [ONE]))
+        acknowledged = await wire.reader.readuntil(b"}}\n\n")
+        assert b"resourceSubscriptions" not in acknowledged
+        assert len(gateway.front.forwarder.watches) == 0
