@@ -209,8 +209,9 @@ class Answer:
 
     @property
     def events(self) -> list[Any]:
-        """The messages of an event stream."""
-        return [json.loads(block.partition(b"data: ")[2]) for block in self.body.split(b"\n\n") if block]
+        """The messages of an event stream; an event without data is none."""
+        data = (block.partition(b"data: ")[2].strip() for block in self.body.split(b"\n\n"))
+        return [json.loads(message) for message in data if message]
 
     @property
     def code(self) -> int:

@@ -19,7 +19,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Raw
 
-from fairlead_gateway.calls.live import LiveRequest, offers
+from fairlead_gateway.calls.live import CANCELLED, LiveRequest, cancelled_id, offers
 from fairlead_gateway.endpoint.inbound import Request
 from fairlead_gateway.endpoint.sessions import normalized
 from fairlead_gateway.upstream.inquiry import AnswerServer, Counterpart
@@ -68,7 +68,12 @@ class Relay:
         return None if self._live is None else self._live.log_level(to_modern)
 
     def notify(self, message: Message) -> None:
-        if self._live is not None:
+        if message.method == CANCELLED and isinstance(message.params, Raw):
+            given_up = cancelled_id(message.params)
+            kept = {key: asked for key, asked in self.questions.items() if bytes(_id_of(asked[0])) != given_up}
+            self.questions = kept
+            self._settle()
+        elif self._live is not None:
             self._live.notify(message)
 
     def on_request(self, message: Message, answer: AnswerServer) -> None:
@@ -92,8 +97,10 @@ class Relay:
             found = self.questions.pop(key, None)
             if found is not None:
                 message, answer = found
-                assert isinstance(message.id, Raw)
-                answer(jsonrpc.result(message.id, response))
+                answer(jsonrpc.result(_id_of(message), response))
+        self._settle()
+
+    def _settle(self) -> None:
         if not self.questions:
             self.asked.clear()
 
@@ -101,6 +108,11 @@ class Relay:
         """The questions as the result of a modern call."""
         asked = {key: _question(message) for key, (message, _) in self.questions.items()}
         return jsonrpc.encode({"resultType": "input_required", "inputRequests": asked, "requestState": state})
+
+
+def _id_of(message: Message) -> Raw:
+    assert isinstance(message.id, Raw)
+    return message.id
 
 
 def _question(message: Message) -> dict[str, object]:

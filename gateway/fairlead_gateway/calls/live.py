@@ -31,6 +31,7 @@ MAX_LEVELS: Final = 4096
 MAX_ASKED: Final = 64
 """Requests of servers that one request of a client may leave open."""
 
+CANCELLED: Final = "notifications/cancelled"
 RESOURCE_UPDATED: Final = "notifications/resources/updated"
 
 _FEATURE_OF: Final = {
@@ -118,7 +119,8 @@ class LiveRequest:
         self._session = request.session
         self._token = translate.progress_token(request.params)
         self._ours = b""
-        self._asked: list[bytes] = []
+        self._asked: dict[bytes, bytes] = {}
+        """Ids under which the client was asked, and those of the server."""
         self._level = _level_asked_for(request) if request.modern else live.level(request.session)
         self.client: Counterpart | None = None
         """The client where it offers something to servers; None for nothing, and for modern clients."""
@@ -163,6 +165,8 @@ class LiveRequest:
         elif message.method == RESOURCE_UPDATED:
             if isinstance(params, Raw) and self._session is not None:
                 self._live.outlet(self._session, jsonrpc.notification(RESOURCE_UPDATED, params))
+        elif message.method == CANCELLED and isinstance(params, Raw):
+            self._withdraw(params)
         elif message.method in _PASSED_ON and not self._modern and isinstance(params, Raw):
             self._exchange.notify(jsonrpc.notification(str(message.method), params))
 
@@ -175,10 +179,20 @@ class LiveRequest:
         ident = self._live.ask(self._session, bytes(message.id), answer)
         params = None if message.params is UNSET else message.params
         if self._exchange.notify(jsonrpc.request(ident, str(message.method), params)):
-            self._asked.append(ident)
+            self._asked[ident] = bytes(message.id)
         else:
             self._live.forget(ident)
             answer(jsonrpc.error(message.id, jsonrpc.INTERNAL_ERROR, "The client cannot be asked now"))
+
+    def _withdraw(self, params: Raw) -> None:
+        """The server does not want to know any more: neither does the client have to answer."""
+        given_up = cancelled_id(params)
+        for ident, server_id in self._asked.items():
+            if server_id == given_up:
+                self._live.forget(ident)
+                del self._asked[ident]
+                self._exchange.notify(jsonrpc.notification(CANCELLED, jsonrpc.with_member(params, "requestId", ident)))
+                return
 
     def _wanted(self, params: Raw) -> bool:
         if self._level is None:
@@ -188,6 +202,14 @@ class LiveRequest:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return False
         return level in LEVELS and LEVELS.index(level) >= LEVELS.index(self._level)
+
+
+def cancelled_id(params: Raw) -> bytes:
+    """The id, raw JSON, in `notifications/cancelled`; empty where there is none."""
+    try:
+        return bytes(jsonrpc.decode_object(params)["requestId"])
+    except (*jsonrpc.UNREADABLE, KeyError):
+        return b""
 
 
 def offers(client: Counterpart | None, message: Message) -> bool:

@@ -2,84 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from askers import PICKED, QUESTION, LegacyAsker, conversation, said, session_of
 from gatewayworld import (
     LEGACY,
     META,
     MODERN,
     Answer,
     Ask,
-    Reachable,
     Wire,
     ask,
     calling,
     catalog,
-    legacy,
     modern,
     running,
 )
 from rawserver import Reply, Request, raw_server
 from waiting import eventually
 
-QUESTION = {"message": "Which?", "requestedSchema": {"type": "object", "properties": {"x": {"type": "string"}}}}
-PICKED = {"action": "accept", "content": {"x": "this"}}
 OFFER: dict[str, Any] = {META + "clientCapabilities": {"elicitation": {"form": {}}}}
-
-
-def said(text: str) -> dict[str, Any]:
-    return {"content": [{"type": "text", "text": text}], "isError": False}
-
-
-class LegacyAsker:
-    """A legacy server whose tool asks `rounds` times on the stream of its call, and answers with what it was told."""
-
-    def __init__(self, rounds: int = 1, *, progress: bool = False) -> None:
-        self.rounds, self.progress = rounds, progress
-        self.declared: list[Any] = []
-        self.answers: dict[str, asyncio.Future[Any]] = {}
-        self.cancelled: list[Any] = []
-        self.sessions = 0
-        self.going_on = asyncio.Event()
-        self.going_on.set()
-
-    async def handle(self, request: Request, reply: Reply) -> None:
-        if request.verb == "GET":
-            return reply.send(405)
-        if request.method == "initialize":
-            self.declared.append(request.params["capabilities"])
-            self.sessions += 1
-            hello = {"protocolVersion": LEGACY, "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}}
-            return reply.result(request, hello, mcp_session_id=f"s{self.sessions}")
-        if request.method == "notifications/cancelled":
-            self.cancelled.append(request.params["requestId"])
-        if request.method == "" and (future := self.answers.get(request.message["id"])) is not None:
-            future.set_result(request.message.get("result", request.message.get("error")))
-        if request.method != "tools/call":
-            return reply.send(202)
-        return await self._call(request, reply)
-
-    async def _call(self, request: Request, reply: Reply) -> None:
-        reply.open_stream()
-        told = []
-        for number in range(self.rounds):
-            ident = f"{request.message['id']}-{number}"
-            self.answers[ident] = asyncio.get_running_loop().create_future()
-            reply.event({"jsonrpc": "2.0", "id": ident, "method": "elicitation/create", "params": QUESTION})
-            await reply.flush()
-            told.append(await self.answers[ident])
-            await self.going_on.wait()
-            if self.progress:
-                token = request.params["_meta"]["progressToken"]
-                progress = {"progressToken": token, "progress": number}
-                reply.event({"jsonrpc": "2.0", "method": "notifications/progress", "params": progress})
-        reply.event({"jsonrpc": "2.0", "id": request.message["id"], "result": said(json.dumps(told))})
-        reply.end_stream()
 
 
 def again(first: Answer, params: dict[str, Any], responses: Any = None, *, number: int = 2, **meta: Any) -> Ask:
@@ -230,32 +176,6 @@ class ModernAsker:
             result = {"resultType": "input_required", "inputRequests": asked, "requestState": str(done + 1)}
             return reply.result(request, result)
         return reply.result(request, {"resultType": "complete", **said(json.dumps(params.get("inputResponses")))})
-
-
-async def session_of(gateway: Reachable, capabilities: dict[str, Any]) -> str:
-    hello = {"protocolVersion": LEGACY, "capabilities": capabilities, "clientInfo": {"name": "c", "version": "1"}}
-    return (await ask(gateway, legacy("initialize", hello))).headers["mcp-session-id"]
-
-
-async def conversation(gateway: Reachable, session: str, response: dict[str, Any]) -> tuple[list[Any], Any]:
-    """Call as a legacy client that answers each question; the questions, and the last message."""
-    asked: list[Any] = []
-    async with await Wire.connect(gateway) as wire:
-        wire.send(calling("demo__x", era=LEGACY, number=7, session=session))
-        head = await wire.reader.readuntil(b"\r\n\r\n")
-        if b"event-stream" not in head:
-            length = int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0])
-            return asked, json.loads(await wire.reader.readexactly(length))
-        while True:
-            data = (await wire.reader.readuntil(b"\n\n")).partition(b"data: ")[2].strip()
-            message = json.loads(data) if data else {}
-            if "method" in message:
-                asked.append((message["method"], message["params"]))
-                answer = {"jsonrpc": "2.0", "id": message["id"], **response}
-                posted = await ask(gateway, Ask(answer, {**legacy("x").headers, "mcp-session-id": session}))
-                assert posted.status == 202
-            elif message.get("id") == 7:
-                return asked, message
 
 
 @pytest.mark.parametrize("rounds", [1, 3])

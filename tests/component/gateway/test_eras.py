@@ -1,0 +1,282 @@
+"""What passes between clients and servers of either era beside arguments and results, in all four pairings."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from askers import PICKED, QUESTION, LegacyAsker, conversation, session_of
+from gatewayworld import LEGACY, META, MODERN, Ask, Wire, ask, calling, catalog, legacy, modern, reached, running
+from rawserver import Reply, Request, raw_server
+from waiting import eventually
+
+ERAS = (MODERN, LEGACY)
+X = {"name": "demo__x", "arguments": {}}
+HELLO = {
+    "protocolVersion": LEGACY,
+    "capabilities": {"tools": {}, "logging": {}},
+    "serverInfo": {"name": "s", "version": "1"},
+}
+
+
+def notice(method: str, **params: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "method": f"notifications/{method}", "params": params}
+
+
+def message(level: str) -> dict[str, Any]:
+    return notice("message", level=level, logger="l", data={"of": level})
+
+
+async def greet(request: Request, reply: Reply) -> bool:
+    """Answer what is no call; True where that was all."""
+    if request.method == "initialize":
+        reply.result(request, HELLO, mcp_session_id="s")
+    elif request.verb == "GET":
+        reply.send(405)
+    elif "id" not in request.message:
+        reply.send(202)
+    else:
+        return request.method != "tools/call"
+    return True
+
+
+async def logging_server(request: Request, reply: Reply) -> None:
+    if await greet(request, reply):
+        return
+    reply.open_stream()
+    for level in ("debug", "info", "error"):
+        reply.event(message(level))
+    reply.event({"jsonrpc": "2.0", "id": request.message["id"], "result": {"content": [], "resultType": "complete"}})
+    reply.end_stream()
+
+
+@pytest.mark.parametrize("client", ERAS)
+@pytest.mark.parametrize("server_era", ERAS)
+async def test_log_messages_reach_the_client_that_asked_for_them_from_its_level_on(
+    tmp_path: Path, client: str, server_era: str
+) -> None:
+    async with (
+        raw_server(logging_server) as server,
+        running(tmp_path, catalog("demo", server.url, ["x"], version=server_era)) as gateway,
+    ):
+        if client == MODERN:
+            answer = await ask(gateway, modern("tools/call", X, **{META + "logLevel": "info"}))
+        else:
+            session = await session_of(gateway, {})
+            await ask(gateway, legacy("logging/setLevel", {"level": "info"}, session=session))
+            answer = await ask(gateway, calling("demo__x", era=LEGACY, session=session))
+        call = next(request for request in server.seen if request.method == "tools/call")
+    assert [event["params"]["level"] for event in answer.events[:-1] if "method" in event] == ["info", "error"]
+    assert answer.events[-2] == message("error"), "logger and data untouched"
+    if server_era == MODERN:
+        assert call.params["_meta"][META + "logLevel"] == "info", "a modern server is asked with each request"
+
+
+@pytest.mark.parametrize("server_era", ERAS)
+async def test_a_modern_client_that_asked_for_no_log_messages_gets_json(tmp_path: Path, server_era: str) -> None:
+    async with (
+        raw_server(logging_server) as server,
+        running(tmp_path, catalog("demo", server.url, ["x"], version=server_era)) as gateway,
+    ):
+        answer = await ask(gateway, calling("demo__x"))
+    assert answer.headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize("client", ERAS)
+@pytest.mark.parametrize("server_era", ERAS)
+@pytest.mark.parametrize("progress", [False, True], ids=["plain", "with progress"])
+async def test_a_cancelled_call_is_cancelled_at_the_server_in_its_own_way(
+    tmp_path: Path, client: str, server_era: str, progress: bool
+) -> None:
+    async def never(request: Request, reply: Reply) -> None:
+        if not await greet(request, reply):
+            await asyncio.Event().wait()
+
+    params = {"name": "demo__x", "arguments": {}, **({"_meta": {"progressToken": 1}} if progress else {})}
+    async with (
+        raw_server(never) as server,
+        running(tmp_path, catalog("demo", server.url, ["x"], version=server_era)) as gateway,
+        await Wire.connect(gateway) as wire,
+    ):
+        if client == MODERN:
+            meta: dict[str, Any] = {"progressToken": 1} if progress else {}
+            wire.send(modern("tools/call", X, **meta))
+        else:
+            wire.send(legacy("tools/call", params, number=7, session="mine"))
+        await reached(server, 1 if server_era == MODERN else 3)
+        if client == MODERN:
+            wire.close()
+        else:
+            await ask(gateway, legacy("notifications/cancelled", {"requestId": 7}, number=None, session="mine"))
+            assert (await wire.answer()).refusal == "CANCELLED"
+        if server_era == MODERN:
+            await asyncio.wait_for(server.broken_off.wait(), 10)
+        else:
+            await eventually(lambda: "notifications/cancelled" in server.methods())
+            by_method = {request.method: request for request in server.seen}
+            cancelled = by_method["notifications/cancelled"].params["requestId"]
+            assert cancelled == by_method["tools/call"].message["id"]
+        await eventually(lambda: not gateway.front.calls)
+
+
+@pytest.mark.parametrize("client", ERAS)
+@pytest.mark.parametrize("server_era", ERAS)
+@pytest.mark.parametrize("streamed", [False, True], ids=["json", "stream"])
+async def test_a_result_over_a_megabyte_arrives_as_json_and_untouched(
+    tmp_path: Path, client: str, server_era: str, streamed: bool
+) -> None:
+    text = "é" * 900_000 + "end"
+
+    async def large(request: Request, reply: Reply) -> None:
+        if await greet(request, reply):
+            return None
+        result = {"content": [{"type": "text", "text": text}], "isError": False, "unknown": {"kept": [1.50, None]}}
+        if server_era == MODERN:
+            result["resultType"] = "complete"
+        if not streamed:
+            return reply.result(request, result)
+        reply.open_stream()
+        reply.event({"jsonrpc": "2.0", "id": request.message["id"], "result": result})
+        return reply.end_stream()
+
+    async with (
+        raw_server(large) as server,
+        running(tmp_path, catalog("demo", server.url, ["x"], version=server_era)) as gateway,
+    ):
+        answer = await ask(gateway, calling("demo__x", era=client))
+    result = answer.message["result"]
+    assert answer.headers["content-type"] == "application/json", "clients refuse events over 1 MiB"
+    assert (result["content"][0]["text"], result["unknown"]) == (text, {"kept": [1.50, None]})
+    assert ("resultType" in result) is (client == MODERN)
+
+
+@pytest.mark.parametrize("client", ERAS)
+@pytest.mark.parametrize("server_era", ERAS)
+async def test_traces_and_unknown_members_of_a_request_pass(tmp_path: Path, client: str, server_era: str) -> None:
+    async def echo(request: Request, reply: Reply) -> None:
+        if not await greet(request, reply):
+            reply.result(request, {"content": [], "resultType": "complete"})
+
+    meta = {"traceparent": "00-1-2-01", "tracestate": "a=b", "vendor.example/x": [1]}
+    params = {"name": "demo__x", "arguments": {"b": 1, "a": 2.50}, "unknown": {"z": None}, "_meta": meta}
+    async with (
+        raw_server(echo) as server,
+        running(tmp_path, catalog("demo", server.url, ["x"], version=server_era)) as gateway,
+    ):
+        asked = legacy("tools/call", params)
+        if client == MODERN:
+            asked = modern("tools/call", {key: params[key] for key in ("name", "arguments", "unknown")}, **meta)
+        await ask(gateway, asked)
+        got = next(request for request in server.seen if request.method == "tools/call")
+    assert {key: got.params["_meta"][key] for key in meta} == meta
+    assert (got.params["name"], got.params["unknown"]) == ("x", {"z": None})
+    assert b'"arguments":{"b": 1, "a": 2.5}' in got.body
+    eras_own = [key for key in got.params["_meta"] if key.startswith(META)]
+    assert bool(eras_own) is (server_era == MODERN)
+
+
+async def test_a_retry_with_a_state_returns_to_the_pod_that_made_it(tmp_path: Path) -> None:
+    def pod(name: str) -> Any:
+        async def handle(request: Request, reply: Reply) -> None:
+            state = request.params.get("requestState")
+            if state is None:
+                asked = {"k": {"method": "elicitation/create", "params": QUESTION}}
+                return reply.result(
+                    request, {"resultType": "input_required", "inputRequests": asked, "requestState": name}
+                )
+            text = f"{state} at {name}"
+            return reply.result(request, {"resultType": "complete", "content": [{"type": "text", "text": text}]})
+
+        return handle
+
+    async with raw_server(pod("one")) as one, raw_server(pod("two")) as two:
+
+        async def resolve(host: str, port: int) -> list[tuple[str, int]]:
+            return [("127.0.0.1", one.port), ("127.0.0.1", two.port)]
+
+        document = catalog("demo", "http://demo.tools.svc:80/mcp", ["x"])
+        async with running(tmp_path, document, resolve=resolve) as gateway:
+            firsts = await asyncio.gather(*(ask(gateway, calling("demo__x")) for _ in range(8)))
+            texts = []
+            for first in firsts * 2:
+                more = {"inputResponses": {"k": PICKED}, "requestState": first.message["result"]["requestState"]}
+                retry = modern("tools/call", {"name": "demo__x", "arguments": {}, **more}, number=2)
+                texts.append((await ask(gateway, retry)).message["result"]["content"][0]["text"])
+    assert {*texts} <= {"one at one", "two at two"}
+
+
+async def test_a_legacy_client_is_asked_in_mid_call_what_a_legacy_server_asks(tmp_path: Path) -> None:
+    asker = LegacyAsker(2)
+    async with (
+        raw_server(asker.handle) as server,
+        running(tmp_path, catalog("demo", server.url, ["x"], version=LEGACY)) as gateway,
+    ):
+        session = await session_of(gateway, {"elicitation": {}})
+        asked, last = await conversation(gateway, session, {"result": PICKED})
+    assert asked == [("elicitation/create", QUESTION)] * 2
+    assert json.loads(last["result"]["content"][0]["text"]) == [PICKED] * 2
+
+
+async def test_only_the_session_that_was_asked_may_answer(tmp_path: Path) -> None:
+    asker = LegacyAsker()
+    async with (
+        raw_server(asker.handle) as server,
+        running(tmp_path, catalog("demo", server.url, ["x"], version=LEGACY)) as gateway,
+        await Wire.connect(gateway) as wire,
+    ):
+        mine, other = await session_of(gateway, {"elicitation": {}}), await session_of(gateway, {"elicitation": {}})
+        wire.send(calling("demo__x", era=LEGACY, number=7, session=mine))
+        event = await wire.reader.readuntil(b"elicitation/create")
+        event += await wire.reader.readuntil(b"\n\n")
+        ident = json.loads(event.rpartition(b"data: ")[2])["id"]
+        assert len(ident) >= 20, "nobody guesses it"
+        for session, text in ((other, "theirs"), (None, "nobody's"), (mine, "mine")):
+            answer = {"jsonrpc": "2.0", "id": ident, "result": {"action": "accept", "content": {"x": text}}}
+            headers = {**legacy("x").headers, **({} if session is None else {"mcp-session-id": session})}
+            await ask(gateway, Ask(answer, headers))
+        last = await wire.reader.readuntil(b"mine")
+    assert b"theirs" not in last
+    assert b"nobody" not in last
+
+
+@pytest.mark.parametrize("client", ERAS)
+async def test_a_question_that_its_server_withdraws_is_withdrawn(tmp_path: Path, client: str) -> None:
+    going_on = asyncio.Event()
+
+    async def handle(request: Request, reply: Reply) -> None:
+        if request.method == "" or await greet(request, reply):
+            return
+        reply.open_stream()
+        reply.event({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": QUESTION})
+        await reply.flush()
+        await going_on.wait()
+        reply.event(notice("cancelled", requestId="q", reason="too late"))
+        reply.event({"jsonrpc": "2.0", "id": request.message["id"], "result": {"content": []}})
+        reply.end_stream()
+
+    async with (
+        raw_server(handle) as server,
+        running(tmp_path, catalog("demo", server.url, ["x"], version=LEGACY)) as gateway,
+        await Wire.connect(gateway) as wire,
+    ):
+        if client == LEGACY:
+            wire.send(calling("demo__x", era=LEGACY, session=await session_of(gateway, {"elicitation": {}})))
+            asked = await wire.reader.readuntil(b"elicitation/create")
+            asked += await wire.reader.readuntil(b"\n\n")
+            going_on.set()
+            ident = json.loads(asked.rpartition(b"data: ")[2])["id"]
+            withdrawn = json.loads((await wire.reader.readuntil(b"}}\n\n")).rpartition(b"data: ")[2])
+            assert withdrawn == notice("cancelled", requestId=ident, reason="too late")
+            return
+        offer: dict[str, Any] = {META + "clientCapabilities": {"elicitation": {}}}
+        first = await ask(gateway, modern("tools/call", X, **offer))
+        going_on.set()
+        state = first.message["result"]["requestState"]
+        await eventually(lambda: gateway.front.forwarder._bridge._parked[state].task.done())
+        more = {"inputResponses": {}, "requestState": state}
+        last = await ask(gateway, modern("tools/call", {"name": "demo__x", "arguments": {}, **more}, **offer))
+    assert last.message["result"]["resultType"] == "complete"

@@ -1,0 +1,19 @@
+"""The table of what holds between the eras names tests that exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+TABLE = ROOT / "gateway" / "fairlead_gateway" / "endpoint" / "ERAS.md"
+
+
+def test_every_row_of_the_table_names_tests_that_exist() -> None:
+    rows = [line for line in TABLE.read_text().splitlines() if line.startswith("| ") and not line.startswith("| what")]
+    named = [re.findall(r"`(test_\w+\.py)::(test_\w+)`", row) for row in rows]
+    assert len(rows) > 20
+    assert all(named), "each row names one"
+    for file, test in {one for row in named for one in row}:
+        found = [path for path in (ROOT / "tests").rglob(file) if f"def {test}(" in path.read_text()]
+        assert found, f"{file} has no {test}"
