@@ -60,6 +60,9 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the report as JSON")
     parser.add_argument("--rounds", type=int, default=0, metavar="N", help="default 5, with --quick 1")
     parser.add_argument("--realtime", action="store_true", help="real-time priority for every part (needs root)")
+    parser.add_argument("--peers", action="store_true", help="also other products, where NAME knows some")
+    parser.add_argument("--long", action="store_true", help="also what takes minutes, where NAME has such")
+    parser.add_argument("--svg", type=Path, metavar="FILE", help="also draw a chart, where NAME has one")
     if not words:
         parser.print_help()
         parser.exit(2)
@@ -70,7 +73,10 @@ def main(words: list[str]) -> int:
     """Exit code 0 when measured, 1 when not; goals are reported, not enforced."""
     arguments = parse(words)
     rounds = arguments.rounds or (1 if arguments.quick else 5)
-    settings = Settings(rounds=rounds, quick=arguments.quick, realtime=arguments.realtime)
+    settings = Settings(
+        rounds=rounds, quick=arguments.quick, realtime=arguments.realtime,
+        peers=arguments.peers, long=arguments.long, svg=arguments.svg,
+    )  # fmt: skip
     try:
         report: Report = importlib.import_module(f"bench_{arguments.name}").run(settings)
     except Unmeasurable as error:

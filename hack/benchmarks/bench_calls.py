@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from pathlib import Path
 
-from bench_gateway import VERSIONS, Target, start_gateway, start_upstream
+from gateways import VERSIONS, Target, start_gateway, start_upstream
 from harness import Report, Sample, Settings, Unmeasurable, interleaved, ratios
 from loadtools import Load, Outcome, run_load
 from processes import Stage, cores

@@ -1,170 +1,143 @@
-"""The hop: a tools/call through the gateway, against nginx as a plain hop and against no hop at all.
+"""The hop: a tools/call through the gateway, against nginx as a plain hop, no hop at all, and other proxies.
 
-One upstream that echoes; nginx and the gateway each alone on one core, load and upstream on the other. The client's
-era is the upstream's. What a call costs is the processor time of the hop's process tree, divided by the calls of the
-same window; ratios are taken within a round.
+Upstreams that echo, in C; nginx and the gateway each alone on one core, load and upstreams on the other. The gateway
+has 1,000 tools of 100 servers, decided tiers, 100 policies, validation, metrics and latencies on. The client's era is
+the upstream's. What a call costs is the processor time of the hop's process tree, divided by the calls of the same
+window; ratios are taken within a round.
+
+With --peers also other proxies, with --long a million calls; --svg FILE draws the saturated rows.
 """
 
 from __future__ import annotations
 
-import shutil
-import sys
 from collections import defaultdict
 from dataclasses import dataclass
-from pathlib import Path
 
-from msgspec import Raw
+import msgspec
 
-from fairlead_api.documents.catalog import Catalog, HttpEndpoint, ToolEntry, definition_hash, search_hash
-from fairlead_api.documents.codec import catalog_name, encode
-from fairlead_api.meta import ServerKey
+from chart import Bar, bars
+from gateway_goals import Goals
+from gateway_peers import peers
+from gateways import (
+    ALIKE,
+    STRICT,
+    STRICT_MEMBERS,
+    VERSIONS,
+    Target,
+    gateway_over,
+    start_nginx,
+    start_upstream,
+    world,
+    write_documents,
+)
 from harness import Goal, Report, Sample, Settings, Unmeasurable, interleaved, ratios
-from loadtools import Load, Outcome, built, run_load
-from processes import Stage, become_realtime, cores, free_port
+from loadtools import Load, Outcome, run_load
+from processes import Stage, become_realtime, cores
 
-VERSIONS = {"legacy": "2025-11-25", "modern": "2026-07-28"}
 SATURATED = 64
 """Connections at which the hop's core is busy; the goals are about this row."""
-ECHO = (
-    b'{"name":"echo","description":"Echo the text back.","inputSchema":{"type":"object","properties":'
-    b'{"text":{"type":"string","description":"What to echo"}},"required":["text"]}}'
-)
-NGINX = """worker_processes 1;
-pid nginx.pid;
-error_log stderr warn;
-daemon off;
-events { worker_connections 4096; multi_accept on; }
-http {
-  access_log off; keepalive_requests 100000000; keepalive_timeout 300s;
-  client_body_buffer_size 64k;
-  client_body_temp_path t1; proxy_temp_path t2; fastcgi_temp_path t3; uwsgi_temp_path t4; scgi_temp_path t5;
-  upstream up { server 127.0.0.1:UPSTREAM; keepalive 512; keepalive_requests 100000000; }
-  server {
-    listen 127.0.0.1:LISTEN backlog=2048;
-    location / {
-      proxy_pass http://up; proxy_http_version 1.1; proxy_set_header Connection "";
-      proxy_set_header Host 127.0.0.1:UPSTREAM;
-      proxy_buffering on; proxy_buffers 16 64k; proxy_buffer_size 64k; proxy_busy_buffers_size 128k;
-    }
-  }
-}
-"""
+LARGE_BYTES = 10_000
+KINDS = {"plain": (), "sse": ("-s",), "large": ("-p", str(LARGE_BYTES))}
+"""Upstreams, and what mcpup is told."""
 
 
 @dataclass(frozen=True)
-class Target:
-    """Something that answers on `port`; `pid` is the process tree whose time counts."""
+class Workload:
+    """What the clients do. `upstream` is one of KINDS."""
 
     name: str
-    port: int
-    pid: int
-    prefixed: bool = False
+    upstream: str = "plain"
+    tool: str = "echo"
+    members: str = ""
+    tools: int = 0
+    connections: tuple[int, ...] = (SATURATED,)
 
-    def tool(self, era: str) -> str:
-        """The echo tool's name here, for a client of `era`."""
-        return f"{era}__echo" if self.prefixed else "echo"
-
-
-def catalog(era: str, port: int) -> Catalog:
-    """The document of the echo server as a server of `era`; its prefix is the era's name."""
-    tool = ToolEntry(
-        name="echo",
-        definition=Raw(ECHO),
-        hash=definition_hash(ECHO),
-        search_hash=search_hash("echo", ECHO),
-    )
-    return Catalog(
-        namespace="default",
-        name=era,
-        uid=f"bench-{era}",
-        generation=1,
-        prefix=era,
-        endpoint=HttpEndpoint(url=f"http://127.0.0.1:{port}/mcp"),
-        protocol_version=VERSIONS[era],
-        capabilities=Raw(b'{"tools":{}}'),
-        tools=(tool,),
-    )
+    def called(self, era: str) -> str:
+        """The name that the gateway shows, of a client of `era`."""
+        server = era if self.upstream == "plain" else f"{era}-{self.upstream}"
+        return f"{era}%d__{self.tool}" if self.tools else f"{server}__{self.tool}"
 
 
-def start_upstream(stage: Stage, name: str, core: int) -> Target:
-    """The echo server in C."""
-    port = free_port()
-    process = stage.start(name, [built("mcpup"), str(port)], core=core)
-    stage.wait_listening(name, process, port)
-    return Target(name, port, process.pid)
+PLAIN = Workload("small JSON", connections=(1, 16, SATURATED, 256))
+WORKLOADS = (
+    PLAIN,
+    Workload("small SSE", "sse"),
+    Workload("10 kB result", "large"),
+    Workload("2 kB arguments", tool=STRICT, members=msgspec.json.encode(STRICT_MEMBERS).decode()[1:-1]),
+    Workload(f"{ALIKE} servers in turn", tools=ALIKE),
+)
+
+Key = tuple[str, str, int, str]
+"""(workload, era, connections, target)"""
 
 
-def start_nginx(stage: Stage, upstream: int, core: int) -> Target | None:
-    """nginx with one worker and kept connections on both sides; None where it is not installed."""
-    if (program := shutil.which("nginx") or shutil.which("/usr/sbin/nginx")) is None:
-        return None
-    port = free_port()
-    config = stage.folder / "nginx.conf"
-    config.write_text(NGINX.replace("UPSTREAM", str(upstream)).replace("LISTEN", str(port)))
-    command: list[str | Path] = [program, "-p", f"{stage.folder}/", "-e", "stderr", "-c", config]
-    process = stage.start("nginx", command, core=core)
-    stage.wait_listening("nginx", process, port)
-    return Target("nginx", port, process.pid)
+class Bench:
+    """One run: what it started, and what it has found so far."""
+
+    def __init__(self, stage: Stage, settings: Settings) -> None:
+        self.stage, self.settings = stage, settings
+        self.outcomes: dict[Key, dict[int, Outcome]] = defaultdict(dict)
+        self.notes: list[str] = []
+        self.hop, self.rest = cores()
+        self.upstreams = {
+            kind: start_upstream(stage, f"upstream-{kind}", self.rest, *options) for kind, options in KINDS.items()
+        }
+        # As far from the load as a hop is, so that `direct` shows what a second core costs and not more.
+        self.direct = start_upstream(stage, "direct", self.hop)
+        found = start_nginx(stage, [[upstream.port] for upstream in self.upstreams.values()], self.hop)
+        self.nginx = dict(zip(self.upstreams, found, strict=False))
+        if not found:
+            self.notes.append("nginx is not installed (Debian: nginx-light): no ratios")
+        documents = stage.folder / "world"
+        ports = {kind: upstream.port for kind, upstream in self.upstreams.items()}
+        write_documents(documents, list(world(ports)))
+        self.gateway = gateway_over(stage, documents, self.hop)
+
+    def window(self) -> tuple[float, float]:
+        """Seconds of measurement and of warm-up."""
+        return (0.7, 0.2) if self.settings.quick else (2.5, 0.7)
+
+    def measure(self) -> None:
+        """Every workload against every target, in interleaved rounds."""
+        for workload in WORKLOADS:
+            quick = self.settings.quick
+            for era in list(VERSIONS)[: 1 if quick and workload is not PLAIN else 2]:
+                for connections in (SATURATED,) if quick else workload.connections:
+                    self.measure_one(workload, era, connections)
+
+    def measure_one(self, workload: Workload, era: str, connections: int) -> None:
+        """One row of each target."""
+        nginx = self.nginx.get(workload.upstream)
+        targets = [target for target in (nginx, self.gateway) if target is not None]
+        if workload is PLAIN:
+            targets.insert(0, self.direct)
+        for number, target in interleaved(targets, self.settings.rounds):
+            tool = workload.called(era) if target.prefixed or workload.tools else workload.tool
+            load = Load(
+                target.port, "/mcp", tool, VERSIONS[era], connections, *self.window(),
+                members=workload.members, tools=workload.tools,
+            )  # fmt: skip
+            self.run(workload.name, era, connections, target, load, number)
+
+    def run(self, workload: str, era: str, connections: int, target: Target, load: Load, number: int) -> None:
+        """One load; its outcome is kept. Raises Unmeasurable with the row's name."""
+        helpers = [] if target is self.direct else [upstream.pid for upstream in self.upstreams.values()]
+        try:
+            outcome = run_load(self.stage, load, target.pid, helpers, core=self.rest)
+        except Unmeasurable as error:
+            raise Unmeasurable(f"{workload}, {target.name}, {era}, {connections} connections: {error}") from error
+        self.outcomes[workload, era, connections, target.name][number] = outcome
 
 
-def start_gateway(stage: Stage, upstream: int, core: int, *more: str | Path) -> Target:
-    """`fairlead gateway` over one catalog document per era, with `more` words for its command line."""
-    documents = stage.folder / "documents"
-    documents.mkdir()
-    for era in VERSIONS:
-        name = catalog_name(ServerKey("default", era))
-        (documents / f"{name}.json").write_bytes(encode(catalog(era, upstream)))
-    fairlead = Path(sys.executable).with_name("fairlead")
-    port = free_port()
-    command: list[str | Path] = [fairlead, "gateway", "--documents", documents, "--host", "127.0.0.1"]
-    command += ["--port", str(port), "--metrics-port", str(free_port()), *more]
-    process = stage.start("gateway", command, core=core)
-    stage.wait_ready("gateway", process, port, "/readyz")
-    return Target("fairlead", port, process.pid, prefixed=True)
-
-
-Key = tuple[str, int, str]
-"""(era, connections, target)"""
-
-
-def measure(stage: Stage, settings: Settings, notes: list[str]) -> dict[Key, dict[int, Outcome]]:
-    """Outcomes by row and round."""
-    hop, rest = cores()
-    upstream = start_upstream(stage, "upstream", rest)
-    # As far from the load as a hop is, so that `direct` shows what a second core costs and not more.
-    direct = start_upstream(stage, "direct", hop)
-    nginx = start_nginx(stage, upstream.port, hop)
-    if nginx is None:
-        notes.append("nginx is not installed (Debian: nginx-light): no ratios")
-    gateway = start_gateway(stage, upstream.port, hop)
-    targets = [target for target in (direct, nginx, gateway) if target]
-    seconds, warmup = (1.0, 0.3) if settings.quick else (3.0, 1.0)
-    outcomes: dict[Key, dict[int, Outcome]] = defaultdict(dict)
-    for era, version in VERSIONS.items():
-        for connections in (SATURATED,) if settings.quick else (1, 16, SATURATED):
-            for number, target in interleaved(targets, settings.rounds):
-                load = Load(target.port, "/mcp", target.tool(era), version, connections, seconds, warmup)
-                helpers = [] if target is direct else [upstream.pid]
-                try:
-                    outcome = run_load(stage, load, target.pid, helpers, core=rest)
-                except Unmeasurable as error:
-                    raise Unmeasurable(f"{target.name}, {era}, {connections} connections: {error}") from error
-                outcomes[era, connections, target.name][number] = outcome
-    return outcomes
-
-
-def report(outcomes: dict[Key, dict[int, Outcome]], notes: list[str]) -> Report:
-    """Rows with ratios to nginx in the same round, and the goals at saturation."""
-    result = Report("gateway", notes=notes)
-    for (era, connections, target), rounds in outcomes.items():
-        nginx = outcomes.get((era, connections, "nginx"), {})
-        throughput = ratios(
-            {r: o.calls_per_second for r, o in rounds.items()}, {r: o.calls_per_second for r, o in nginx.items()}
-        )
-        cpu = ratios({r: o.cpu for r, o in rounds.items()}, {r: o.cpu for r, o in nginx.items()})
-        result.rows.append(
+def rows(outcomes: dict[Key, dict[int, Outcome]]) -> list[dict[str, str | int | float | Sample | None]]:
+    """One per target and cell, with ratios to nginx in the same round."""
+    found: list[dict[str, str | int | float | Sample | None]] = []
+    for (workload, era, connections, target), rounds in outcomes.items():
+        nginx = outcomes.get((workload, era, connections, "nginx"), {})
+        found.append(
             {
                 "target": target,
+                "workload": workload,
                 "era": era,
                 "connections": connections,
                 "calls/s": Sample.of(o.calls_per_second for o in rounds.values()),
@@ -175,27 +148,86 @@ def report(outcomes: dict[Key, dict[int, Outcome]], notes: list[str]) -> Report:
                 "system": Sample.of(o.cpu_system for o in rounds.values()),
                 "cores used": Sample.of(o.utilization for o in rounds.values()),
                 "foreign cores": Sample.of(o.foreign for o in rounds.values()),
-                "× nginx calls/s": throughput,
-                "× nginx CPU": cpu,
+                "× nginx calls/s": ratios(_speeds(rounds), _speeds(nginx)),
+                "× nginx CPU": ratios({r: o.cpu for r, o in rounds.items()}, {r: o.cpu for r, o in nginx.items()}),
+                "RSS MB": max(o.rss for o in rounds.values()) / 1e6,
             }
         )
-        if target == "fairlead" and connections == SATURATED:
-            result.goals += [
-                Goal(f"throughput, {era}", _median(throughput), "× nginx", at_least=0.6),
-                Goal(f"CPU per call, {era}", _median(cpu), "× nginx", at_most=1.5),
-            ]
-    notes.append("`cores used` well below 1 at saturation: load and upstream were the limit, read the CPU column")
-    return result
+    return found
+
+
+def _speeds(rounds: dict[int, Outcome]) -> dict[int, float]:
+    return {number: outcome.calls_per_second for number, outcome in rounds.items()}
+
+
+def goals(outcomes: dict[Key, dict[int, Outcome]]) -> list[Goal]:
+    """Those about the hop itself."""
+    found = []
+    for era in VERSIONS:
+        mine = outcomes.get((PLAIN.name, era, SATURATED, "fairlead"), {})
+        nginx = outcomes.get((PLAIN.name, era, SATURATED, "nginx"), {})
+        direct = outcomes.get((PLAIN.name, era, SATURATED, "direct"), {})
+        cpu = ratios({r: o.cpu for r, o in mine.items()}, {r: o.cpu for r, o in nginx.items()})
+        speed = _median(ratios(_speeds(mine), _speeds(nginx)))
+        alone = _median(ratios(_speeds(direct), _speeds(nginx)))
+        found += [
+            Goal(f"CPU per call, {era}", _median(cpu), "× nginx", at_most=1.5),
+            Goal(f"calls/s, {era}", speed, "× nginx", at_least=0.6),
+            Goal(f"added p50 at 1 connection, {era}", _added(outcomes, era), "× nginx's", at_most=1.5),
+            Goal(f"load generator and upstream alone, {era}", alone, "× nginx", at_least=1.2),
+        ]
+    return found
+
+
+def _added(outcomes: dict[Key, dict[int, Outcome]], era: str) -> float | None:
+    direct, nginx, mine = (outcomes.get((PLAIN.name, era, 1, target), {}) for target in ("direct", "nginx", "fairlead"))
+    added = {r: o.p50 - direct[r].p50 for r, o in mine.items() if r in direct}
+    plain = {r: o.p50 - direct[r].p50 for r, o in nginx.items() if r in direct}
+    return _median(ratios(added, plain))
 
 
 def _median(sample: Sample | None) -> float | None:
     return None if sample is None else sample.median
 
 
+def drawn(outcomes: dict[Key, dict[int, Outcome]]) -> str:
+    """The saturated rows of the legacy era, which every peer speaks, as SVG."""
+    nginx = outcomes.get((PLAIN.name, "legacy", SATURATED, "nginx"), {})
+    found = []
+    for (workload, era, connections, target), rounds in outcomes.items():
+        if (workload, era, connections) == (PLAIN.name, "legacy", SATURATED) and target != "direct":
+            sample = Sample.of(_speeds(rounds).values())
+            found.append(Bar(target, sample, _median(ratios(_speeds(rounds), _speeds(nginx)))))
+    title = f"tools/call per second through one core, {SATURATED} connections"
+    return bars(title, sorted(found, key=lambda bar: -bar.sample.median))
+
+
 def run(settings: Settings) -> Report:
     """Measure; raises Unmeasurable where something does not start or any answer is wrong."""
     if settings.realtime:
         become_realtime()
-    notes: list[str] = []
     with Stage() as stage:
-        return report(measure(stage, settings, notes), notes)
+        bench = Bench(stage, settings)
+        more = Goals(stage, settings, bench.gateway, {kind: one.port for kind, one in bench.upstreams.items()})
+        more.memory("at the start")
+        bench.measure()
+        more.memory("after the load")
+        if settings.peers:
+            others = peers(bench.upstreams["plain"].port, bench.notes)
+            for peer in others:
+                peer.measure(bench)
+            more.found += [goal for peer in others for goal in peer.goals(bench.outcomes)]
+        more.lists()
+        more.swaps()
+        more.replicas()
+        if settings.long:
+            more.many_calls()
+    bench.notes += [
+        *more.notes,
+        "`cores used` well below 1 at saturation: load and upstream were the limit, read the CPU column",
+        "policies are in the documents of the gateway under test, which does not decide by them yet",
+    ]
+    report = Report("gateway", rows(bench.outcomes), goals(bench.outcomes) + more.found, bench.notes)
+    if settings.svg is not None:
+        settings.svg.write_text(drawn(bench.outcomes))
+    return report

@@ -21,10 +21,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench_gateway import VERSIONS, catalog, start_upstream
 from bench_plan import definition
 from fairlead_api.documents.codec import catalog_name, encode
 from fairlead_api.meta import ServerKey
+from gateways import VERSIONS, catalog, start_upstream
 from harness import Goal, Report, Sample, Settings, Unmeasurable, interleaved, ratios
 from loadtools import Load, Outcome, run_load
 from processes import Stage, become_realtime, free_port

@@ -9,6 +9,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -26,6 +27,12 @@ class Settings:
     quick: bool = False
     realtime: bool = False
     """Give every part real-time priority, so that other work on the machine cannot delay a wake-up."""
+    peers: bool = False
+    """Also measure other products, where the benchmark knows some; installs them at the first time."""
+    long: bool = False
+    """Also what takes minutes."""
+    svg: Path | None = None
+    """Where a chart goes, of a benchmark that draws one."""
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ import os
 import shutil
 import subprocess
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness import Unmeasurable
-from processes import CpuTime, Stage, cpu_time, machine_time
+from processes import CpuTime, Stage, cpu_time, machine_time, tree_memory
 
 SOURCES = Path(__file__).resolve().parent / "load"
 ERAS = {"2025-11-25": "hs", "2026-07-28": "modern"}
@@ -54,6 +54,26 @@ class Load:
     connections: int
     seconds: float
     warmup: float
+    text: int = 20
+    """Bytes that are echoed, beside the number of the call."""
+    members: str = ""
+    """Raw JSON members of the arguments beside the text."""
+    tools: int = 0
+    """`tool` is a format with one `%d`, and the calls go round so many tools; 0: it is a name."""
+    listing: bool = False
+    """`tools/list` in place of `tools/call`."""
+    rate: float = 0.0
+    """Calls a second, with latencies counted from when a call was due; 0: as many as there are answers."""
+    calls: int = 0
+    """End after so many calls, if that is before `seconds`; 0: any number."""
+
+    @property
+    def words(self) -> list[str]:
+        """The arguments of mcpload."""
+        words = ["-P", str(self.port), "-u", self.path, "-N", self.tool, "-c", str(self.connections)]
+        words += ["-T", str(self.seconds), "-w", str(self.warmup), "-e", ERAS[self.era], "-b", str(self.text)]
+        words += ["-R", str(self.tools), "-A", self.members, "-r", str(self.rate), "-n", str(self.calls)]
+        return [*words, "-m", "list" if self.listing else "call"]
 
 
 @dataclass(frozen=True)
@@ -63,12 +83,16 @@ class Outcome:
     calls_per_second: float
     p50: float
     p99: float
+    p999: float
+    worst: float
     cpu_user: float
     cpu_system: float
     utilization: float
     """Cores that the measured tree used."""
     foreign: float
     """Cores that other work on the machine used meanwhile."""
+    rss: int = 0
+    """Bytes of memory of the measured tree, at the end."""
 
     @property
     def cpu(self) -> float:
@@ -89,8 +113,7 @@ def run_load(stage: Stage, load: Load, measured: int, helpers: list[int], *, cor
     `helpers` are the other processes of the benchmark, which are not foreign work. Raises Unmeasurable when any
     answer was wrong: a client that does not check measures error pages.
     """
-    command: list[str | Path] = [built("mcpload"), "-P", str(load.port), "-u", load.path, "-N", load.tool]
-    command += ["-c", str(load.connections), "-T", str(load.seconds), "-w", str(load.warmup), "-e", ERAS[load.era]]
+    command: list[str | Path] = [built("mcpload"), *load.words]
     process = stage.start("load", command, core=core, stdout=subprocess.PIPE)
     assert process.stdout is not None
 
@@ -111,7 +134,7 @@ def run_load(stage: Stage, load: Load, measured: int, helpers: list[int], *, cor
     if begin is None or end is None:
         log = (stage.folder / "load.log").read_text(errors="replace")[-600:]
         raise Unmeasurable(f"the load generator gave up ({process.returncode}): {log.strip()}")
-    return _outcome(json.loads(answer), begin, end)
+    return replace(_outcome(json.loads(answer), begin, end), rss=tree_memory(measured))
 
 
 def _outcome(answer: dict[str, float | str], begin: _Reading, end: _Reading) -> Outcome:
@@ -126,6 +149,8 @@ def _outcome(answer: dict[str, float | str], begin: _Reading, end: _Reading) -> 
         calls_per_second=float(answer["rps"]),
         p50=float(answer["p50_us"]),
         p99=float(answer["p99_us"]),
+        p999=float(answer["p999_us"]),
+        worst=float(answer["max_us"]),
         cpu_user=spent.user / calls * 1e6,
         cpu_system=spent.system / calls * 1e6,
         utilization=spent.total / seconds,

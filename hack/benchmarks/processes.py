@@ -89,6 +89,11 @@ def memory(pid: int) -> Memory:
     return Memory(now, peak)
 
 
+def tree_memory(root: int) -> int:
+    """Bytes that a process tree holds in RAM; what its processes share is counted for each."""
+    return sum(memory(pid).now for pid in process_tree(root))
+
+
 def machine_time() -> float:
     """Busy seconds of all cores since boot: what a benchmark's own processes do not explain is `foreign` work."""
     fields = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]

@@ -3,6 +3,8 @@
  * usage: mcpload -P PORT [-u PATH] [-c CONNECTIONS] [-T SECONDS] [-w WARMUP_SECONDS] [-n MAX_CALLS]
  *                [-e hs|modern|bare] [-r CALLS_PER_SECOND] [-x 'Header: v']... [-N TOOL] [-b TEXT_BYTES]
  *                [-m call|list] [-S] (one shared session) [-p] (do not look for the text)
+ *                [-R TOOLS] (TOOL is a format with one %d, that goes round from 0 to TOOLS-1 with each call)
+ *                [-A MEMBERS] (raw JSON members that follow the text in the arguments)
  * Prints START when the warm-up is over, then one JSON object. -r is an open loop: latency counts from the scheduled
  * time, so nothing is hidden by coordinated omission. */
 #define _GNU_SOURCE
@@ -37,7 +39,8 @@ typedef struct conn {
   struct conn *nextfree;
 } conn;
 static int port = 0, C = 1, era = 0, list = 0, shared = 0, nocheck = 0;
-static const char *path = "/mcp", *tool = "echo";
+static const char *path = "/mcp", *tool = "echo", *format = "echo", *more = "";
+static int tools;
 static double T = 5, W = 1, rate = 0;
 static unsigned long maxn = 0;
 static char xh[4096];
@@ -153,6 +156,11 @@ static void call(conn *c, uint64_t t0) {
   char h[300];
   c->st = BUSY;
   c->id = ++idc;
+  if (tools) {
+    static char name[256];
+    snprintf(name, sizeof name, format, (int)(c->id % tools));
+    tool = name;
+  }
   c->t0 = t0;
   sent++;
   const char *meta =
@@ -166,8 +174,8 @@ static void call(conn *c, uint64_t t0) {
   else
     n = sprintf(b,
                 "{\"jsonrpc\":\"2.0\",\"id\":%lu,\"method\":\"tools/"
-                "call\",\"params\":{\"name\":\"%s\",\"arguments\":{\"text\":\"%08lu%s\"}%s%s}}",
-                c->id, tool, c->id % 100000000, text, meta[0] ? "," : "", meta);
+                "call\",\"params\":{\"name\":\"%s\",\"arguments\":{\"text\":\"%08lu%s\"%s%s}%s%s}}",
+                c->id, tool, c->id % 100000000, text, more[0] ? "," : "", more, meta[0] ? "," : "", meta);
   if (era == 1)
     snprintf(h, sizeof h, "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: %s\r\n%s%s%s",
              list ? "tools/list" : "tools/call", list ? "" : "Mcp-Name: ", list ? "" : tool, list ? "" : "\r\n");
@@ -323,7 +331,7 @@ static void on_complete(conn *c) {
 }
 int main(int ac, char **av) {
   int o;
-  while ((o = getopt(ac, av, "P:u:c:T:w:n:e:r:x:N:b:m:Sp")) > 0) switch (o) {
+  while ((o = getopt(ac, av, "P:u:c:T:w:n:e:r:x:N:b:m:R:A:Sp")) > 0) switch (o) {
     case 'P':
       port = atoi(optarg);
       break;
@@ -353,7 +361,13 @@ int main(int ac, char **av) {
       strcat(xh, "\r\n");
       break;
     case 'N':
-      tool = optarg;
+      tool = format = optarg;
+      break;
+    case 'R':
+      tools = atoi(optarg);
+      break;
+    case 'A':
+      more = optarg;
       break;
     case 'b':
       textn = atoi(optarg);
