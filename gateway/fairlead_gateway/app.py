@@ -143,7 +143,7 @@ class Gateway:
         if self._live_models is not None:
             await self._live_models.stop()
         await self.keeper.stop()
-        await self.front.forwarder.watches.aclose()
+        await self.front.forwarder.aclose()
         await self.registry.aclose(0)
         await self._operations.stop()
 

@@ -209,6 +209,14 @@ class Bridge:
         call.relay.give(responses)
         return call
 
+    async def aclose(self) -> None:
+        """Cancel the calls that wait for their clients."""
+        tasks = [call.task for call in self._parked.values()]
+        self._parked.clear()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
     def _forget(self, state: str) -> None:
         call = self._parked.pop(state, None)
         if call is not None:

@@ -74,6 +74,11 @@ class Forwarder:
         if task is not None:
             task.cancel()
 
+    async def aclose(self) -> None:
+        """End what goes on between requests: watches, and calls that wait for their clients."""
+        await self.watches.aclose()
+        await self._bridge.aclose()
+
     async def run(self, exchange: Exchange, errand: Errand, request: Request) -> None:
         """Do the errand and answer it. Raises nothing but CancelledError, when the client is gone."""
         started = self._clock()

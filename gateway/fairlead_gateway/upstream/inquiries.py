@@ -205,7 +205,14 @@ class HttpInquiries:
         if not task.cancelled() and task.exception() is None:
             self._sessions[client] = task.result()
             if len(self._sessions) > MAX_STREAMS:
-                self._drop(next((known for known in self._sessions if known is not None and known is not client), None))
+                self._make_room(client)
+
+    def _make_room(self, newest: Counterpart | None) -> None:
+        """Drop the oldest session of a client that has no request in progress; none where all have."""
+        for client, session in self._sessions.items():
+            if client not in (None, newest) and not session.working:
+                self._drop(client)
+                return
 
     async def _open(self, client: Counterpart | None) -> Session:
         deadline = self._pool.clock() + SESSION_SECONDS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,31 @@ async def test_calls_one_after_the_other_share_a_session_and_calls_at_once_do_no
         answers = [await ask(gateway, again(answer, X)) for answer in reversed(first)]
     assert len({*states}) == 2
     assert all(answer.message["result"]["resultType"] == "complete" for answer in answers)
+
+
+async def test_a_session_whose_call_waits_for_its_client_makes_no_room_for_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairlead_gateway.upstream.inquiries.MAX_STREAMS", 2)
+    asker = LegacyAsker()
+    async with (
+        raw_server(asker.handle) as server,
+        running(tmp_path, catalog("demo", server.url, ["x"], version=LEGACY)) as gateway,
+    ):
+        firsts = [await ask(gateway, modern("tools/call", X, **OFFER)) for _ in range(4)]
+        assert asker.sessions == 4
+        assert "DELETE" not in {request.verb for request in server.seen}
+        answers = [await ask(gateway, again(first, X)) for first in firsts]
+    assert [answer.message["result"]["resultType"] for answer in answers] == ["complete"] * 4
+
+
+async def test_calls_that_wait_for_their_clients_end_with_the_gateway(tmp_path: Path) -> None:
+    asker = LegacyAsker()
+    async with raw_server(asker.handle) as server:
+        async with running(tmp_path, catalog("demo", server.url, ["x"], version=LEGACY)) as gateway:
+            await ask(gateway, modern("tools/call", X, **OFFER))
+            assert "call over rounds" in {task.get_name() for task in asyncio.all_tasks()}
+        assert "call over rounds" not in {task.get_name() for task in asyncio.all_tasks()}
 
 
 async def test_a_question_that_is_left_out_is_asked_again(tmp_path: Path) -> None:
