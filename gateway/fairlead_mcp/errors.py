@@ -48,7 +48,7 @@ class ConnectFailed(TransportError):
     """No connection: nothing was sent, so any request may be tried again.
 
     Reasons: ConnectionRefused, UnknownHost, ConnectTimeout, TlsFailed, Unreachable; for a child process StartFailed,
-    CommandNotFound, BackingOff, Closed.
+    CommandNotFound, BackingOff, Closed; for a server on stdio in a pod TooManyProcesses.
     """
 
     reason = "Unreachable"

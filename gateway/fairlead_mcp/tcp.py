@@ -2,7 +2,8 @@
 
 Opens streams for `fairlead_mcp.link`. What listens there starts one process of the server per connection, whose
 standard input and output are the socket, after the first line has turned out to be the token it expects; with a wrong
-one it closes. So the end of the connection is the end of the process, and the other way round.
+one it closes, and when as many run as may it says so in a line of its own. So the end of the connection is the end of
+the process, and the other way round.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ import socket
 from collections.abc import Callable
 from typing import Final, cast
 
-from fairlead_mcp.errors import ConnectionLost, PoolFull, TooLarge
+from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, PoolFull, TooLarge
 from fairlead_mcp.http.dial import Address, Dialer, Resolve, resolve_by_dns
 from fairlead_mcp.link import Ears
 from fairlead_mcp.stdio import MAX_BACKLOG, LineBuffer
 
 DIAL_SECONDS: Final = 5.0
+FULL: Final = b"fairlead-gate: full "
+"""What the listener says, with the number, in place of a server's first line where no more of them may run."""
 _KEEP_ALIVE: Final = ((socket.TCP_KEEPIDLE, 20), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3))
 """A node that vanishes says nothing: found out after 35 silent seconds."""
 
@@ -60,6 +63,7 @@ class Lines(asyncio.Protocol):
         self._buffer = LineBuffer()
         self._transport: asyncio.Transport | None = None
         self._heard = False
+        self._started = False
         self._over = False
         self._gone = asyncio.Event()
 
@@ -93,8 +97,11 @@ class Lines(asyncio.Protocol):
         self._heard = True
         try:
             for line in self._buffer.feed(data):
+                if not self._started and line.startswith(FULL):
+                    raise _full(line)
+                self._started = True
                 self._ears.on_line(line)
-        except TooLarge as error:
+        except (TooLarge, ConnectFailed) as error:
             self._tell(error)
             assert self._transport is not None
             self._transport.abort()
@@ -109,7 +116,16 @@ class Lines(asyncio.Protocol):
         error.__cause__ = exc
         self._tell(error)
 
-    def _tell(self, error: ConnectionLost | TooLarge) -> None:
+    def _tell(self, error: McpError) -> None:
         if not self._over:
             self._over = True
             self._ears.on_end(error)
+
+
+def _full(line: bytes) -> ConnectFailed:
+    most = line.removeprefix(FULL).decode("ascii", "replace")[:9]
+    return ConnectFailed(
+        f"{most} processes of the server run in its pod already, which is spec.limits.processes: raise that (and the "
+        "memory of the pod), or spec.replicas",
+        reason="TooManyProcesses",
+    )

@@ -49,14 +49,14 @@ def children(pid: int) -> list[int]:
 
 
 @contextlib.asynccontextmanager
-async def gated(*command: str, token: str = TOKEN) -> AsyncIterator[Gated]:
+async def gated(*command: str, token: str = TOKEN, most: int = 128) -> AsyncIterator[Gated]:
     """Serve `command` (of this interpreter, where it is a script) to whoever knows the token."""
     busybox = shutil.which("busybox")
     if busybox is None:
         pytest.skip("busybox is not installed: apt-get install busybox-static")
     port = free_port()
     program = [sys.executable, *command] if command[0].endswith(".py") else list(command)
-    argv = gate.listen(port, gate.digest(token), program, busybox)
+    argv = gate.listen(port, gate.digest(token), program, most=most, busybox=busybox)
     process = await asyncio.create_subprocess_exec(*argv, start_new_session=True)
     try:
         await _listening(port)

@@ -114,6 +114,7 @@ class Reason(StrEnum):
     TIMEOUT = "Timeout"
     QUEUE_TIMEOUT = "QueueTimeout"
     POOL_FULL = "PoolFull"
+    TOO_MANY_PROCESSES = "TooManyProcesses"
     TRANSPORT_ERROR = "TransportError"
     ANSWER_TOO_LARGE = "AnswerTooLarge"
     HEADERS_TOO_LARGE = "HeadersTooLarge"

@@ -105,6 +105,11 @@ VERIFIED: Final = {
     Reason.QUEUE_TIMEOUT: Explanation(
         "False", "No connection to it came free in time.", "It is busy: raise its replicas or spec.limits.concurrency."
     ),
+    Reason.TOO_MANY_PROCESSES: Explanation(
+        "False",
+        "As many processes of the server run in its pod as may, one for each connection.",
+        "Raise spec.limits.processes and the memory of its pods, or spec.replicas.",
+    ),
     Reason.POOL_FULL: Explanation(
         "False",
         "Too many requests wait for a connection to it already.",

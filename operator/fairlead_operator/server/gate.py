@@ -25,13 +25,30 @@ wait $L
 """PID 1 of the container. `nc` alone would ignore SIGTERM there; when this ends, the kernel ends the rest."""
 
 GATE: Final = """\
-IFS= read -r -t 5 -n 256 line || exit 1
-[ "`printf %s "$line" | $1 sha256sum`" = "$2  -" ] || exit 1
-shift 2
+(
+  B=$1 D=$2 MOST=$3 N=
+  IFS= read -r -t 5 -n 256 line || exit 1
+  [ "`printf %s "$line" | $B sha256sum`" = "$D  -" ] || exit 1
+  for S in `$B grep -ls "^PPid:.$PPID$" /proc/[0-9]*/status`; do
+    [ ${S%status}exe -ef $B ] || N=x$N
+  done
+  [ ${#N} -lt $MOST ] && exit 0
+  echo "fairlead-gate: full $MOST"
+  $B timeout 2 $B cat >/dev/null
+  exit 1
+) || exit 1
+shift 3
 exec "$@"
 """
 """`read` takes a byte at a time, so what follows the token in the same segment is left for the server. Backquotes,
-because Kubernetes has a use of its own for the other form."""
+because Kubernetes has a use of its own for the other form. A subshell, because an environment may have a variable of
+any name, and the server is to have it as it was.
+
+Servers are the children of the listener that are no gates any more: who does not know the token cannot use up the
+room. Those that come within the same milliseconds do not see each other, so the limit may be passed by so many. One
+that is refused is read on for a moment: what is left unread would have the kernel reset the connection, and the other
+side might lose the reason (`fairlead_mcp.tcp` reads it).
+"""
 
 
 def digest(token: str) -> str:
@@ -39,9 +56,9 @@ def digest(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
-def listen(port: int, token_digest: str, command: Sequence[str], busybox: str = BUSYBOX) -> list[str]:
-    """The command of a container that serves `command` on `port` to whoever knows the token."""
-    gate = [busybox, "sh", "-c", GATE, "gate", busybox, token_digest, *command]
+def listen(port: int, token_digest: str, command: Sequence[str], *, most: int, busybox: str = BUSYBOX) -> list[str]:
+    """The command of a container that serves `command` on `port` to whoever knows the token, `most` times at once."""
+    gate = [busybox, "sh", "-c", GATE, "gate", busybox, token_digest, str(most), *command]
     return [busybox, "sh", "-c", LISTEN, "listen", busybox, str(port), *gate]
 
 

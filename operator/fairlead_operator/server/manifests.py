@@ -207,7 +207,7 @@ def _listen(pod: Json, server: McpServer, frame: Frame) -> None:
     (container,) = pod["containers"]
     program = [*container.pop("command", ()), *container.pop("args", ())]
     port = server.spec.effective_port
-    container["command"] = gate.listen(port, frame.token_digest, program)
+    container["command"] = gate.listen(port, frame.token_digest, program, most=server.spec.limits.processes)
     container["readinessProbe"] = {"exec": {"command": gate.readiness(port)}, "periodSeconds": 5, "failureThreshold": 3}
     # Calls that run are cut off by the end of the listener, so they get a moment; new ones go elsewhere by then.
     container["lifecycle"] = {"preStop": {"exec": {"command": [gate.BUSYBOX, "sleep", str(DRAIN_SECONDS)]}}}

@@ -139,6 +139,52 @@ async def test_a_command_that_does_not_exist_says_so_as_far_as_can_be_seen() -> 
         await link.aclose()
 
 
+async def test_no_more_servers_start_than_may_and_who_is_refused_is_told() -> None:
+    async with gated(LEGACY_STDIO, most=2) as server:
+        links = [link_to(server) for _ in range(3)]
+        for link in links[:2]:
+            await link.request("tools/list", None, deadline=soon())
+        with pytest.raises(ConnectFailed, match=r"2 processes .* spec\.limits\.processes") as refused:
+            await links[2].request("tools/list", None, deadline=soon())
+        assert refused.value.reason == "TooManyProcesses"
+        await becomes("the refused gate ends, the servers live", lambda: len(server.servers) == 2)
+        await links[0].aclose()
+
+        async def answers() -> bool:
+            try:
+                return bool(await links[2].request("tools/list", None, deadline=soon()))
+            except McpError:
+                return False
+
+        await until_async("there is room again", answers)
+        await links[1].request("tools/list", None, deadline=soon())
+        assert links[1].opened == 1, "who had a process kept it"
+        await asyncio.gather(*(link.aclose() for link in links[1:]))
+
+
+async def test_who_does_not_know_the_token_takes_nobodys_room() -> None:
+    async with gated(LEGACY_STDIO, most=1) as server:
+        silent = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(4)]
+        await becomes("four gates wait for a token", lambda: len(server.servers) == 4)
+        link = link_to(server)
+        await link.request("tools/list", None, deadline=soon())
+        await link.aclose()
+        for _, writer in silent:
+            writer.close()
+
+
+async def test_the_gate_leaves_the_environment_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("B", "D", "MOST", "N", "S", "line")
+    for name in names:
+        monkeypatch.setenv(name, f"{name}-of-the-pod")
+    async with gated("/usr/bin/env") as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(TOKEN.encode() + b"\n")
+        printed = (await asyncio.wait_for(reader.read(), 20)).decode().splitlines()
+        writer.close()
+    assert {f"{name}={name}-of-the-pod" for name in names} <= set(printed)
+
+
 # HTTP+SSE
 
 

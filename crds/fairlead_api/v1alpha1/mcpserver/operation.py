@@ -55,3 +55,7 @@ class Limits(Model):
     """
     max_result_bytes: int = Field(default=10485760, ge=1024, le=268435456)
     """The largest answer that is passed on, in bytes; a larger one is an error. 10 MiB by default."""
+    processes: int = Field(default=128, ge=2, le=10000)
+    """Processes of a server on stdio in one pod, over all gateways: each gateway replica needs one and the operator one
+    more, or with `session: PerClient` one for each client. 128 by default; further connections are refused.
+    """
