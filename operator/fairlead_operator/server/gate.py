@@ -17,10 +17,9 @@ FOLDER: Final = "/fairlead"
 BUSYBOX: Final = f"{FOLDER}/busybox"
 
 LISTEN: Final = """\
-trap 'kill -9 $L 2>/dev/null; exit 0' TERM INT
-B=$1 P=$2; shift 2
-$B nc -ll -p $P -e "$@" & L=$!
-wait $L
+trap 'kill -9 $! 2>/dev/null; exit 0' TERM INT
+"$@" &
+wait $!
 """
 """PID 1 of the container. `nc` alone would ignore SIGTERM there; when this ends, the kernel ends the rest."""
 
@@ -59,7 +58,7 @@ def digest(token: str) -> str:
 def listen(port: int, token_digest: str, command: Sequence[str], *, most: int, busybox: str = BUSYBOX) -> list[str]:
     """The command of a container that serves `command` on `port` to whoever knows the token, `most` times at once."""
     gate = [busybox, "sh", "-c", GATE, "gate", busybox, token_digest, str(most), *command]
-    return [busybox, "sh", "-c", LISTEN, "listen", busybox, str(port), *gate]
+    return [busybox, "sh", "-c", LISTEN, "listen", busybox, "nc", "-ll", "-p", str(port), "-e", *gate]
 
 
 def readiness(port: int) -> list[str]:

@@ -173,8 +173,8 @@ async def test_who_does_not_know_the_token_takes_nobodys_room() -> None:
             writer.close()
 
 
-async def test_the_gate_leaves_the_environment_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = ("B", "D", "MOST", "N", "S", "line")
+async def test_listener_and_gate_leave_the_environment_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("B", "D", "L", "MOST", "N", "P", "S", "line")
     for name in names:
         monkeypatch.setenv(name, f"{name}-of-the-pod")
     async with gated("/usr/bin/env") as server:
