@@ -1,6 +1,7 @@
 """The head of a connection's last request, so that the next one with the same head is not read anew.
 
-Used by `endpoint.server` alone. A client repeats its heads from call to call; what differs is the length of the body.
+Used by `endpoint.server` alone. A client repeats its heads from call to call; what differs is the length of the body,
+and in the modern era the name of the tool.
 Only a head whose request was let in is kept, and only in the form that `fairlead_mcp.http.heads` vouches for: one
 Content-Length and nothing else about framing, so that equal bytes mean the same request.
 """
@@ -12,16 +13,17 @@ from typing import Self
 from fairlead_gateway.endpoint.exchange import Exchange, Wire
 from fairlead_gateway.endpoint.inbound import Headers
 from fairlead_gateway.selection.view import View
-from fairlead_mcp.http.heads import KnownHead
+from fairlead_mcp.http.heads import KnownHead, NamedHead
 
 
 class Familiar:
     """A head, and what was read of it."""
 
-    __slots__ = ("_head", "_headers", "_target")
+    __slots__ = ("_head", "_headers", "_named", "_target")
 
-    def __init__(self, head: KnownHead, target: bytes, headers: Headers) -> None:
+    def __init__(self, head: KnownHead, named: NamedHead | None, target: bytes, headers: Headers) -> None:
         self._head = head
+        self._named = named
         self._target = target
         self._headers = headers
 
@@ -31,16 +33,23 @@ class Familiar:
         if not (exchange.vetted and exchange.keep_alive and exchange.authority is None):
             return None
         head = KnownHead.of(data)
-        return None if head is None else cls(head, target, exchange.headers)
+        if head is None:
+            return None
+        named = NamedHead.of(data) if b"mcp-name" in exchange.headers else None
+        return cls(head, named, target, exchange.headers)
 
     def again(self, data: bytes, wire: Wire, views: dict[bytes, View], limit: int) -> Exchange | None:
         """The request in `data`, if that is one whole request with this head and a body of at most `limit` bytes."""
-        start = self._head.body_start(data)
+        start, headers = self._head.body_start(data), self._headers
+        if not start and self._named is not None:
+            found = self._named.read(data)
+            if found is not None:
+                start, headers = found[0], {**headers, b"mcp-name": found[1]}
         view = views.get(self._target)
         if not start or view is None or len(data) - start > limit:
             return None
         exchange = Exchange(wire, b"POST", view)
-        exchange.headers = self._headers
+        exchange.headers = headers
         exchange.body = data[start:]
         exchange.vetted = True
         return exchange

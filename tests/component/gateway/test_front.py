@@ -204,6 +204,16 @@ async def test_many_requests_share_a_connection(gateway: Gateway) -> None:
             assert (await wire.ask(Ask(verb="GET", body=b"", target="/healthz"))).status == 200
 
 
+async def test_each_request_of_a_connection_is_held_to_its_own_name(gateway: Gateway) -> None:
+    async with await Wire.connect(gateway) as wire:
+        for name, status in [("demo__add", 200), ("demo__nope", 400), ("demo__add", 200)]:
+            wire.send(calling(name))
+            assert (await wire.answer()).status == status
+        wire.send(calling("demo__add").with_headers(mcp_name="demo__other"))
+        answer = await wire.answer()
+        assert (answer.status, answer.code) == (400, -32020)
+
+
 async def test_pipelined_requests_are_answered_in_order_and_one_at_a_time(tmp_path: Path) -> None:
     running_now, most = 0, 0
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead_mcp.http.heads import MAX_BYTES, KnownHead
+from fairlead_mcp.http.heads import MAX_BYTES, KnownHead, NamedHead
 
 
 def message(body: bytes = b"{}", *, length: str | None = None, more: str = "") -> bytes:
@@ -83,3 +83,53 @@ def test_a_damaged_message_is_never_taken_for_a_whole_one(junk: bytes, at: int) 
         head = damaged[:start]
         assert damaged.startswith(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: ")
         assert int(head.split(b"Content-Length: ")[1].split(b"\r\n")[0]) == len(damaged) - start
+
+
+def named(name: str = "a__b", *, body: bytes = b"{}", order: int = 0, more: str = "", length: str = "") -> bytes:
+    fields = [f"Content-Length: {length or len(body)}", f"Mcp-Name: {name}", "Accept: */*"]
+    fields = fields[order:] + fields[:order]
+    return ("POST /mcp HTTP/1.1\r\nHost: localhost\r\n" + "\r\n".join(fields) + f"\r\n{more}\r\n").encode() + body
+
+
+def read(first: bytes, again: bytes) -> tuple[int, bytes] | None:
+    assert KnownHead.of(first) is not None
+    head = NamedHead.of(first)
+    assert head is not None
+    return head.read(again)
+
+
+@pytest.mark.parametrize("order", [0, 1, 2])
+@pytest.mark.parametrize(("name", "body"), [("a__b", b"{}"), ("other", b'{"a":1}'), ("=?base64?w7w=?=", b"x" * 9999)])
+def test_a_head_with_another_name_and_length_is_known(order: int, name: str, body: bytes) -> None:
+    found = read(named(order=order), again := named(name, body=body, order=order))
+    assert found is not None
+    assert (again[found[0] :], found[1]) == (body, name.encode())
+
+
+@pytest.mark.parametrize("order", [0, 1, 2])
+@pytest.mark.parametrize(
+    "again",
+    [
+        {"name": ""},
+        {"name": "two words"},
+        {"name": "tab\t"},
+        {"name": "x" * 300},
+        {"name": "nul\0"},
+        {"name": "ü"},
+        {"name": "a\r\nMcp-Name: b"},
+        {"name": "a\r\nTransfer-Encoding: chunked"},
+        {"name": "a\nHost: evil.test"},
+        {"length": "3"},
+        {"length": "00000000002"},
+        {"length": "-2"},
+        {"length": "2\r\nContent-Length: 2"},
+        {"more": "X-More: 1\r\n"},
+    ],
+)
+def test_a_named_head_that_could_mean_something_else_is_left_to_the_parser(order: int, again: dict[str, str]) -> None:
+    assert read(named(order=order), named(**again, order=order)) is None  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("first", [message(), named(more="Mcp-Name: c\r\n"), named("two words"), named("")])
+def test_heads_without_one_plain_name_are_not_kept_by_name(first: bytes) -> None:
+    assert NamedHead.of(first) is None
