@@ -96,7 +96,7 @@ class Pace:
 
     timeout: float = 60.0
     floor: float = 30.0
-    prompt: float = 1.0
+    prompt: float = 0.25
     burst: int = 8
     jitter: float = 0.1
     retry: Backoff = field(default_factory=lambda: Backoff(first=1.0, limit=60.0))
