@@ -184,7 +184,7 @@ async def test_a_request_during_a_discovery_is_answered_by_the_next_one() -> Non
     await until(lambda: bench.told)
     round_ = bench.look()
     assert round_.refreshed is None
-    assert bench.rounds.until_due(round_) == 1
+    assert bench.rounds.until_due(round_) == 0.25
     bench.now = 1
     assert (await bench.asked()).refreshed == Refreshed(at=STAMP)
     await bench.rounds.aclose()
