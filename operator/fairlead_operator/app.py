@@ -137,8 +137,9 @@ class _Leadership:
         self.controller = Controller(
             World(platform, self.documents, connector, self.declarations, self.gateways),
             options=Options(settings.prefix_style, Pace(settings.discovery_timeout, settings.interval_floor)),
-            rhythm=Rhythm(sweep=settings.sweep_seconds, workers=settings.workers),
+            rhythm=Rhythm(sweep=settings.sweep_seconds, workers=settings.workers, figures=settings.figures_seconds),
             default_action=settings.default_action,
+            environment=settings.environment,
             telemetry=telemetry,
             now=wiring.now,
             monotonic=wiring.monotonic,

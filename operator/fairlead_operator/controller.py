@@ -18,8 +18,9 @@ from fairlead_api.documents.codec import RULES_NAME
 from fairlead_api.documents.state import STATE
 from fairlead_api.meta import LABEL_DOCUMENT, LABEL_NAME, LABEL_NAMESPACE, ServerKey
 from fairlead_api.reports import Report
+from fairlead_operator.calibration.prober import Prober
 from fairlead_operator.gateways.pull import Puller
-from fairlead_operator.latency.ledger import Move
+from fairlead_operator.latency.ledger import FIGURES_EVERY_S, Move
 from fairlead_operator.latency.timekeeper import Timekeeper
 from fairlead_operator.outcome import Done, Outcome
 from fairlead_operator.ports import (
@@ -49,6 +50,8 @@ class Rhythm:
     """Changes of tiers and policies within this time make one rules document."""
     workers: int = 16
     backoff: Backoff = field(default_factory=Backoff)
+    figures: float = FIGURES_EVERY_S
+    """Shortest time between two writes of measured figures to one status."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,9 @@ class World:
 
 
 class Controller:
-    """See the module. All methods are called in the event loop that `run` runs in."""
+    """See the module. All methods are called in the event loop that `run` runs in. `environment` is what figures of
+    probes are kept under; empty: that of the platform.
+    """
 
     def __init__(
         self,
@@ -73,6 +78,7 @@ class Controller:
         options: Options | None = None,
         rhythm: Rhythm | None = None,
         default_action: str = "Allow",
+        environment: str = "",
         telemetry: Telemetry | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         monotonic: Callable[[], float] = time.monotonic,
@@ -86,7 +92,17 @@ class Controller:
         self._sweep_wanted = asyncio.Event()
         self._rules_wanted = asyncio.Event()
         self._moves: asyncio.Queue[Move] = asyncio.Queue()
-        self.timekeeper = Timekeeper(world.documents, self._moves.put_nowait, now=now, monotonic=monotonic)
+        self.timekeeper = Timekeeper(
+            world.documents,
+            self._moved,
+            environment=environment or world.platform.environment,
+            figures_every=rhythm.figures,
+            remeasured=self.enqueue,
+            now=now,
+            monotonic=monotonic,
+        )
+        self._prober = Prober(world.connector, self.timekeeper, self.enqueue, monotonic=monotonic, rng=rng)
+        self._declarations = world.declarations
         self._puller = Puller(world.gateways, self.heard, rng=rng) if world.gateways is not None else None
         self.reconciler = Reconciler(
             world.platform,
@@ -94,6 +110,8 @@ class Controller:
             world.connector,
             changed=self.enqueue,
             published=self.timekeeper.know,
+            prober=self._prober,
+            figures=self.timekeeper.figures,
             options=options,
             now=now,
             monotonic=monotonic,
@@ -160,6 +178,7 @@ class Controller:
                 group.create_task(self._keep_rules(), name="rules")
                 group.create_task(self.timekeeper.run(), name="latencies")
                 group.create_task(self._keep_telling(), name="tier moves")
+                group.create_task(self._keep_counting(), name="tier sizes")
                 if self._puller is not None:
                     group.create_task(self._puller.run(), name="gateways")
         finally:
@@ -214,6 +233,21 @@ class Controller:
             except PlatformTrouble as error:
                 logger.warning("latencies cannot be read yet: %s", error)
                 await asyncio.sleep(self._rhythm.backoff.first)
+
+    def _moved(self, move: Move) -> None:
+        self._moves.put_nowait(move)
+        self._prober.stirred(move.tool.server)
+
+    async def _keep_counting(self) -> None:
+        """The number of its tools in each tier's status."""
+        while True:
+            await self.timekeeper.resized.wait()
+            self.timekeeper.resized.clear()
+            await self._persist("sizes of tiers", self._show_sizes, self.timekeeper.resized)
+            await asyncio.sleep(self._rhythm.figures)
+
+    async def _show_sizes(self) -> None:
+        await self._declarations.show_tools(self.timekeeper.ledger.fitting())
 
     async def _keep_telling(self) -> None:
         """An event for each tool that is in other tiers than before."""

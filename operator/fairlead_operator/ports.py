@@ -156,6 +156,13 @@ class Declarations(Protocol):
         """Every McpServer that exists now, with its labels: what the selectors of policies select from."""
         ...
 
+    async def show_tools(self, counts: Mapping[str, int]) -> None:
+        """Show how many tools fit each tier, by its name; writes only where that differs from what is shown.
+
+        Raises PlatformTrouble.
+        """
+        ...
+
 
 class GatewayTrouble(Exception):
     """A gateway replica cannot be asked now."""

@@ -21,9 +21,12 @@ from fairlead_api.documents.catalog import Catalog
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.conditions import ConditionType, Reason
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
+from fairlead_operator.calibration.plan import Plan, plan
+from fairlead_operator.calibration.prober import APART_S, Bench, Prober
 from fairlead_operator.discovery.build import Reached, build_catalog
 from fairlead_operator.discovery.remarks import Remarks
 from fairlead_operator.discovery.rounds import Failure, Pace, Round, Rounds, Subject
+from fairlead_operator.latency.figures import Figures
 from fairlead_operator.outcome import Done, Outcome, Stalled, Waiting
 from fairlead_operator.ports import (
     Announcement,
@@ -81,7 +84,10 @@ class _Look:
 
 
 class Reconciler:
-    """See the module. `changed(key)` is called when a server needs another look, `published` with each catalog."""
+    """See the module. `changed(key)` is called when a server needs another look, `published` with each catalog.
+
+    Without a `prober` no tool is probed, without `figures` no status shows any.
+    """
 
     def __init__(
         self,
@@ -91,6 +97,8 @@ class Reconciler:
         *,
         changed: Callable[[ServerKey], None],
         published: Callable[[Catalog], None] = lambda catalog: None,
+        prober: Prober | None = None,
+        figures: Figures | None = None,
         options: Options | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         monotonic: Callable[[], float] = time.monotonic,
@@ -99,6 +107,10 @@ class Reconciler:
         self._platform = platform
         self._changed = changed
         self._published = published
+        self._prober = prober
+        self._figures = figures
+        self._plans: dict[ServerKey, tuple[tuple[str, int], Plan]] = {}
+        """Of the catalog's hash and the server's generation, from which it follows."""
         self._now = now
         self._monotonic = monotonic
         options = options or Options()
@@ -118,7 +130,9 @@ class Reconciler:
                 self._prefixes.claim(server)
 
     async def aclose(self) -> None:
-        """End the discoveries that run."""
+        """End the discoveries and the probes that run."""
+        if self._prober is not None:
+            await self._prober.aclose()
         await self._rounds.aclose()
 
     def hint(self, key: ServerKey) -> None:
@@ -150,6 +164,8 @@ class Reconciler:
     async def _gone(self, key: ServerKey) -> Outcome:
         self._rounds.forget(key)
         self._remarks.pop(key, None)
+        self._plans.pop(key, None)
+        self._leave_alone(key)
         for other in self._prefixes.release(key):
             self._changed(other)
         await self.catalogs.withdraw(key)
@@ -167,16 +183,19 @@ class Reconciler:
         workload = await self._platform.ensure(server, credential)
         look = _Look(server, accepted, prefix, credential, workload, self._round(server, credential, workload))
         catalog = await self._publish(look)
-        verdicts = Verdicts(accepted, credential.verdict, workload.verdict, self._verified(look))
+        calibrated = self._calibrate(look, catalog)
+        verdicts = Verdicts(accepted, credential.verdict, workload.verdict, self._verified(look), calibrated)
         remarks = self._remarks.get(server.key)
         left_out = remarks.tools_left_out if remarks is not None else None
+        latency = self._figures.shown(server.key) if self._figures is not None else None
         if (left := self._until_told(look, verdicts)) > 0:
             return Done(left)
-        await self._show(server, verdicts, Facts(workload.endpoint, catalog, left_out))
+        await self._show(server, verdicts, Facts(workload.endpoint, catalog, left_out, latency))
         return self._next(look)
 
     async def _refuse(self, server: McpServer, accepted: Verdict) -> Outcome:
         self._rounds.forget(server.key)
+        self._leave_alone(server.key)
         await self.catalogs.withdraw(server.key)
         await self._show(server, Verdicts(accepted), Facts())
         return Stalled(accepted.reason)
@@ -252,6 +271,40 @@ class Reconciler:
         if stored is None:
             return None
         return msgspec.structs.replace(stored, online=stored.online and look.online, refreshed=refreshed)
+
+    def _calibrate(self, look: _Look, catalog: Catalog | None) -> Verdict | None:
+        """Have the server probed while it answers; what is known of that."""
+        key, endpoint = look.server.key, look.workload.endpoint
+        if self._prober is None:
+            return None
+        if catalog is None or endpoint is None or not look.online or look.round is None or look.round.found is None:
+            self._leave_alone(key)
+            return None
+        subject, calibration = look.round.subject, look.server.spec.calibration
+        rate = look.server.spec.limits.calls_per_second
+        bench = Bench(
+            subject.uid,
+            endpoint,
+            subject.credential_hash,
+            subject.revision,
+            self._plan(look.server, catalog),
+            calibration.samples,
+            calibration.interval.seconds,
+            max(APART_S, 1 / rate if rate else 0.0),
+        )
+        self._prober.hold(key, bench, look.credential.value)
+        return self._prober.verdict(key)
+
+    def _plan(self, server: McpServer, catalog: Catalog) -> Plan:
+        of = (catalog.hash, server.metadata.generation)
+        known = self._plans.get(server.key)
+        if known is None or known[0] != of:
+            known = self._plans[server.key] = of, plan(server, catalog)
+        return known[1]
+
+    def _leave_alone(self, key: ServerKey) -> None:
+        if self._prober is not None:
+            self._prober.drop(key)
 
     def _note(self, key: ServerKey, remarks: Remarks) -> None:
         before = self._remarks.get(key, Remarks())

@@ -58,6 +58,10 @@ class Settings:
     `http://127.0.0.1:9464`."""
     pull_token: str = ""
     """Bearer token for that; the FAIRLEAD_PULL_TOKEN of the gateways."""
+    environment: str = "cluster"
+    """What this installation's own measurements are kept under; the FAIRLEAD_ENVIRONMENT of the gateways."""
+    figures_seconds: float = 60.0
+    """Shortest time between two writes of measured figures to the status of one McpServer or LatencyTier."""
     metrics_host: str = "0.0.0.0"
     """Address that /metrics, /healthz and /readyz listen on."""
     metrics_port: int = 9464

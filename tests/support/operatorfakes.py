@@ -148,6 +148,8 @@ class MemoryDeclarations:
     tier_list: list[LatencyTier] = field(default_factory=list)
     policy_list: list[ToolPolicy] = field(default_factory=list)
     label_map: dict[ServerKey, dict[str, str]] = field(default_factory=dict)
+    shown: dict[str, int] = field(default_factory=dict)
+    """Tier to the number of tools, as told last."""
 
     async def tiers(self) -> Collection[LatencyTier]:
         return self.tier_list
@@ -157,6 +159,9 @@ class MemoryDeclarations:
 
     async def labels(self) -> Mapping[ServerKey, Mapping[str, str]]:
         return self.label_map
+
+    async def show_tools(self, counts: Mapping[str, int]) -> None:
+        self.shown = dict(counts)
 
 
 def tool_named(name: str) -> dict[str, Any]:

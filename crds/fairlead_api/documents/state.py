@@ -58,6 +58,10 @@ class ServerState(DocumentStruct, kw_only=True, frozen=True):
     namespace: str
     name: str
     tools: tuple[ToolState, ...] = ()
+    round_trip_ms: dict[str, float] = msgspec.field(default_factory=dict)
+    """Environment to the milliseconds of a request to the server that calls no tool, as the operator sees it: what of
+    a call is the network's.
+    """
 
 
 class State(DocumentStruct, kw_only=True, frozen=True, tag_field="kind", tag=STATE):

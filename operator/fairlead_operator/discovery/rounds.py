@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Final
 
 from fairlead_api.documents.catalog import Credential, Endpoint, Refreshed
 from fairlead_api.meta import ServerKey
@@ -22,13 +21,11 @@ from fairlead_mcp.errors import McpError
 from fairlead_operator.discovery.lines import Lines, Told
 from fairlead_operator.discovery.listening import Listeners, Source
 from fairlead_operator.discovery.listing import Found, read_everything
+from fairlead_operator.discovery.turn import Turn
 from fairlead_operator.ports import Connector
 from fairlead_operator.workqueue import Backoff
 
 logger = logging.getLogger(__name__)
-
-PATIENCE: Final = 5.0
-"""Seconds that a discovery may keep another one waiting."""
 
 
 @dataclass(frozen=True)
@@ -104,27 +101,6 @@ class Pace:
     hold: Backoff = field(default_factory=lambda: Backoff(first=2.0, limit=60.0))
     """How long a server that was lost `spare` times in a row, never up for `stable`, is left alone after a loss."""
     spare: int = 2
-
-
-class _Turn:
-    """A slot for as long as the block, but PATIENCE at most: what hangs needs none, and would keep others waiting."""
-
-    def __init__(self, slots: asyncio.Semaphore) -> None:
-        self._slots = slots
-        self._timer: asyncio.TimerHandle | None = None
-
-    async def __aenter__(self) -> None:
-        await self._slots.acquire()
-        self._timer = asyncio.get_running_loop().call_later(PATIENCE, self._release)
-
-    async def __aexit__(self, *_: object) -> None:
-        self._release()
-
-    def _release(self) -> None:
-        timer, self._timer = self._timer, None
-        if timer is not None:
-            timer.cancel()
-            self._slots.release()
 
 
 class Rounds:
@@ -280,7 +256,7 @@ class Rounds:
 
     async def _ask(self, key: ServerKey, round_: Round, credential: Credential | None, interval: float) -> None:
         try:
-            async with _Turn(self._suspects if round_.failures else self._slots):
+            async with Turn(self._suspects if round_.failures else self._slots):
                 outcome = await self._discover(key, round_.subject.endpoint, credential)
             self._settle(round_, outcome, interval)
         except Exception as error:

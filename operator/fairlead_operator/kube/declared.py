@@ -19,7 +19,7 @@ from fairlead_api.v1alpha1.latencytier import LatencyTier
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_api.v1alpha1.toolpolicy import ToolPolicy
 from fairlead_operator.kube.client import Json, Kube
-from fairlead_operator.kube.errors import Conflict
+from fairlead_operator.kube.errors import Conflict, NotFound
 from fairlead_operator.kube.resources import LATENCY_TIERS, MCP_SERVERS, TOOL_POLICIES, Kind, newer
 from fairlead_operator.publish.defaults import DEFAULT_TIERS
 
@@ -153,6 +153,18 @@ class KubeDeclarations:
 
     async def labels(self) -> Mapping[ServerKey, Mapping[str, str]]:
         return dict(self._labels)
+
+    async def show_tools(self, counts: Mapping[str, int]) -> None:
+        for tier in self._tiers.sound():
+            count = counts.get(tier.metadata.name)
+            if count is None or count == tier.status.tools:
+                continue
+            status = tier.status.model_copy(update={"tools": count, "observed_generation": tier.metadata.generation})
+            body = {"metadata": {"name": tier.metadata.name}, "status": status.to_wire()}
+            try:
+                self._tiers.put(await self._kube.apply(LATENCY_TIERS, None, body, subresource="status"))
+            except NotFound:
+                continue
 
     def _relabelled(self, key: ServerKey) -> bool:
         """Whether a server came, went or has other labels: of its changes, and most are of its status, rules know no

@@ -6,8 +6,8 @@ every 60 s and only when a published figure moved by more than a tenth: a fleet 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from fairlead_api.documents.catalog import Catalog, ToolEntry
@@ -51,17 +51,24 @@ class _Kept:
     declarations: dict[str, Declaration] = field(default_factory=dict)
     records: dict[tuple[str, str], ToolRecord] = field(default_factory=dict)
     published: dict[tuple[str, str], ToolState] = field(default_factory=dict)
+    probed: frozenset[str] = frozenset()
+    """Tools that probes reach while they are hidden."""
+    round_trips: dict[str, float] = field(default_factory=dict)
+    """Environment to the milliseconds of a request that calls no tool."""
+    round_trips_published: dict[str, float] = field(default_factory=dict)
 
 
 class Ledger:
     """See the module. `now` parameters are seconds of any one clock."""
 
-    def __init__(self, tiers: Sequence[Tier], probed: Callable[[Catalog, ToolEntry], bool]) -> None:
-        """`probed` says whether probes reach a tool while it is hidden."""
+    def __init__(self, tiers: Sequence[Tier], environment: str = "cluster") -> None:
+        """`environment` is the one that probes speak for."""
         self._tiers = tuple(tiers)
-        self._probed = probed
+        self._environment = environment
         self._servers: dict[ServerKey, _Kept] = {}
         self._written_at: dict[int, float] = {}
+        self.changes = 0
+        """Grows with everything that may change how many tools a tier shows."""
         self._moved: set[int] = set()
         """Shards that have to be written now."""
 
@@ -71,15 +78,18 @@ class Ledger:
             for server in state.servers:
                 kept = self._servers.setdefault(ServerKey(server.namespace, server.name), _Kept(state.shard))
                 kept.published = {(tool.name, tool.environment): tool for tool in server.tools}
+                kept.round_trips = dict(server.round_trip_ms)
+                kept.round_trips_published = dict(server.round_trip_ms)
 
     def know(self, catalog: Catalog) -> None:
         """Learn what a server declares of its tools; records of tools that it no longer has are dropped."""
         kept = self._servers.get(catalog.key)
+        self.changes += 1
         if kept is None:
             kept = self._servers[catalog.key] = _Kept(self._room())
         before, kept.declarations = (
             kept.declarations,
-            {entry.name: self._declaration(catalog, entry) for entry in catalog.tools if entry.enabled},
+            {entry.name: _declaration(entry) for entry in catalog.tools if entry.enabled},
         )
         stale = [key for key in kept.records if before.get(key[0]) != kept.declarations.get(key[0])]
         for key in stale:
@@ -94,6 +104,7 @@ class Ledger:
         """Drop every server that is not among the living."""
         for key in [key for key in self._servers if key not in alive]:
             kept = self._servers.pop(key)
+            self.changes += 1
             if kept.published:
                 self._moved.add(kept.shard)
 
@@ -102,12 +113,11 @@ class Ledger:
         if tuple(tiers) == self._tiers:
             return
         self._tiers = tuple(tiers)
+        self.changes += 1
         for kept in self._servers.values():
             for (name, environment), record in list(kept.records.items()):
                 state = record.state(name, environment, now)
-                kept.records[name, environment] = ToolRecord(
-                    self._tiers, kept.declarations[name], now=now, published=state
-                )
+                kept.records[name, environment] = self._begin(kept, name, environment, now, state)
 
     def take(self, tool: ToolKey, samples: Iterable[Sample], now: float) -> bool:
         """Take the samples of one tool, in the order of their ends; False for a tool that is not known."""
@@ -117,6 +127,32 @@ class Ledger:
         for sample in sorted(samples, key=lambda sample: sample.at):
             record.observe(sample)
         return True
+
+    def watch(self, server: ServerKey, tools: Collection[str]) -> None:
+        """From now on probes reach these tools of a server while they are hidden, and no others."""
+        kept = self._servers.get(server)
+        if kept is not None:
+            kept.probed = frozenset(tools)
+            if any((name, self._environment) not in kept.published for name in kept.probed):
+                self._moved.add(kept.shard)  # calibrated for the first time
+            for (name, environment), record in kept.records.items():
+                record.reached_by_probes(name in kept.probed and environment == self._environment)
+
+    def awaiting(self, server: ServerKey) -> dict[str, float]:
+        """Tools that a tier hides, and the milliseconds within which a probe speaks for them."""
+        kept = self._servers.get(server)
+        found = {} if kept is None else {
+            name: record.awaiting()
+            for (name, environment), record in kept.records.items()
+            if environment == self._environment
+        }  # fmt: skip
+        return {name: limit_ms for name, limit_ms in found.items() if limit_ms is not None}
+
+    def returned(self, server: ServerKey, milliseconds: float) -> None:
+        """Take how long a request takes that calls no tool."""
+        kept = self._servers.get(server)
+        if kept is not None:
+            kept.round_trips[self._environment] = milliseconds
 
     def decide(self, now: float) -> list[Move]:
         """Bring every decision up to date; what moved."""
@@ -129,6 +165,7 @@ class Ledger:
                     self._moved.add(kept.shard)
                 if before != after:
                     hidden = record.state(name, environment, now).hidden
+                    self.changes += 1
                     moves.append(Move(ToolKey(server, name, environment), before, after, hidden))
         return moves
 
@@ -151,6 +188,7 @@ class Ledger:
             kept = self._servers.get(ServerKey(server.namespace, server.name))
             if kept is not None:
                 kept.published = {(tool.name, tool.environment): tool for tool in server.tools}
+                kept.round_trips_published = dict(server.round_trip_ms)
 
     def rewrite(self, shard: int) -> None:
         """The document is not what was written: it is due."""
@@ -161,6 +199,32 @@ class Ledger:
         kept = self._servers.get(server)
         return () if kept is None else self._of_server(kept, now)
 
+    def slowest(self, server: ServerKey) -> ToolState | None:
+        """Of the published figures of a server, those of the tool with the highest p95."""
+        kept = self._servers.get(server)
+        states = () if kept is None else kept.published.values()
+        measured = [state for state in states if state.quantiles and state.environment == self._environment]
+        return max(measured, key=lambda state: (state.quantiles.p95_ms if state.quantiles else 0.0, state.name),
+                   default=None)  # fmt: skip
+
+    def fitting(self) -> dict[str, int]:
+        """Tier to the number of tools that it shows."""
+        count = {tier.name: 0 for tier in self._tiers}
+        for kept in self._servers.values():
+            for name, declaration in kept.declarations.items():
+                for tier in self._tiers:
+                    count[tier.name] += self._shows(kept, name, declaration, tier)
+        return count
+
+    def _shows(self, kept: _Kept, name: str, declaration: Declaration, tier: Tier) -> bool:
+        record = kept.records.get((name, self._environment))
+        if record is not None:
+            return tier.name in record.tiers
+        published = kept.published.get((name, self._environment))
+        if published is not None and published.tiers is not None:
+            return tier.name in published.tiers
+        return tier.admits_unmeasured(declaration.estimated_ms)
+
     def _record(self, tool: ToolKey, now: float) -> ToolRecord | None:
         kept = self._servers.get(tool.server)
         if kept is None or tool.name not in kept.declarations:
@@ -168,18 +232,14 @@ class Ledger:
         key = (tool.name, tool.environment)
         record = kept.records.get(key)
         if record is None:
-            record = kept.records[key] = ToolRecord(
-                self._tiers, kept.declarations[tool.name], now=now, published=kept.published.get(key)
-            )
+            record = kept.records[key] = self._begin(kept, *key, now, kept.published.get(key))
         return record
 
-    def _declaration(self, catalog: Catalog, entry: ToolEntry) -> Declaration:
-        said = entry.latency
-        return Declaration(
-            said.estimated_duration_ms if said else None,
-            said.max_duration_ms if said else None,
-            self._probed(catalog, entry),
-        )
+    def _begin(self, kept: _Kept, name: str, environment: str, now: float, published: ToolState | None) -> ToolRecord:
+        probed = name in kept.probed and environment == self._environment
+        return ToolRecord(
+            self._tiers, replace(kept.declarations[name], probed=probed), now=now, published=published
+        )  # fmt: skip
 
     def _room(self) -> int:
         """The first shard that is not full."""
@@ -193,7 +253,7 @@ class Ledger:
 
     def _document(self, shard: int, now: float, stamp: str) -> State:
         servers = [
-            ServerState(namespace=key.namespace, name=key.name, tools=tools)
+            ServerState(namespace=key.namespace, name=key.name, tools=tools, round_trip_ms=dict(kept.round_trips))
             for key, kept in sorted(self._servers.items())
             if kept.shard == shard and (tools := self._of_server(kept, now))
         ]
@@ -208,10 +268,10 @@ class Ledger:
 
     def _figures_moved(self, shard: int, now: float) -> bool:
         return any(
-            _differ(kept.published.get(key), record.window.quantiles())
+            _farther(kept.round_trips_published, kept.round_trips)
+            or any(_differ(kept.published.get(key), record.window.quantiles()) for key, record in kept.records.items())
             for kept in self._servers.values()
-            if kept.shard == shard
-            for key, record in kept.records.items()
+            if kept.shard == shard and kept.records
         )
 
 
@@ -221,4 +281,17 @@ def _differ(published: ToolState | None, now: Quantiles | None) -> bool:
         return before is not now
     pairs = ((before.p50_ms, now.p50_ms), (before.p90_ms, now.p90_ms), (before.p95_ms, now.p95_ms),
              (before.p99_ms, now.p99_ms))  # fmt: skip
-    return any(abs(new - old) > MOVED * max(old, 0.1) for old, new in pairs)
+    return any(_moved(old, new) for old, new in pairs)
+
+
+def _farther(published: Mapping[str, float], now: Mapping[str, float]) -> bool:
+    return any(name not in published or _moved(published[name], value) for name, value in now.items())
+
+
+def _moved(old: float, new: float) -> bool:
+    return abs(new - old) > MOVED * max(old, 0.1)
+
+
+def _declaration(entry: ToolEntry) -> Declaration:
+    said = entry.latency
+    return Declaration(said.estimated_duration_ms if said else None, said.max_duration_ms if said else None)

@@ -1,4 +1,4 @@
-"""Takes what gateways measured, decides, and publishes what moved.
+"""Takes what gateways and probes measured, decides, and publishes what moved.
 
 Used by the controller, in its loop. Knows the world through `ports` alone; what it decides by is pure (`ledger`).
 """
@@ -8,18 +8,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
-from fairlead_api.documents.catalog import Catalog, LocalEndpoint, ToolEntry
+from fairlead_api.documents.catalog import Catalog, LocalEndpoint
 from fairlead_api.documents.codec import UnreadableDocument, decode, encode, state_name
 from fairlead_api.documents.rules import Tier
 from fairlead_api.documents.state import STATE, State
 from fairlead_api.documents.store import pack
 from fairlead_api.meta import LABEL_DOCUMENT, ServerKey
 from fairlead_api.reports import Attempt, Report, ToolAttempts
-from fairlead_operator.latency.ledger import Ledger, Move, ToolKey
+from fairlead_operator.latency.figures import Figures
+from fairlead_operator.latency.ledger import FIGURES_EVERY_S, Ledger, Move, ToolKey
 from fairlead_operator.latency.samples import Outcome, Sample
 from fairlead_operator.ports import Documents, PlatformTrouble
 
@@ -31,14 +32,18 @@ RETRY_SECONDS: Final = 1.0
 
 
 class Timekeeper:
-    """See the module. `moved` is told of every tool that changed tiers."""
+    """See the module. `moved` is told of every tool that changed tiers, `remeasured` of each server whose status has
+    other figures to show, for which `figures_every` seconds have to pass.
+    """
 
     def __init__(
         self,
         documents: Documents,
         moved: Callable[[Move], None] = lambda move: None,
         *,
-        probed: Callable[[Catalog, ToolEntry], bool] = lambda catalog, tool: False,
+        environment: str = "cluster",
+        figures_every: float = FIGURES_EVERY_S,
+        remeasured: Callable[[ServerKey], None] = lambda server: None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -49,7 +54,13 @@ class Timekeeper:
         self._heard = asyncio.Event()
         self._own: set[ServerKey] = set()
         """Servers of gateways' own, which are judged like any other and declared by nobody."""
-        self.ledger = Ledger((), probed)
+        self.environment = environment
+        self._remeasured = remeasured
+        self._changes = 0
+        self.resized = asyncio.Event()
+        """Set when a tier may show another number of tools than before."""
+        self.figures = Figures(figures_every)
+        self.ledger = Ledger((), environment)
 
     async def restore(self) -> None:
         """Go on from what is published. Raises PlatformTrouble."""
@@ -66,6 +77,8 @@ class Timekeeper:
             if isinstance(document, State):
                 states.append(document)
         self.ledger.restore(states)
+        for state in states:
+            self._offer(state)
 
     def know(self, catalog: Catalog) -> None:
         """A catalog as it is published."""
@@ -74,6 +87,7 @@ class Timekeeper:
     def forget(self, alive: Collection[ServerKey]) -> None:
         """Keep the living only, and what gateways have of their own."""
         self.ledger.forget({*alive, *self._own})
+        self.figures.forget(alive)
         self._heard.set()
 
     def decide_by(self, tiers: Iterable[Tier]) -> None:
@@ -93,6 +107,25 @@ class Timekeeper:
             self.ledger.take(key, list(_samples(report.replica, tool)), now)
         if report.tools:
             self._heard.set()
+
+    # What probes measured: implements `calibration.prober.Judge`.
+
+    def probed(self, server: ServerKey, tool: str, sample: Sample) -> None:
+        """One probe."""
+        if self.ledger.take(ToolKey(server, tool, self.environment), [sample], self._monotonic()):
+            self._heard.set()
+
+    def watches(self, server: ServerKey, tools: Collection[str]) -> None:
+        """Probes reach these tools while they are hidden, and no others."""
+        self.ledger.watch(server, tools)
+
+    def awaiting(self, server: ServerKey) -> Mapping[str, float]:
+        """Tools that a tier hides."""
+        return self.ledger.awaiting(server)
+
+    def returned(self, server: ServerKey, milliseconds: float) -> None:
+        """A round trip without a tool."""
+        self.ledger.returned(server, milliseconds)
 
     def disturbed(self, name: str) -> None:
         """A state document was edited or deleted by hand."""
@@ -128,6 +161,17 @@ class Timekeeper:
             else:
                 await self._documents.withdraw(name)
             self.ledger.written(state, now)
+            self._offer(state)
+        if self._changes != self.ledger.changes:
+            self._changes = self.ledger.changes
+            self.resized.set()
+        for server in self.figures.due(now):
+            self._remeasured(server)
+
+    def _offer(self, state: State) -> None:
+        for published in state.servers:
+            server = ServerKey(published.namespace, published.name)
+            self.figures.offer(server, self.ledger.slowest(server), self._monotonic())
 
 
 def _samples(replica: str, tool: ToolAttempts) -> Iterable[Sample]:

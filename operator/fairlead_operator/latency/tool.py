@@ -6,7 +6,7 @@ Owned by whoever collects samples: `observe` for each, in the order of their end
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from fairlead_api.documents.rules import Tier
@@ -111,6 +111,20 @@ class ToolRecord:
             fits=fits,
             points={score.tier: score.points for score in self._scores},
         )
+
+    def awaiting(self) -> float | None:
+        """Milliseconds within which a probe speaks for bringing it back; None where nothing hides it, or where probes
+        prove nothing.
+        """
+        hiding = [score.late_from_ms for score in self._scores if not score.gate.shown]
+        if self.bimodal or not (hiding or self.health.degraded):
+            return None
+        return max(hiding) if hiding else float("inf")
+
+    def reached_by_probes(self, reached: bool) -> None:
+        """Whether probes reach it from now on while it is hidden."""
+        if self.declaration.probed is not reached:
+            self.declaration = replace(self.declaration, probed=reached)
 
     @property
     def _on_trial(self) -> bool:

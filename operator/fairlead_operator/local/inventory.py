@@ -113,6 +113,9 @@ class Inventory:
         """Every server with its labels."""
         return _labels(self._contents.servers.values())
 
+    async def show_tools(self, counts: Mapping[str, int]) -> None:
+        """Declarations in files have no status; `fairlead tiers` shows the sizes."""
+
     def _identified(self, declared: DeclaredServer) -> DeclaredServer:
         key = declared.key
         before = self._contents.servers.get(key)

@@ -16,7 +16,7 @@ from fairlead_api.documents.catalog import Catalog, ChildEndpoint, Endpoint, Loc
 from fairlead_api.documents.codec import catalog_name
 from fairlead_api.v1alpha1.common import Condition
 from fairlead_api.v1alpha1.conditions import READY_DEPENDS_ON, ConditionType, Reason, Status
-from fairlead_api.v1alpha1.mcpserver import CatalogReference, McpServer, McpServerStatus, ServerInfo
+from fairlead_api.v1alpha1.mcpserver import CatalogReference, LatencySummary, McpServer, McpServerStatus, ServerInfo
 from fairlead_api.v1alpha1.reasons import EXPLANATIONS
 from fairlead_operator.ports import Verdict
 
@@ -48,6 +48,8 @@ class Facts:
     """As published; None = none is."""
     tools_left_out: int | None = None
     """Of the last answer; None = nothing new is known."""
+    latency: LatencySummary | None = None
+    """Of the slowest tool; None = nothing new is known, one without a tool = nothing is measured."""
 
 
 def build_status(server: McpServer, verdicts: Verdicts, facts: Facts, now: datetime) -> McpServerStatus:
@@ -74,7 +76,7 @@ def build_status(server: McpServer, verdicts: Verdicts, facts: Facts, now: datet
         protocol_version=catalog.protocol_version[:64] if catalog else None,
         server_info=_server_info(catalog),
         catalog=_reference(server, catalog),
-        latency=shown.latency,
+        latency=shown.latency if facts.latency is None else facts.latency if facts.latency.slowest_tool else None,
     )
 
 

@@ -35,7 +35,7 @@ def catalog(name: str = "chandler", tools: tuple[str, ...] = ("rope", "tar"), es
 
 
 def ledger(*catalogs: Catalog) -> Ledger:
-    made = Ledger(TIERS, lambda catalog, entry: True)
+    made = Ledger(TIERS)
     for each in catalogs or (catalog(),):
         made.know(each)
     return made
@@ -102,7 +102,7 @@ def test_an_operator_that_starts_again_publishes_nothing_and_forgets_nothing() -
     book.take(ROPE, calls(20, 100.0) + calls(5, 900.0, at=1.0), 1.0)
     book.decide(1.0)
     (state,) = publish(book, 1.0)
-    again = Ledger(TIERS, lambda catalog, entry: True)
+    again = Ledger(TIERS)
     again.restore([state])
     again.know(catalog())
     assert publish(again, 0.0) == []

@@ -1,0 +1,151 @@
+"""When each tool of one server is probed, and what came of it. Pure; owned by the server's task in `prober`.
+
+A *round* probes every tool a few times, on connect and then once per interval. In between, a tool that a tier hides is
+probed every ten seconds, so that it comes back soon after it has become fast again: once a probe was in time, the next
+ones follow two seconds apart. A tool that has been hidden for long is probed less often, down to once per interval.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from fairlead_api.v1alpha1.conditions import Reason
+from fairlead_operator.calibration.plan import Plan, Probe
+from fairlead_operator.latency.samples import Outcome
+from fairlead_operator.ports import Verdict
+
+WATCH_S: Final = 10.0
+"""Between two probes of a hidden tool."""
+PATIENT: Final = 60.0
+"""The same for a tool that has been hidden long: its time hidden, divided by this."""
+CONFIRM_S: Final = 2.0
+"""Between probes while they are in time."""
+MOST_CONFIRMS: Final = 30
+"""Of them in a row; what is not back by then is held back for another reason."""
+NAMED: Final = 3
+"""Tools that a message names."""
+ROUND_TRIPS: Final = 20
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one probe came to. `outcome` None: it says nothing about the tool, and `words` say what was answered."""
+
+    outcome: Outcome | None
+    duration_ms: float = 0.0
+    words: str = ""
+
+
+@dataclass
+class _Watch:
+    """A tool that is hidden."""
+
+    since: float
+    due: float
+    confirms: int = 0
+
+
+class Course:
+    """See the module. `now` parameters are seconds of any one clock, as is `interval`."""
+
+    def __init__(self, plan: Plan, interval: float, now: float) -> None:
+        self.plan = plan
+        self._interval = interval
+        self._round_due = now
+        self._pending: deque[Probe] = deque()
+        self._rounds = 0
+        self._probes = {probe.tool: probe for probe in plan.probes}
+        self._watched: dict[str, _Watch] = {}
+        self._answers: dict[str, Answer] = {}
+        self._round_trips: deque[float] = deque(maxlen=ROUND_TRIPS)
+
+    # What is due.
+
+    def due_in(self, hidden: Mapping[str, float], now: float) -> float:
+        """Seconds until something is due, 0 or less: now. `hidden`: tool to the milliseconds within which a probe
+        speaks for it, for every tool that a tier hides.
+        """
+        watched = hidden.keys() & self.measured
+        for tool in self._watched.keys() - watched:
+            del self._watched[tool]
+        for tool in watched:
+            self._watched.setdefault(tool, _Watch(now, now + WATCH_S))
+        watches = min((watch.due for watch in self._watched.values()), default=math.inf)
+        return 0.0 if self._pending else min(self._round_due, watches) - now
+
+    def in_round(self, now: float) -> bool:
+        """Whether there is a round to go on with; begins the one that is due."""
+        if not self._pending and self._round_due <= now:
+            self._pending.extend(self.plan.probes)
+        return bool(self._pending)
+
+    def take(self) -> Probe:
+        """The next tool of the round. It is not taken again in this round, whatever becomes of it."""
+        return self._pending.popleft()
+
+    def watched(self, now: float) -> Probe | None:
+        """The hidden tool that is to be probed now."""
+        due = [(watch.due, tool) for tool, watch in self._watched.items() if watch.due <= now]
+        return self._probes[min(due)[1]] if due else None
+
+    # What came of it.
+
+    def answered(self, probe: Probe, answer: Answer, now: float) -> bool:
+        """Take what the probes of a tool came to in a round; whether the round is over with it."""
+        self._answers[probe.tool] = answer
+        if self._pending:
+            return False
+        self._rounds += 1
+        self._round_due = now + self._interval
+        return True
+
+    def seen(self, probe: Probe, answer: Answer, limit_ms: float, now: float) -> None:
+        """Take the answer to the probe of a hidden tool, which was in time within `limit_ms`."""
+        self._answers[probe.tool] = answer
+        watch = self._watched[probe.tool]
+        in_time = answer.outcome is Outcome.OK and answer.duration_ms <= limit_ms
+        watch.confirms = watch.confirms + 1 if in_time else 0
+        patient = max(WATCH_S, min((now - watch.since) / PATIENT, self._interval))
+        watch.due = now + (CONFIRM_S if 0 < watch.confirms <= MOST_CONFIRMS else patient)
+
+    def returned(self, milliseconds: float) -> None:
+        """Take the duration of a baseline round trip."""
+        self._round_trips.append(milliseconds)
+
+    @property
+    def round_trip_ms(self) -> float | None:
+        """Median of the last baseline round trips; None before the first."""
+        known = sorted(self._round_trips)
+        return round(known[len(known) // 2], 1) if known else None
+
+    @property
+    def measured(self) -> frozenset[str]:
+        """Tools whose probes say something of them, so that they are watched while they are hidden."""
+        return frozenset(tool for tool, answer in self._answers.items() if answer.outcome is not None)
+
+    def verdict(self) -> Verdict | None:
+        """The condition; None while the first round is not over. Its words stay the same from round to round."""
+        plan = self.plan
+        left = f"; no arguments can be made for {_some(plan.refused)}" if plan.refused else ""
+        if not plan.enabled:
+            return Verdict(None, Reason.CALIBRATION_DISABLED, "spec.calibration.enabled is false")
+        if not plan.probes:
+            return Verdict(None, Reason.NOTHING_TO_PROBE, f"none of its tools may be probed{left}")
+        if not self._rounds:
+            return None
+        failed = [tool for tool in self._probes if tool not in self.measured]
+        if failed:
+            words = self._answers[failed[0]].words
+            return Verdict(False, Reason.PROBES_FAILED, f"no result from {_some(failed)}: {words}{left}")
+        count = f"{len(plan.probes)} tool" + "s" * (len(plan.probes) != 1)
+        return Verdict(True, Reason.CALIBRATED, f"{count} probed{left}")
+
+
+def _some(tools: Iterable[str]) -> str:
+    names = sorted(tools)
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"{', '.join(names[:NAMED])}{more}"

@@ -1,0 +1,104 @@
+"""Which tools of a server may be probed, and with what. Pure; called by the reconciler with each catalog.
+
+Only a tool that its author calls read-only, where the server's annotations are trusted, or one for which the McpServer
+gives `probe.arguments`. A probe never calls anything else, whatever is wanted to be known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_api.documents.catalog import Catalog, ToolEntry
+from fairlead_api.v1alpha1.mcpserver import McpServer
+from fairlead_operator.calibration.minimal import Unsatisfied, minimal_arguments
+
+LONGEST_S: Final = 60.0
+"""Bound on one probe of a tool that declares none."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One call that is safe to make at any time."""
+
+    tool: str
+    arguments: bytes
+    """Raw JSON."""
+    given: bool
+    """By the McpServer; otherwise made from the schema, so that an error may be the fault of the arguments."""
+    timeout: float
+    """Seconds; what takes longer counts as a failure."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that may be probed of one server, in the order of the names."""
+
+    probes: tuple[Probe, ...] = ()
+    refused: tuple[str, ...] = ()
+    """Tools that might be probed if arguments could be made for them."""
+    enabled: bool = True
+
+
+class _Annotations(msgspec.Struct, frozen=True, rename="camel"):
+    read_only_hint: Any = None
+    destructive_hint: Any = None
+
+
+class _Execution(msgspec.Struct, frozen=True, rename="camel"):
+    task_support: Any = None
+
+
+class _Definition(msgspec.Struct, rename="camel"):
+    annotations: _Annotations = _Annotations()
+    execution: _Execution = _Execution()
+    input_schema: Raw = Raw(b"{}")
+
+
+_decode = msgspec.json.Decoder(_Definition).decode
+
+
+def plan(server: McpServer, catalog: Catalog) -> Plan:
+    """What may be probed of a server whose definitions are those of `catalog`."""
+    if not server.spec.calibration.enabled:
+        return Plan(enabled=False)
+    most = server.spec.limits.timeout.seconds
+    probes, refused = [], []
+    for entry in catalog.tools:
+        if not entry.enabled:
+            continue
+        try:
+            arguments = _arguments(entry, trusted=catalog.trust_annotations)
+        except Unsatisfied:
+            refused.append(entry.name)
+            continue
+        if arguments is not None:
+            given = entry.probe_arguments is not None
+            probes.append(Probe(entry.name, msgspec.json.encode(arguments), given, _timeout(entry, most)))
+    return Plan(tuple(probes), tuple(refused))
+
+
+def _arguments(entry: ToolEntry, *, trusted: bool) -> dict[str, Any] | None:
+    """None for a tool that may not be probed. Raises Unsatisfied."""
+    if entry.probe_arguments is not None:
+        return entry.probe_arguments
+    if not trusted:
+        return None
+    try:
+        definition = _decode(entry.definition)
+    except msgspec.MsgspecError:
+        return None
+    said = definition.annotations
+    if said.read_only_hint is not True or said.destructive_hint is True:
+        return None
+    if definition.execution.task_support == "required":
+        return None
+    return minimal_arguments(msgspec.json.decode(definition.input_schema))
+
+
+def _timeout(entry: ToolEntry, most: float) -> float:
+    declared = entry.latency.max_duration_ms if entry.latency is not None else None
+    return min(LONGEST_S, most, LONGEST_S if declared is None else declared / 1000)

@@ -1,0 +1,270 @@
+"""Probes servers: one task per server, one call at a time, over a session of its own that it closes when it rests.
+
+Held by the reconciler for the leader, as listeners and lines are. Discoveries never wait for it. What it hears goes to
+a `Judge` (the timekeeper); when each tool is due stands in `course`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from fairlead_api.documents.catalog import Credential, Endpoint
+from fairlead_api.meta import ServerKey
+from fairlead_mcp.errors import ConnectionLost, McpError
+from fairlead_mcp.session import McpSession
+from fairlead_operator.calibration.call import Answered, call, round_trip
+from fairlead_operator.calibration.course import Answer, Course
+from fairlead_operator.calibration.plan import Plan, Probe
+from fairlead_operator.discovery.turn import Turn
+from fairlead_operator.latency.samples import Sample
+from fairlead_operator.ports import Connector, Verdict
+from fairlead_operator.workqueue import Backoff
+
+logger = logging.getLogger(__name__)
+
+AT_ONCE: Final = 32
+"""Servers that are probed side by side."""
+APART_S: Final = 0.05
+"""Between two probes of a server; its `callsPerSecond` may make it more."""
+LINGER_S: Final = 15.0
+"""A session stays open for what is due within this time: a server on stdio would start a process for each."""
+TICK_S: Final = 0.01
+"""Shortest rest: clocks and timers may differ by less."""
+HOPELESS: Final = 2
+"""Probes of a tool in a row without a figure, after which the rest of its round is left out."""
+SPARED: Final = "the connection was lost under its last probe, so it is left alone for a while"
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What is probed and how; while it stays equal, the server's task goes on."""
+
+    uid: str
+    endpoint: Endpoint
+    credential_hash: str
+    revision: str
+    plan: Plan
+    samples: int
+    """Probes per tool and round."""
+    interval: float
+    """Seconds between two rounds."""
+    apart: float = APART_S
+    """Seconds between two probes."""
+
+
+class Judge(Protocol):
+    """Who is told what probes measured. Called in the loop, may not raise."""
+
+    def probed(self, server: ServerKey, tool: str, sample: Sample) -> None:
+        """One probe that says something about a tool."""
+        ...
+
+    def watches(self, server: ServerKey, tools: Collection[str]) -> None:
+        """From now on probes reach these tools of the server while they are hidden, and no others."""
+        ...
+
+    def awaiting(self, server: ServerKey) -> Mapping[str, float]:
+        """Tools that a tier hides: the milliseconds within which a probe speaks for them."""
+        ...
+
+    def returned(self, server: ServerKey, milliseconds: float) -> None:
+        """The median of the last round trips to the server that called no tool."""
+        ...
+
+
+@dataclass
+class _Means:
+    """What all servers' tasks share."""
+
+    connector: Connector
+    judge: Judge
+    finished: Callable[[ServerKey], None]
+    retry: Backoff
+    monotonic: Callable[[], float]
+    wall: Callable[[], float]
+    rng: random.Random
+    slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
+    probes: int = 0
+    spared: dict[tuple[ServerKey, Probe], float] = field(default_factory=dict)
+    """Probes under which a connection was lost, and until when they are not made: what brought its server down would
+    otherwise do so again with each new start."""
+
+    def spares(self, key: ServerKey, probe: Probe) -> bool:
+        return self.spared.get((key, probe), 0.0) > self.monotonic()
+
+    def spare(self, key: ServerKey, probe: Probe, seconds: float) -> None:
+        now = self.monotonic()
+        for past in [known for known, until in self.spared.items() if until <= now]:
+            del self.spared[past]
+        self.spared[key, probe] = now + seconds
+
+
+class Prober:
+    """See the module. `finished(key)` is called when a condition may have changed."""
+
+    def __init__(
+        self,
+        connector: Connector,
+        judge: Judge,
+        finished: Callable[[ServerKey], None],
+        *,
+        retry: Backoff | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+        rng: random.Random | None = None,
+    ) -> None:
+        retry = retry or Backoff(first=2.0, limit=120.0)
+        self._means = _Means(connector, judge, finished, retry, monotonic, wall, rng or random.Random())
+        self._held: dict[ServerKey, _Server] = {}
+
+    def __repr__(self) -> str:
+        return f"<Prober servers={len(self._held)}>"
+
+    def hold(self, key: ServerKey, bench: Bench, credential: Credential | None) -> None:
+        """Probe the server from now on; no-op where that is done already. Another bench begins with a round."""
+        held = self._held.get(key)
+        if held is not None and held.bench == bench:
+            return
+        self.drop(key)
+        self._held[key] = _Server(self._means, key, bench, credential)
+
+    def drop(self, key: ServerKey) -> None:
+        """Probe it no more: it is down, or gone."""
+        held = self._held.pop(key, None)
+        if held is not None:
+            held.close()
+
+    def stirred(self, key: ServerKey) -> None:
+        """A tool of the server has left a tier or come back."""
+        held = self._held.get(key)
+        if held is not None:
+            held.stirred.set()
+
+    def verdict(self, key: ServerKey) -> Verdict | None:
+        """The server's condition; None while nothing new is known."""
+        held = self._held.get(key)
+        return held.course.verdict() if held is not None else None
+
+    async def aclose(self) -> None:
+        """End all probes and wait for their end."""
+        tasks = [held.task for held in self._held.values() if held.task is not None]
+        for key in list(self._held):
+            self.drop(key)
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class _Server:
+    """The probes of one server."""
+
+    def __init__(self, means: _Means, key: ServerKey, bench: Bench, credential: Credential | None) -> None:
+        self.bench = bench
+        self.stirred = asyncio.Event()
+        self._means = means
+        self._key = key
+        jitter = 1 + 0.1 * (means.rng.random() - 0.5)
+        self.course = Course(bench.plan, bench.interval * jitter, means.monotonic())
+        self.task: asyncio.Task[None] | None = None
+        if bench.plan.probes:
+            self.task = asyncio.create_task(self._keep(credential), name=f"probes of {key}")
+
+    def close(self) -> None:
+        """End them; hidden tools come back on trial from now on."""
+        if self.task is not None:
+            self.task.cancel()
+            self._means.judge.watches(self._key, ())
+
+    async def _keep(self, credential: Credential | None) -> None:
+        failures = 0
+        while True:
+            while (wait := self._due_in()) > 0:
+                await self._rest(wait)
+            try:
+                opened = self._means.connector.session(self._key, self.bench.endpoint, credential)
+                async with opened as session:
+                    await self._sit(session)
+                failures = 0
+                continue
+            except McpError as error:
+                logger.info("%s cannot be probed now: %s", self._key, error)
+            except Exception:
+                logger.exception("the probes of %s broke down", self._key)
+            failures += 1
+            await asyncio.sleep(self._means.retry.delay(failures, self._means.rng))
+
+    def _due_in(self) -> float:
+        return self.course.due_in(self._means.judge.awaiting(self._key), self._means.monotonic())
+
+    async def _rest(self, seconds: float) -> None:
+        """Until something is due, or a tool has moved."""
+        try:
+            async with asyncio.timeout(max(seconds, TICK_S)):
+                await self.stirred.wait()
+        except TimeoutError:
+            pass
+        self.stirred.clear()
+
+    async def _sit(self, session: McpSession) -> None:
+        """Probe what is due now or soon. Raises McpError where the connection is gone."""
+        while (wait := self._due_in()) <= LINGER_S:
+            if wait > 0:
+                await self._rest(wait)
+                continue
+            if self.course.in_round(self._means.monotonic()):
+                await self._round(session)
+            elif (probe := self.course.watched(self._means.monotonic())) is not None:
+                await self._watch(session, probe)
+
+    async def _round(self, session: McpSession) -> None:
+        """The next tool of the round."""
+        probe, answer, useless = self.course.take(), Answer(None, words=SPARED), 0
+        lost: McpError | None = None
+        for _ in range(0 if self._means.spares(self._key, probe) else self.bench.samples):
+            done = await self._probe(session, probe)
+            lost = done.lost
+            useless = 0 if done.answer.words == "" else useless + 1
+            if answer.outcome is None or done.answer.outcome is not None:
+                answer = done.answer
+            if lost is not None or useless >= HOPELESS:
+                break
+        over = self.course.answered(probe, answer, self._means.monotonic())
+        if over:
+            self._means.judge.watches(self._key, self.course.measured)
+            self._means.finished(self._key)
+        if lost is not None:
+            raise lost
+
+    async def _watch(self, session: McpSession, probe: Probe) -> None:
+        """A tool that is hidden."""
+        limit_ms = self._means.judge.awaiting(self._key).get(probe.tool, 0.0)
+        done = await self._probe(session, probe)
+        self.course.seen(probe, done.answer, limit_ms, self._means.monotonic())
+        if done.answer.outcome is None:
+            self._means.judge.watches(self._key, self.course.measured)
+        if done.lost is not None:
+            raise done.lost
+
+    async def _probe(self, session: McpSession, probe: Probe) -> Answered:
+        """One baseline round trip and one call."""
+        means = self._means
+        await asyncio.sleep(self.bench.apart)
+        async with Turn(means.slots):
+            try:
+                self.course.returned(await round_trip(session, means.monotonic))
+            except McpError as error:
+                return Answered(Answer(None, words=str(error)), lost=error)
+            done = await call(session, probe, means.monotonic)
+        means.probes += 1
+        if done.sample is not None:
+            sample = Sample(f"probe:{means.probes}", means.wall(), done.duration_ms, done.sample, probe=True)
+            means.judge.probed(self._key, probe.tool, sample)
+        if self.course.round_trip_ms is not None:
+            means.judge.returned(self._key, self.course.round_trip_ms)
+        if isinstance(done.lost, ConnectionLost):
+            means.spare(self._key, probe, self.bench.interval)
+        return done

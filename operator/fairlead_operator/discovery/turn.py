@@ -1,0 +1,30 @@
+"""A place among those who ask servers side by side; used by `rounds` and by the prober."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+PATIENCE: Final = 5.0
+"""Seconds that one server may keep another one waiting."""
+
+
+class Turn:
+    """A slot for as long as the block, but PATIENCE at most: what hangs needs none, and would keep others waiting."""
+
+    def __init__(self, slots: asyncio.Semaphore) -> None:
+        self._slots = slots
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def __aenter__(self) -> None:
+        await self._slots.acquire()
+        self._timer = asyncio.get_running_loop().call_later(PATIENCE, self._release)
+
+    async def __aexit__(self, *_: object) -> None:
+        self._release()
+
+    def _release(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+            self._slots.release()

@@ -1,0 +1,160 @@
+"""Probes of real tool servers by an operator on a real API server: what is called, decided, published and shown."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from fairlead_api.documents.codec import decode, state_name
+from fairlead_api.documents.state import State, ToolState
+from operatorworld import GROUP, World, running
+from toolservers import Reply, Request, answer_modern, raw_server, tool
+
+READ_ONLY = {"readOnlyHint": True}
+WANTS_ZONE = {"type": "object", "properties": {"zone": {"type": "string"}}, "required": ["zone"]}
+
+
+@dataclass
+class Tools:
+    """A server whose tools take `seconds`; every call it got."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    called: list[tuple[str, Any]] = field(default_factory=list)
+    refusing: bool = False
+
+    async def __call__(self, request: Request, reply: Reply) -> None:
+        if request.method != "tools/call":
+            answer_modern(request, reply, DEFINITIONS)
+            return
+        name = request.params["name"]
+        self.called.append((name, request.params.get("arguments")))
+        await asyncio.sleep(self.seconds.get(name, 0.0))  # what is measured
+        result = {"resultType": "complete", "content": [], "isError": self.refusing}
+        reply.result(request, result)
+
+
+DEFINITIONS = [
+    tool("clock", annotations=READ_ONLY, inputSchema=WANTS_ZONE),
+    tool("forecast", annotations=READ_ONLY),
+    tool("pay"),
+]
+
+
+def states(world: World, environment: str = "cluster") -> dict[str, ToolState]:
+    data = world.documents().get(state_name(0))
+    document = decode(data) if data is not None else None
+    assert document is None or isinstance(document, State)
+    servers = document.servers if document is not None else ()
+    return {one.name: one for server in servers for one in server.tools if one.environment == environment}
+
+
+def tiers_are(world: World, name: str, *tiers: str) -> Callable[[], bool]:
+    return lambda: (found := states(world).get(name)) is not None and found.tiers == tiers
+
+
+def tier(world: World, name: str) -> dict[str, Any]:
+    found = world.get(f"{GROUP}/latencytiers/{name}")
+    assert found is not None
+    return found
+
+
+async def test_a_trusted_servers_read_only_tools_are_measured_on_connect_and_a_slow_one_leaves_its_tier(
+    world: World,
+) -> None:
+    tools = Tools({"forecast": 0.6})
+    async with raw_server(tools) as server, running(world):
+        world.create("weather", {"url": server.url, "trustAnnotations": True, "calibration": {"samples": 2}})
+        await world.until("Calibrated", lambda: world.is_("weather", "Calibrated", "True", "Calibrated"))
+        await world.until("moved", tiers_are(world, "forecast", "standard", "deep"))
+        published = states(world)
+        await world.until("shown", lambda: (world.server("weather")["status"].get("latency") or {}).get("slowestTool"))
+        status = world.server("weather")["status"]
+        wide = world.plane.kubectl("-n", world.namespace, "get", "mcp", "-o", "wide").stdout.splitlines()
+        await world.until("fewer", lambda: tier(world, "fast").get("status", {}).get("tools") == 2)
+        table = world.plane.kubectl("get", "lt").stdout.splitlines()
+
+        def told() -> bool:
+            _, listing = world.request("GET", f"/apis/events.k8s.io/v1/namespaces/{world.namespace}/events")
+            return any(e["reason"] == "TierMoved" and "forecast has left fast" in e["note"] for e in listing["items"])
+
+        await world.until("an event", told)
+    assert {name for name, _ in tools.called} == {"clock", "forecast"}
+    assert tools.called[0] == ("clock", {"zone": "test"})
+    assert published["forecast"].hidden["fast"].startswith("over_budget p95=6")
+    assert published["clock"].quantiles is not None
+    assert published["clock"].quantiles.samples == 2
+    assert status["latency"]["slowestTool"] == "forecast"
+    assert 600 <= status["latency"]["p50Ms"] <= status["latency"]["p95Ms"]
+    assert wide[0].split()[:7] == ["NAME", "TRANSPORT", "TOOLS", "READY", "REASON", "P50", "P95"]
+    assert str(status["latency"]["p95Ms"]) in wide[1].split()
+    assert "forecast" in wide[1].split()
+    counts = {row.split()[0]: row.split() for row in table[1:]}
+    assert "2" in counts["fast"]
+    assert tier(world, "deep")["status"]["tools"] == 3
+
+
+async def test_a_slow_tool_comes_back_by_probes_alone(world: World) -> None:
+    tools = Tools({"forecast": 0.6})
+    async with raw_server(tools) as server, running(world):
+        world.create("weather", {"url": server.url, "trustAnnotations": True, "calibration": {"samples": 2}})
+        await world.until("moved", tiers_are(world, "forecast", "standard", "deep"))
+        tools.seconds.clear()
+        await world.until("back", tiers_are(world, "forecast", "fast", "standard", "deep"), seconds=50)
+
+
+async def test_nothing_is_probed_that_is_not_known_to_be_safe(world: World) -> None:
+    tools = Tools()
+    given = {"name": "pay", "probe": {"arguments": {"amount": 0}}}
+    async with raw_server(tools) as server, running(world):
+        world.create("shop", {"url": server.url})
+        await world.until("said", lambda: world.is_("shop", "Calibrated", "Unknown", "NothingToProbe"))
+        assert tools.called == []
+        world.patch_server("shop", {"spec": {"tools": [given]}})
+        await world.until("Calibrated", lambda: world.is_("shop", "Calibrated", "True", "Calibrated"))
+    assert tools.called == [("pay", {"amount": 0})] * 5
+
+
+async def test_errors_are_no_measure_of_speed_and_the_condition_says_so(world: World) -> None:
+    tools = Tools(refusing=True)
+    async with raw_server(tools) as server, running(world):
+        world.create("weather", {"url": server.url, "trustAnnotations": True})
+        await world.until("failed", lambda: world.is_("weather", "Calibrated", "False", "ProbesFailed"))
+        message = world.condition("weather", "Calibrated")["message"]
+        assert world.is_("weather", "Ready", "True")
+    assert message.startswith("no result from clock, forecast: isError")
+    assert states(world) == {}
+
+
+async def test_calibration_can_be_turned_off(world: World) -> None:
+    tools = Tools()
+    spec = {"trustAnnotations": True, "calibration": {"enabled": False}}
+    async with raw_server(tools) as server, running(world):
+        world.create("weather", {"url": server.url, **spec})
+        await world.until("said", lambda: world.is_("weather", "Calibrated", "Unknown", "CalibrationDisabled"))
+    assert tools.called == []
+
+
+async def test_figures_are_kept_under_the_name_of_the_environment_with_the_round_trip_beside_them(
+    world: World,
+) -> None:
+    async with raw_server(Tools()) as server, running(world, environment="edge"):
+        world.create("weather", {"url": server.url, "trustAnnotations": True})
+        await world.until("published", lambda: {"clock", "forecast"} <= states(world, "edge").keys())
+        assert states(world) == {}
+        document = decode(world.documents()[state_name(0)])
+    assert isinstance(document, State)
+    assert 0 < document.servers[0].round_trip_ms["edge"] < 5000
+
+
+async def test_a_tool_that_hangs_delays_no_discovery(world: World) -> None:
+    tools = Tools({"clock": 60.0})
+    async with raw_server(tools) as server, running(world):
+        world.create("weather", {"url": server.url, "trustAnnotations": True})
+        await world.until("probed", lambda: tools.called)
+        world.create("other", {"url": server.url, "calibration": {"enabled": False}})
+        await world.until("Ready", lambda: world.is_("other", "Ready", "True"))
+        assert world.is_("weather", "Ready", "True")
+        world.patch_server("weather", {"spec": {"tools": [{"name": "pay", "enabled": False}]}})
+        await world.until("renewed", lambda: world.server("weather")["status"]["tools"] == 2)

@@ -1,0 +1,322 @@
+"""What the prober calls and when, in virtual time, and what it makes of the answers."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+from msgspec import Raw
+
+from fairlead_api.documents.catalog import Credential, Endpoint, HttpEndpoint
+from fairlead_api.meta import ServerKey
+from fairlead_api.v1alpha1.conditions import Reason
+from fairlead_mcp.eras import Era, Negotiated
+from fairlead_mcp.errors import ConnectionLost, HttpRefused, McpError, RpcError, Timeout
+from fairlead_mcp.session import McpSession
+from fairlead_operator.calibration.plan import Plan, Probe
+from fairlead_operator.calibration.prober import Bench, Prober
+from fairlead_operator.discovery.line import Line
+from fairlead_operator.latency.samples import Outcome, Sample
+from fairlead_operator.ports import Heard
+
+pytestmark = pytest.mark.looptime(start=0)
+
+KEY = ServerKey("team", "demo")
+OK = Raw(b'{"resultType":"complete","content":[]}')
+BASELINE = 0.005
+
+
+@dataclass
+class Server:
+    """A server whose tools take `seconds` each; what it was called with, and when."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    failing: dict[str, McpError] = field(default_factory=dict)
+    answer: Raw = field(default_factory=lambda: OK)
+    era: Era = Era.MODERN
+    called: list[tuple[float, str]] = field(default_factory=list)
+    baselines: list[str] = field(default_factory=list)
+    sessions: int = 0
+    running: int = 0
+    most: int = 0
+
+    @property
+    def negotiated(self) -> Negotiated:
+        return Negotiated(self.era, "2026-07-28", Raw(b"{}"), Raw(b"{}"))
+
+    async def connect(self, deadline: float) -> Negotiated:
+        return self.negotiated
+
+    async def request(self, method: str, params: bytes | Raw | None, *, deadline: float) -> Raw:
+        if method != "tools/call":
+            self.baselines.append(method)
+            await asyncio.sleep(BASELINE)
+            return Raw(b"{}")
+        name = bytes(params or b"").split(b'"')[3].decode()
+        self.called.append((asyncio.get_running_loop().time(), name))
+        self.running += 1
+        self.most = max(self.most, self.running)
+        try:
+            await asyncio.sleep(self.seconds.get(name, 0.1))
+        finally:
+            self.running -= 1
+        if name in self.failing:
+            raise self.failing[name]
+        return self.answer
+
+    async def listen(self, deadline: float) -> None:
+        raise AssertionError("nobody listens here")
+
+    async def aclose(self) -> None:
+        return None
+
+
+@dataclass
+class World:
+    """A prober, one server, and what it told."""
+
+    server: Server
+    samples: list[tuple[str, Sample]] = field(default_factory=list)
+    watched: frozenset[str] = frozenset()
+    hidden: dict[str, float] = field(default_factory=dict)
+    round_trip: float = 0.0
+    finished: int = 0
+
+    def __post_init__(self) -> None:
+        clock = asyncio.get_running_loop().time
+        self.prober = Prober(self, self, self.told, monotonic=clock, wall=clock, rng=random.Random(1))
+
+    def told(self, key: ServerKey) -> None:
+        self.finished += 1
+
+    # The connector.
+
+    @asynccontextmanager
+    async def session(
+        self, key: ServerKey, endpoint: Endpoint, credential: Credential | None, heard: Heard | None = None
+    ) -> AsyncIterator[McpSession]:
+        self.server.sessions += 1
+        async with McpSession(self.server, clock=asyncio.get_running_loop().time) as session:
+            yield session
+
+    async def line(self, endpoint: Endpoint, known: tuple[str, int] | None) -> Line | None:
+        return None
+
+    # The judge.
+
+    def probed(self, server: ServerKey, tool: str, sample: Sample) -> None:
+        self.samples.append((tool, sample))
+
+    def watches(self, server: ServerKey, tools: Collection[str]) -> None:
+        self.watched = frozenset(tools)
+
+    def awaiting(self, server: ServerKey) -> Mapping[str, float]:
+        return self.hidden
+
+    def returned(self, server: ServerKey, milliseconds: float) -> None:
+        self.round_trip = milliseconds
+
+    # What a test does.
+
+    def hold(self, *tools: str, given: bool = False, samples: int = 3, revision: str = "1") -> None:
+        probes = tuple(Probe(tool, b"{}", given, 5.0) for tool in tools)
+        bench = Bench("uid", HttpEndpoint(url="http://x/mcp"), "", revision, Plan(probes), samples, 3600.0)
+        self.prober.hold(KEY, bench, None)
+
+    def hide(self, tool: str, limit_ms: float = 500.0) -> None:
+        self.hidden[tool] = limit_ms
+        self.prober.stirred(KEY)
+
+    def show(self, tool: str) -> None:
+        self.hidden.pop(tool)
+        self.prober.stirred(KEY)
+
+    def calls(self, tool: str) -> list[float]:
+        return [at for at, name in self.server.called if name == tool]
+
+    def verdict(self) -> tuple[bool | None, str] | None:
+        found = self.prober.verdict(KEY)
+        return None if found is None else (found.ok, found.reason)
+
+
+@asynccontextmanager
+async def world(**server: object) -> AsyncIterator[World]:
+    here = World(Server(**server))  # type: ignore[arg-type]  # its fields
+    try:
+        yield here
+    finally:
+        await here.prober.aclose()
+
+
+async def test_every_tool_is_probed_on_connect_and_then_once_per_interval_one_at_a_time() -> None:
+    async with world() as here:
+        here.hold("a", "b")
+        await asyncio.sleep(60)
+        assert [name for _, name in here.server.called] == ["a"] * 3 + ["b"] * 3
+        assert here.server.most == 1
+        assert (here.finished, here.verdict()) == (1, (True, Reason.CALIBRATED))
+        assert [round(sample.duration_ms) for _, sample in here.samples] == [100] * 6
+        assert all(sample.probe and sample.outcome is Outcome.OK for _, sample in here.samples)
+        assert here.watched == {"a", "b"}
+        await asyncio.sleep(3400)
+        assert len(here.server.called) == 6
+        await asyncio.sleep(400)
+        assert len(here.server.called) == 12
+        assert here.server.sessions == 2
+
+
+@pytest.mark.parametrize(("era", "method"), [(Era.MODERN, "server/discover"), (Era.LEGACY, "ping")])
+async def test_a_round_trip_without_a_tool_is_measured_beside_each_probe(era: Era, method: str) -> None:
+    async with world(era=era) as here:
+        here.hold("a")
+        await asyncio.sleep(60)
+        assert here.server.baselines == [method] * 3
+        assert here.round_trip == BASELINE * 1000
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Raw(b'{"content":[{"type":"text","text":"no such city"}],"isError":true}'),
+        Raw(b'{"resultType":"input_required"}'),
+        RpcError(-32602, "Invalid params"),
+        RpcError(-32603, "Internal error"),
+        HttpRefused("too many", status=429),
+    ],
+)
+async def test_what_may_be_the_fault_of_the_arguments_says_nothing_about_a_tool(answer: Raw | McpError) -> None:
+    async with world() as here:
+        if isinstance(answer, McpError):
+            here.server.failing["a"] = answer
+        else:
+            here.server.answer = answer
+        here.hold("a")
+        await asyncio.sleep(60)
+        assert here.samples == []
+        assert len(here.server.called) == 2, "it is not asked again and again"
+        assert here.verdict() == (False, Reason.PROBES_FAILED)
+        here.hide("a")
+        await asyncio.sleep(60)
+        assert len(here.server.called) == 2, "nor while it is hidden"
+        assert here.watched == frozenset()
+
+
+@pytest.mark.parametrize("error", [Timeout("too slow", sent=True), HttpRefused("broken", status=503)])
+async def test_failures_of_the_server_count_against_its_tool(error: McpError) -> None:
+    async with world(failing={"a": error}) as here:
+        here.hold("a")
+        await asyncio.sleep(60)
+        assert {sample.outcome for _, sample in here.samples} == {Outcome.BAD}
+
+
+async def test_an_internal_error_counts_where_the_arguments_were_given() -> None:
+    async with world(failing={"a": RpcError(-32603, "Internal error")}) as here:
+        here.hold("a", given=True)
+        await asyncio.sleep(60)
+        assert [sample.outcome for _, sample in here.samples] == [Outcome.BAD, Outcome.BAD]
+
+
+async def test_a_hidden_tool_is_probed_every_ten_seconds_and_every_two_once_it_is_in_time() -> None:
+    async with world(seconds={"a": 0.8}) as here:
+        here.hold("a", "b")
+        await asyncio.sleep(30)
+        here.hide("a")
+        await asyncio.sleep(35)
+        slow = here.calls("a")[3:]
+        assert [round(after - before) for before, after in itertools.pairwise(slow)] == [11, 11]
+        here.server.seconds["a"] = 0.1
+        await asyncio.sleep(20)
+        fast = here.calls("a")[6:]
+        assert [round(after - before) for before, after in itertools.pairwise(fast)] == [2, 2, 2, 2]
+        here.show("a")
+        seen = len(here.server.called)
+        await asyncio.sleep(300)
+        assert len(here.server.called) == seen
+        assert len(here.calls("b")) == 3
+
+
+async def test_a_tool_that_stays_slow_is_probed_less_and_less() -> None:
+    async with world(seconds={"a": 0.8}) as here:
+        here.hold("a")
+        await asyncio.sleep(10)
+        here.hide("a")
+        await asyncio.sleep(600)
+        first = len(here.calls("a"))
+        await asyncio.sleep(2700)
+        later = len(here.calls("a")) - first
+    assert 50 <= first <= 62
+    assert 80 <= later <= 120, "2,700 s would be 270 probes"
+
+
+async def test_probes_in_time_that_bring_nothing_back_slow_down_again() -> None:
+    async with world() as here:
+        here.hold("a")
+        await asyncio.sleep(10)
+        here.hide("a")
+        await asyncio.sleep(600)
+        assert len(here.calls("a")) <= 3 + 30 + 55
+
+
+async def test_a_session_is_kept_while_a_tool_is_watched() -> None:
+    async with world(seconds={"a": 0.8}) as here:
+        here.hold("a")
+        await asyncio.sleep(5)
+        here.hide("a")
+        await asyncio.sleep(100)
+        assert here.server.sessions == 2
+
+
+async def test_what_takes_its_server_down_is_left_alone_although_the_server_starts_again() -> None:
+    async with world(failing={"a": ConnectionLost("gone", sent=True)}) as here:
+        here.hold("a", "b")
+        await asyncio.sleep(30)
+        assert (len(here.calls("a")), len(here.calls("b"))) == (1, 3)
+        for start in range(5):
+            here.hold("a", "b", revision=f"after start {start}")
+            await asyncio.sleep(30)
+        assert len(here.calls("a")) == 1
+        assert here.verdict() == (False, Reason.PROBES_FAILED)
+        del here.server.failing["a"]
+        await asyncio.sleep(7300)
+        assert here.verdict() == (True, Reason.CALIBRATED)
+
+
+async def test_a_server_that_goes_is_probed_no_more_and_its_tools_are_not_watched() -> None:
+    async with world(seconds={"a": 30.0}) as here:
+        here.hold("a")
+        await asyncio.sleep(1)
+        here.prober.drop(KEY)
+        await asyncio.sleep(100)
+        assert here.server.running == 0
+        assert len(here.server.called) == 1
+        assert here.watched == frozenset()
+        assert here.verdict() is None
+
+
+async def test_a_server_that_hangs_keeps_no_other_one_waiting() -> None:
+    async with world(seconds={"a": 30.0}) as here:
+        for number in range(40):
+            key = ServerKey("team", f"slow-{number}")
+            probes = (Probe("a", b"{}", False, 60.0),)
+            here.prober.hold(key, Bench("u", HttpEndpoint(url="http://x"), "", "", Plan(probes), 1, 3600.0), None)
+        await asyncio.sleep(1)
+        here.hold("b")
+        await asyncio.sleep(6)
+        assert len(here.calls("b")) >= 1
+
+
+@pytest.mark.parametrize(
+    ("plan", "reason"),
+    [(Plan(enabled=False), Reason.CALIBRATION_DISABLED), (Plan(refused=("odd",)), Reason.NOTHING_TO_PROBE)],
+)
+async def test_a_server_without_probes_says_why(plan: Plan, reason: Reason) -> None:
+    async with world() as here:
+        here.prober.hold(KEY, Bench("u", HttpEndpoint(url="http://x"), "", "", plan, 1, 60.0), None)
+        assert here.verdict() == (None, reason)
+        await asyncio.sleep(100)
+        assert here.server.sessions == 0

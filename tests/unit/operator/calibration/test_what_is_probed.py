@@ -1,0 +1,76 @@
+"""Which tools may be called by a probe."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import Raw
+
+from fairlead_api.documents.catalog import Catalog, DeclaredLatency, HttpEndpoint, ToolEntry
+from fairlead_operator.calibration.plan import Plan, Probe, plan
+from operatorfakes import mcp_server
+
+READ_ONLY = {"readOnlyHint": True}
+NEEDS_X = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
+
+
+def entry(annotations: Any = None, schema: Any = None, **more: Any) -> ToolEntry:
+    definition = {"name": "t", "inputSchema": schema or {"type": "object"}, "annotations": annotations}
+    definition |= {"execution": more.pop("execution")} if "execution" in more else {}
+    raw = Raw(msgspec.json.encode({name: value for name, value in definition.items() if value is not None}))
+    return ToolEntry(name="t", definition=raw, hash="h", search_hash="s", **more)
+
+
+def planned(tool: ToolEntry, *, trusted: bool = True, **spec: Any) -> Plan:
+    catalog = Catalog(
+        namespace="team", name="demo", uid="u", generation=1, endpoint=HttpEndpoint(url="http://x/mcp"),
+        protocol_version="2026-07-28", tools=(tool,), trust_annotations=trusted,
+    )  # fmt: skip
+    return plan(mcp_server(**spec), catalog)
+
+
+def test_a_read_only_tool_of_a_trusted_server_is_probed_with_arguments_from_its_schema() -> None:
+    assert planned(entry(READ_ONLY, NEEDS_X)).probes == (Probe("t", b'{"x":1}', False, 60.0),)
+
+
+@pytest.mark.parametrize(
+    ("tool", "trusted"),
+    [
+        (entry(READ_ONLY), False),
+        (entry(), True),
+        (entry({"readOnlyHint": False}), True),
+        (entry({"readOnlyHint": "true"}), True),
+        (entry({"readOnlyHint": True, "destructiveHint": True}), True),
+        (entry({"idempotentHint": True}), True),
+        (entry("read-only"), True),
+        (entry(READ_ONLY, execution={"taskSupport": "required"}), True),
+        (entry(READ_ONLY, enabled=False), True),
+        (entry(probe_arguments={}, enabled=False), True),
+    ],
+    ids=["untrusted", "silent", "not read-only", "a string", "destructive too", "idempotent", "no object",
+         "a task", "disabled", "disabled with arguments"],
+)  # fmt: skip
+def test_what_might_have_effects_is_never_probed(tool: ToolEntry, trusted: bool) -> None:
+    assert planned(tool, trusted=trusted).probes == ()
+
+
+def test_given_arguments_allow_a_probe_of_any_tool_and_are_used_as_they_are() -> None:
+    found = planned(entry(schema=NEEDS_X, probe_arguments={"x": 40}), trusted=False)
+    assert found.probes == (Probe("t", b'{"x":40}', True, 60.0),)
+
+
+def test_a_tool_for_which_no_arguments_can_be_made_is_named() -> None:
+    odd = {"type": "object", "required": ["x"], "properties": {"x": {"type": "string", "pattern": "^Q{9}$"}}}
+    assert planned(entry(READ_ONLY, odd)) == Plan((), ("t",))
+
+
+def test_a_server_that_is_not_to_be_calibrated_is_not_probed() -> None:
+    assert planned(entry(READ_ONLY), calibration={"enabled": False}) == Plan(enabled=False)
+
+
+def test_a_probe_takes_no_longer_than_the_tool_and_the_server_allow() -> None:
+    slow = entry(READ_ONLY, latency=DeclaredLatency(max_duration_ms=2500))
+    assert planned(slow).probes[0].timeout == 2.5
+    assert planned(slow, limits={"timeout": "1s"}).probes[0].timeout == 1.0
