@@ -171,7 +171,8 @@ class Timekeeper:
     def _offer(self, state: State) -> None:
         for published in state.servers:
             server = ServerKey(published.namespace, published.name)
-            self.figures.offer(server, self.ledger.slowest(server), self._monotonic())
+            if server not in self._own:  # which have no status
+                self.figures.offer(server, self.ledger.slowest(server), self._monotonic())
 
 
 def _samples(replica: str, tool: ToolAttempts) -> Iterable[Sample]:
