@@ -1,0 +1,80 @@
+"""The labeled utterances of `tests/golden/conversation/utterances.txt`, and how many of them a chooser gets right."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+
+from fairlead_gateway.conversation.choose import Chooser, State, Turn
+
+FILE = Path(__file__).resolve().parents[1] / "golden/conversation/utterances.txt"
+EVERY = 3
+"""One of that many is held out."""
+SETS = ("looked at", "held out", "hard")
+"""What phrases were tuned by, what was kept aside meanwhile, and what was written afterwards
+to defeat them: the same wishes in other words, and the same words in small talk."""
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """What was said, as far as it was known at each moment, and the tier that fits it by then."""
+
+    heard: tuple[str, ...]
+    tiers: tuple[str, ...]
+    kind: str
+    """One of SETS."""
+
+
+def utterances() -> list[Utterance]:
+    """All of them, in the order of the file."""
+    lines = [line for line in FILE.read_text().splitlines() if line and not line.startswith("#")]
+    return [_utterance(line, place) for place, line in enumerate(lines)]
+
+
+def _utterance(line: str, place: int) -> Utterance:
+    kind = SETS[place % EVERY == EVERY - 1]
+    if line.startswith("hard\t"):
+        kind, line = "hard", line.removeprefix("hard\t")
+    labels, _, text = line.partition("\t")
+    parts = text.split(" | ")
+    tiers = tuple(labels.split(" > "))
+    assert len(tiers) == len(parts), line
+    return Utterance(tuple(accumulate(parts, lambda before, part: f"{before} {part}")), tiers, kind)
+
+
+def chosen(chooser: Chooser, utterance: Utterance) -> list[str]:
+    """The tier after each part, in the middle of a conversation in which nothing was asked for before."""
+    state, tiers = State(), []
+    for text in utterance.heard:
+        turn = Turn(text=text, final=text is utterance.heard[-1], number=7)
+        choice, state = chooser.choose(turn, state, 1000.0)
+        tiers.append(choice.tier)
+    return tiers
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Right choices of all, per tier that was right."""
+
+    right: Counter[str]
+    all: Counter[str]
+
+    def share(self, tier: str | None = None) -> float:
+        """Of one tier, or of all."""
+        return self.right[tier] / self.all[tier] if tier else self.right.total() / self.all.total()
+
+    def __str__(self) -> str:
+        return ", ".join(f"{tier} {self.right[tier]}/{count}" for tier, count in sorted(self.all.items()))
+
+
+def accuracy(chooser: Chooser, kind: str) -> Accuracy:
+    """Over every part of every utterance of one of the sets."""
+    right, every = Counter[str](), Counter[str]()
+    for utterance in utterances():
+        if utterance.kind == kind:
+            every.update(utterance.tiers)
+            got = chosen(chooser, utterance)
+            right.update(tier for tier, found in zip(utterance.tiers, got, strict=True) if tier == found)
+    return Accuracy(right, every)
