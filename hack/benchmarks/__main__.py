@@ -63,6 +63,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--peers", action="store_true", help="also other products, where NAME knows some")
     parser.add_argument("--long", action="store_true", help="also what takes minutes, where NAME has such")
     parser.add_argument("--svg", type=Path, metavar="FILE", help="also draw a chart, where NAME has one")
+    parser.add_argument("--plots", action="store_true", help="also draw pictures into the docs, where NAME has some")
     if not words:
         parser.print_help()
         parser.exit(2)
@@ -75,7 +76,7 @@ def main(words: list[str]) -> int:
     rounds = arguments.rounds or (1 if arguments.quick else 5)
     settings = Settings(
         rounds=rounds, quick=arguments.quick, realtime=arguments.realtime,
-        peers=arguments.peers, long=arguments.long, svg=arguments.svg,
+        peers=arguments.peers, long=arguments.long, svg=arguments.svg, plots=arguments.plots,
     )  # fmt: skip
     try:
         report: Report = importlib.import_module(f"bench_{arguments.name}").run(settings)

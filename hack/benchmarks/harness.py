@@ -33,6 +33,8 @@ class Settings:
     """Also what takes minutes."""
     svg: Path | None = None
     """Where a chart goes, of a benchmark that draws one."""
+    plots: bool = False
+    """Draw what a benchmark has pictures of, into the docs."""
 
 
 @dataclass(frozen=True)

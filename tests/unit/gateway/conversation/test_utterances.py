@@ -21,7 +21,7 @@ ORDER = ("fast", "standard", "deep")
 )
 def test_the_shipped_phrases_choose_as_a_person_does(kind: str, least: float, least_per_tier: float) -> None:
     found = accuracy(CHOOSER, kind)
-    print(f"\n{kind}: {found.share():.1%} right; {found}")
+    print(f"\n{kind}: {found.share():.1%} right; {found}")  # noqa: T201  # what the test is run for with -s
     assert found.share() >= least
     assert min(found.share(tier) for tier in ORDER) >= least_per_tier
 

@@ -1,0 +1,80 @@
+"""What latency tiers cost: choosing one for a long transcript, and timing an attempt on the path of a call.
+
+The transcript has 2,000 characters and no phrase in it, so that all of it is read; the 100 phrases are those that ship
+first. The meter is `reports.samples`: one attempt begun and ended, the clock read by the caller. What the operator does
+with a sample (window, scores, health) is off the path of a call and stands beside it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from itertools import cycle
+from typing import Final
+
+from fairlead_api.documents.rules import Tier, TierSelection
+from fairlead_api.meta import ServerKey
+from fairlead_api.reports import OK
+from fairlead_gateway.conversation.choose import Chooser, State, Turn
+from fairlead_gateway.reports.samples import SampleLog
+from fairlead_operator.latency.samples import Outcome
+from fairlead_operator.latency.samples import Sample as Measured
+from fairlead_operator.latency.tool import Declaration, ToolRecord
+from fairlead_operator.publish.compile import compile_rules
+from harness import Goal, Report, Sample, Settings
+
+CHARACTERS: Final = 2000
+PHRASES: Final = 100
+WORDS: Final = "the boat lay by the quay and nobody had seen the ferryman since the rain began "
+TIERS: Final = (Tier(name="fast", max_latency_ms=500), Tier(name="deep", max_latency_ms=4000))
+
+
+def choosing() -> Callable[[], object]:
+    """One choice."""
+    shipped = [phrase for tier in compile_rules([], [], {}).tiers for phrase in tier.selection.keywords][:PHRASES]
+    selection = TierSelection(keywords=tuple(shipped))
+    chooser, state = Chooser((Tier(name="fast", default=True), Tier(name="deep", selection=selection))), State()
+    turn = Turn(text=(WORDS * (CHARACTERS // len(WORDS) + 1))[:CHARACTERS], number=4)
+    return lambda: chooser.choose(turn, state, 1000.0)
+
+
+def metering() -> Callable[[], object]:
+    """One attempt, begun and ended in time."""
+    log = SampleLog()
+    log.late_ms = 500.0
+    meter = log.meter(ServerKey("default", "shop"), "knot")
+    return lambda: meter.end(meter.begin(1.0), 1.1, OK)
+
+
+def judging() -> Callable[[], object]:
+    """One sample taken by the operator; every fiftieth is late, so that the tool stays listed."""
+    record = ToolRecord(TIERS, Declaration(), now=0.0)
+    samples = [Measured(str(n), 0.0, 800.0 if n % 50 == 0 else 100.0 + n, Outcome.OK) for n in range(1, 101)]
+    endless = cycle(samples)
+    return lambda: record.observe(next(endless))
+
+
+def microseconds(work: Callable[[], object], times: int) -> float:
+    """Of one run, on average."""
+    begun = time.perf_counter()
+    for _ in range(times):
+        work()
+    return (time.perf_counter() - begun) / times * 1e6
+
+
+def run(settings: Settings) -> Report:
+    """One row per part."""
+    times = 2_000 if settings.quick else 20_000
+    cases = {
+        f"choose a tier ({CHARACTERS:,} characters, {PHRASES} phrases)": (choosing(), 50),
+        "time an attempt (gateway, path of a call)": (metering(), 3),
+        "take a sample (operator)": (judging(), None),
+    }
+    rounds = [{name: microseconds(work, times) for name, (work, _) in cases.items()} for _ in range(settings.rounds)]
+    report = Report("choice")
+    for name, (_, most) in cases.items():
+        cost = Sample.of(each[name] for each in rounds)
+        report.rows.append({"part": name, "µs": cost})
+        if most is not None:
+            report.goals.append(Goal(name, cost.median, "µs", at_most=most))
+    return report
