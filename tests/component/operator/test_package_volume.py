@@ -1,0 +1,80 @@
+"""What the installation of a `package` server leaves in its volume, and who finds it there: without any registry."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from fairlead_operator.local import runner
+
+PACKAGE = ["pypi", "demo-server", "1.0"]
+FILES = {
+    "demo_server.py": "def main():\n    print('at your service')\n",
+    "demo_server-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: demo-server\nVersion: 1.0\n",
+    "demo_server-1.0.dist-info/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    "demo_server-1.0.dist-info/entry_points.txt": "[console_scripts]\ndemo-server = demo_server:main\n",
+}
+needs_uv = pytest.mark.skipif(shutil.which("uv") is None, reason="uv is not installed")
+
+
+@pytest.fixture
+def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The only place that packages come from; once it is empty, nothing can be installed."""
+    folder = tmp_path / "shelf"
+    folder.mkdir()
+    with zipfile.ZipFile(folder / "demo_server-1.0-py3-none-any.whl", "w") as wheel:
+        for name, text in FILES.items():
+            wheel.writestr(name, text)
+        record = "demo_server-1.0.dist-info/RECORD"
+        wheel.writestr(record, "".join(f"{name},,\n" for name in [*FILES, record]))
+    monkeypatch.setenv("UV_NO_INDEX", "1")
+    monkeypatch.setenv("UV_FIND_LINKS", str(folder))
+    return folder
+
+
+def prepared(volume: Path) -> int:
+    """The exit code of the container that installs."""
+    volume.mkdir(exist_ok=True)
+    return runner.main(PACKAGE, volume=volume, log=volume.parent / "termination-log")
+
+
+def served(volume: Path) -> str:
+    """What the server's container gets to run."""
+    return subprocess.run([volume / "server"], capture_output=True, text=True, timeout=60, check=True).stdout.strip()
+
+
+@needs_uv
+def test_a_pod_that_starts_again_does_not_install_again(tmp_path: Path, shelf: Path) -> None:
+    volume = tmp_path / "cache"
+    assert prepared(volume) == 0
+    assert served(volume) == "at your service"
+    shutil.rmtree(shelf)
+    shutil.rmtree(volume / "uv", ignore_errors=True)
+    assert prepared(volume) == 0
+    assert served(volume) == "at your service"
+
+
+@needs_uv
+def test_another_pod_has_a_volume_of_its_own_and_installs_for_itself(tmp_path: Path, shelf: Path) -> None:
+    assert prepared(tmp_path / "first") == 0
+    assert prepared(tmp_path / "second") == 0
+    assert served(tmp_path / "second") == "at your service"
+    shutil.rmtree(shelf)
+    assert prepared(tmp_path / "third") != 0
+    assert "demo-server" in (tmp_path / "termination-log").read_text()
+
+
+@needs_uv
+def test_an_installation_that_was_cut_off_is_made_anew(tmp_path: Path, shelf: Path) -> None:
+    volume = tmp_path / "cache"
+    assert prepared(volume) == 0
+    (half,) = [path.parent for path in (volume / "pypi").glob("*/pyvenv.cfg")]
+    shutil.rmtree(half / "bin")
+    (half / "bin").mkdir()
+    (half / ".fairlead-installed").unlink()
+    assert prepared(volume) == 0
+    assert served(volume) == "at your service"
