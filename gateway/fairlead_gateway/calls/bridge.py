@@ -64,6 +64,10 @@ class Relay:
         self._ours = ours
         return None if self._live is None else self._live.token(ours)
 
+    @property
+    def level(self) -> str | None:
+        return None if self._live is None else self._live.level
+
     def log_level(self, to_modern: bool) -> bytes | None:
         return None if self._live is None else self._live.log_level(to_modern)
 

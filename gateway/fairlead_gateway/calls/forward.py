@@ -203,7 +203,7 @@ class Forwarder:
 
         inquiry = Inquiry(
             ident, errand.method, params, deadline, reach.max_bytes, errand.named, errand.headers,
-            notify, live.client, on_request, pin, exchange.pause, self._session(request),
+            notify, live.client, on_request, pin, exchange.pause, self._session(request), live.level,
         )  # fmt: skip
         try:
             raw = await upstream.ask(inquiry)

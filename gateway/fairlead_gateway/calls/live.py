@@ -20,13 +20,10 @@ from fairlead_gateway.calls.exchange import Exchange
 from fairlead_gateway.endpoint.inbound import Request
 from fairlead_gateway.endpoint.sessions import Sessions
 from fairlead_gateway.upstream.inquiry import AnswerServer, Counterpart
+from fairlead_gateway.upstream.levels import DEFAULT_LEVEL, LEVELS
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.jsonrpc import Message
 
-LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-"""Of log messages, least severe first (RFC 5424, MCP "Logging")."""
-DEFAULT_LEVEL: Final = "info"
-"""What a legacy client that set none gets of a modern server, which sends none unasked."""
 MAX_LEVELS: Final = 4096
 MAX_ASKED: Final = 64
 """Requests of servers that one request of a client may leave open."""
@@ -141,6 +138,11 @@ class LiveRequest:
         if self._modern or not to_modern:
             return None
         return b'"%b"' % (self._level or DEFAULT_LEVEL).encode()
+
+    @property
+    def level(self) -> str | None:
+        """Of the log messages that the client asked for, if it did."""
+        return self._level
 
     def subscribe(self) -> None:
         """The request is about a subscription: its session at the server is the client's own, whatever it offers."""

@@ -19,6 +19,7 @@ from msgspec import UNSET, Raw
 
 from fairlead_gateway.upstream import affinity
 from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
+from fairlead_gateway.upstream.levels import Levels
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import HttpRefused, McpError, NotMcp, RpcError, Timeout, UnsupportedVersion
 from fairlead_mcp.http import resuming
@@ -167,6 +168,8 @@ class HttpInquiries:
             if session.subscriptions == 0:
                 session.subscriber = None
         try:
+            if inquiry.level is not None and session.levels is not None:
+                await self._set_level(session, session.levels, inquiry.session, inquiry.level)
             return await self._exchange(self._pool, inquiry, ident, session.head, session.head), ident
         except (asyncio.CancelledError, Timeout):
             params = b'{"requestId":%b,"reason":"The caller does not wait any longer"}' % ident
@@ -176,6 +179,14 @@ class HttpInquiries:
             session.leave(inquiry)
             if inquiry.client is not None and not session.working and session.subscriber is None:
                 session.expiry = asyncio.get_running_loop().call_later(self._idle, self._drop, inquiry.client)
+
+    async def _set_level(self, session: Session, levels: Levels, client: bytes | None, level: str) -> None:
+        """Have the server send the log messages that a client waits for. What the server says to it is no matter."""
+        async with session.setting_level:
+            due = levels.due(client, level, self._pool.clock())
+            if due is not None:
+                body = jsonrpc.request(self._next_id(), "logging/setLevel", jsonrpc.encode({"level": due}))
+                await self._post(session.head, body)
 
     def _drop(self, client: Counterpart | None) -> None:
         """Forget a session; its stream ends."""
@@ -222,6 +233,8 @@ class HttpInquiries:
         answer = await self._pool.exchange(with_body(self._head, body), deadline=deadline, max_bytes=HANDSHAKE_BYTES)
         negotiated = eras.read_initialize(self._read(self._pool, answer, ident))
         session = Session(self._head, negotiated.protocol_version, answer.headers.get(b"mcp-session-id"))
+        if negotiated.offers("logging"):
+            session.levels = Levels(shared=client is None)
         note = with_body(session.head, jsonrpc.notification("notifications/initialized"))
         await self._pool.exchange(note, deadline=deadline, max_bytes=HANDSHAKE_BYTES)
         if client is not None:
@@ -321,12 +334,16 @@ class HttpInquiries:
 class Session:
     """A legacy session; servers without state give no id."""
 
-    __slots__ = ("expiry", "head", "named", "stream", "subscriber", "subscriptions", "working")
+    __slots__ = ("expiry", "head", "levels", "named", "setting_level", "stream", "subscriber", "subscriptions",
+                 "working")  # fmt: skip
 
     def __init__(self, head: bytes, version: str, ident: bytes | None) -> None:
         self.named = ident is not None
         named = _line(eras.H_SESSION, ident) if ident is not None else b""
         self.working: list[Inquiry] = []
+        self.levels: Levels | None = None
+        """None where the server has no log messages."""
+        self.setting_level = asyncio.Lock()
         self.stream: asyncio.Task[None] | None = None
         self.subscriptions = 0
         self.subscriber: Callable[[jsonrpc.Message], None] | None = None

@@ -53,6 +53,8 @@ class Inquiry(msgspec.Struct, frozen=True):
     """Told when a legacy server ends its stream and wants to be asked for the rest."""
     session: bytes | None = None
     """The session of the client, where it has one."""
+    level: str | None = None
+    """Of the log messages that the client asked for, one of `levels.LEVELS`; a modern request has it in `params`."""
 
 
 class Inquirable(Protocol):

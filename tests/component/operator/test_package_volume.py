@@ -15,7 +15,7 @@ PACKAGE = ["pypi", "demo-server", "1.0"]
 FILES = {
     "demo_server.py": "def main():\n    print('at your service')\n",
     "demo_server-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: demo-server\nVersion: 1.0\n",
-    "demo_server-1.0.dist-info/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    "demo_server-1.0.dist-info/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     "demo_server-1.0.dist-info/entry_points.txt": "[console_scripts]\ndemo-server = demo_server:main\n",
 }
 needs_uv = pytest.mark.skipif(shutil.which("uv") is None, reason="uv is not installed")

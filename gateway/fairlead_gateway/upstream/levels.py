@@ -1,0 +1,45 @@
+"""Which log messages a server is to send in one legacy session with it (MCP 2025-11-25, "Logging").
+
+Pure. Kept by `upstream.inquiries`, one for each session. In a session that many clients share it is the lowest level
+that one of them asked for of late, and never above the default: who asked for none is not to lose what another does not
+want. `calls.live` gives each client what it asked for itself.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Final
+
+LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+"""Of log messages, least severe first (RFC 5424)."""
+DEFAULT_LEVEL: Final = "info"
+"""What a client that asked for no level is taken to expect."""
+REMEMBERED_SECONDS: Final = 600.0
+"""How long what a client asked for counts after its last request."""
+MAX_CLIENTS: Final = 256
+
+
+class Levels:
+    """See the module. `now` is in seconds of one clock throughout."""
+
+    def __init__(self, *, shared: bool) -> None:
+        self._shared = shared
+        self._asked: OrderedDict[bytes, tuple[int, float]] = OrderedDict()
+        self._current: int | None = None
+
+    def due(self, client: bytes | None, level: str, now: float) -> str | None:
+        """A request of a client that asked for `level`: what the session is to be set to first, None for nothing.
+
+        What is returned counts as set. Clients without a session are one.
+        """
+        self._asked[client or b""] = LEVELS.index(level), now
+        self._asked.move_to_end(client or b"")
+        while len(self._asked) > MAX_CLIENTS or next(iter(self._asked.values()))[1] < now - REMEMBERED_SECONDS:
+            self._asked.popitem(last=False)
+        lowest = min(asked for asked, _ in self._asked.values())
+        if self._shared:
+            lowest = min(lowest, LEVELS.index(DEFAULT_LEVEL))
+        if lowest == self._current:
+            return None
+        self._current = lowest
+        return LEVELS[lowest]

@@ -1,0 +1,137 @@
+"""Legacy servers are told which log messages their clients want, for what they do not send no filter can bring."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+from askers import session_of
+from gatewayworld import LEGACY, META, Gateway, ask, calling, catalog, legacy, modern, running
+from rawserver import RawServer, Reply, Request, raw_server
+
+ALL = ("debug", "info", "warning", "error")
+X = {"name": "demo__x", "arguments": {}}
+
+
+class Quiet:
+    """A legacy server that sends warnings and errors until it is told otherwise; `lose` has it forget its sessions."""
+
+    def __init__(self, capabilities: dict[str, Any] | None = None) -> None:
+        self.capabilities = {"tools": {}, "logging": {}} if capabilities is None else capabilities
+        self.levels: dict[str, str] = {}
+        self._count = itertools.count()
+
+    def lose(self) -> None:
+        self.levels.clear()
+
+    async def __call__(self, request: Request, reply: Reply) -> None:
+        session = request.headers.get("mcp-session-id", "")
+        if request.method == "initialize":
+            session = f"s{next(self._count)}"
+            self.levels[session] = "warning"
+            info = {"name": "s", "version": "1"}
+            hello = {"protocolVersion": LEGACY, "capabilities": self.capabilities, "serverInfo": info}
+            reply.result(request, hello, mcp_session_id=session)
+        elif request.verb == "GET":
+            reply.send(405)
+        elif request.verb == "DELETE" or session not in self.levels:
+            reply.send(404)
+        elif "id" not in request.message:
+            reply.send(202)
+        elif request.method == "logging/setLevel":
+            self.levels[session] = request.params["level"]
+            reply.result(request, {})
+        else:
+            reply.open_stream()
+            for level in ALL[ALL.index(self.levels[session]) :]:
+                said = {"level": level, "data": level}
+                reply.event({"jsonrpc": "2.0", "method": "notifications/message", "params": said})
+            reply.event({"jsonrpc": "2.0", "id": request.message["id"], "result": {"content": []}})
+            reply.end_stream()
+
+
+async def client_of(gateway: Gateway, level: str | None, capabilities: dict[str, Any] | None = None) -> bytes:
+    """The session of a client that asked for the messages from `level` on."""
+    session = await session_of(gateway, capabilities or {})
+    if level is not None:
+        await ask(gateway, legacy("logging/setLevel", {"level": level}, session=session))
+    return session
+
+
+async def heard(gateway: Gateway, session: Any) -> list[str]:
+    """The levels of the messages that come with a call."""
+    answer = await ask(gateway, calling("demo__x", era=LEGACY, session=session))
+    return [event["params"]["level"] for event in answer.events if event.get("method") == "notifications/message"]
+
+
+def asked_for(server: RawServer) -> list[str]:
+    return [request.params["level"] for request in server.seen if request.method == "logging/setLevel"]
+
+
+async def test_a_server_that_is_quiet_by_itself_is_told_what_its_clients_want(tmp_path: Path) -> None:
+    quiet = Quiet()
+    async with raw_server(quiet) as server, running(tmp_path, catalog("demo", server.url, ["x"], version=LEGACY)) as it:
+        curious, calm, indifferent = [await client_of(it, level) for level in ("debug", "error", None)]
+        assert await heard(it, curious) == list(ALL)
+        assert await heard(it, calm) == ["error"], "each client gets what it asked for itself"
+        assert await heard(it, curious) == list(ALL), "one that wants less takes nothing from one that wants more"
+        await heard(it, indifferent)
+        assert asked_for(server) == ["debug"], "said once"
+
+
+async def test_in_a_session_of_many_a_client_that_wants_less_takes_nothing_from_those_that_said_nothing(
+    tmp_path: Path,
+) -> None:
+    async with (
+        raw_server(Quiet()) as server,
+        running(tmp_path, catalog("demo", server.url, ["x"], version=LEGACY)) as gateway,
+    ):
+        calm = await client_of(gateway, "emergency")
+        assert await heard(gateway, calm) == []
+        assert asked_for(server) == ["info"]
+
+
+async def test_the_session_of_one_client_is_set_to_just_its_level(tmp_path: Path) -> None:
+    async with (
+        raw_server(Quiet()) as server,
+        running(tmp_path, catalog("demo", server.url, ["x"], version=LEGACY)) as gateway,
+    ):
+        mine = await client_of(gateway, "error", {"elicitation": {}})
+        assert await heard(gateway, mine) == ["error"]
+        await ask(gateway, legacy("logging/setLevel", {"level": "debug"}, session=mine))
+        assert await heard(gateway, mine) == list(ALL)
+        await ask(gateway, legacy("logging/setLevel", {"level": "warning"}, session=mine))
+        assert await heard(gateway, mine) == ["warning", "error"]
+        assert asked_for(server) == ["error", "debug", "warning"]
+
+
+async def test_a_session_that_is_opened_anew_is_told_again(tmp_path: Path) -> None:
+    quiet = Quiet()
+    async with (
+        raw_server(quiet) as server,
+        running(tmp_path, catalog("demo", server.url, ["x"], version=LEGACY)) as gateway,
+    ):
+        curious = await client_of(gateway, "debug")
+        assert await heard(gateway, curious) == list(ALL)
+        quiet.lose()
+        assert await heard(gateway, curious) == list(ALL)
+        assert asked_for(server) == ["debug", "debug"]
+
+
+async def test_a_modern_client_that_asks_for_messages_gets_those_of_a_quiet_legacy_server(tmp_path: Path) -> None:
+    async with (
+        raw_server(Quiet()) as server,
+        running(tmp_path, catalog("demo", server.url, ["x"], version=LEGACY)) as gateway,
+    ):
+        answer = await ask(gateway, modern("tools/call", X, **{META + "logLevel": "debug"}))
+        assert [event["params"]["level"] for event in answer.events if "method" in event] == list(ALL)
+
+
+async def test_a_server_without_log_messages_is_left_alone(tmp_path: Path) -> None:
+    async with (
+        raw_server(Quiet({"tools": {}})) as server,
+        running(tmp_path, catalog("demo", server.url, ["x"], version=LEGACY)) as gateway,
+    ):
+        await heard(gateway, await client_of(gateway, "debug"))
+        assert asked_for(server) == []
