@@ -51,7 +51,7 @@ class Quiet:
             reply.end_stream()
 
 
-async def client_of(gateway: Gateway, level: str | None, capabilities: dict[str, Any] | None = None) -> bytes:
+async def client_of(gateway: Gateway, level: str | None, capabilities: dict[str, Any] | None = None) -> str:
     """The session of a client that asked for the messages from `level` on."""
     session = await session_of(gateway, capabilities or {})
     if level is not None:
@@ -59,7 +59,7 @@ async def client_of(gateway: Gateway, level: str | None, capabilities: dict[str,
     return session
 
 
-async def heard(gateway: Gateway, session: Any) -> list[str]:
+async def heard(gateway: Gateway, session: str) -> list[str]:
     """The levels of the messages that come with a call."""
     answer = await ask(gateway, calling("demo__x", era=LEGACY, session=session))
     return [event["params"]["level"] for event in answer.events if event.get("method") == "notifications/message"]
