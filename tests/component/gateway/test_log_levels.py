@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from askers import session_of
-from gatewayworld import LEGACY, META, Gateway, ask, calling, catalog, legacy, modern, running
+from fairlead_gateway.app import Gateway
+from gatewayworld import LEGACY, META, ask, calling, catalog, legacy, modern, running
 from rawserver import RawServer, Reply, Request, raw_server
 
 ALL = ("debug", "info", "warning", "error")
