@@ -32,6 +32,8 @@ from toolservers import LEGACY_STDIO, RawServer, Reply, Request, answer_modern, 
 from upprocess import children_of
 from waiting import eventually, until_async
 
+pytestmark = pytest.mark.timeout(180)
+"""Many rounds each, with bounds of their own: on a loaded machine they add up to more than one test usually has."""
 FEW = 6
 """Objects that the last of many requests may leave to the next: an exception's frames, a finished task."""
 TOOLS = [tool("add"), tool("slow")]
@@ -73,18 +75,26 @@ def remains() -> Counter[str]:
     return Counter(type(it).__name__ for it in gc.get_objects() if isinstance(it, kinds))
 
 
-async def quiet(gateway: Gateway, upstream: RawServer) -> Count:
-    """The count once nobody is connected and upstream connections, which may be kept or not, are closed."""
+async def quiet(gateway: Gateway, upstream: RawServer, before: Counter[str]) -> Count:
+    """The count once nobody is connected and upstream connections, which may be kept or not, are closed.
+
+    What was there `before` the test is another's: the traceback of one that failed holds what its frames knew.
+    """
+
+    def left() -> int:
+        return (remains() - before).total()
+
     await eventually(lambda: not gateway._listener.connections, seconds=20)
     upstream.cut()
     await eventually(lambda: not upstream.open, seconds=20)
     with contextlib.suppress(TimeoutError):  # then the assertion says what is left
-        await eventually(lambda: sum(remains().values()) <= FEW, seconds=20)
-    assert sum(remains().values()) <= FEW
+        await eventually(lambda: left() <= FEW, seconds=20)
+    assert left() <= FEW
     return Count.of(gateway)
 
 
 async def test_clients_that_come_and_go_leave_nothing_behind(tmp_path: Path) -> None:
+    before = remains()
     counts = []
     async with raw_server(handle) as upstream, running(tmp_path, catalog("demo", upstream.url, TOOLS)) as gateway:
         for _ in range(4):
@@ -95,7 +105,7 @@ async def test_clients_that_come_and_go_leave_nothing_behind(tmp_path: Path) -> 
                 guest.leave()
             for guest in rude:
                 guest.slam()
-            counts.append(await quiet(gateway, upstream))
+            counts.append(await quiet(gateway, upstream, before))
     assert counts[-1] == counts[0]
     assert counts[-1].connections == counts[-1].streams == counts[-1].flights == 0
 
@@ -124,8 +134,8 @@ async def test_snapshots_that_are_replaced_leave_nothing_behind(tmp_path: Path) 
     assert counts[1] == counts[2]
 
 
-@pytest.mark.timeout(120)
 async def test_servers_that_come_and_go_leave_nothing_behind(tmp_path: Path) -> None:
+    before = remains()
     children = ChildHost()
     others = set(children_of(os.getpid()))  # such as the API server that other tests use
     try:
@@ -141,7 +151,7 @@ async def test_servers_that_come_and_go_leave_nothing_behind(tmp_path: Path) -> 
                     for pid in set(children_of(os.getpid())) - others:
                         os.kill(pid, signal.SIGKILL)
                     await until_async("the child's answer", lambda: _echoes(gateway))
-                    counts.append(await quiet(gateway, upstream))
+                    counts.append(await quiet(gateway, upstream, before))
     finally:
         await children.aclose()
     assert counts[-1] == counts[1]
@@ -173,8 +183,8 @@ async def test_an_idle_client_is_let_go_after_client_idle(tmp_path: Path) -> Non
 
 
 @pytest.mark.skipif(not possible(), reason="needs root, ip and iptables: makes a network namespace")
-@pytest.mark.timeout(120)
 async def test_clients_that_vanish_without_a_word_are_let_go_whatever_they_were_doing(tmp_path: Path) -> None:
+    before = remains()
     async with raw_server(handle) as upstream:
         settings: dict[str, Any] = {"host": "0.0.0.0", "client_idle": 600.0, "client_silence": 2.0}
         settings["call_timeout"] = 600.0
@@ -187,6 +197,6 @@ async def test_clients_that_vanish_without_a_word_are_let_go_whatever_they_were_
                     await asyncio.to_thread(place.vanish)
                     assert len(gateway._listener.connections) == len(WAYS) * 3
                     await eventually(lambda: not gateway._listener.connections, seconds=40)
-                    counts.append(await quiet(gateway, upstream))
+                    counts.append(await quiet(gateway, upstream, before))
     assert counts[1] == counts[0]
     assert counts[1].flights == counts[1].streams == 0
