@@ -23,6 +23,7 @@ from fairlead_cli.options import (
 )
 from fairlead_cli.output import Output
 from fairlead_cli.servers import events, refresh
+from fairlead_cli.speed import explain, tiers
 
 app = typer.Typer(
     name="fairlead",
@@ -129,6 +130,7 @@ def tools(
     url: UrlOption = DEFAULT_URL,
     header: HeaderOption = None,
     server: ServerOption = None,
+    tier: Annotated[str | None, typer.Option(help="Only what this latency tier shows: fast, standard, deep, …")] = None,
     timeout: TimeoutOption = 30.0,
     output: OutputOption = Output.table,
     format: Annotated[  # noqa: A002
@@ -151,12 +153,14 @@ def tools(
 
         fairlead tools --server default/time --output json
 
+        fairlead tools --tier fast
+
         fairlead tools --url https://tools.example.com/mcp -H "Authorization: Bearer $TOKEN"
     """
     from fairlead_cli.connecting import Destination
     from fairlead_cli.tools import run_offer, run_tools
 
-    destination = Destination.parse(url, header or [], server, timeout)
+    destination = Destination.parse(url, header or [], server, timeout).in_tier(tier)
     if format is None:
         run_tools(destination, output)
     else:
@@ -167,6 +171,8 @@ app.command()(convert)
 app.command()(plan)
 app.command()(refresh)
 app.command()(events)
+app.command()(tiers)
+app.command()(explain)
 
 
 @app.command()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import quote, urlsplit, urlunsplit
 
 from fairlead_api.meta import ServerKey
 from fairlead_cli.failure import USED_WRONGLY, Failure
@@ -40,6 +40,10 @@ class Destination:
             url = urlunsplit((parts.scheme, parts.netloc, _SERVER_PATH.format(key), "", ""))
         return cls(url, dict(_header(text) for text in headers), timeout)
 
+    def in_tier(self, tier: str | None) -> Destination:
+        """The same endpoint in a latency tier; itself with None."""
+        return self if tier is None else replace(self, url=f"{self.url.rstrip('/')}/{quote(tier, safe='')}")
+
     def run(self, work: Callable[[McpSession], Awaitable[Result]]) -> Result:
         """Connect, do `work`, disconnect. Raises Failure with a sentence for whatever goes wrong on the way."""
         try:
@@ -59,7 +63,7 @@ class Destination:
         if isinstance(error, HttpRefused) and error.status in (401, 403):
             return f"{error}. Give a credential with --header 'Authorization: Bearer TOKEN'."
         if isinstance(error, HttpRefused | RpcError) and error.status == 404:
-            return f"{self.url} does not exist (404): check the path of --url, and the name in --server."
+            return f"{self.url} does not exist (404): check the path of --url, and the names in --server and --tier."
         if isinstance(error, NotMcp):
             return f"{error}. Does {self.url} end in the path of an MCP endpoint, such as /mcp?"
         if isinstance(error, RpcError):

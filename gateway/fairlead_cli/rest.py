@@ -48,6 +48,8 @@ class Plane:
             scope = {"tier": words[1]}
         elif len(words) == 4 and words[0] == "servers":
             scope = {"servers": f"{words[1]}/{words[2]}"}
+        elif len(words) == 5 and words[0] == "servers":
+            scope = {"servers": f"{words[1]}/{words[2]}", "tier": words[4]}
         base = urlunsplit((parts.scheme, parts.netloc, "", "", ""))
         return cls(base, destination.headers, destination.timeout, scope)
 

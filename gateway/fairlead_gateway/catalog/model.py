@@ -88,6 +88,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     """By the server's own name of the tool: what was measured and decided of it in this gateway's environment."""
     decided_at: str = ""
     """RFC 3339, when the oldest of the states was written; empty where there is none."""
+    round_trips: Mapping[ServerKey, float] = {}
+    """Milliseconds of a request to the server that calls no tool, in this gateway's environment."""
 
     @property
     def tiers(self) -> tuple[str, ...]:
@@ -104,6 +106,7 @@ def build(documents: Mapping[str, Document], before: Snapshot = EMPTY, environme
     catalogs: dict[ServerKey, Catalog] = {}
     states: dict[ServerKey, dict[str, ToolState]] = {}
     decided = []
+    trips: dict[ServerKey, float] = {}
     rules = EMPTY.rules
     for _, document in sorted(documents.items()):
         if isinstance(document, Catalog):
@@ -113,13 +116,23 @@ def build(documents: Mapping[str, Document], before: Snapshot = EMPTY, environme
         else:
             states.update(_states(document, environment))
             decided.append(document.decided_at)
+            trips.update(_round_trips(document, environment))
     servers = {key: _server(catalogs[key], before.servers.get(key)) for key in sorted(catalogs)}
     merged, collisions = _merge(servers.values())
     prompts, of_prompts = _merge_items((server, server.offered.prompts) for server in servers.values())
     resources, of_resources = _merge_items((server, server.offered.resources) for server in servers.values())
     templates, of_templates = _merge_items((server, server.offered.templates) for server in servers.values())
     collisions += of_prompts + of_resources + of_templates
-    return Snapshot(servers, merged, prompts, resources, templates, collisions, rules, states, min(decided, default=""))
+    decided_at = min(decided, default="")
+    return Snapshot(servers, merged, prompts, resources, templates, collisions, rules, states, decided_at, trips)
+
+
+def _round_trips(document: State, environment: str) -> dict[ServerKey, float]:
+    return {
+        ServerKey(server.namespace, server.name): server.round_trip_ms[environment]
+        for server in document.servers
+        if environment in server.round_trip_ms
+    }
 
 
 def _states(document: State, environment: str) -> dict[ServerKey, dict[str, ToolState]]:

@@ -12,7 +12,7 @@ import msgspec
 from fastapi import FastAPI, Response
 
 from fairlead_gateway.about import VERSION
-from fairlead_gateway.rest import convert, events, models, openapi, plans, servers, tiers, toolcalls, tools
+from fairlead_gateway.rest import convert, events, explain, models, openapi, plans, servers, tiers, toolcalls, tools
 from fairlead_gateway.rest.guard import Guard
 from fairlead_gateway.rest.plane import Plane
 from fairlead_gateway.rest.problems import handle_problems
@@ -49,7 +49,7 @@ def application(readiness: Callable[[], Readiness], plane: Plane) -> FastAPI:
         title="Fairlead gateway", version=VERSION, description=_DESCRIPTION, openapi_tags=_TAGS,
         docs_url=None, redoc_url=None, max_body_size=None,
     )  # fmt: skip
-    for resource in (tools, servers, events, tiers, convert, toolcalls, plans, models):
+    for resource in (explain, tools, servers, events, tiers, convert, toolcalls, plans, models):
         app.include_router(resource.router(plane))
     openapi.describe(app)
     handle_problems(app)

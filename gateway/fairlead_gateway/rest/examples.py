@@ -20,6 +20,14 @@ TOOL: Final[dict[str, Any]] = {
         "categories": [],
         "hash": "sha256:5d1b5ba0d9c4f1e6a4d1ff1c9f2b0a8f",
         "searchHash": "sha256:0c2f7f6b1d3e4a59b8c7d6e5f4a3b2c1",
+        "latency": {
+            "estimated_duration_ms": 300,
+            "max_duration_ms": 2000,
+            "measured_duration_ms": 41,
+            "measured_p99_ms": 120,
+            "idempotent": True,
+            "cacheable_seconds": 0,
+        },
         "definition": _DEFINITION,
     }
 }

@@ -15,6 +15,7 @@ from fairlead_gateway.catalog.names import tool_id
 from fairlead_gateway.formats.format import JsonObject
 from fairlead_gateway.formats.names import Names, did_you_mean
 from fairlead_gateway.rest.jobs import decoded
+from fairlead_gateway.rest.latency import LatencyDocument, latency_of
 from fairlead_gateway.rest.problems import UNKNOWN_TIER, Problem
 from fairlead_gateway.rest.worker import breathing
 from fairlead_gateway.selection.view import MERGED, Selection, View, in_tier
@@ -23,10 +24,18 @@ from fairlead_gateway.selection.view import MERGED, Selection, View, in_tier
 class Entry:
     """One visible tool."""
 
-    __slots__ = ("_decoded", "definition", "entry", "id", "key", "name", "offline", "prefix", "server")
+    __slots__ = ("_decoded", "definition", "entry", "id", "key", "latency", "name", "offline", "prefix", "server")
 
     def __init__(
-        self, name: str, server: ServerKey, prefix: str, entry: ToolEntry, definition: bytes, *, offline: bool
+        self,
+        name: str,
+        server: ServerKey,
+        prefix: str,
+        entry: ToolEntry,
+        definition: bytes,
+        latency: LatencyDocument,
+        *,
+        offline: bool,
     ) -> None:
         self.id = tool_id(server, entry.name)
         self.name = name
@@ -35,6 +44,7 @@ class Entry:
         self.entry = entry
         self.definition = definition
         """Raw, under the exposed name."""
+        self.latency = latency
         self.offline = offline
         self.key = hashlib.blake2b(definition, digest_size=16).hexdigest()
         """Changes with what is shown, the name included."""
@@ -90,7 +100,9 @@ def _entries(view: View, snapshot: Snapshot) -> Iterable[Entry]:
         if found is not None:
             server, tool = found
             prefix, offline = server.catalog.prefix or "", not server.catalog.online
-            yield Entry(name, server.key, prefix, documents[server.key][tool.name], tool.merged, offline=offline)
+            latency = latency_of(tool, snapshot.states.get(server.key, {}).get(tool.name))
+            entry = documents[server.key][tool.name]
+            yield Entry(name, server.key, prefix, entry, tool.merged, latency, offline=offline)
 
 
 class Shelves:

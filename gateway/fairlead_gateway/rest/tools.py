@@ -15,6 +15,7 @@ from fairlead_gateway.formats import registry
 from fairlead_gateway.formats.format import GEMINI_JSON_SCHEMA, GeminiField, Options
 from fairlead_gateway.rest import examples
 from fairlead_gateway.rest.bodies import answer, decode, encode, read
+from fairlead_gateway.rest.latency import LatencyDocument
 from fairlead_gateway.rest.offers import Offer, converted, within
 from fairlead_gateway.rest.openapi import described
 from fairlead_gateway.rest.plane import Plane, format_called
@@ -43,6 +44,7 @@ class ToolDocument(msgspec.Struct, frozen=True, rename="camel"):
     """Over the server's own definition; any byte that differs, differs here."""
     search_hash: str
     """Over name, description, schemas, tags and categories."""
+    latency: LatencyDocument
     definition: Raw
     """The MCP definition, byte for byte but for the name."""
 
@@ -194,6 +196,7 @@ def document(entry: Entry) -> ToolDocument:
         categories=tool.categories,
         hash=tool.hash,
         search_hash=tool.search_hash,
+        latency=entry.latency,
         definition=Raw(entry.definition),
     )
 

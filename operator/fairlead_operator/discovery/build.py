@@ -49,10 +49,23 @@ class _Declared(msgspec.Struct, rename="camel"):
     cacheable_seconds: Any = None
 
 
+def _own(name: str) -> Any:
+    """A key of ours in `_meta`."""
+    return msgspec.field(default=None, name=f"fairlead.dev/{name}")
+
+
 class _Meta(msgspec.Struct):
+    """As one object, as single keys of ours, and as plain ones, in this order of preference."""
+
     latency: Raw = msgspec.field(default=Raw(b"{}"), name=LATENCY_META)
+    own_estimated: Any = _own("estimated_duration_ms")
+    own_max: Any = _own("max_duration_ms")
+    own_idempotent: Any = _own("idempotent")
+    own_cacheable: Any = _own("cacheable_seconds")
     estimated_duration_ms: Any = None
     max_duration_ms: Any = None
+    idempotent: Any = None
+    cacheable_seconds: Any = None
 
 
 class _Carried(msgspec.Struct):
@@ -152,14 +165,18 @@ def _author_latency(meta: Raw) -> DeclaredLatency:
     except msgspec.MsgspecError:
         return DeclaredLatency()
     return DeclaredLatency(
-        estimated_duration_ms=_milliseconds(declared.estimated_duration_ms, found.estimated_duration_ms),
-        max_duration_ms=_milliseconds(declared.max_duration_ms, found.max_duration_ms),
-        idempotent=declared.idempotent if isinstance(declared.idempotent, bool) else None,
-        cacheable_seconds=_milliseconds(declared.cacheable_seconds),
+        estimated_duration_ms=_number(declared.estimated_duration_ms, found.own_estimated, found.estimated_duration_ms),
+        max_duration_ms=_number(declared.max_duration_ms, found.own_max, found.max_duration_ms),
+        idempotent=_first(*map(_truth, (declared.idempotent, found.own_idempotent, found.idempotent))),
+        cacheable_seconds=_number(declared.cacheable_seconds, found.own_cacheable, found.cacheable_seconds),
     )
 
 
-def _milliseconds(*candidates: Any) -> int | None:
+def _truth(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _number(*candidates: Any) -> int | None:
     """The first that is a number of at least 0."""
     for value in candidates:
         if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 2**53:

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import os
+import sys
 from pathlib import Path
 
+from msgspec.structs import replace
+
+from fairlead_api.documents.catalog import DeclaredLatency
 from fairlead_api.documents.rules import Rules, Tier
 from fairlead_api.documents.state import Quantiles, ServerState, State, ToolState
 from fairlead_gateway.app import Gateway
@@ -28,6 +35,17 @@ def measured(**medians: float) -> State:
     ]
     servers = (ServerState(namespace="default", name="shop", tools=tuple(tools)),)
     return State(servers=servers, decided_at="2026-01-31T09:00:00Z")
+
+
+async def fairlead(*words: str) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of a command."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "fairlead_cli", *words, env={**os.environ, "COLUMNS": "200"},
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    out, err = await asyncio.wait_for(process.communicate(), 50)
+    assert process.returncode is not None
+    return process.returncode, out.decode(), err.decode()
 
 
 async def say(gateway: Gateway, text: str, **more: object) -> dict[str, object]:
@@ -107,3 +125,60 @@ async def test_a_tier_without_a_limit_or_tools_promises_nothing(tmp_path: Path) 
         True,
         "cascaded",
     )
+
+
+async def test_tools_carry_their_declared_and_measured_speed_under_the_names_of_the_declaration(
+    tmp_path: Path,
+) -> None:
+    shop = catalog("shop", NOWHERE, ["quick", "new"])
+    said = DeclaredLatency(estimated_duration_ms=30, max_duration_ms=900, idempotent=True, cacheable_seconds=5)
+    shop = replace(shop, tools=tuple(replace(tool, latency=said) for tool in shop.tools))
+    async with running(tmp_path, shop, RULES, measured(quick=40)) as gateway:
+        one = (await get(gateway, "/v1/tools/shop__quick")).message["latency"]
+        new, _ = [tool["latency"] for tool in (await get(gateway, "/v1/tools")).message["tools"]]
+    declared = {"estimated_duration_ms": 30, "max_duration_ms": 900, "idempotent": True, "cacheable_seconds": 5}
+    assert one == {**declared, "measured_duration_ms": 40, "measured_p99_ms": 40}
+    assert new == {**declared, "measured_duration_ms": None, "measured_p99_ms": None}
+
+
+async def test_a_tool_is_explained_whichever_tier_hides_it(tmp_path: Path) -> None:
+    shop = catalog("shop", NOWHERE, ["quick", "slow"])
+    state = measured(quick=40, slow=812)
+    state = replace(state, servers=(replace(state.servers[0], round_trip_ms={"cluster": 3.5, "edge": 80.0}),))
+    async with running(tmp_path, shop, RULES, state) as gateway:
+        slow = (await get(gateway, "/v1/tools/shop__slow/explain")).message
+        by_id = (await get(gateway, "/v1/tools/mcp.shop.slow/explain")).message
+        unknown = await get(gateway, "/v1/tools/shop__slwo/explain")
+    assert slow == by_id
+    assert [(tier["tier"], tier["shown"]) for tier in slow["tiers"]] == [
+        ("fast", False),
+        ("standard", True),
+        ("deep", True),
+    ]
+    assert slow["tiers"][0]["reason"] == WHY
+    assert slow["measured"]["quantiles"]["p95Ms"] == 812
+    assert slow["measured"]["roundTripMs"] == 3.5
+    assert slow["decidedAt"] == "2026-01-31T09:00:00Z"
+    assert problem(unknown) == (404, "UNKNOWN_TOOL")
+    assert unknown.message["didYouMean"] == "shop__slow"
+
+
+async def test_the_commands_show_tiers_their_tools_and_the_reasons(tmp_path: Path) -> None:
+    shop = catalog("shop", NOWHERE, ["quick", "slow"])
+    async with running(tmp_path, shop, RULES, measured(quick=40, slow=812)) as gateway:
+        url = f"http://127.0.0.1:{gateway.port}/mcp"
+        fast = await fairlead("tools", "--tier", "fast", "--output", "json", "--url", url)
+        deep = await fairlead("tools", "--tier", "deep", "--format", "mcp", "--server", "default/shop", "--url", url)
+        wrong = await fairlead("tools", "--tier", "warp", "--url", url)
+        table = await fairlead("tiers", "--url", url)
+        why = await fairlead("explain", "shop__slow", "--url", url)
+        as_json = await fairlead("explain", "shop__slow", "--output", "json", "--url", url)
+    assert [tool["name"] for tool in json.loads(fast[1])] == ["shop__quick"]
+    assert [tool["name"] for tool in json.loads(deep[1])] == ["shop__quick", "shop__slow"]
+    assert wrong[0] == 1
+    assert "--tier" in wrong[2]
+    assert "fast (default)" in table[1]
+    assert WHY in table[1]
+    assert WHY in why[1]
+    assert "p95 812 ms" in why[1]
+    assert json.loads(as_json[1])["tiers"][0]["shown"] is False

@@ -1,0 +1,107 @@
+"""`fairlead tiers` and `fairlead explain`: latency tiers, with their options and help; and what they print."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from fairlead_cli.options import DEFAULT_URL, HeaderOption, OutputOption, TimeoutOption, UrlOption
+from fairlead_cli.output import Output, print_json, print_table, printable
+
+
+def tiers(
+    url: UrlOption = DEFAULT_URL,
+    header: HeaderOption = None,
+    timeout: TimeoutOption = 30.0,
+    output: OutputOption = Output.table,
+) -> None:
+    """Show the latency tiers: their limits, how many tools fit, and why the others do not.
+
+    Examples:
+
+        fairlead tiers
+
+        fairlead tiers --output json
+    """
+    from fairlead_cli.connecting import Destination
+    from fairlead_cli.rest import Plane
+
+    found = Plane.of(Destination.parse(url, header or [], None, timeout)).get("/v1/tiers")
+    if output is Output.json:
+        print_json(found)
+    else:
+        _print_tiers(found)
+
+
+def explain(
+    tool: Annotated[str, typer.Argument(metavar="TOOL", help="Name of a tool of any tier, or its id.")],
+    url: UrlOption = DEFAULT_URL,
+    header: HeaderOption = None,
+    timeout: TimeoutOption = 30.0,
+    output: OutputOption = Output.table,
+) -> None:
+    """Explain why a tool is, or is not, in each latency tier: what is declared, what was measured, what decided.
+
+    Examples:
+
+        fairlead explain demo__forecast_demand
+
+        fairlead explain mcp.demo.forecast_demand --output json
+    """
+    from fairlead_cli.connecting import Destination
+    from fairlead_cli.rest import Plane
+
+    plane = Plane.of(Destination.parse(url, header or [], None, timeout))
+    found = plane.get(f"/v1/tools/{quote(tool, safe='')}/explain")
+    if output is Output.json:
+        print_json(found)
+    else:
+        _print_explanation(found)
+
+
+def _print_tiers(found: dict[str, Any]) -> None:
+    rows = [
+        (
+            tier["name"] + " (default)" * tier["default"],
+            _ms(tier["maxLatencyMs"], "no limit"),
+            tier["quantile"],
+            str(tier["tools"]),
+            str(len(tier["hidden"])),
+        )
+        for tier in found["tiers"]
+    ]
+    if not rows:
+        print("There is no latency tier: every tool is shown to everybody.")
+        return
+    print_table(("TIER", "LIMIT", "BY", "TOOLS", "HIDDEN"), rows)
+    hidden = [(name, tier["name"], why) for tier in found["tiers"] for name, why in tier["hidden"].items()]
+    if hidden:
+        print()
+        print_table(("TOOL", "NOT IN", "BECAUSE"), [tuple(map(printable, row)) for row in hidden])
+
+
+def _print_explanation(found: dict[str, Any]) -> None:
+    latency, measured = found["latency"], found["measured"]
+    figures = measured["quantiles"]
+    print(f"{printable(found['name'])} of {printable(found['server'])}")
+    declared = f"median {_ms(latency['estimated_duration_ms'])}, at most {_ms(latency['max_duration_ms'])}"
+    print(f"  declared  {declared}")
+    if figures:
+        parts = [f"{name} {_ms(figures[f'{name}Ms'])}" for name in ("p50", "p90", "p95", "p99")]
+        print(f"  measured  {', '.join(parts)} over {figures['samples']} calls" + ", two speeds" * measured["bimodal"])
+    else:
+        print("  measured  nothing yet")
+    print(f"  network   {_ms(measured['roundTripMs'])} for a request that calls no tool")
+    health = measured["health"]
+    print(f"  health    {health['state']}, {health['score']} of 100")
+    print()
+    rows = [
+        (tier["tier"], "shown" if tier["shown"] else "hidden", printable(tier["reason"])) for tier in found["tiers"]
+    ]
+    print_table(("TIER", "IT IS", "BECAUSE"), rows)
+
+
+def _ms(value: float | None, otherwise: str = "unknown") -> str:
+    return otherwise if value is None else f"{value:.0f} ms" if value >= 10 else f"{value:.1f} ms"

@@ -1,0 +1,132 @@
+"""`GET /v1/tools/{name}/explain`: why a tool is, or is not, in each latency tier."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+from fastapi import APIRouter, Response
+
+from fairlead_api.documents.rules import Tier
+from fairlead_api.documents.state import ToolState
+from fairlead_gateway.catalog.model import Server, Snapshot, Tool
+from fairlead_gateway.catalog.names import tool_id
+from fairlead_gateway.formats.names import did_you_mean
+from fairlead_gateway.rest.bodies import answer, encode
+from fairlead_gateway.rest.latency import LatencyDocument, MeasuredDocument, latency_of, measured_of
+from fairlead_gateway.rest.openapi import described
+from fairlead_gateway.rest.plane import Plane
+from fairlead_gateway.rest.problems import UNKNOWN_TOOL, Problem
+from fairlead_gateway.selection.tiers import by_speed, why_hidden
+from fairlead_gateway.selection.view import Selection
+
+EXAMPLE: Final[dict[str, Any]] = {
+    "a tool that is too slow for one tier": {
+        "id": "mcp.demo.forecast",
+        "name": "demo__forecast",
+        "server": "default/demo",
+        "latency": {
+            "estimated_duration_ms": 300,
+            "max_duration_ms": None,
+            "measured_duration_ms": 640,
+            "measured_p99_ms": 812,
+            "idempotent": True,
+            "cacheable_seconds": 0,
+        },
+        "measured": {
+            "quantiles": {"p50Ms": 640.1, "p90Ms": 790.3, "p95Ms": 811.9, "p99Ms": 811.9, "samples": 5},
+            "bimodal": False,
+            "health": {"score": 100, "state": "Healthy", "reason": None},
+            "roundTripMs": 2.4,
+        },
+        "tiers": [
+            {
+                "tier": "fast",
+                "shown": False,
+                "reason": "over_budget p95=812ms tier=500ms late=5/5 by=recent back=5-in-time",
+            },
+            {"tier": "standard", "shown": True, "reason": "fits p95=812ms tier=1500ms late=0/5 hides-at=5 points=0/30"},
+        ],
+        "decidedAt": "2026-01-31T09:00:00.000Z",
+    }
+}
+
+
+class TierVerdict(msgspec.Struct, frozen=True, rename="camel"):
+    """One tier's decision about a tool."""
+
+    tier: str
+    shown: bool
+    reason: str
+
+
+class Explanation(msgspec.Struct, frozen=True, rename="camel"):
+    """Everything that decided about one tool, of any tier."""
+
+    id: str
+    name: str
+    server: str
+    latency: LatencyDocument
+    measured: MeasuredDocument
+    tiers: list[TierVerdict]
+    """The fastest first."""
+    decided_at: str
+    """RFC 3339, of the oldest decision; empty while nothing was measured."""
+
+
+def router(plane: Plane) -> APIRouter:
+    """The resource `/v1/tools/{name}/explain`, to be included before `/v1/tools/{name}`."""
+    routes = APIRouter(prefix="/v1", tags=["tools"])
+
+    @routes.get(
+        "/tools/{name:path}/explain",
+        **described("Explain why a tool is in which tiers, by name or id", Explanation, EXAMPLE),
+    )
+    async def explain_tool(name: str) -> Response:
+        return answer(await plane.worker.do(lambda: encode(explained(plane.selection, name))))
+
+    return routes
+
+
+def explained(selection: Selection, name: str) -> Explanation:
+    """The explanation of a tool that some tier shows or hides. Raises Problem for any other."""
+    snapshot = selection.snapshot
+    exposed, server, tool = _found(snapshot, name)
+    state = snapshot.states.get(server.key, {}).get(tool.name)
+    return Explanation(
+        id=tool_id(server.key, tool.name),
+        name=exposed,
+        server=str(server.key),
+        latency=latency_of(tool, state),
+        measured=measured_of(state, snapshot.round_trips.get(server.key)),
+        tiers=[_verdict(tier, tool, state) for tier in by_speed(snapshot.rules.tiers)],
+        decided_at=snapshot.decided_at,
+    )
+
+
+def _verdict(tier: Tier, tool: Tool, state: ToolState | None) -> TierVerdict:
+    """By the same decision that every list is made by."""
+    hidden = why_hidden(tier, tool, state)
+    if hidden is not None:
+        return TierVerdict(tier.name, False, hidden)
+    if tier.max_latency_ms is None:
+        return TierVerdict(tier.name, True, "fits no-limit")
+    known = "unmeasured" if tool.estimated_duration_ms is None else f"estimated={tool.estimated_duration_ms}ms"
+    said = state.fits.get(tier.name) if state is not None else None
+    return TierVerdict(tier.name, True, said or f"fits {known} tier={tier.max_latency_ms}ms")
+
+
+def _found(snapshot: Snapshot, name: str) -> tuple[str, Server, Tool]:
+    held = snapshot.merged.get(name)
+    if held is not None:
+        return name, *held
+    of_id = [
+        (exposed, server, tool)
+        for exposed, (server, tool) in snapshot.merged.items()
+        if tool_id(server.key, tool.name) == name
+    ]
+    if len(of_id) == 1:
+        return of_id[0]
+    near = did_you_mean(name, snapshot.merged)
+    hint = f"; did you mean {near!r}?" if near is not None else ""
+    raise Problem(UNKNOWN_TOOL, f"there is no tool {name[:128]!r}{hint}", did_you_mean=near)
