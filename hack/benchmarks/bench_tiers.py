@@ -59,7 +59,8 @@ def run(settings: Settings) -> Report:
                 shipped[trace.name] = outcomes
     report.goals.extend(goals(shipped))
     report.notes.append(
-        "replayed in virtual time, 2,000 calls a run; a probe each 10 s while hidden, each 2 s after one in time"
+        f"replayed in virtual time, 2,000 calls a run, {settings.rounds} rounds of {SEEDS} seeds with p95 and of "
+        f"{OTHER_SEEDS} with the rest (--quick: {QUICK_SEEDS}); a hidden tool is probed as `calibration.course` does"
     )
     report.notes.append("late per shift: late calls of one misbehaving tool until it heals; mean, and 95th percentile")
     if settings.plots:

@@ -17,14 +17,13 @@ from itertools import accumulate
 from typing import Final
 
 from fairlead_api.documents.rules import Tier
+from fairlead_operator.calibration.course import CONFIRM_S, WATCH_S
 from fairlead_operator.latency.samples import Outcome, Sample
 from fairlead_operator.latency.tool import Declaration, ToolRecord
 from traces import LIMIT_MS, MAX_LATE, Draw, Subject, Trace
 
 FAST: Final = "fast"
 MAX_DURATION_MS: Final = 2000
-PROBE_S: Final = 10.0
-CONFIRM_S: Final = 2.0
 
 
 @dataclass(frozen=True)
@@ -217,7 +216,7 @@ class Replay:
     def _judge(self, told: Iterable[_Attempt], now: float) -> None:
         for attempt in sorted(told, key=lambda each: min(each.begun + each.ms / 1000, now)):
             self._records[attempt.tool].observe(attempt.sample(now))
-            if attempt.probe and attempt.ms <= LIMIT_MS:
+            if attempt.probe and attempt.ms <= (self._records[attempt.tool].awaiting() or 0.0):
                 self._next_probe[attempt.tool] = now + CONFIRM_S
         before = list(self._shown)
         for place, record in enumerate(self._records):
@@ -225,7 +224,7 @@ class Replay:
             self._shown[place] = self._listed(place)
             if self._shown[place] != before[place]:
                 self._moved(place, now)
-            elif not self._shown[place] and self._policy.probed and now >= self._next_probe[place]:
+            elif self._policy.probed and now >= self._next_probe[place] and record.awaiting() is not None:
                 self._probe(place, now)
         if self._shown != before:
             self._visible.append((now + self._channel.publish, tuple(self._shown)))
@@ -234,7 +233,7 @@ class Replay:
         tool, seen, trace = self._tools[place], now + self._channel.publish, self._trace
         hidden = not self._shown[place]
         if hidden:
-            self._next_probe[place] = now + PROBE_S
+            self._next_probe[place] = now + WATCH_S
             self.out.wrong_hides += tool.duration.late(now, LIMIT_MS) <= MAX_LATE
         if not tool.misbehaves:
             return
@@ -250,5 +249,5 @@ class Replay:
 
     def _probe(self, place: int, now: float) -> None:
         ms, answered = self._tools[place].duration.draw(now, self._rng.gauss(0, 1), self._rng.random())
-        self._next_probe[place] = now + PROBE_S
+        self._next_probe[place] = now + WATCH_S
         self._begin(place, now, ms, answered=answered, probe=True)
