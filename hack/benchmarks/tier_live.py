@@ -33,7 +33,7 @@ from gatewayworld import Wire, calling, catalog, entry, modern, running
 from harness import Report, Unmeasurable
 from rawserver import Reply, Request, raw_server
 from tier_replay import DECLARED, FAST, NO_TIERS, P50, P95, Policy
-from traces import LIMIT_MS, TRACES, Draw, Subject, Trace
+from traces import CALLS, LIMIT_MS, TRACES, Draw, Subject, Trace
 
 SPEED: Final = 5
 SEED: Final = 0
@@ -79,11 +79,12 @@ class Tools:
 class Run:
     """One policy on one trace."""
 
-    def __init__(self, trace: Trace, policy: Policy) -> None:
+    def __init__(self, trace: Trace, policy: Policy, calls: int = CALLS) -> None:
+        """`calls`: the first of them."""
         self._trace = trace
         self._policy = policy
         self._subjects = trace.tools()
-        self._draws = trace.draws(SEED)
+        self._draws = trace.draws(SEED, calls)
         self._begun = 0.0
         self._idle: list[Wire] = []
         self.found = Found()
@@ -175,7 +176,7 @@ def live(report: Report) -> None:
         trace = TRACES[name]
         for policy in (NO_TIERS, DECLARED, P50, P95):
             found = asyncio.run(Run(trace, policy).measure())
-            if found.calls != len(trace.draws(SEED)):
+            if found.calls != CALLS:
                 raise Unmeasurable(f"{name}: {found.calls} calls were answered")
             report.rows.append({
                 "trace": f"live: {name}",
