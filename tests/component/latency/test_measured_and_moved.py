@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from customworld import of
+from fairlead_api.documents.catalog import DeclaredLatency
 from fairlead_api.documents.rules import Rules, Tier
 from fairlead_gateway import tool
 from fairlead_gateway.app import Gateway
@@ -17,7 +18,7 @@ from fairlead_operator.gateways.pull import Puller
 from fairlead_operator.latency.ledger import Move
 from fairlead_operator.latency.timekeeper import Timekeeper
 from fairlead_operator.local.documents import DirectoryDocuments
-from gatewayworld import LEGACY, MODERN, Wire, ask, calling, catalog, modern, running
+from gatewayworld import LEGACY, MODERN, Wire, ask, calling, catalog, entry, modern, running
 from rawserver import Reply, Request, raw_server
 
 TIERS = (Tier(name="fast", max_latency_ms=40, default=True), Tier(name="deep", max_latency_ms=4000))
@@ -55,10 +56,12 @@ class World:
 
 
 @contextlib.asynccontextmanager
-async def world(folder: Path, server: Slow, token: str = "") -> AsyncIterator[World]:
+async def world(
+    folder: Path, server: Slow, token: str = "", latency: DeclaredLatency | None = None
+) -> AsyncIterator[World]:
     """A gateway before one server, and the part of an operator that judges latencies."""
     async with raw_server(server) as raw:
-        shop = catalog("shop", raw.url, ["knot"])
+        shop = catalog("shop", raw.url, [entry("knot", latency=latency)])
         async with running(folder, shop, Rules(tiers=TIERS), pull_token=token) as gateway:
             moves: list[Move] = []
             timekeeper = Timekeeper(DirectoryDocuments(folder / "documents"), moves.append)
@@ -172,3 +175,23 @@ async def test_a_wrong_token_is_refused_and_calls_go_on(tmp_path: Path) -> None:
         writer.close()
     assert answer.startswith(b"HTTP/1.1 401 ")
     assert b"FAIRLEAD_PULL_TOKEN" in answer
+
+
+async def test_calls_past_their_declared_maximum_are_cut_off_and_degrade_the_tool_until_it_answers_again(
+    tmp_path: Path,
+) -> None:
+    server = Slow(seconds=30.0)
+    async with world(tmp_path, server, latency=DeclaredLatency(max_duration_ms=30)) as here:
+        async with await Wire.connect(here.gateway) as wire:
+            answers = [await wire.ask(calling("shop__knot")) for _ in range(4)]
+        codes = [answer.message["result"]["_meta"]["fairlead.dev/error"]["code"] for answer in answers]
+        assert codes == ["TIMEOUT"] * 4, "30 ms are within the limit of its tier: it is its health that hides it"
+        await here.until()
+        assert await here.listed("/mcp/deep") == ["shop__knot"]
+        (state,) = here.gateway.snapshot.states.values()
+        assert state["knot"].hidden["fast"].startswith("degraded score=0 failures=4/4 tier=deep ")
+        server.seconds = 0.0
+        async with await Wire.connect(here.gateway) as wire:
+            for _ in range(31):
+                await wire.ask(calling("shop__knot").to("/mcp/deep"))
+        await here.until("shop__knot")
