@@ -316,7 +316,7 @@ class Registry:
 
         def make() -> Upstream:
             link = Link(str(key), opener, client=self._client, legacy=not identity.modern, idle=IDLE_SECONDS)
-            return LinkUpstream(link, modern=identity.modern, limit=identity.limit)
+            return LinkUpstream(link, modern=identity.modern, limit=identity.limit, own=identity.per_client)
 
         return make
 

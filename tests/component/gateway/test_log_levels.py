@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
 from askers import session_of
+from fairlead_api.documents.catalog import CredentialRef, TcpEndpoint
 from fairlead_gateway.app import Gateway
+from gated import TOKEN, gated
 from gatewayworld import LEGACY, META, ask, calling, catalog, legacy, modern, running
 from rawserver import RawServer, Reply, Request, raw_server
+from waiting import until_async
 
 ALL = ("debug", "info", "warning", "error")
 X = {"name": "demo__x", "arguments": {}}
@@ -136,3 +141,49 @@ async def test_a_server_without_log_messages_is_left_alone(tmp_path: Path) -> No
     ):
         await heard(gateway, await client_of(gateway, "debug"))
         assert asked_for(server) == []
+
+
+ON_STDIO = """\
+import json, sys
+level, levels = "warning", ["debug", "info", "warning", "error"]
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message:
+        continue
+    answer = {"jsonrpc": "2.0", "id": message["id"], "result": {"content": []}}
+    if message["method"] == "initialize":
+        answer["result"] = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}, "logging": {}},
+                            "serverInfo": {"name": "s", "version": "1"}}
+    elif message["method"] == "logging/setLevel":
+        level = message["params"]["level"]
+    elif message["method"] == "tools/call":
+        for said in levels[levels.index(level):]:
+            params = {"level": said, "data": said}
+            print(json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": params}))
+    else:
+        answer = {"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32601, "message": "?"}}
+    print(json.dumps(answer), flush=True)
+"""
+
+
+async def test_a_client_with_a_process_of_its_own_in_a_pod_gets_its_log_messages(tmp_path: Path) -> None:
+    script = tmp_path / "server.py"
+    script.write_text(ON_STDIO)
+    (tmp_path / "credentials").mkdir()
+    (tmp_path / "credentials" / "s.json").write_text(f'{{"token":"{TOKEN}"}}')
+    async with gated(str(script)) as server:
+        document = catalog(
+            "demo", TcpEndpoint(host="127.0.0.1", port=server.port), ["x"], version=LEGACY, session="PerClient",
+            credential=CredentialRef(secret="s", key="k", hash="1"),
+        )  # fmt: skip
+        async with running(tmp_path, document) as gateway:
+            curious, calm = await client_of(gateway, "debug"), await client_of(gateway, "error")
+            assert await heard(gateway, curious) == list(ALL)
+            assert await heard(gateway, calm) == ["error"]
+            for process in server.servers:
+                os.kill(process, signal.SIGKILL)
+
+            async def told_again() -> bool:
+                return await heard(gateway, curious) == list(ALL)
+
+            await until_async("the messages of a new process", told_again)
