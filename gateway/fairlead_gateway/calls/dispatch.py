@@ -53,7 +53,6 @@ class Dispatcher:
         self._unknown = book.recorder(CALL)
         self.flights: set[Flight] = set()
         """Calls without an answer yet."""
-        self._cancellable: dict[tuple[bytes, bytes], Flight] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._quiet: asyncio.Event | None = None
 
@@ -76,9 +75,12 @@ class Dispatcher:
 
     def cancel(self, session: bytes | None, request_id: bytes) -> None:
         """A legacy client gives a call up; nothing happens where there is none of that session and id."""
-        flight = self._cancellable.get((session, request_id)) if session is not None else None
-        if flight is not None:
-            flight.cancel()
+        if session is None:
+            return
+        # a search, for what finds them at once would be written and erased with every call
+        for flight in [*self.flights]:
+            if flight.request.id == request_id and flight.request.session == session:
+                flight.cancel()
 
     def start(self, exchange: Exchange, route: Route, request: Request) -> Flight:
         """Make the call; the flight answers it, possibly before this returns. Raises nothing."""
@@ -86,8 +88,6 @@ class Dispatcher:
         flight = Flight(self, exchange, route, request, started)
         self.flights.add(flight)
         self._book.in_flight += 1
-        if request.session is not None:
-            self._cancellable[request.session, request.id] = flight
         if route.closed is not None:
             flight.refuse(route.closed)
             return flight
@@ -133,11 +133,6 @@ class Dispatcher:
         """Told by a flight, once."""
         self.flights.discard(flight)
         self._book.in_flight -= 1
-        request = flight.request
-        if request.session is not None:
-            key = (request.session, request.id)
-            if self._cancellable.get(key) is flight:
-                del self._cancellable[key]
         recorder.record(int((self._clock() - started) * 1e9), error_type)
         if self._quiet is not None and not self.flights:
             self._quiet.set()

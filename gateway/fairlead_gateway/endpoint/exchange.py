@@ -131,7 +131,9 @@ class Exchange:
         elif self._streaming:
             self._finish((replies.event(b"".join(body)), replies.END_OF_STREAM))
         else:
-            length = sum(map(len, body))
+            length = 0
+            for part in body:
+                length += len(part)
             self._finish((replies.head(status, length, self._extra(extra)), *body), length)
 
     def acknowledge(self) -> None:

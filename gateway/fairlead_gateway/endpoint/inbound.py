@@ -109,15 +109,15 @@ def classify(headers: Headers, body: bytes, *, acceptable: bool = False) -> Requ
             body.decode()
         envelope = _decode_envelope(body)
         given = envelope.params
-        params = {} if given is UNSET or bytes(given) == b"null" else jsonrpc.decode_object(given)
+        params = {} if given is UNSET or (len(given) == 4 and bytes(given) == b"null") else jsonrpc.decode_object(given)
     except msgspec.ValidationError:
         return _odd_shape(headers, body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         return Rejection(400, jsonrpc.PARSE_ERROR, f"Parse error: {_brief(error)}")
-    ident = envelope.id
-    if ident is not UNSET and not _is_id(bytes(ident)):
+    ident = None if envelope.id is UNSET else bytes(envelope.id)
+    if ident is not None and not _is_id(ident):
         return Rejection(400, jsonrpc.INVALID_REQUEST, "id must be a string or an integer")
-    return _of_an_era(headers, envelope.method, None if ident is UNSET else bytes(ident), params)
+    return _of_an_era(headers, envelope.method, ident, params)
 
 
 def _of_an_era(
@@ -215,7 +215,7 @@ def _odd_shape(headers: Headers, body: bytes) -> Answered | Rejection:
 
 
 def _is_id(raw: bytes) -> bool:
-    return raw[:1] == b'"' or _INTEGER.fullmatch(raw) is not None
+    return raw.isdigit() or raw[:1] == b'"' or _INTEGER.fullmatch(raw) is not None
 
 
 def _text(raw: Raw) -> str | None:

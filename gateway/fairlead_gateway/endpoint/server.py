@@ -198,7 +198,8 @@ class McpProtocol(HttpToolsProtocol):
         self.since = self.loop.time()
         if self.ending and not self.transport.is_closing():
             self.transport.close()
-        self._advance()
+        if self.pipeline or self.flow.read_paused or self._farewell is not None:
+            self._advance()
 
     def shutdown(self) -> None:
         """Close when nothing is in progress, else after what is."""

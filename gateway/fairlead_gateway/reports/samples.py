@@ -33,11 +33,20 @@ class Meter:
 
     def begin(self, now: float) -> int:
         """An attempt leaves; the number to end it with. `now`: seconds of the gateway's clock."""
-        return self._log.begin(self, now)
+        log = self._log
+        log.attempts = number = log.attempts + 1
+        log.running[number] = (self, now)
+        return number
 
     def end(self, number: int, now: float, outcome: str) -> None:
         """It is over."""
-        self._log.end(number, now, outcome)
+        log = self._log
+        started = log.running.pop(number)[1]
+        log.sequence = self.last = sequence = log.sequence + 1
+        took = (now - started) * 1000
+        self.ended.append((sequence, number, now, took, outcome))
+        if took > log.late_ms:
+            log.late()
 
 
 class SampleLog:
@@ -50,8 +59,8 @@ class SampleLog:
         """Of the newest end."""
         self.running: dict[int, tuple[Meter, float]] = {}
         """Attempt to meter and start, in the order of their starts."""
-        self._late = late
-        self._attempts = 0
+        self.late = late
+        self.attempts = 0
         self._meters: WeakValueDictionary[tuple[ServerKey, str], Meter] = WeakValueDictionary()
 
     def meter(self, server: ServerKey, tool: str) -> Meter:
@@ -60,21 +69,6 @@ class SampleLog:
         if found is None:
             found = self._meters[server, tool] = Meter(self, server, tool)
         return found
-
-    def begin(self, meter: Meter, now: float) -> int:
-        """An attempt leaves; the number to end it with."""
-        self._attempts = number = self._attempts + 1
-        self.running[number] = (meter, now)
-        return number
-
-    def end(self, number: int, now: float, outcome: str) -> None:
-        """It is over."""
-        meter, started = self.running.pop(number)
-        self.sequence = meter.last = sequence = self.sequence + 1
-        took = (now - started) * 1000
-        meter.ended.append((sequence, number, now, took, outcome))
-        if took > self.late_ms:
-            self._late()
 
     def overdue(self, now: float) -> int:
         """How many attempts run longer than a call in the fastest tier may take."""

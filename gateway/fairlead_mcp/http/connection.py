@@ -52,7 +52,7 @@ class Owner(Protocol):
         ...
 
     def released(self, connection: Connection) -> None:
-        """The exchange is over and the connection can carry the next."""
+        """The exchange is over and the connection, which is usable, can carry the next."""
         ...
 
     def gone(self, connection: Connection) -> None:

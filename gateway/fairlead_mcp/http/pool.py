@@ -200,7 +200,7 @@ class Pool:
         now = self.clock()
         if connection.served > 1:
             self._drops = 0
-        if self._closed or not connection.usable or (now < self._once_until and connection.served):
+        if self._closed or (now < self._once_until and connection.served):
             connection.close()
         elif self._waiting:
             connection.start(self._waiting.popleft(), now)

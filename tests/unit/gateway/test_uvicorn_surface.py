@@ -67,7 +67,8 @@ def test_the_pipeline_is_filled_at_the_left_and_served_from_the_right() -> None:
 def test_flow_control_has_the_switches_that_are_used() -> None:
     for method in ("pause_reading", "resume_reading", "pause_writing", "resume_writing"):
         assert callable(getattr(FlowControl, method))
-    assert "self.write_paused" in inspect.getsource(FlowControl.__init__)
+    for flag in ("write_paused", "read_paused"):
+        assert f"self.{flag}" in inspect.getsource(FlowControl.__init__)
 
 
 def test_a_parser_error_carries_what_a_callback_raised() -> None:
