@@ -29,7 +29,7 @@ WORKLOAD, ERA = "small JSON", "legacy"
 MAX_ROUNDS = 3
 VMCP = "github.com/stacklok/toolhive/cmd/vmcp"
 VMCP_VERSIONS = ("latest", "v0.47.0")
-"""The newest needs a newer compiler than some machines have: then the other."""
+"""The newest needs a newer compiler than some machines have: then the other. Either takes minutes to compile."""
 FASTMCP = """
 import sys
 import uvicorn
@@ -91,7 +91,7 @@ class Peer:
             bench.stage.end(process)
 
     def _rounds(self, bench: Bench, peer: Target) -> None:
-        window = (1.5, 0.5) if bench.settings.quick else (5.0, 2.0)
+        window = (1.5, 0.5) if bench.settings.quick else (8.0, 2.0)
         for connections in CONNECTIONS:
             for number, target in interleaved([peer], min(bench.settings.rounds, MAX_ROUNDS)):
                 load = Load(target.port, "/mcp", self.tool, VERSIONS[ERA], connections, *window)

@@ -34,6 +34,7 @@ class DirectorySource:
         self._stamps: dict[str, Stamp] = {}
 
     async def run(self, inbox: Inbox) -> None:
+        first = True
         while True:
             self._nudge.clear()
             try:
@@ -41,7 +42,8 @@ class DirectorySource:
             except OSError as error:
                 inbox.away(f"{self._path}: {error.strerror}")
             else:
-                inbox.changed(changes)
+                await _tell(inbox, changes, at_once=first)
+                first = False
                 inbox.synced(names)
             try:
                 async with asyncio.timeout(self._poll):
@@ -69,6 +71,18 @@ class DirectorySource:
                 seen[file.stem] = (0, 0, 0)
         self._stamps = seen
         return changes, set(seen)
+
+
+async def _tell(inbox: Inbox, changes: list[Change], *, at_once: bool) -> None:
+    """The first documents together, so that no part of a catalog is served; later ones each in a step of the loop, as
+    reading hundreds of them in one would hold up calls.
+    """
+    if at_once:
+        inbox.changed(changes)
+        return
+    for change in changes:
+        inbox.changed((change,))
+        await asyncio.sleep(0)
 
 
 class DirectoryCredentials:

@@ -7,9 +7,11 @@ it, so that snapshots come in order; the compiling is done in a thread.
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Final, Protocol
 
@@ -26,6 +28,10 @@ RETRY_SECONDS: Final = 5.0
 SHARE: Final = 1 / 3
 """Of the time, at most, that goes into swaps while many documents change one after the other."""
 LONGEST_PAUSE: Final = 2.0
+SETTLED_FROM: Final = 500
+"""New tools from which a snapshot is taken from the garbage collector. Not for less: whatever else is there goes with
+it, and what of that forms cycles stays for good.
+"""
 CACHE_DELAY: Final = 1.0
 """Changes within this time are written to the cache together."""
 
@@ -56,6 +62,18 @@ class Source(Protocol):
     async def run(self, inbox: Inbox) -> None:
         """Deliver until cancelled, over every outage."""
         ...
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """The garbage collector does not look meanwhile: what is made is made to stay. It would stop every call for a tenth
+    of a second where there are 10,000 tools.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 Swap = Callable[[Snapshot], Awaitable[bool]]
@@ -208,10 +226,14 @@ class Keeper:
     async def _renew(self) -> bool:
         started = time.monotonic()
         before, documents = self.snapshot, {**self._documents, **self._own}
-        snapshot = await asyncio.to_thread(build, documents, before, self._environment)
-        _report(snapshot, before)
-        complete = await self._swap(snapshot)
-        self.snapshot = snapshot
+        with uncollected():
+            snapshot = await asyncio.to_thread(build, documents, before, self._environment)
+            _report(snapshot, before)
+            complete = await self._swap(snapshot)
+            self.snapshot = snapshot
+            if _renewed(snapshot, before) >= SETTLED_FROM:
+                # never looked through again; it goes when the last call lets go of it, for a snapshot is no cycle
+                gc.freeze()
         self.swaps += 1
         self._swap_took = time.monotonic() - started
         self.swap_seconds += self._swap_took
@@ -228,6 +250,11 @@ class Keeper:
     async def _save(self) -> None:
         if self._cache is not None and self.seen_at is not None:
             await asyncio.to_thread(self._cache.write, dict(self._raw), self.seen_at)
+
+
+def _renewed(snapshot: Snapshot, before: Snapshot) -> int:
+    """Tools of servers that are new or different."""
+    return sum(len(server.tools) for key, server in snapshot.servers.items() if before.servers.get(key) is not server)
 
 
 def _report(snapshot: Snapshot, before: Snapshot) -> None:
