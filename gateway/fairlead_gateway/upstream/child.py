@@ -14,7 +14,7 @@ from msgspec import Raw
 from fairlead_api.documents.catalog import ChildEndpoint
 from fairlead_gateway.upstream.base import Gauges, Order
 from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
-from fairlead_gateway.upstream.lines import ask_over, call_over
+from fairlead_gateway.upstream.lines import OwnLog, ask_over, call_over
 from fairlead_mcp.child import Child
 from fairlead_mcp.eras import Era
 from fairlead_mcp.errors import PoolFull
@@ -23,7 +23,9 @@ from fairlead_mcp.stdio import ChildSpec
 
 
 class ChildUpstream:
-    """See the module. With `shared`, somebody else decides what runs under this key: it is used and never replaced."""
+    """See the module. With `shared`, somebody else decides what runs under this key: it is used and never replaced.
+    With `own`, its process is that of one client, who gets its log messages.
+    """
 
     def __init__(
         self,
@@ -35,6 +37,7 @@ class ChildUpstream:
         modern: bool,
         limit: int,
         shared: bool,
+        own: bool = False,
     ) -> None:
         self._host = host
         self._key = key
@@ -44,6 +47,8 @@ class ChildUpstream:
         self._shared = shared
         self._count = itertools.count(1).__next__
         self._busy = 0
+        self._own = OwnLog() if own else None
+        self._unlisten = host.listen(self) if own else None
         if not shared:
             host.get(key, self._spec)
 
@@ -75,7 +80,10 @@ class ChildUpstream:
             raise PoolFull(f"{self._limit} requests to {self._key} are running already")
         self._busy += 1
         try:
-            return await ask_over(self._child(), inquiry)
+            child = self._child()
+            if self._own is not None:
+                return await self._own.ask(child, inquiry, lambda: child.starts)
+            return await ask_over(child, inquiry)
         finally:
             self._busy -= 1
 
@@ -84,10 +92,24 @@ class ChildUpstream:
 
     async def aclose(self, grace: float) -> None:
         """The process ends with the host, or with the server that it was; nothing here outlives a call."""
+        if self._unlisten is not None:
+            self._unlisten()
+            self._unlisten = None
         if not self._shared:
             child = self._host.find(self._key)
             if child is not None and child.spec == self._spec:
                 self._host.retire(self._key)
+
+    # Told by the host
+
+    def child_changed(self, key: Hashable, child: Child) -> None:
+        """Nothing to do: whoever asks next looks."""
+
+    def child_notified(self, key: Hashable, child: Child, method: str, line: bytes) -> None:
+        if self._own is not None and key == self._key:
+            self._own.said(method, line)
+
+    # Inside
 
     def _child(self) -> Child:
         return (self._host.find(self._key) if self._shared else None) or self._host.get(self._key, self._spec)

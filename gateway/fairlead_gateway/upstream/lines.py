@@ -5,6 +5,7 @@ Ids and progress tokens are replaced once more by whatever carries the stream.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Final, Protocol
 
@@ -13,8 +14,10 @@ from msgspec import Raw
 
 from fairlead_gateway.upstream.base import Notify, Order
 from fairlead_gateway.upstream.inquiry import Inquiry
+from fairlead_gateway.upstream.levels import Levels
 from fairlead_mcp import jsonrpc
-from fairlead_mcp.errors import NotMcp, TooLarge
+from fairlead_mcp.eras import Era, Negotiated
+from fairlead_mcp.errors import McpError, NotMcp, TooLarge
 from fairlead_mcp.handshake import read_line
 
 METHOD: Final = "tools/call"
@@ -22,6 +25,10 @@ METHOD: Final = "tools/call"
 
 class Requester(Protocol):
     """What carries the stream: a child process or a link."""
+
+    clock: Callable[[], float]
+
+    async def ready(self, deadline: float) -> Negotiated: ...
 
     async def request(
         self,
@@ -48,6 +55,46 @@ async def ask_over(stream: Requester, inquiry: Inquiry) -> Raw:
     progress = _decoded(inquiry.notify)
     line = await stream.request(inquiry.method, inquiry.params, deadline=inquiry.deadline, on_progress=progress)
     return _read(line, inquiry)
+
+
+class OwnLog:
+    """The log messages of a stream that is one client's own. They do not say which request they belong to, so on a
+    stream of many they are passed on to nobody.
+    """
+
+    def __init__(self) -> None:
+        self._working: list[Inquiry] = []
+        self._levels = Levels(shared=False)
+        self._life = 0
+
+    async def ask(self, stream: Requester, inquiry: Inquiry, life: Callable[[], int]) -> Raw:
+        """As `ask_over`, at the level that the client asked for. `life` numbers the connections or processes."""
+        self._working.append(inquiry)
+        try:
+            if inquiry.level is not None:
+                await self._set_level(stream, inquiry.level, inquiry.deadline, life)
+            return await ask_over(stream, inquiry)
+        finally:
+            self._working = [other for other in self._working if other is not inquiry]
+
+    async def _set_level(self, stream: Requester, level: str, deadline: float, life: Callable[[], int]) -> None:
+        agreed = await stream.ready(deadline)
+        if agreed.era is Era.MODERN or not agreed.offers("logging"):
+            return
+        if self._life != life():
+            self._levels, self._life = Levels(shared=False), life()
+        due = self._levels.due(None, level, stream.clock())
+        if due is not None:
+            with contextlib.suppress(McpError):  # the request that follows meets the same trouble, if it lasts
+                await stream.request("logging/setLevel", jsonrpc.encode({"level": due}), deadline=deadline)
+
+    def said(self, method: str, line: bytes) -> None:
+        """A notification came; may not raise."""
+        if method == "notifications/message" and self._working:
+            notify = self._working[-1].notify
+            if notify is not None:
+                with contextlib.suppress(*jsonrpc.UNREADABLE):
+                    notify(jsonrpc.decode_message(line))
 
 
 def _read(line: bytes, asked: Order | Inquiry) -> Raw:

@@ -282,7 +282,7 @@ class Registry:
             return Unreachable(f"{key} is a child process, and this gateway runs none")
         return ChildUpstream(
             self._children, key, endpoint, env=credential.env, modern=identity.modern,
-            limit=identity.limit, shared=self._shared and not own,
+            limit=identity.limit, shared=self._shared and not own, own=own,
         )  # fmt: skip
 
     def _own(self, key: ServerKey, identity: _Identity) -> Upstream:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 import os
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
 from askers import session_of
-from fairlead_api.documents.catalog import CredentialRef, TcpEndpoint
+from fairlead_api.documents.catalog import ChildEndpoint, CredentialRef, TcpEndpoint
 from fairlead_gateway.app import Gateway
+from fairlead_mcp.host import ChildHost
 from gated import TOKEN, gated
 from gatewayworld import LEGACY, META, ask, calling, catalog, legacy, modern, running
 from rawserver import RawServer, Reply, Request, raw_server
@@ -187,3 +189,19 @@ async def test_a_client_with_a_process_of_its_own_in_a_pod_gets_its_log_messages
                 return await heard(gateway, curious) == list(ALL)
 
             await until_async("the messages of a new process", told_again)
+
+
+async def test_a_client_with_a_child_process_of_its_own_gets_its_log_messages(tmp_path: Path) -> None:
+    script = tmp_path / "server.py"
+    script.write_text(ON_STDIO)
+    children = ChildHost()
+    try:
+        reached = ChildEndpoint(command=sys.executable, args=(str(script),))
+        document = catalog("demo", reached, ["x"], version=LEGACY, session="PerClient")
+        async with running(tmp_path, document, children=children) as gateway:
+            curious, calm = await client_of(gateway, "debug"), await client_of(gateway, "error")
+            assert await heard(gateway, curious) == list(ALL)
+            assert await heard(gateway, calm) == ["error"]
+            assert await heard(gateway, curious) == list(ALL)
+    finally:
+        await children.aclose()
