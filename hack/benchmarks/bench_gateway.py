@@ -24,6 +24,7 @@ from gateways import (
     STRICT_MEMBERS,
     VERSIONS,
     Target,
+    contents,
     gateway_over,
     start_nginx,
     start_upstream,
@@ -90,7 +91,7 @@ class Bench:
             self.notes.append("nginx is not installed (Debian: nginx-light): no ratios")
         documents = stage.folder / "world"
         ports = {kind: upstream.port for kind, upstream in self.upstreams.items()}
-        write_documents(documents, list(world(ports)))
+        write_documents(documents, contents(list(world(ports))))
         self.gateway = gateway_over(stage, documents, self.hop)
 
     def window(self) -> tuple[float, float]:

@@ -14,8 +14,18 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from fairlead_api.documents.catalog import Catalog
-from gateways import SERVERS, TOOLS, VERSIONS, Target, gateway_over, start_nginx, start_upstream, world, write_documents
+from gateways import (
+    SERVERS,
+    TOOLS,
+    VERSIONS,
+    Target,
+    contents,
+    gateway_over,
+    start_nginx,
+    start_upstream,
+    world,
+    write_documents,
+)
 from harness import Goal, Sample, Settings, Unmeasurable
 from loadtools import Load, Outcome, run_load
 from processes import Stage, cores, tree_memory
@@ -78,8 +88,9 @@ class Goals:
     def swaps(self) -> None:
         """How much later an answer can come because 10,000 tools are being replaced."""
         folder = self.stage.folder / "many"
-        revisions = [list(world(self.ports, MANY_TOOLS, revision)) for revision in range(2)]
-        write_documents(folder, revisions[0])
+        first, second = (list(world(self.ports, MANY_TOOLS, revision)) for revision in range(2))
+        write_documents(folder, contents(first))
+        revisions = [contents(catalogs, decided=False) for catalogs in (first, second)]
         gateway = gateway_over(self.stage, folder, self.hop, name="many")
         load = self.load(gateway, "modern__echo", 4, 3.0 if self.settings.quick else 5.0)
         load = replace(load, rate=SWAP_RATE)
@@ -89,7 +100,7 @@ class Goals:
         for _ in range(self.settings.rounds):
             still.append(self.run(load, gateway))
             before = swaps_of(gateway)
-            with replacing(folder, revisions):
+            with replacing(folder, revisions, self.rest):
                 swapping.append(self.run(load, gateway))
             swaps += swaps_of(gateway) - before
         if not swaps:
@@ -130,7 +141,7 @@ class Goals:
         """Calls a second by round, of one and of two."""
         upstream = start_upstream(self.stage, "upstream-replicas", self.rest)
         folder = self.stage.folder / "replicas"
-        write_documents(folder, list(world(dict.fromkeys(self.ports, upstream.port))))
+        write_documents(folder, contents(list(world(dict.fromkeys(self.ports, upstream.port)))))
         places: list[int] = [self.hop, self.hop] if quotas else list(cores_beside()[:2])
         gateways = [
             gateway_over(self.stage, folder, place, name=f"replica-{place}-{n}") for n, place in enumerate(places)
@@ -164,15 +175,16 @@ def swaps_of(gateway: Target) -> int:
 
 
 @contextmanager
-def replacing(folder: Path, revisions: list[list[Catalog]]) -> Iterator[None]:
-    """Meanwhile all catalogs are replaced again and again, by the one revision and the other."""
+def replacing(folder: Path, revisions: list[dict[str, bytes]], core: int) -> Iterator[None]:
+    """Meanwhile all catalogs are replaced again and again, by the one revision and the other, from that core."""
     ended = threading.Event()
 
     def replace_all() -> None:
+        os.sched_setaffinity(0, {core})  # of this thread
         for number in itertools.count(1):
             if ended.wait(0.5):
                 return
-            write_documents(folder, revisions[number % 2], decided=False)
+            write_documents(folder, revisions[number % 2])
 
     writer = threading.Thread(target=replace_all, name="documents")
     writer.start()

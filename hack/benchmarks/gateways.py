@@ -197,14 +197,19 @@ def decisions(catalogs: Sequence[Catalog]) -> tuple[Rules, State]:
     return Rules(tiers=tiers, policies=policies), State(servers=servers, decided_at="2026-11-21T00:00:00Z")
 
 
-def write_documents(folder: Path, catalogs: Sequence[Catalog], *, decided: bool = True) -> None:
-    """The documents as the operator would leave them, each replaced as a whole."""
-    folder.mkdir(exist_ok=True)
-    contents = {catalog_name(ServerKey(one.namespace, one.name)): encode(one) for one in catalogs}
+def contents(catalogs: Sequence[Catalog], *, decided: bool = True) -> dict[str, bytes]:
+    """Documents by name; with `decided` also the rules and the state."""
+    found = {catalog_name(ServerKey(one.namespace, one.name)): encode(one) for one in catalogs}
     if decided:
         rules, state = decisions(catalogs)
-        contents |= {RULES_NAME: encode(rules), state_name(0): encode(state)}
-    for name, data in contents.items():
+        found |= {RULES_NAME: encode(rules), state_name(0): encode(state)}
+    return found
+
+
+def write_documents(folder: Path, documents: dict[str, bytes]) -> None:
+    """As the operator would leave them, each replaced as a whole."""
+    folder.mkdir(exist_ok=True)
+    for name, data in documents.items():
         unfinished = folder / f".{name}"
         unfinished.write_bytes(data)
         unfinished.rename(folder / f"{name}.json")
@@ -243,7 +248,7 @@ def start_nginx(stage: Stage, backends: Sequence[Sequence[int]], core: int | Non
 def start_gateway(stage: Stage, upstream: int, core: int, *more: str | Path) -> Target:
     """`fairlead gateway` over one catalog document per era, with `more` words for its command line."""
     documents = stage.folder / "documents"
-    write_documents(documents, [catalog(era, upstream) for era in VERSIONS], decided=False)
+    write_documents(documents, contents([catalog(era, upstream) for era in VERSIONS], decided=False))
     return gateway_over(stage, documents, core, *more)
 
 
