@@ -101,12 +101,15 @@ class Preparation(msgspec.Struct, frozen=True):
     definitions: list[Definition] = []
 
 
+AS_IT_CAME: Final = Raw(b"null")
+
+
 class Measured(msgspec.Struct, frozen=True):
     """A conversation's tokens, and the request without it."""
 
     tokens: Tokens
-    rest: Raw | None = None
-    """None: as it came."""
+    rest: Raw = AS_IT_CAME
+    """Not None for that: an optional Raw cannot be decoded."""
 
 
 def decoded(definition: bytes, name: str) -> JsonObject:

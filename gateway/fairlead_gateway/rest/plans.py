@@ -19,6 +19,7 @@ from fairlead_gateway.formats import registry
 from fairlead_gateway.formats.format import Options
 from fairlead_gateway.rest import examples
 from fairlead_gateway.rest.bodies import answer, decode, encode, read
+from fairlead_gateway.rest.jobs import AS_IT_CAME
 from fairlead_gateway.rest.offers import Offer, candidates, converted, fitting
 from fairlead_gateway.rest.openapi import described
 from fairlead_gateway.rest.plane import Plane, format_called
@@ -78,9 +79,8 @@ def router(plane: Plane) -> APIRouter:
     async def plan_request(request: Request) -> Response:
         body = await read(request, plane.max_body)
         found = await plane.measured(body)
-        return answer(
-            await plane.done(lambda: encode(planned(plane, decode(found.rest or body, PlanBody), found.tokens)))
-        )
+        rest = body if found.rest == AS_IT_CAME else bytes(found.rest)
+        return answer(await plane.done(lambda: encode(planned(plane, decode(rest, PlanBody), found.tokens))))
 
     return routes
 

@@ -67,7 +67,7 @@ class Shelf:
 
     def __init__(self, view: View, snapshot: Snapshot) -> None:
         self.view = view
-        self.entries = tuple(breathing(_entries(view, snapshot)))
+        self.entries = tuple(breathing(_entries(view.routes, snapshot)))
         self.by_name = {entry.name: entry for entry in self.entries}
         self.names = Names(self.by_name)
         """Over all that is visible, so that a tool has the same safe name in every answer, however it was filtered."""
@@ -75,10 +75,19 @@ class Shelf:
         for entry in self.entries:
             ids[entry.id] = None if entry.id in ids else entry
         self._by_id = ids
+        self._hidden = {entry.name: entry for entry in breathing(_entries(view.hidden, snapshot))}
+        self._hidden_names = Names(self._hidden)
 
     def find(self, name: str) -> Entry | None:
         """A tool by exposed name or id. An id that two servers share names neither."""
         return self.by_name.get(name) or self._by_id.get(name)
+
+    def unlisted(self, name: str) -> Entry | None:
+        """A tool that the tier does not show, by exposed name, id, or the name that a provider was given: a model may
+        have been shown it a moment ago.
+        """
+        found = self._hidden.get(self._hidden_names.original(name) or name)
+        return found or next((entry for entry in self._hidden.values() if entry.id == name), None)
 
     def nearest(self, name: str) -> str | None:
         """The visible name that a wrong one was probably meant to be."""
@@ -93,9 +102,9 @@ class Shelf:
         ]
 
 
-def _entries(view: View, snapshot: Snapshot) -> Iterable[Entry]:
+def _entries(names: Iterable[str], snapshot: Snapshot) -> Iterable[Entry]:
     documents = {key: {tool.name: tool for tool in server.catalog.tools} for key, server in snapshot.servers.items()}
-    for name in view.routes:
+    for name in names:
         found = snapshot.merged.get(name)
         if found is not None:
             server, tool = found

@@ -172,7 +172,7 @@ def _planned(plane: Plane, body: bytes) -> tuple[ToolCallsBody, Shelf, list[_Pla
 
 def _plan(asked: ToolCallsBody, shelf: Shelf, call: ToolCall, own: Provided | None) -> _Planned:
     name = asked.names.get(call.name) or shelf.names.original(call.name) or call.name
-    entry = shelf.find(name)
+    entry = shelf.find(name) or shelf.unlisted(name)
     if entry is None:
         mine = None if own is None else own.find(name) or own.find(call.name)
         near = None if mine is not None else _near(name, shelf, own)

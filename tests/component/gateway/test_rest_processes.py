@@ -42,7 +42,9 @@ async def gone(pids: list[int]) -> None:
 
 
 @pytest.mark.parametrize("target", ["/v1/tools?format=gemini&geminiField=parameters&model=gemini-3", "/v1/plan"])
-async def test_lists_and_plans_in_processes_come_to_what_the_gateway_itself_makes(tmp_path: Path, target: str) -> None:
+async def test_lists_and_plans_in_processes_come_to_what_the_gateway_itself_makes(
+    tmp_path: Path, target: str, caplog: pytest.LogCaptureFixture
+) -> None:
     async def asked(gateway: Any) -> Any:
         answer = await (post(gateway, target, PLAN) if target.endswith("plan") else get(gateway, target))
         assert answer.status == 200
@@ -50,6 +52,7 @@ async def test_lists_and_plans_in_processes_come_to_what_the_gateway_itself_make
 
     async with running(tmp_path, MANY) as gateway:
         apart = await asked(gateway)
+        assert not [record for record in caplog.records if "process" in record.message]
         pools = (gateway._plane.converting, gateway._plane.counting)
         assert [pool and len(pool.pids) for pool in pools] == [1, 1]
         assert await asked(gateway) == apart

@@ -13,6 +13,7 @@ from fairlead_api.documents.state import ServerState, State, ToolState
 from fairlead_gateway.app import Gateway
 from gatewayworld import LEGACY, MODERN, Wire, ask, calling, catalog, entry, modern, publish, running, served
 from rawserver import Reply, Request, raw_server
+from restworld import MESSAGES, post
 
 TIERS = Rules(
     tiers=(
@@ -102,6 +103,22 @@ async def test_a_tool_that_has_left_a_tier_stays_callable_for_a_minute_and_then_
         f"shop__slow does not fit tier fast: {WHY}; tier standard has it"
     )
     assert "isError" not in elsewhere.message["result"]
+
+
+async def test_a_models_call_of_a_tool_that_has_left_the_tier_goes_the_same_way(tmp_path: Path) -> None:
+    now = [1000.0]
+    message = MESSAGES["openai-chat"]([("c1", "shop__slow", {})])
+    async with raw_server(handle) as server:
+        shop = catalog("shop", server.url, ["slow"])
+        async with running(tmp_path, shop, TIERS, clock=lambda: now[0]) as gateway:
+            publish(tmp_path / "documents", state({"fast": WHY}))
+            await served(gateway, gateway.keeper.swaps + 1)
+            in_time = await post(gateway, "/v1/tool-calls", {"format": "openai", "message": message})
+            now[0] += 61.0
+            refused = await post(gateway, "/v1/tool-calls", {"format": "openai", "message": message})
+    assert [call["state"] for call in in_time.message["calls"]] == ["done"]
+    (call,) = refused.message["calls"]
+    assert (call["state"], call["code"]) == ("refused", "OVER_BUDGET")
 
 
 async def test_a_tool_is_back_in_the_list_when_the_decision_says_so(tmp_path: Path) -> None:
