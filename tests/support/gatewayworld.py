@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -81,6 +82,19 @@ def _name(document: Document) -> str:
 
 def withdraw(directory: Path, document: Catalog) -> None:
     (directory / f"{catalog_name(document.key)}.json").unlink()
+
+
+class Clock:
+    """The gateway's clock, that a test can put forward; it goes with the one by which connections keep deadlines."""
+
+    def __init__(self) -> None:
+        self._ahead = 0.0
+
+    def __call__(self) -> float:
+        return time.monotonic() + self._ahead
+
+    def forward(self, seconds: float) -> None:
+        self._ahead += seconds
 
 
 def limits(**values: Any) -> Limits:

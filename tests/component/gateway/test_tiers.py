@@ -11,7 +11,7 @@ from fairlead_api.documents.catalog import DeclaredLatency
 from fairlead_api.documents.rules import Rules, Tier
 from fairlead_api.documents.state import ServerState, State, ToolState
 from fairlead_gateway.app import Gateway
-from gatewayworld import LEGACY, MODERN, Wire, ask, calling, catalog, entry, modern, publish, running, served
+from gatewayworld import LEGACY, MODERN, Clock, Wire, ask, calling, catalog, entry, modern, publish, running, served
 from rawserver import Reply, Request, raw_server
 from restworld import MESSAGES, post
 
@@ -86,15 +86,15 @@ async def test_what_was_measured_elsewhere_decides_nothing_here(tmp_path: Path) 
 async def test_a_tool_that_has_left_a_tier_stays_callable_for_a_minute_and_then_names_the_tier_that_has_it(
     tmp_path: Path, era: str
 ) -> None:
-    now = [1000.0]
+    clock = Clock()
     async with raw_server(handle) as server:
         shop = catalog("shop", server.url, ["slow"])
-        async with running(tmp_path, shop, TIERS, clock=lambda: now[0]) as gateway:
+        async with running(tmp_path, shop, TIERS, clock=clock) as gateway:
             publish(tmp_path / "documents", state({"fast": WHY}))
             await served(gateway, gateway.keeper.swaps + 1)
-            now[0] += 59.0
+            clock.forward(58.0)
             in_time = await ask(gateway, calling("shop__slow", era=era))
-            now[0] += 2.0
+            clock.forward(3.0)
             refused = await ask(gateway, calling("shop__slow", era=era))
             elsewhere = await ask(gateway, calling("shop__slow", era=era).to("/mcp/standard"))
     assert "isError" not in in_time.message["result"]
@@ -106,15 +106,15 @@ async def test_a_tool_that_has_left_a_tier_stays_callable_for_a_minute_and_then_
 
 
 async def test_a_models_call_of_a_tool_that_has_left_the_tier_goes_the_same_way(tmp_path: Path) -> None:
-    now = [1000.0]
+    clock = Clock()
     message = MESSAGES["openai-chat"]([("c1", "shop__slow", {})])
     async with raw_server(handle) as server:
         shop = catalog("shop", server.url, ["slow"])
-        async with running(tmp_path, shop, TIERS, clock=lambda: now[0]) as gateway:
+        async with running(tmp_path, shop, TIERS, clock=clock) as gateway:
             publish(tmp_path / "documents", state({"fast": WHY}))
             await served(gateway, gateway.keeper.swaps + 1)
             in_time = await post(gateway, "/v1/tool-calls", {"format": "openai", "message": message})
-            now[0] += 61.0
+            clock.forward(61.0)
             refused = await post(gateway, "/v1/tool-calls", {"format": "openai", "message": message})
     assert [call["state"] for call in in_time.message["calls"]] == ["done"]
     (call,) = refused.message["calls"]

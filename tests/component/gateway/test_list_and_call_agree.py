@@ -1,0 +1,187 @@
+"""Whatever is published and whenever: every list shows the same tools of a tier, and calls agree with the lists.
+
+Catalogs, tiers, and sequences of state documents are drawn at random; a model of a few lines says what has to be seen.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fairlead_api.documents.catalog import Catalog
+from fairlead_api.documents.rules import Rules, Tier
+from fairlead_api.documents.state import ServerState, State, ToolState
+from fairlead_gateway.app import Gateway
+from gatewayworld import LEGACY, MODERN, Clock, Wire, calling, catalog, modern, publish, running, served
+from rawserver import Reply, Request, raw_server
+from restworld import MESSAGES, get, post
+
+GRACE = 60.0
+FORMATS = ("mcp", "openai-chat", "anthropic", "gemini")
+Cuts = dict[tuple[str, str], int]
+"""Server and tool to the number of tiers, of the fastest, that do not show it."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What happens, in order; `pauses` are seconds after each publication."""
+
+    tools: dict[str, list[str]]
+    limits: list[int]
+    states: list[Cuts]
+    pauses: list[float]
+
+    @property
+    def tiers(self) -> list[str]:
+        """Fastest first."""
+        return [f"t{limit}" for limit in self.limits]
+
+
+@st.composite
+def scenarios(draw: st.DrawFn) -> Scenario:
+    names = st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=3, unique=True)
+    tools = draw(st.dictionaries(st.sampled_from(["shop", "dock"]), names, min_size=1, max_size=2))
+    limits = sorted(draw(st.lists(st.sampled_from([100, 500, 1500, 4000]), min_size=2, max_size=3, unique=True)))
+    each = st.fixed_dictionaries(
+        {(server, tool): st.integers(0, len(limits)) for server, names in tools.items() for tool in names}
+    )
+    states = draw(st.lists(each, min_size=2, max_size=4))
+    pauses = draw(st.lists(st.sampled_from([1.0, 40.0, 61.0]), min_size=len(states), max_size=len(states)))
+    return Scenario(tools, limits, states, pauses)
+
+
+def document(scenario: Scenario, cuts: Cuts, number: int) -> State:
+    """What the operator would publish."""
+    servers = []
+    for server, names in scenario.tools.items():
+        states = [
+            ToolState(
+                name=name,
+                tiers=tuple(scenario.tiers[cuts[server, name] :]),
+                hidden={tier: f"over_budget tier={tier}" for tier in scenario.tiers[: cuts[server, name]]},
+            )
+            for name in names
+        ]
+        servers.append(ServerState(namespace="default", name=server, tools=tuple(states)))
+    return State(servers=tuple(servers), decided_at=f"2026-01-01T00:00:{number:02}Z")
+
+
+@dataclass
+class Model:
+    """What has to be seen: by tier and exposed name, since when a tool has been hidden."""
+
+    scenario: Scenario
+    since: dict[tuple[str, str], float] = field(default_factory=dict)
+
+    def published(self, cuts: Cuts, now: float) -> None:
+        for (server, tool), cut in cuts.items():
+            for place, tier in enumerate(self.scenario.tiers):
+                if place >= cut:
+                    self.since.pop((tier, f"{server}__{tool}"), None)
+                else:
+                    self.since.setdefault((tier, f"{server}__{tool}"), now)
+
+    def names(self) -> list[str]:
+        return sorted(f"{server}__{tool}" for server, tools in self.scenario.tools.items() for tool in tools)
+
+    def listed(self, tier: str) -> list[str]:
+        return [name for name in self.names() if (tier, name) not in self.since]
+
+    def callable(self, tier: str, name: str, now: float) -> bool:
+        since = self.since.get((tier, name))
+        return since is None or now < since + GRACE
+
+
+async def lists(gateway: Gateway, wire: Wire, scenario: Scenario, tier: str) -> dict[str, list[str]]:
+    """The tools of a tier, by every way of asking for them."""
+
+    async def over_mcp(target: str, **headers: str) -> list[str]:
+        answer = await wire.ask(modern("tools/list").to(target).with_headers(**headers))
+        return [tool["name"] for tool in answer.message["result"]["tools"]]
+
+    found = {"path": await over_mcp(f"/mcp/{tier}"), "header": await over_mcp("/mcp", fairlead_tier=tier)}
+    if tier == scenario.tiers[0]:
+        found["default"] = await over_mcp("/mcp")
+        found["rest default"] = [tool["name"] for tool in (await get(gateway, "/v1/tools")).message["tools"]]
+    own = [
+        f"{server}__{name}"
+        for server in sorted(scenario.tools)
+        for name in await over_mcp(f"/servers/default/{server}/mcp/{tier}")
+    ]
+    found["servers"] = own
+    rest = (await get(gateway, f"/v1/tools?tier={tier}")).message["tools"]
+    found["rest"] = [tool["name"] for tool in rest]
+    for name in FORMATS:
+        found[name] = list((await get(gateway, f"/v1/tools?tier={tier}&format={name}")).message["names"].values())
+    plan = (await post(gateway, "/v1/plan", {"models": ["gpt-4o"], "messages": [], "tier": tier})).message
+    found["plan"] = list(plan["offer"]["names"].values())
+    return found
+
+
+async def outcomes(gateway: Gateway, wire: Wire, tier: str, name: str) -> set[str]:
+    """What a call comes to, by every way of making it: one word, where they agree."""
+    server, tool = name.split("__")
+    asks = [
+        calling(name).to(f"/mcp/{tier}"),
+        calling(name, era=LEGACY).to(f"/mcp/{tier}"),
+        calling(name).with_headers(fairlead_tier=tier),
+        calling(tool).to(f"/servers/default/{server}/mcp/{tier}"),
+    ]
+    found = set()
+    for ask in asks:
+        answer = await wire.ask(ask)
+        found.add(answer.refusal if answer.message["result"].get("isError") else "done")
+    body = {"format": "mcp", "message": MESSAGES["mcp"]([("1", name, {})]), "tier": tier}
+    (call,) = (await post(gateway, "/v1/tool-calls", body)).message["calls"]
+    found.add(call.get("code") or call["state"])
+    return found
+
+
+async def handle(request: Request, reply: Reply) -> None:
+    reply.result(request, {"resultType": "complete", "content": []})
+
+
+def catalogs(scenario: Scenario, url: str) -> Sequence[Catalog]:
+    return [catalog(server, url, names) for server, names in scenario.tools.items()]
+
+
+async def play(scenario: Scenario, folder: Path) -> None:
+    """One sequence, on one gateway."""
+    clock, model = Clock(), Model(scenario)
+    tiers = tuple(
+        Tier(name=name, max_latency_ms=limit, default=place == 0)
+        for place, (name, limit) in enumerate(zip(scenario.tiers, scenario.limits, strict=True))
+    )
+    async with raw_server(handle) as server:
+        documents: list[Catalog | Rules] = [*catalogs(scenario, server.url), Rules(tiers=tiers)]
+        async with (
+            running(folder, *documents, clock=clock) as gateway,
+            await Wire.connect(gateway) as wire,
+        ):
+            for number, (cuts, pause) in enumerate(zip(scenario.states, scenario.pauses, strict=True)):
+                swaps = gateway.keeper.swaps
+                publish(folder / "documents", document(scenario, cuts, number))
+                await served(gateway, swaps + 1)
+                model.published(cuts, clock())
+                clock.forward(pause)
+                for tier in scenario.tiers:
+                    for way, names in (await lists(gateway, wire, scenario, tier)).items():
+                        assert sorted(names) == model.listed(tier), (way, tier, number)
+                    for name in model.names():
+                        expected = "done" if model.callable(tier, name, clock()) else "OVER_BUDGET"
+                        found = await outcomes(gateway, wire, tier, name)
+                        assert found == {expected}, (name, tier, number)
+            unknown = await wire.ask(calling("shop__none", era=MODERN).to(f"/mcp/{scenario.tiers[0]}"))
+            assert unknown.code == -32602
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@given(scenarios())
+async def test_lists_agree_with_each_other_and_with_calls(scenario: Scenario) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        await play(scenario, Path(folder))
