@@ -25,6 +25,8 @@ from fairlead_api.meta import LABEL_DOCUMENT
 PAGE: Final = 50
 """ConfigMaps per page: each may be a megabyte."""
 WATCH_SECONDS: Final = 300
+CLOSING_SECONDS: Final = 0.25
+"""TLS connections that are closed in use say goodbye in further turns of the loop; aiohttp has nothing to wait for."""
 DEFAULT_KUBECONFIG: Final = "~/.kube/config"
 _ONCE: Final = aiohttp.ClientTimeout(total=15, sock_connect=5)
 _STREAM: Final = aiohttp.ClientTimeout(total=None, sock_connect=5, sock_read=75)
@@ -125,6 +127,7 @@ class KubeApi:
 
     async def aclose(self) -> None:
         await self._api.close()  # type: ignore[no-untyped-call]
+        await asyncio.sleep(CLOSING_SECONDS)
 
     async def documents(self) -> tuple[list[ConfigMap], str]:
         """Every ConfigMap that holds a document, and the version to watch from. Raises ApiTrouble."""

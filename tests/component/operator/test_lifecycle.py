@@ -38,6 +38,8 @@ def snapshot(world: World) -> dict[str, Json]:
         for item in listing["items"]:
             metadata = item["metadata"]
             kept = {name: metadata.get(name) for name in ("uid", "resourceVersion", "managedFields")}
+            if path.endswith("latencytiers"):
+                kept = {"uid": metadata["uid"], "generation": metadata["generation"]}  # its status counts tools
             found[f"{path}/{metadata['name']}"] = kept
     return found
 

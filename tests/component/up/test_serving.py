@@ -223,7 +223,7 @@ async def test_the_command_line_lists_and_calls_through_it(tmp_path: Path) -> No
         code, _, complaint = await command("call", "demo__nothing", "a=1", "--url", up.url)
         assert (code, "there is no tool called demo__nothing" in complaint) == (1, True)
         code, _, complaint = await command("tools", "--url", up.url, "--server", "default/none")
-        assert (code, "check the path of --url, and the name in --server" in complaint) == (1, True)
+        assert (code, "check the path of --url, and the names in --server and --tier" in complaint) == (1, True)
 
 
 async def test_the_demo_server_can_run_elsewhere_and_be_served_by_its_url(tmp_path: Path) -> None:

@@ -232,7 +232,8 @@ async def test_a_hidden_tool_is_probed_every_ten_seconds_and_every_two_once_it_i
         here.server.seconds["a"] = 0.1
         await asyncio.sleep(20)
         fast = here.calls("a")[6:]
-        assert [round(after - before) for before, after in itertools.pairwise(fast)] == [2, 2, 2, 2]
+        assert len(fast) >= 5
+        assert {round(after - before) for before, after in itertools.pairwise(fast)} == {2}
         here.show("a")
         seen = len(here.server.called)
         await asyncio.sleep(300)
