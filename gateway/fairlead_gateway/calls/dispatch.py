@@ -71,7 +71,7 @@ class Dispatcher:
             near = view.nearest(name)
             hint = "" if near is None else f". Did you mean {near}?"
             return _invalid(request, f"Unknown tool: {name}{hint}")
-        return route if view.call_timeout is None else route.within(view.call_timeout)
+        return route
 
     def cancel(self, session: bytes | None, request_id: bytes) -> None:
         """A legacy client gives a call up; nothing happens where there is none of that session and id."""

@@ -26,7 +26,7 @@ from fairlead_gateway.endpoint.replies import result_parts
 from fairlead_gateway.reports.outcomes import outcome_of
 from fairlead_gateway.selection.route import Route
 from fairlead_gateway.telemetry import TOOL_ERROR
-from fairlead_gateway.upstream.base import Order, Pending, Submit, Upstream
+from fairlead_gateway.upstream.base import Order, Pending, Submit
 from fairlead_gateway.upstream.guard import PLAIN, QUEUED, Ticket
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import McpError, RpcError, Timeout
@@ -79,10 +79,7 @@ class Flight:
         self._order = order
         guard = self._route.guard
         if guard.enter_now():
-            self._ticket = PLAIN
-            self._heard = guard.heard
-            self._attempts += 1
-            self._send(self._route.upstream, order)
+            self._send(PLAIN, order)
             return
         ticket = guard.enter(self, again=self._attempts > 0)
         if ticket:
@@ -132,21 +129,24 @@ class Flight:
     # Told by the guard
 
     def admitted(self, ticket: Ticket) -> None:
-        route, order = self._route, self._order
+        order = self._order
         assert order is not None
-        self._ticket = ticket
-        self._heard = route.guard.heard
-        self._attempts += 1
         try:
-            self._send(route.upstream, order)
+            self._send(ticket, order)
         except Exception as error:  # noqa: BLE001  # it may be called from another call's end; `failed` logs defects
             self.failed(error)
 
     def refused(self, error: McpError) -> None:
         self.refuse(refusals.refusal_for(error))
 
-    def _send(self, upstream: Upstream, order: Order) -> None:
-        self._measured = self._route.meter.begin(self._route.guard.clock())
+    def _send(self, ticket: Ticket, order: Order) -> None:
+        """An attempt, with the place at the server that the ticket stands for."""
+        route = self._route
+        guard, upstream = route.guard, route.upstream
+        self._ticket = ticket
+        self._heard = guard.heard
+        self._attempts += 1
+        self._measured = route.meter.begin(guard.clock())
         # not isinstance: for a protocol that takes 8 µs
         submit: Submit | None = getattr(upstream, "submit", None)
         pending = None if submit is None else submit(order, self)

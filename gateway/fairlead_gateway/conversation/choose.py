@@ -26,8 +26,6 @@ COMMAND_TURNS: Final = 3
 RAPID_TURNS: Final = 3
 RAPID_SECONDS: Final = 5.0
 """A rapid exchange: that many turns, each begun within that many seconds of the one before."""
-FILLER_ABOVE_MS: Final = 1000
-"""An answer expected to take longer than this is worth a few words at once ("let me see …")."""
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):

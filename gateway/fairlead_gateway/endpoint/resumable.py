@@ -62,10 +62,6 @@ class Thread:
     def primed(self) -> bool:
         return self._count > 0
 
-    @property
-    def attached(self) -> bool:
-        return self._outlet is not None
-
     def prime(self, outlet: Outlet) -> bytes:
         """The first event of the stream, which has an id and no data."""
         self._outlet = outlet

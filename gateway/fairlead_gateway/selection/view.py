@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from fairlead_api.documents.rules import Tier
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.calls.refusals import OVER_BUDGET, Refusal
 from fairlead_gateway.catalog.model import EMPTY, Server, Snapshot, Tool
@@ -47,8 +48,8 @@ class Listing:
 class View:
     """The tools that one target shows, by the names it shows them under, in the order of the names."""
 
-    __slots__ = ("_listing", "base", "call_timeout", "everything", "hidden", "instructions", "offers", "routes",
-                 "server_info", "tier", "title")  # fmt: skip
+    __slots__ = ("_listing", "base", "everything", "hidden", "instructions", "offers", "routes", "server_info",
+                 "tier", "title")  # fmt: skip
 
     def __init__(
         self,
@@ -63,11 +64,8 @@ class View:
         tier: str | None = None,
         hidden: Mapping[str, Hidden] = MappingProxyType({}),
         everything: Mapping[str, Route] | None = None,
-        call_timeout: float | None = None,
     ) -> None:
         self.title = title
-        self.call_timeout = call_timeout
-        """Seconds that the tier gives a call; None where it says nothing."""
         self.base = base
         """Target of the endpoint that this is a view of; those of its tiers stand below it."""
         self.tier = tier
@@ -144,9 +142,6 @@ class Selection:
             tier.name: hidden_in(tier, snapshot, known.get(tier.name, {}), now) for tier in snapshot.rules.tiers
         }
         """What each tier does not show: the one decision behind every list and call."""
-        self._timeouts = {
-            tier.name: tier.call_timeout_ms / 1000 for tier in snapshot.rules.tiers if tier.call_timeout_ms
-        }
         self.targets: dict[bytes, View] = {}
         self._add(_merged(snapshot, routes, reaches))
         for key, server in snapshot.servers.items():
@@ -154,13 +149,11 @@ class Selection:
 
     def _add(self, whole: _Whole) -> None:
         """The endpoint in the default tier, and one below it for each tier."""
-        default = default_tier(self.snapshot.rules.tiers)
-        self.targets[whole.target] = whole.view(
-            default.name if default is not None else None, self.hidden, self._timeouts
-        )
-        for tier in self.snapshot.tiers:
-            target = in_tier(whole.target, tier)
-            self.targets[target] = whole.view(tier, self.hidden, self._timeouts, below=True)
+        tiers = self.snapshot.rules.tiers
+        default = default_tier(tiers)
+        self.targets[whole.target] = whole.view() if default is None else whole.view(default, self.hidden[default.name])
+        for tier in tiers:
+            self.targets[in_tier(whole.target, tier.name)] = whole.view(tier, self.hidden[tier.name], below=True)
 
     def prepare(self) -> None:
         """Put the merged list together now, so that no request has to wait for it."""
@@ -212,43 +205,49 @@ class _Whole:
         self._offers = offers
         self._server_info = server_info(server) if server is not None else None
         self._instructions = server.catalog.instructions if server is not None else None
-        self._shown: dict[frozenset[str], tuple[Mapping[str, Route], Listing]] = {}
+        self._listings: dict[frozenset[str], Listing] = {}
+        self._shown: dict[tuple[frozenset[str], int | None], Mapping[str, Route]] = {}
 
     def view(
         self,
-        tier: str | None,
-        hidden: Mapping[str, Mapping[ToolRef, Hidden]],
-        timeouts: Mapping[str, float],
+        tier: Tier | None = None,
+        hidden: Mapping[ToolRef, Hidden] = MappingProxyType({}),
         *,
         below: bool = False,
     ) -> View:
-        """The view of a tier; of everything with None. `below`: it has a target of its own."""
-        in_tier = hidden[tier] if tier is not None else {}
-        left_out = (
-            {name: in_tier[ref] for name, (ref, _, _) in self._tools.items() if ref in in_tier} if in_tier else {}
-        )
-        routes, listing = self._showing(frozenset(left_out))
+        """The view of a tier; of everything without one. `below`: it has a target of its own."""
+        left_out = {name: hidden[ref] for name, (ref, _, _) in self._tools.items() if ref in hidden} if hidden else {}
+        timeout_ms = tier.call_timeout_ms if tier is not None else None
+        names = frozenset(left_out)
         return View(
-            f"{self._title}/{tier}" if below else self._title,
-            routes,
-            listing,
+            f"{self._title}/{tier.name}" if below and tier is not None else self._title,
+            self._showing(names, timeout_ms),
+            self._listing(names),
             self._server_info,
             self._instructions,
             self._offers,
             base=self.target,
-            tier=tier,
+            tier=tier.name if tier is not None else None,
             hidden=left_out,
-            everything=self._routes,
-            call_timeout=timeouts.get(tier) if tier is not None else None,
+            everything=self._showing(frozenset(), timeout_ms),
         )
 
-    def _showing(self, left_out: frozenset[str]) -> tuple[Mapping[str, Route], Listing]:
-        found = self._shown.get(left_out)
+    def _showing(self, left_out: frozenset[str], timeout_ms: int | None) -> Mapping[str, Route]:
+        """Routes of all but some tools, none of which gives a call more time than that."""
+        if not left_out and timeout_ms is None:
+            return self._routes
+        found = self._shown.get((left_out, timeout_ms))
         if found is None:
-            routes = self._routes
-            if left_out:
-                routes = {name: route for name, route in routes.items() if name not in left_out}
-            found = self._shown[left_out] = routes, Listing([self._tools[name][2] for name in routes])
+            seconds = float("inf") if timeout_ms is None else timeout_ms / 1000
+            found = {name: route.within(seconds) for name, route in self._routes.items() if name not in left_out}
+            self._shown[left_out, timeout_ms] = found
+        return found
+
+    def _listing(self, left_out: frozenset[str]) -> Listing:
+        found = self._listings.get(left_out)
+        if found is None:
+            shown = [definition for name, (_, _, definition) in self._tools.items() if name not in left_out]
+            found = self._listings[left_out] = Listing(shown)
         return found
 
 
