@@ -6,7 +6,7 @@ Used by `calls.forward`; what plain calls do by callbacks (`calls.flight`) in th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from typing import TypeVar
 
 from fairlead_gateway.calls.retries import next_delay
@@ -19,8 +19,9 @@ T = TypeVar("T")
 class _Place:
     """A task's place in the queue of a guard."""
 
-    def __init__(self, deadline: float) -> None:
+    def __init__(self, deadline: float, agent: Hashable) -> None:
         self.deadline = deadline
+        self.agent = agent
         self.future: asyncio.Future[Ticket] = asyncio.get_running_loop().create_future()
 
     def admitted(self, ticket: Ticket) -> None:
@@ -34,19 +35,20 @@ async def attempted(
     guard: Guard,
     attempt: Callable[[], Awaitable[T]],
     *,
+    agent: Hashable,
     deadline: float,
     retries: int,
     idempotent: bool,
     impatient: bool = False,
 ) -> T:
-    """What `attempt` returns, within the guard. `deadline` is in seconds of the guard's clock; with
-    `impatient` it says nothing of the server.
+    """What `attempt` returns, within the guard. `agent` is who asks; `deadline` is in seconds of the guard's clock,
+    and with `impatient` says nothing of the server.
 
     Raises what the last attempt raised, guard.Refused, and Timeout where no place came free in time.
     """
     made = 0
     while True:
-        ticket = await _entered(guard, deadline, again=made > 0)
+        ticket = await _entered(guard, deadline, agent, again=made > 0)
         heard = guard.heard
         made += 1
         try:
@@ -68,10 +70,10 @@ async def attempted(
         await asyncio.sleep(wait)
 
 
-async def _entered(guard: Guard, deadline: float, *, again: bool) -> Ticket:
+async def _entered(guard: Guard, deadline: float, agent: Hashable, *, again: bool) -> Ticket:
     if guard.enter_now():
         return PLAIN
-    place = _Place(deadline)
+    place = _Place(deadline, agent)
     ticket = guard.enter(place, again=again)
     if ticket:
         return ticket

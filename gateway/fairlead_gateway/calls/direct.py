@@ -31,6 +31,8 @@ class Unknown(msgspec.Struct, frozen=True):
 class _Captured:
     """Stands where a client's connection would: keeps the answer. Progress has nobody to go to."""
 
+    address = ""
+
     gone = False
     """A caller that gives up cancels the task, and is still told that it did."""
 

@@ -14,6 +14,11 @@ class Exchange(Protocol):
     """One request that waits for its answer. Everything is a no-op once the client is gone."""
 
     @property
+    def address(self) -> str:
+        """IP address of the client; empty where it has none."""
+        ...
+
+    @property
     def gone(self) -> bool:
         """Whether the client closed the connection."""
         ...
@@ -31,3 +36,8 @@ class Exchange(Protocol):
     def answer(self, status: int, *body: bytes | Raw) -> None:
         """The JSON-RPC answer, in parts. Once per exchange."""
         ...
+
+
+def asker(exchange: Exchange) -> str:
+    """Who is counted as one where agents share something."""
+    return exchange.address

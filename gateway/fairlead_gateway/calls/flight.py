@@ -17,7 +17,7 @@ from msgspec import Raw
 from fairlead_api.reports import NEUTRAL, OK
 from fairlead_gateway.calls import refusals, translate
 from fairlead_gateway.calls.cache import META_CACHE, Kept, ResultCache
-from fairlead_gateway.calls.exchange import Exchange
+from fairlead_gateway.calls.exchange import Exchange, asker
 from fairlead_gateway.calls.outputs import judged
 from fairlead_gateway.calls.refusals import Refusal
 from fairlead_gateway.calls.retries import next_delay
@@ -73,6 +73,10 @@ class Flight:
     @property
     def deadline(self) -> float:
         return self._started + self._route.timeout
+
+    @property
+    def agent(self) -> str:
+        return asker(self._exchange)
 
     def begin(self, order: Order) -> None:
         """Make the call as soon as its server's guard lets it in. Raises guard.Refused."""

@@ -22,7 +22,7 @@ from fairlead_gateway.calls import refusals, translate
 from fairlead_gateway.calls.attempts import attempted
 from fairlead_gateway.calls.bridge import Bridge, Bridged, Relay, features_of
 from fairlead_gateway.calls.errands import CALL, MORE, READ, SUBSCRIPTIONS, Errand
-from fairlead_gateway.calls.exchange import Exchange
+from fairlead_gateway.calls.exchange import Exchange, asker
 from fairlead_gateway.calls.live import Live, LiveRequest
 from fairlead_gateway.calls.outputs import judged
 from fairlead_gateway.calls.refusals import Refusal
@@ -130,8 +130,8 @@ class Forwarder:
                 live.subscribe()
             deadline = started + reach.timeout
             raw, modern = await attempted(
-                reach.guard, lambda: self._attempt(exchange, errand, request, live, deadline), deadline=deadline,
-                retries=reach.retries, idempotent=again, impatient=reach.impatient,
+                reach.guard, lambda: self._attempt(exchange, errand, request, live, deadline), agent=asker(exchange),
+                deadline=deadline, retries=reach.retries, idempotent=again, impatient=reach.impatient,
             )  # fmt: skip
             if modern and not request.modern:
 
@@ -156,8 +156,8 @@ class Forwarder:
             client = self._bridge.lease(features)
             relay, deadline = Relay(live, client), started + reach.timeout
             work = attempted(
-                reach.guard, lambda: self._attempt(exchange, errand, request, relay, deadline), deadline=deadline,
-                retries=0, idempotent=False, impatient=reach.impatient,
+                reach.guard, lambda: self._attempt(exchange, errand, request, relay, deadline), agent=asker(exchange),
+                deadline=deadline, retries=0, idempotent=False, impatient=reach.impatient,
             )  # fmt: skip
             call = Bridged(relay, of, deadline, work)
             call.task.add_done_callback(lambda _: self._bridge.release(client))

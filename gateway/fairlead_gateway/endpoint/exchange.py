@@ -23,6 +23,8 @@ class Wire(Protocol):
     """What an exchange needs of its connection."""
 
     transport: asyncio.Transport
+    client: tuple[str, int] | None
+    """Address and port of the other side."""
 
     @property
     def congested(self) -> bool:
@@ -73,6 +75,12 @@ class Exchange:
         self.thread: Thread | None = None
         """Its stream, where that may outlive the connection."""
         self._streaming = False
+
+    @property
+    def address(self) -> str:
+        """IP address of the client; empty where it has none."""
+        client = self._wire.client
+        return "" if client is None else client[0]
 
     @property
     def gone(self) -> bool:

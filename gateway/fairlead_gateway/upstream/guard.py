@@ -2,7 +2,7 @@
 
 Pure module. Made by `upstream.registry` beside each upstream, used by `calls.flight` and `calls.attempts`. Servers
 share nothing here, so that one of them cannot delay the calls of another. Admission is by callbacks: a call that finds
-room costs a comparison, one that waits costs no task.
+room costs a comparison, one that waits costs no task. Those that wait get in by turns, an agent at a time.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from __future__ import annotations
 import logging
 import random as randomness
 import time
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
+from fairlead_gateway.limits.rate import Rate
+from fairlead_gateway.limits.turns import Turns
 from fairlead_gateway.upstream.breaker import Breaker, counts
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, PoolFull, Timeout
 
@@ -54,6 +55,11 @@ class Refused(McpError):
 
 class Waiter(Protocol):
     """A call that wants in. Of one that was queued and not withdrawn, one method is called, once; it may not raise."""
+
+    @property
+    def agent(self) -> Hashable:
+        """Who makes it: agents that wait get in by turns."""
+        ...
 
     @property
     def deadline(self) -> float:
@@ -107,17 +113,19 @@ class Guard:
         """Made so far."""
         self._bounds = bounds
         self._limit = bounds.limit
-        self._waiting: deque[tuple[float, Waiter]] = deque()
+        self._turns: Turns[Waiter] = Turns()
+        self._waiting = self._turns.ring
+        """Empty while nobody waits."""
         self._later = later
         self._sweeping = False
-        self._tokens = _burst(bounds.rate)
-        self._filled_at = clock()
+        self.rate = None if bounds.rate is None else Rate(bounds.rate, 1.0, f"server:{name}")
+        """Of calls, retries not counted."""
         self._budget = RETRY_BUDGET
         self._plain = bounds.rate is None
 
     @property
     def waiting(self) -> int:
-        return len(self._waiting)
+        return len(self._turns)
 
     @property
     def bounds(self) -> Bounds:
@@ -149,21 +157,12 @@ class Guard:
         if self.busy < self._limit and not self._waiting:
             self.busy += 1
             return ticket
-        if len(self._waiting) >= self._bounds.waiting:
-            raise Refused(
-                f"{self.name} is busy with {self.busy} calls, and {len(self._waiting)} more are waiting already",
-                code=RATE_LIMITED, retry_after=1.0,
-            )  # fmt: skip
-        self._waiting.append((min(waiter.deadline, now + self._bounds.queue), waiter))
-        self._watch(now)
+        self._queue(waiter, now)
         return QUEUED
 
     def withdraw(self, waiter: Waiter) -> None:
         """A waiter gives up. No-op for one that stands in no queue."""
-        for entry in self._waiting:
-            if entry[1] is waiter:
-                self._waiting.remove(entry)
-                return
+        self._turns.remove(waiter)
 
     def leave(self, ticket: Ticket, error: Exception | None, heard: int, *, given_up: bool = False) -> None:
         """A call is over. `heard` is what `Guard.heard` was when it entered; `given_up` where its end tells nothing
@@ -240,41 +239,49 @@ class Guard:
         return Refused(text, code=BREAKER_OPEN, retry_after=self.breaker.wait(now))
 
     def _spend(self, now: float) -> None:
-        rate = self._bounds.rate
-        assert rate is not None
-        self._tokens = min(_burst(rate), self._tokens + (now - self._filled_at) * rate)
-        self._filled_at = now
-        if self._tokens < 1.0:
-            wait = (1.0 - self._tokens) / rate
-            raise Refused(f"{self.name} takes {rate:g} calls a second", code=RATE_LIMITED, retry_after=wait)
-        self._tokens -= 1.0
+        assert self.rate is not None
+        wait = self.rate.take(now)
+        if wait:
+            text = f"{self.name} takes {self._bounds.rate:g} calls a second"
+            raise Refused(text, code=RATE_LIMITED, retry_after=wait)
+
+    def _queue(self, waiter: Waiter, now: float) -> None:
+        """Raises Refused where the queue is full, and nobody has more of it than this one's agent."""
+        agent, last = waiter.agent, None
+        if len(self._turns) >= self._bounds.waiting:
+            last = self._turns.give_way(agent)
+            if last is None:
+                raise self._full()
+        self._turns.add(agent, waiter, min(waiter.deadline, now + self._bounds.queue))
+        if last is not None:
+            last.refused(self._full())
+        self._watch(now)
+
+    def _full(self) -> Refused:
+        text = f"{self.name} is busy with {self.busy} calls, and {len(self._turns)} more are waiting already"
+        return Refused(text, code=RATE_LIMITED, retry_after=1.0)
 
     def _let_in(self) -> None:
         while self._waiting and self.busy < self._limit and self.breaker.closed:
-            _, waiter = self._waiting.popleft()
             self.busy += 1
-            waiter.admitted(PLAIN)
+            self._turns.next().admitted(PLAIN)
 
     def _refuse_waiting(self) -> None:
-        waiting, self._waiting = self._waiting, deque()
         now = self.clock()
-        for _, waiter in waiting:
+        for waiter in [*self._turns.take_all()]:
             waiter.refused(self._open(now))
 
     def _watch(self, now: float) -> None:
         """One timer for the whole queue. Deadlines do not come in order, but a queue is short-lived."""
         if not self._sweeping:
             self._sweeping = True
-            first = min(until for until, _ in self._waiting)
-            self._later(min(max(first - now, SWEEP_SECONDS), MAX_SWEEP_SECONDS), self._sweep)
+            wait = min(max(self._turns.first_end() - now, SWEEP_SECONDS), MAX_SWEEP_SECONDS)
+            self._later(wait, self._sweep)
 
     def _sweep(self) -> None:
         self._sweeping = False
         now = self.clock()
-        late = [entry for entry in self._waiting if entry[0] <= now]
-        for entry in late:
-            self._waiting.remove(entry)
-            waiter = entry[1]
+        for waiter in self._turns.take_late(now):
             if waiter.deadline <= now:
                 waiter.refused(Timeout(f"{self.name} was busy with {self.busy} other calls all the time", sent=False))
             else:
@@ -287,8 +294,3 @@ class Guard:
 def _says_nothing(error: Exception) -> bool:
     """Errors of transport that come from this side of the wire: nothing was sent, or not to the server."""
     return isinstance(error, ConnectFailed | PoolFull | Refused) or (isinstance(error, Timeout) and not error.sent)
-
-
-def _burst(rate: float | None) -> float:
-    """Calls at once after a pause: those of a second, and one at least."""
-    return max(1.0, rate) if rate is not None else 0.0

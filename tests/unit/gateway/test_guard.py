@@ -47,8 +47,8 @@ class World:
             action()
         self.now = end
 
-    def caller(self, seconds: float = 60.0) -> Caller:
-        return Caller(self.now + seconds)
+    def caller(self, seconds: float = 60.0, agent: str = "ada") -> Caller:
+        return Caller(self.now + seconds, agent)
 
     def fail(self, times: int = 1, error: McpError = LOST) -> None:
         for _ in range(times):
@@ -60,8 +60,9 @@ class World:
 
 
 class Caller:
-    def __init__(self, deadline: float) -> None:
+    def __init__(self, deadline: float, agent: str) -> None:
         self.deadline = deadline
+        self.agent = agent
         self.ticket = QUEUED
         self.error: McpError | None = None
 
@@ -109,6 +110,38 @@ def test_a_full_queue_refuses_at_once() -> None:
         world.guard.enter(world.caller())
     assert code(caught.value) == "RATE_LIMITED"
     assert caught.value.retry_after > 0
+
+
+def test_agents_that_wait_get_in_by_turns_however_many_calls_each_has() -> None:
+    world = World(limit=1)
+    assert world.guard.enter_now()
+    greedy = [world.caller(agent="greedy") for _ in range(50)]
+    for caller in greedy:
+        world.guard.enter(caller)
+    polite = [world.caller(agent=name) for name in ("b", "c")]
+    for caller in polite:
+        world.guard.enter(caller)
+    for _ in range(3):
+        world.guard.leave_answered()
+    assert [caller.ticket for caller in polite] == [PLAIN, PLAIN]
+    assert [caller.ticket for caller in greedy] == [PLAIN] + [QUEUED] * 49
+
+
+def test_in_a_full_queue_who_has_most_of_it_gives_way_to_who_has_less() -> None:
+    world = World(limit=1, waiting=3)
+    assert world.guard.enter_now()
+    greedy = [world.caller(agent="greedy") for _ in range(3)]
+    for caller in greedy:
+        world.guard.enter(caller)
+    with pytest.raises(Refused):
+        world.guard.enter(world.caller(agent="greedy"))
+    polite = world.caller(agent="polite")
+    assert world.guard.enter(polite) == QUEUED
+    assert [caller.error is None for caller in greedy] == [True, True, False]
+    assert code(greedy[2].error) == "RATE_LIMITED"
+    with pytest.raises(Refused):  # two against one: to take one more would only turn it round
+        world.guard.enter(world.caller(agent="polite"))
+    assert world.guard.waiting == 3
 
 
 def test_waiting_ends_after_the_time_of_the_queue_or_with_the_call_itself() -> None:

@@ -44,6 +44,7 @@ async def test_a_connection_has_the_attributes_that_are_read() -> None:
     state = ServerState()
     protocol = HttpToolsProtocol(config, state, {}, asyncio.get_running_loop())
     assert vars(protocol)["cycle"] is None
+    assert protocol.client is None
     assert list(protocol.pipeline) == []
     assert protocol.server_state is state
     assert state.connections == set()

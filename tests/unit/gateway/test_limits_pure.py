@@ -1,0 +1,112 @@
+"""Rates and turns: what is admitted, when to come again, whose turn it is."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairlead_gateway.limits.rate import Rate
+from fairlead_gateway.limits.turns import Turns
+
+
+@given(
+    calls=st.floats(0.1, 200),
+    seconds=st.sampled_from([1.0, 60.0]),
+    pauses=st.lists(st.sampled_from([0.0, 0.0, 0.01, 0.3, 2.0, 30.0]), max_size=80),
+)
+def test_no_span_of_time_holds_more_than_its_share_and_one_burst(
+    calls: float, seconds: float, pauses: list[float]
+) -> None:
+    rate, now, admitted = Rate(calls, seconds), 1000.0, []
+    for pause in pauses:
+        now += pause
+        for _ in range(3):
+            if not rate.take(now):
+                admitted.append(now)
+    burst = max(1.0, calls)
+    for first in range(len(admitted)):
+        for last in range(first, len(admitted)):
+            span = admitted[last] - admitted[first]
+            assert last - first + 1 <= burst + span * calls / seconds + 1e-6
+
+
+@given(calls=st.floats(0.1, 1000), seconds=st.sampled_from([1.0, 60.0]), now=st.floats(0, 1e6))
+def test_a_refused_call_is_told_when_it_would_be_admitted_and_then_is(calls: float, seconds: float, now: float) -> None:
+    rate = Rate(calls, seconds)
+    while not (wait := rate.take(now)):
+        pass
+    assert 0 < wait <= rate.step + 1e-6
+    assert rate.take(now + wait * 0.9) > 0
+    assert rate.take(now + wait) < 1e-6
+
+
+def test_after_a_pause_those_of_one_period_come_at_once() -> None:
+    rate = Rate(60, 60)
+    assert [rate.take(5.0) for _ in range(60)] == [0.0] * 60
+    assert rate.take(5.0) == pytest.approx(1.0)
+    assert rate.ahead(5.0) == pytest.approx(60)
+    assert rate.ahead(500.0) == 0
+
+
+def test_a_call_that_is_not_made_after_all_costs_nothing() -> None:
+    rate = Rate(1, 60)
+    assert rate.take(1.0) == 0
+    rate.give_back()
+    assert rate.take(1.0) == 0
+    assert rate.take(1.0) > 0
+
+
+@pytest.mark.parametrize(("calls", "seconds"), [(0, 60), (-1, 1), (1, 0)])
+def test_a_rate_of_nothing_is_no_rate(calls: float, seconds: float) -> None:
+    with pytest.raises(ValueError, match="no rate"):
+        Rate(calls, seconds)
+
+
+def test_what_was_admitted_while_nobody_could_be_told_is_over_in_the_meantime() -> None:
+    rate = Rate(60, 60)
+    for second in range(600):
+        assert rate.take(float(second)) == 0
+    assert rate.unsettled == 600
+    assert rate.to_settle(599.0) == 1
+    assert rate.to_settle(599.0) == 0
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 3)), max_size=60))
+def test_turns_hold_what_came_and_did_not_go_and_serve_each_agent_in_order(steps: list[tuple[str, int]]) -> None:
+    turns: Turns[int] = Turns()
+    standing: dict[int, str] = {}
+    for number, (agent, step) in enumerate(steps):
+        if step < 2:
+            turns.add(agent, number, float(number))
+            standing[number] = agent
+        elif step == 2 and standing:
+            got = turns.next()
+            assert got == min(one for one in standing if standing[one] == standing[got])
+            del standing[got]
+        elif step == 3 and standing:
+            gone = max(standing)
+            assert turns.remove(gone)
+            assert not turns.remove(gone)
+            del standing[gone]
+        assert len(turns) == len(standing)
+        assert {line.agent for line in turns.ring} == set(standing.values())
+    assert sorted(turns.take_all()) == sorted(standing)
+    assert not turns.ring
+
+
+def test_between_two_turns_of_an_agent_everybody_else_who_waits_has_one() -> None:
+    turns: Turns[tuple[str, int]] = Turns()
+    for agent, count in (("greedy", 5), ("b", 1), ("c", 2)):
+        for number in range(count):
+            turns.add(agent, (agent, number), 1.0)
+    assert "".join(agent[0] for agent, _ in turns.take_all()) == "gbcgcggg"
+
+
+def test_who_waited_too_long_is_taken_out_wherever_it_stands() -> None:
+    turns: Turns[int] = Turns()
+    for number in range(6):
+        turns.add(number % 2, number, float(number))
+    assert turns.first_end() == 0.0
+    assert sorted(turns.take_late(3.0)) == [0, 1, 2, 3]
+    assert len(turns) == 2
