@@ -29,6 +29,10 @@ Observe = Callable[[str, str | None, dict[str, Any]], None]
 
 TOKEN_LIFE: Final = timedelta(minutes=5)
 """After this long a token is read again: a ServiceAccount's is replaced in its file about hourly."""
+NOBODY: Final = "fairlead"
+"""Kopf's name for this process, of use to its peering alone. Left to itself it looks up the name of the user, and a
+container's often has none.
+"""
 STOP_SECONDS: Final = 1.2
 RESTART_SECONDS: Final = 2.0
 
@@ -145,6 +149,11 @@ class Feed:
             logging.getLogger(name).setLevel(logging.WARNING)
         logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)  # warns that signals are not its own
         await kopf.operator(
-            standalone=True, clusterwide=True, registry=registry, settings=operator_settings(), stop_flag=stop
+            identity=NOBODY,  # type: ignore[arg-type]  # a string of a type that Kopf keeps to itself
+            standalone=True,
+            clusterwide=True,
+            registry=registry,
+            settings=operator_settings(),
+            stop_flag=stop,
         )
         await asyncio.sleep(CLOSING_SECONDS)  # its connections close in further turns of this loop

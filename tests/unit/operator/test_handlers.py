@@ -93,6 +93,18 @@ async def test_what_exists_and_what_changes_is_told_and_nothing_is_written(api: 
     assert written == [kmock_.method.POST, kmock_.method.PATCH, kmock_.method.DELETE], "those of the test alone"
 
 
+async def test_a_user_without_a_name_can_run_it(
+    api: kmock_.KubernetesEmulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.objects[f"{GROUP}/mcpservers", "team", "old"] = server("old")
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("os.getuid", lambda: 54_321)  # as in a container: no line of /etc/passwd
+    listener = Listener()
+    async with feeding(api, listener):
+        await listener.until(("mcpservers", None, "old"))
+
+
 async def test_a_feed_that_is_cancelled_ends_its_thread_soon(api: kmock_.KubernetesEmulator) -> None:
     loop = asyncio.get_running_loop()
     api.objects[f"{GROUP}/mcpservers", "team", "old"] = server("old")
