@@ -84,7 +84,7 @@ class Gateway:
         self._listener = Listener(front, application(self.readiness, plane), settings.host, settings.port)
         self._loop: asyncio.AbstractEventLoop | None = None
         collector = GatewayCollector(
-            book, keeper, registry.gauges, lambda: len(self._listener.connections), self._tasks
+            book, keeper, registry.gauges, lambda: len(self._listener.connections), front.crowd, self._tasks
         )
         guards = GuardCollector(checks, lambda: registry.guards, front.dispatcher.cache)
         metrics = registry_of(collector, guards, CustomCollector(custom))
@@ -194,7 +194,14 @@ def build(
         LocalMethods(own_info, sessions, live.set_level),
         book,
         Bounds(
-            body=settings.max_request_bytes, keep_alive=settings.client_idle, silent_seconds=settings.client_silence
+            head=settings.max_header_bytes,
+            body=settings.max_request_bytes,
+            keep_alive=settings.client_idle,
+            head_seconds=settings.client_header_seconds,
+            body_seconds=settings.client_body_seconds,
+            silent_seconds=settings.client_silence,
+            connections=settings.client_connections,
+            connections_each=settings.client_connections_each,
         ),
         clock,
     )

@@ -18,6 +18,7 @@ from prometheus_client.registry import Collector
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.about import VERSION
 from fairlead_gateway.catalog.source import Keeper
+from fairlead_gateway.endpoint.crowd import Crowd
 from fairlead_gateway.telemetry import BOUNDS, Book, Series
 from fairlead_gateway.upstream.base import Gauges
 
@@ -37,6 +38,7 @@ class GatewayCollector(Collector):
         keeper: Keeper,
         upstreams: Callable[[], dict[ServerKey, Gauges]],
         connections: Callable[[], int],
+        crowd: Crowd,
         tasks: Callable[[], int],
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -44,6 +46,7 @@ class GatewayCollector(Collector):
         self._keeper = keeper
         self._upstreams = upstreams
         self._connections = connections
+        self._crowd = crowd
         self._tasks = tasks
         self._clock = clock
 
@@ -72,6 +75,8 @@ class GatewayCollector(Collector):
         yield _counter("fairlead_metric_label_sets_overflowed", text, book.overflowed)
         yield _gauge("fairlead_calls_in_flight", "Tool calls being worked on", book.in_flight)
         yield _gauge("fairlead_client_connections", "Open connections of clients", self._connections())
+        text = "Connections of clients that were one too many"
+        yield _counter("fairlead_client_connections_refused", text, self._crowd.turned_away)
         yield _gauge("fairlead_tasks", "Tasks of the event loop; more of them every day are a leak", self._tasks())
         rejected = CounterMetricFamily(
             "fairlead_requests_rejected", "Requests refused before they became an operation", labels=["code"]

@@ -71,7 +71,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds without an acknowledgement by a client's machine until it counts as gone, and what it has open is ended:
     connections, streams and calls.
     """
-    max_request_bytes: int = 4 << 20
+    client_header_seconds: Annotated[float, Meta(gt=0)] = 10.0
+    """Seconds in which the head of a request has to arrive."""
+    client_body_seconds: Annotated[float, Meta(gt=0)] = 60.0
+    """Seconds in which its body has to."""
+    client_connections: Annotated[int, Meta(ge=0)] = 10_000
+    """Connections of clients at once; more are answered with status 503. 0 takes any number."""
+    client_connections_each: Annotated[int, Meta(ge=0)] = 0
+    """Of one address; more are answered with status 429. Off by default: behind a proxy all clients share its own."""
+    max_header_bytes: Annotated[int, Meta(ge=1024)] = 64 << 10
+    """Of the head of a request; a larger one is answered with status 431. Looked at every 16 KiB."""
+    max_request_bytes: Annotated[int, Meta(ge=1)] = 4 << 20
+    """Of its body; a larger one is answered with status 413."""
     max_result_bytes: int = 16 << 20
     """Of one result, where the server sets less."""
     validate: bool = True

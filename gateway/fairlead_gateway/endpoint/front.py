@@ -19,6 +19,7 @@ from fairlead_gateway.calls.errands import METHODS as FORWARDED
 from fairlead_gateway.calls.errands import SUBSCRIPTIONS, Errand, call_of, needs_more, resolve
 from fairlead_gateway.calls.forward import Forwarder
 from fairlead_gateway.endpoint import replies
+from fairlead_gateway.endpoint.crowd import Crowd
 from fairlead_gateway.endpoint.exchange import Exchange
 from fairlead_gateway.endpoint.hosts import AllowList
 from fairlead_gateway.endpoint.inbound import SESSION, Answered, Headers, Rejection, Request, classify, prefers_streams
@@ -49,6 +50,10 @@ class Bounds(msgspec.Struct, frozen=True):
     body_seconds: float = 60.0
     stalled_seconds: float = 60.0
     """A client that does not read its answers for so long is cut off."""
+    connections: int = 0
+    """At once; 0 for any number."""
+    connections_each: int = 0
+    """Of one address; the same."""
     silent_seconds: float = 60.0
     """One whose machine acknowledges nothing for so long has vanished: it crashed, or the way to it did."""
 
@@ -72,6 +77,7 @@ class Front:
         self.local = local
         self.book = book
         self.bounds = bounds
+        self.crowd = Crowd(bounds.connections, bounds.connections_each)
         self.clock = clock
         self.selection = Selection()
         self.session_ended: Callable[[bytes], None] = lambda session: None

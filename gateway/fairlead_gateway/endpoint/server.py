@@ -20,6 +20,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from fairlead_gateway.endpoint import replies, targets
+from fairlead_gateway.endpoint.crowd import NOBODY, Place
 from fairlead_gateway.endpoint.exchange import Exchange
 from fairlead_gateway.endpoint.familiar import Familiar
 from fairlead_gateway.endpoint.front import Front
@@ -64,6 +65,7 @@ class McpProtocol(HttpToolsProtocol):
         self._lingering = False
         self._familiar: Familiar | None = None
         self._latest: Exchange | None = None
+        self._place: Place = NOBODY
         self.ending = False
         self.since = loop.time()
 
@@ -72,6 +74,14 @@ class McpProtocol(HttpToolsProtocol):
         return self.flow.write_paused
 
     # Called by the loop
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._place = place = self._front.crowd.enter(self.client[0] if self.client else "")
+        if place.refused is not None:
+            self._refuse(*place.refused, b"retry-after: 1\r\n")
+        elif not place.inside:
+            transport.abort()
 
     def data_received(self, data: bytes) -> None:
         if len(data) <= SLICE:
@@ -88,6 +98,7 @@ class McpProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         current, self._current, self._reading = self._current, None, None
         self.pipeline.clear()
+        self._front.crowd.leave(self._place)
         if isinstance(self.cycle, Exchange):
             self.cycle = None
         super().connection_lost(exc)
@@ -321,7 +332,7 @@ class McpProtocol(HttpToolsProtocol):
             elif not self.flow.write_paused:
                 self.flow.resume_reading()
 
-    def _refuse(self, status: int, message: str) -> None:
+    def _refuse(self, status: int, message: str, extra: bytes = replies.NO_EXTRA) -> None:
         """Read nothing more, answer what came before, then this, then close."""
         if self._farewell is not None or self.transport.is_closing():
             return
@@ -330,7 +341,7 @@ class McpProtocol(HttpToolsProtocol):
         self._reading = None
         self._front.book.reject(status)
         body = replies.error_body(Rejection(status, jsonrpc.INVALID_REQUEST, message))
-        self._farewell = replies.head(status, len(body), replies.CLOSE) + body
+        self._farewell = replies.head(status, len(body), replies.CLOSE + extra) + body
         if self._current is None and not self.pipeline:
             self._say_farewell(self._farewell)
 

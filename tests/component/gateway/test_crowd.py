@@ -1,0 +1,103 @@
+"""How many connections clients may have, and how large and slow what they send may be."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead_gateway.app import Gateway
+from fairlead_gateway.endpoint.crowd import MAX_TOLD, Crowd
+from gatewayworld import Ask, Wire, ask, calling, catalog, modern, running
+from rawserver import RawServer
+from toolservers import modern_server, tool
+
+LIST = modern("tools/list")
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[RawServer]:
+    async with modern_server([tool("add")]) as started:
+        yield started
+
+
+async def gone(gateway: Gateway, inside: int) -> None:
+    """Wait until so few are left that a new one finds room."""
+    async with asyncio.timeout(10):
+        while gateway.front.crowd.inside > inside:  # noqa: ASYNC110  # a connection tells nobody that it ended
+            await asyncio.sleep(0.005)
+
+
+@pytest.mark.parametrize(
+    ("setting", "status", "words"),
+    [("client_connections", 503, "2 connections open"), ("client_connections_each", 429, "2 connections from this")],
+)
+async def test_a_connection_too_many_is_told_why_and_those_inside_go_on(
+    tmp_path: Path, server: RawServer, setting: str, status: int, words: str
+) -> None:
+    bound: dict[str, Any] = {setting: 2}
+    async with running(tmp_path, catalog("demo", server.url, ["add"]), **bound) as gateway:
+        first, second = await Wire.connect(gateway), await Wire.connect(gateway)
+        assert (await first.ask(LIST)).status == (await second.ask(LIST)).status == 200
+        for _ in range(2):
+            async with await Wire.connect(gateway) as third:
+                refused = await third.answer()
+                assert (refused.status, refused.headers["retry-after"]) == (status, "1")
+                assert words in refused.message["error"]["message"]
+                assert await third.closed() == b""
+        assert (await first.ask(calling("demo__add"))).status == 200
+        second.close()
+        await gone(gateway, 1)
+        assert (await ask(gateway, LIST)).status == 200
+        assert gateway.book.rejected[status] == 2
+        first.close()
+
+
+async def test_a_request_to_a_full_gateway_is_answered_although_it_was_sent_at_once(
+    tmp_path: Path, server: RawServer
+) -> None:
+    async with running(tmp_path, catalog("demo", server.url, ["add"]), client_connections=1) as gateway:
+        async with await Wire.connect(gateway) as inside:
+            assert (await inside.ask(LIST)).status == 200
+            assert (await ask(gateway, calling("demo__add", {"text": "x" * 500_000}))).status == 503
+        await gone(gateway, 0)
+        assert (await ask(gateway, LIST)).status == 200
+
+
+async def test_the_bounds_of_a_request_are_settings(tmp_path: Path, server: RawServer) -> None:
+    bounds: dict[str, Any] = {"max_header_bytes": 20 << 10, "max_request_bytes": 500, "client_header_seconds": 0.2}
+    async with running(tmp_path, catalog("demo", server.url, ["add"]), **bounds) as gateway:
+        long_head = Ask(headers={**LIST.headers, "X-Long": "x" * (40 << 10)}, body=b"{}")
+        assert (await ask(gateway, long_head)).status == 431
+        assert (await ask(gateway, calling("demo__add", {"text": "x" * 500}))).status == 413
+        async with await Wire.connect(gateway) as wire:
+            wire.write(b"POST /mcp HTTP/1.1\r\nHost: loc")
+            assert (await wire.answer()).status == 408
+
+
+def test_a_flood_of_those_turned_away_is_closed_without_a_word_beyond_a_number() -> None:
+    crowd = Crowd(most=1)
+    inside = crowd.enter("a")
+    told = [crowd.enter("a") for _ in range(MAX_TOLD)]
+    assert all(place.refused is not None for place in told)
+    mute = crowd.enter("a")
+    assert (mute.inside, mute.refused) == (False, None)
+    for place in (*told, mute, inside):
+        crowd.leave(place)
+    assert crowd.enter("b").inside
+    assert (crowd.inside, crowd.turned_away) == (1, MAX_TOLD + 1)
+
+
+def test_addresses_are_counted_apart_and_forgotten_when_their_last_connection_is_gone() -> None:
+    crowd = Crowd(most_each=1)
+    first, other = crowd.enter("a"), crowd.enter("b")
+    assert first.inside
+    assert other.inside
+    assert crowd.enter("a").refused is not None
+    crowd.leave(first)
+    crowd.leave(other)
+    assert crowd._each == {}
+    assert crowd.enter("a").inside
