@@ -14,7 +14,7 @@ from clusterworld import LISTENER, RUNNER, built, installed, kubectl, listener
 def image(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The demo server as an image, in the node's store."""
     folder = tmp_path_factory.mktemp("demo")
-    return built(folder, "localhost/fairlead-demo:e2e", "tests/e2e/images/demo/Dockerfile")
+    return built(folder, "localhost/fairlead-demo:e2e", "gateway/demo/Dockerfile")
 
 
 @pytest.fixture(scope="session")

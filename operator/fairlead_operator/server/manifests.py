@@ -47,7 +47,7 @@ class Images:
 
     listener: str = "busybox:1.37-musl"
     """Has a static busybox as /bin/busybox."""
-    runner: str = "fairlead-runner:0.1.0"
+    runner: str = "localhost/fairlead-runner:0.1.0"
     """Installs packages; has a static busybox too."""
 
 

@@ -1,0 +1,105 @@
+{{/* What the objects of a release are called: the release's name, with "fairlead" in it. Short enough for every suffix. */}}
+{{- define "fairlead.fullname" -}}
+{{- $name := .Values.fullnameOverride | default (contains "fairlead" .Release.Name | ternary .Release.Name (printf "%s-fairlead" .Release.Name)) -}}
+{{- $name | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+
+{{/* Labels of an object; call with (dict "root" $ "component" "gateway"). */}}
+{{- define "fairlead.labels" -}}
+{{ include "fairlead.selectorLabels" . }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/part-of: fairlead
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
+{{- with .root.Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* What selects the pods of a component. Never changes: a Deployment's selector cannot, and the NetworkPolicies that the
+operator makes for servers let in the pods of this name and component. */}}
+{{- define "fairlead.selectorLabels" -}}
+app.kubernetes.io/name: fairlead
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .component }}
+{{- end -}}
+
+{{/* One image; call with (dict "root" $ "image" .Values.image). */}}
+{{- define "fairlead.imageOf" -}}
+{{- if .image.digest -}}
+{{ .image.repository }}@{{ .image.digest }}
+{{- else -}}
+{{ .image.repository }}:{{ .image.tag | default .root.Chart.AppVersion }}
+{{- end -}}
+{{- end -}}
+
+{{- define "fairlead.image" -}}
+{{ include "fairlead.imageOf" (dict "root" . "image" .Values.image) }}
+{{- end -}}
+
+{{- define "fairlead.operator.serviceAccount" -}}
+{{ .Values.operator.serviceAccount.name | default (printf "%s-operator" (include "fairlead.fullname" .)) }}
+{{- end -}}
+
+{{- define "fairlead.gateway.serviceAccount" -}}
+{{ .Values.gateway.serviceAccount.name | default (printf "%s-gateway" (include "fairlead.fullname" .)) }}
+{{- end -}}
+
+{{/* The Secret with `pullToken` and `sessionKey`. */}}
+{{- define "fairlead.secret" -}}
+{{ .Values.secret.existingSecret | default (include "fairlead.fullname" .) }}
+{{- end -}}
+
+{{/* Pods of the gateway, where their number is fixed. */}}
+{{- define "fairlead.gateway.replicas" -}}
+{{- if kindIs "invalid" .Values.gateway.replicas -}}2{{- else -}}{{ int .Values.gateway.replicas }}{{- end -}}
+{{- end -}}
+
+{{/* A value as an environment variable has it: lists with commas, whole numbers without an exponent. */}}
+{{- define "fairlead.text" -}}
+{{- if kindIs "slice" . -}}
+{{- join "," . -}}
+{{- else if and (kindIs "float64" .) (eq (floor .) .) -}}
+{{- printf "%.0f" . -}}
+{{- else -}}
+{{- toString . -}}
+{{- end -}}
+{{- end -}}
+
+{{/* `settings` of a component as FAIRLEAD_… variables: callTimeout becomes FAIRLEAD_CALL_TIMEOUT. */}}
+{{- define "fairlead.settings" -}}
+{{- range $name, $value := . }}
+{{- if not (kindIs "invalid" $value) }}
+- name: FAIRLEAD_{{ $name | snakecase | upper }}
+  value: {{ include "fairlead.text" $value | quote }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* A Secret's key as an environment variable; call with (dict "name" … "secret" … "key" …). */}}
+{{- define "fairlead.secretVariable" -}}
+- name: {{ .name }}
+  valueFrom:
+    secretKeyRef:
+      name: {{ .secret }}
+      key: {{ .key }}
+{{- end -}}
+
+{{/* Where a component's pods run; call with its values. */}}
+{{- define "fairlead.scheduling" -}}
+{{- with .nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- end -}}

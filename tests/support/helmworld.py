@@ -1,0 +1,108 @@
+"""The chart and the real `helm`, for tests: render, install, upgrade, uninstall on a plane of the test's own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from controlplane import REPOSITORY, ControlPlane, find_assets
+
+CHART = REPOSITORY / "charts" / "fairlead"
+NAMESPACE = "fairlead-system"
+BUILD = REPOSITORY / "hack" / "kubernetes" / "build"
+
+Object = dict[str, Any]
+
+
+def program(name: str) -> Path:
+    """`helm` or `kubeconform`: of PATH, else beside the API server; a skip where there is none, in CI a failure."""
+    if found := shutil.which(name):
+        return Path(found)
+    if (path := find_assets() / name).exists():
+        return path
+    reason = f"{name} is not there: `hack/kubernetes/build {name}` compiles it, with Go 1.25 or newer"
+    if os.environ.get("CI"):
+        pytest.fail(f"in CI a missing {name} is a failure: {reason}")
+    pytest.skip(reason)
+
+
+class Refused(Exception):
+    """What helm says on standard error when it fails."""
+
+
+@dataclass(frozen=True)
+class Helm:
+    """`helm`, with a home of its own. Without a plane it can only lint and render."""
+
+    home: Path
+    plane: ControlPlane | None = None
+
+    def __call__(self, *words: str | Path, seconds: float = 120) -> str:
+        """Standard output. Raises Refused."""
+        environment = {"PATH": os.environ["PATH"], "HOME": str(self.home)}
+        if self.plane is not None:
+            environment["KUBECONFIG"] = str(self.plane.kubeconfig)
+        command = [str(program("helm")), *map(str, words)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=seconds, check=False)
+        if done.returncode:
+            raise Refused(done.stderr)
+        return done.stdout
+
+    def template(self, *words: str | Path, chart: Path = CHART) -> list[Object]:
+        """The objects of a release called fairlead. Raises Refused."""
+        return objects(self("template", "fairlead", chart, "--namespace", NAMESPACE, *words))
+
+    def install(self, *words: str | Path, chart: Path = CHART) -> str:
+        """Install a release called fairlead, without waiting for pods: nothing runs them. Raises Refused."""
+        where = ("--namespace", NAMESPACE, "--create-namespace")
+        return self("install", "fairlead", chart, *where, *words)
+
+    def upgrade(self, *words: str | Path, chart: Path = CHART) -> str:
+        """Upgrade it. Raises Refused."""
+        return self("upgrade", "fairlead", chart, "--namespace", NAMESPACE, *words)
+
+    def uninstall(self, *words: str) -> str:
+        """Uninstall it. Raises Refused."""
+        return self("uninstall", "fairlead", "--namespace", NAMESPACE, *words)
+
+
+def objects(text: str) -> list[Object]:
+    """The objects of a stream of YAML documents."""
+    return [item for item in yaml.safe_load_all(text) if item]
+
+
+def of_kind(rendered: Iterable[Object], kind: str) -> list[Object]:
+    return [item for item in rendered if item["kind"] == kind]
+
+
+def one(rendered: Sequence[Object], kind: str, name: str) -> Object:
+    """The only object of this kind and name."""
+    (found,) = [item for item in rendered if item["kind"] == kind and item["metadata"]["name"] == name]
+    return found
+
+
+def container(rendered: Sequence[Object], component: str) -> Object:
+    """The container of `operator` or `gateway`."""
+    deployment = one(rendered, "Deployment", f"fairlead-{component}")
+    (found,) = deployment["spec"]["template"]["spec"]["containers"]
+    return dict(found)
+
+
+def environment(rendered: Sequence[Object], component: str) -> dict[str, Any]:
+    """Variable to value, or to where it comes from."""
+    variables = container(rendered, component)["env"]
+    return {each["name"]: each.get("value", each.get("valueFrom")) for each in variables}
+
+
+def get(plane: ControlPlane, *words: str) -> list[Object]:
+    """What `kubectl get` lists."""
+    return list(json.loads(plane.kubectl("get", *words, "-o", "json").stdout)["items"])
