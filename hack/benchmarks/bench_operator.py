@@ -33,7 +33,8 @@ from fairlead_operator.kube.connection import load_configuration
 from fairlead_operator.kube.resources import MCP_SERVERS
 from fleet import KINDS, Fleet, Readiness, answering, create, namespace_of, watched
 from harness import Cell, Goal, Report, Settings, Unmeasurable
-from processes import Stage, cpu_time, free_port, machine_time, memory
+from ports import free_port
+from processes import Stage, cpu_time, machine_time, memory
 
 SIZES: Final = (100, 500, 1000)
 USER: Final = "operator"

@@ -27,7 +27,8 @@ from fairlead_api.meta import ServerKey
 from gateways import VERSIONS, catalog, start_upstream
 from harness import Goal, Report, Sample, Settings, Unmeasurable, interleaved, ratios
 from loadtools import Load, Outcome, run_load
-from processes import Stage, become_realtime, free_port
+from ports import free_port
+from processes import Stage, become_realtime
 
 ERA = "modern"
 CONNECTIONS = (1, 8)

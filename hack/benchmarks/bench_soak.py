@@ -27,7 +27,8 @@ from elsewhere import Elsewhere, elsewhere, possible
 from fairlead_api.documents.catalog import ChildEndpoint
 from gatewayworld import LEGACY, Answer, Wire, calling, catalog, publish
 from harness import Cell, Goal, Report, Settings, Unmeasurable
-from processes import Stage, free_port, memory, process_tree
+from ports import free_port
+from processes import Stage, memory, process_tree
 from toolservers import LEGACY_STDIO, RawServer, Reply, Request, answer_modern, raw_server, tool
 
 TOOLS: Final = [tool("add"), tool("slow")]

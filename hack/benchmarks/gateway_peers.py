@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 from gateways import VERSIONS, Target
 from harness import Goal, Sample, Unmeasurable, interleaved
 from loadtools import Load, Outcome
-from processes import Stage, free_port
+from ports import free_port
+from processes import Stage
 
 if TYPE_CHECKING:
     from bench_gateway import Bench

@@ -21,7 +21,8 @@ from fairlead_api.documents.rules import Policy, Rule, Rules, Tier
 from fairlead_api.documents.state import Quantiles, ServerState, State, ToolState
 from fairlead_api.meta import ServerKey
 from loadtools import built
-from processes import Stage, free_port
+from ports import free_port
+from processes import Stage
 
 VERSIONS = {"legacy": "2025-11-25", "modern": "2026-07-28"}
 ECHO = (

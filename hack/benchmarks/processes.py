@@ -100,14 +100,6 @@ def machine_time() -> float:
     return (sum(fields) - fields[3] - fields[4]) / _TICKS
 
 
-def free_port() -> int:
-    """A port on 127.0.0.1 that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 def cores() -> tuple[int, int]:
     """(for what is measured, for load and upstream): two cores where there are two."""
     usable = sorted(os.sched_getaffinity(0))

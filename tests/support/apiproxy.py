@@ -21,7 +21,7 @@ import yaml
 from aiohttp import web
 
 from controlplane import ControlPlane
-from toolservers import free_port
+from ports import free_port
 
 _HOP: Final = {"connection", "content-length", "host", "keep-alive", "transfer-encoding"}
 Wanted = Callable[[str, str], bool]

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from planeprocesses import free_port
+from ports import free_port
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 RELEASE = "fairlead-system"

@@ -11,7 +11,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -22,6 +21,8 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+
+from ports import free_port
 
 SUITE: Final = "@modelcontextprotocol/conformance@0.2.0-alpha.12"
 NODE: Final = "node@22"
@@ -99,12 +100,6 @@ def baseline() -> set[str]:
     """What the subject fails as well when nothing stands before it."""
     lines = (line.partition("#")[0].strip() for line in BASELINE.read_text().splitlines())
     return {line for line in lines if line}
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextmanager

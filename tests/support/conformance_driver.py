@@ -19,10 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from conformance import await_endpoint, free_port, gateway_over
+from conformance import await_endpoint, gateway_over
 from fairlead_mcp.http.target import Target
 from fairlead_mcp.session import McpSession
 from gatewayworld import LEGACY, META, Ask, Wire, ask, legacy, modern
+from ports import free_port
 
 READY_SECONDS: Final = 20.0
 CALLS: Final[dict[str, dict[str, Any]]] = {

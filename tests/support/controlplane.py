@@ -19,7 +19,8 @@ from typing import Any, Protocol, Self
 
 from audit import AuditLog
 from planepki import Pki
-from planeprocesses import Program, free_port
+from planeprocesses import Program
+from ports import free_port
 from waiting import until
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from toolservers import free_port
+from ports import free_port
 from waiting import until_async
 
 SCRIPT = str(Path(__file__).parent / "sse_main.py")

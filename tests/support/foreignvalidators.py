@@ -42,7 +42,7 @@ def _bedrock(tools: list[dict[str, Any]]) -> list[list[str]]:
 
 
 def _gemini(name: str, tools: list[dict[str, Any]]) -> list[list[str]]:
-    from google.genai import types  # type: ignore[import-not-found,import-untyped,unused-ignore]
+    from google.genai import types
     from pydantic import ValidationError
 
     found = []

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from fairlead_operator.server import gate
-from toolservers import free_port
+from ports import free_port
 
 TOKEN = "a-token-of-a-test"
 

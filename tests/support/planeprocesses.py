@@ -6,27 +6,9 @@ tests have ended) and dies with the process that started it, where `setpriv` exi
 
 from __future__ import annotations
 
-import random
 import shutil
-import socket
 import subprocess
 from pathlib import Path
-
-# Below the range that the kernel hands out for port 0: a port is kept while its program is down for a while.
-_PORTS = range(20000, 32000)
-
-
-def free_port() -> int:
-    """A port on 127.0.0.1 that nothing listens on now and that port 0 never yields."""
-    for port in random.sample(_PORTS, 200):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-    raise RuntimeError("no free port between 20000 and 32000")
 
 
 class Program:

@@ -25,7 +25,7 @@ from sdk_tools import SDK_TOOLS, make_server
 
 __all__ = [
     "BROKEN", "LEGACY_STDIO", "ODD_STDIO", "SDK_STDIO", "SDK_TOOLS", "RawServer", "Reply", "Request",
-    "answer_modern", "broken_server", "free_port", "legacy_server", "modern_server", "raw_server", "sdk_server", "tool",
+    "answer_modern", "broken_server", "legacy_server", "modern_server", "raw_server", "sdk_server", "tool",
 ]  # fmt: skip
 
 _SCRIPTS: Final = Path(__file__).parent / "stdio_servers"
@@ -44,13 +44,6 @@ INFO: Final = {"name": "raw", "version": "1"}
 def tool(name: str, **more: object) -> Item:
     """A definition, in an order of members and with an unknown one that no model would reproduce."""
     return {"x-unknown": {"b": 1, "a": 2}, "name": name, "inputSchema": {"type": "object"}, **more}
-
-
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextlib.asynccontextmanager

@@ -18,6 +18,7 @@ from typing import Final
 from fairlead_api.documents.catalog import Endpoint
 from fairlead_api.meta import ServerKey
 from fairlead_mcp.errors import ConnectFailed
+from fairlead_operator.discovery.held import Held
 from fairlead_operator.discovery.line import Line
 from fairlead_operator.ports import Connector
 from fairlead_operator.workqueue import Backoff
@@ -54,31 +55,22 @@ class Lines:
         self._connector = connector
         self._told = told
         self._rng = rng
-        self._held: dict[ServerKey, tuple[Endpoint, asyncio.Task[None]]] = {}
+        self._held: Held[Endpoint] = Held("line to")
 
     def __len__(self) -> int:
         return len(self._held)
 
     def hold(self, key: ServerKey, endpoint: Endpoint) -> None:
         """Watch over the server; no-op where that is done already."""
-        held = self._held.get(key)
-        if held is not None and held[0] == endpoint:
-            return
-        self.drop(key)
-        self._held[key] = (endpoint, asyncio.create_task(self._keep(key, endpoint), name=f"line to {key}"))
+        self._held.hold(key, endpoint, lambda: self._keep(key, endpoint))
 
     def drop(self, key: ServerKey) -> None:
         """Watch over it no more."""
-        held = self._held.pop(key, None)
-        if held is not None:
-            held[1].cancel()
+        self._held.drop(key)
 
     async def aclose(self) -> None:
         """Close all lines and wait for their end."""
-        tasks = [task for _, task in self._held.values()]
-        for key in list(self._held):
-            self.drop(key)
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._held.aclose()
 
     async def _keep(self, key: ServerKey, endpoint: Endpoint) -> None:
         try:

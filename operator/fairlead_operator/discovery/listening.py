@@ -17,6 +17,7 @@ from typing import Final
 from fairlead_api.documents.catalog import Credential, Endpoint
 from fairlead_api.meta import ServerKey
 from fairlead_mcp.errors import McpError, TransportError
+from fairlead_operator.discovery.held import Held
 from fairlead_operator.ports import Connector
 from fairlead_operator.workqueue import Backoff
 
@@ -47,32 +48,22 @@ class Listeners:
         self._changed = changed
         self._retry = retry
         self._rng = rng
-        self._held: dict[ServerKey, tuple[Source, asyncio.Task[None]]] = {}
+        self._held: Held[Source] = Held("listening to")
 
     def __len__(self) -> int:
         return len(self._held)
 
     def hold(self, key: ServerKey, source: Source, credential: Credential | None) -> None:
         """Listen to the server; no-op where that is done already."""
-        held = self._held.get(key)
-        if held is not None and held[0] == source:
-            return
-        self.drop(key)
-        work = self._listen(key, source, credential)
-        self._held[key] = (source, asyncio.create_task(work, name=f"listening to {key}"))
+        self._held.hold(key, source, lambda: self._listen(key, source, credential))
 
     def drop(self, key: ServerKey) -> None:
         """Listen to it no more."""
-        held = self._held.pop(key, None)
-        if held is not None:
-            held[1].cancel()
+        self._held.drop(key)
 
     async def aclose(self) -> None:
         """Drop all streams and wait for their end."""
-        tasks = [task for _, task in self._held.values()]
-        for key in list(self._held):
-            self.drop(key)
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._held.aclose()
 
     async def _listen(self, key: ServerKey, source: Source, credential: Credential | None) -> None:
         def heard(method: str) -> None:

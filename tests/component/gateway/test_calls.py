@@ -12,8 +12,9 @@ import pytest
 
 from fairlead_mcp.eras import text_of_header
 from gatewayworld import LEGACY, MODERN, Wire, ask, calling, catalog, legacy, running
+from ports import free_port
 from rawserver import Reply, Request, raw_server
-from toolservers import free_port, legacy_server, modern_server, sdk_server
+from toolservers import legacy_server, modern_server, sdk_server
 
 ERAS = (MODERN, LEGACY)
 

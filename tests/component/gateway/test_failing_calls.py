@@ -10,14 +10,9 @@ import pytest
 
 from fairlead_api.documents.catalog import CredentialRef, DeclaredLatency
 from gatewayworld import LEGACY, MODERN, Wire, ask, calling, catalog, entry, limits, modern, reached, running
+from ports import free_port
 from rawserver import Reply, Request, raw_server
-from toolservers import (
-    BROKEN,
-    broken_server,
-    free_port,
-    modern_server,
-    sdk_server,
-)
+from toolservers import BROKEN, broken_server, modern_server, sdk_server
 
 ERAS = (MODERN, LEGACY)
 REFUSALS = {

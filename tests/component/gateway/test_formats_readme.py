@@ -16,8 +16,8 @@ from fairlead_mcp.errors import ConnectFailed
 from fairlead_mcp.http.target import Target
 from fairlead_mcp.session import McpSession
 from gatewayworld import catalog, running
+from ports import free_port
 from restworld import get, post
-from toolservers import free_port
 
 FOLDER = Path(fairlead_gateway.formats.__file__).parent
 TOOL = "demo__get_stock"

@@ -15,9 +15,10 @@ from fairlead_api.documents.catalog import DeclaredLatency
 from fairlead_api.documents.rules import Rules, Tier
 from fairlead_gateway.app import Gateway
 from gatewayworld import LEGACY, MODERN, Answer, Wire, ask, calling, catalog, entry, limits, modern, reached, running
+from ports import free_port
 from rawserver import Reply, Request, raw_server
 from restworld import get, post
-from toolservers import answer_modern, broken_server, free_port, modern_server
+from toolservers import answer_modern, broken_server, modern_server
 
 ERAS = (MODERN, LEGACY)
 ERROR = "fairlead.dev/error"

@@ -13,8 +13,9 @@ from pathlib import Path
 
 from controlplane import ControlPlane
 from gatewayworld import Wire, ask, calling, catalog, modern, publish, reached
+from ports import free_port
 from rawserver import Reply, Request, raw_server
-from toolservers import free_port, modern_server
+from toolservers import modern_server
 
 
 class Process:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gatewayworld import catalog, running
-from toolservers import free_port
+from ports import free_port
 
 NOWHERE = "http://127.0.0.1:9/mcp"
 OPEN = {"name": "open", "inputSchema": {"type": "object", "additionalProperties": {"type": "string"}}}

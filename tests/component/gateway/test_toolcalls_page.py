@@ -14,8 +14,8 @@ import fairlead_gateway.rest
 from fairlead_gateway.calls import refusals
 from fairlead_gateway.rest.toolcalls import ToolCallsBody
 from gatewayworld import catalog, running
+from ports import free_port
 from restworld import post
-from toolservers import free_port
 from waiting import until_async
 
 PAGE = Path(fairlead_gateway.rest.__file__).with_name("TOOLCALLS.md").read_text()

@@ -19,8 +19,9 @@ from fairlead_mcp.link import Link
 from fairlead_mcp.session import McpSession
 from fairlead_mcp.tcp import TcpOpener
 from gated import TOKEN, Gated, gated
+from ports import free_port
 from rawserver import Reply, Request, raw_server
-from toolservers import LEGACY_STDIO, SDK_STDIO, SDK_TOOLS, free_port
+from toolservers import LEGACY_STDIO, SDK_STDIO, SDK_TOOLS
 from waiting import until_async
 
 

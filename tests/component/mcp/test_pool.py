@@ -13,8 +13,8 @@ import pytest
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, PoolFull, Timeout
 from fairlead_mcp.http.exchange import Answer, Call
 from fairlead_mcp.http.pool import Pool
+from ports import free_port
 from rawserver import Handler, RawServer, Reply, Request, raw_server
-from toolservers import free_port
 from waiting import eventually
 
 

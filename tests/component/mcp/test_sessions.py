@@ -13,13 +13,13 @@ from fairlead_mcp.eras import Era
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, RpcError, Timeout
 from fairlead_mcp.http.target import Target
 from fairlead_mcp.session import McpSession
+from ports import free_port
 from toolservers import (
     SDK_TOOLS,
     Reply,
     Request,
     answer_modern,
     broken_server,
-    free_port,
     legacy_server,
     modern_server,
     raw_server,

@@ -14,8 +14,9 @@ import pytest
 from fairlead_api.documents.codec import catalog_name
 from fairlead_api.meta import ServerKey
 from operatorworld import QUICK, Json, World, running
+from ports import free_port
 from rawserver import RawServer, Reply, Request, raw_server
-from toolservers import answer_modern, free_port, tool
+from toolservers import answer_modern, tool
 
 QUIET = replace(QUICK, interval_floor=30.0)
 READY = ("Normal", "Ready")

@@ -17,7 +17,7 @@ import pytest
 from controlplane import PlaneFactory
 from operatorprocess import start
 from operatorworld import World
-from toolservers import free_port
+from ports import free_port
 from waiting import until
 
 

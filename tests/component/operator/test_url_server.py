@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from operatorworld import World, running
+from ports import free_port
 from toolservers import (
     BROKEN,
     SDK_TOOLS,
@@ -17,7 +18,6 @@ from toolservers import (
     Request,
     answer_modern,
     broken_server,
-    free_port,
     legacy_server,
     modern_server,
     raw_server,

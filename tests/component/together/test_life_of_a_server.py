@@ -20,10 +20,11 @@ from fairlead_gateway.app import Gateway
 from fairlead_gateway.news import Event
 from gatewayworld import Answer, ask, calling, modern
 from operatorworld import QUICK, World, release_namespace, running
+from ports import free_port
 from rawserver import RawServer, Reply, Request, raw_server
 from restworld import get, post, problem
 from togetherworld import serving, shows
-from toolservers import answer_modern, free_port, tool
+from toolservers import answer_modern, tool
 from upprocess import fairlead_up
 from waiting import until_async
 

@@ -23,9 +23,10 @@ from fairlead_gateway.toolregistry import (
     parallel_with_limit,
 )
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, Timeout
+from ports import free_port
 from rawserver import RawServer, Reply, raw_server
 from rawserver import Request as Raw
-from toolservers import LEGACY_STDIO, answer_modern, free_port, legacy_server, modern_server, sdk_server, tool
+from toolservers import LEGACY_STDIO, answer_modern, legacy_server, modern_server, sdk_server, tool
 
 IDEMPOTENT = {"annotations": {"idempotentHint": True}}
 

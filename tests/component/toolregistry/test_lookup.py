@@ -12,6 +12,7 @@ import pytest
 
 from fairlead_gateway.toolregistry import AsyncToolRegistry, Server
 from fairlead_mcp.errors import McpError
+from ports import free_port
 from rawserver import RawServer, Reply, Request, raw_server
 from toolservers import (
     LEGACY_STDIO,
@@ -20,7 +21,6 @@ from toolservers import (
     Item,
     answer_modern,
     broken_server,
-    free_port,
     legacy_server,
     modern_server,
     sdk_server,

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from controlplane import PlaneFactory
-from toolservers import free_port
+from ports import free_port
 
 
 def fairlead(*words: str | Path) -> subprocess.CompletedProcess[str]:

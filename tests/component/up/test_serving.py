@@ -12,7 +12,8 @@ import pytest
 from mcp import Client
 from mcp_types import TextContent
 
-from toolservers import LEGACY_STDIO, SDK_STDIO, SDK_TOOLS, free_port, sdk_server
+from ports import free_port
+from toolservers import LEGACY_STDIO, SDK_STDIO, SDK_TOOLS, sdk_server
 from upprocess import DEMO, DEMO_TOOLS, Up, all_dead, children_of, command_of, fairlead_up, manifest
 from waiting import until_async
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from toolservers import free_port
+from ports import free_port
 from upprocess import Up, started_up
 
 GATEWAY = Path(__file__).parents[3] / "gateway"

@@ -16,7 +16,8 @@ from fairlead_mcp.session import McpSession
 from fairlead_mcp.tcp import TcpOpener
 from fairlead_operator.local import runner
 from gated import TOKEN, gated
-from toolservers import SDK_TOOLS, free_port
+from ports import free_port
+from toolservers import SDK_TOOLS
 from upprocess import fairlead_up
 
 NPM = pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")

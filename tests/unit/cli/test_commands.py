@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from toolservers import free_port
+from ports import free_port
 
 
 def fairlead(*words: str, code: str = "") -> subprocess.CompletedProcess[str]:

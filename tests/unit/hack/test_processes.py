@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from harness import Unmeasurable
-from processes import Stage, cpu_time, free_port, process_tree
+from ports import free_port
+from processes import Stage, cpu_time, process_tree
 from waiting import until
 
 

@@ -106,7 +106,6 @@ def test_events_of_any_kind_can_be_fed(name: str, events: list[Any]) -> None:
         (["a"], "not a list"),
         (5, "not a number"),
     ],
-    ids=repr,
 )
 def test_arguments_that_cannot_be_used_say_why(sent: Any, reason: str) -> None:
     read = arguments.read(sent)
