@@ -41,8 +41,7 @@ from fairlead_gateway.reports.endpoint import reports_page
 from fairlead_gateway.reports.outbox import Outbox
 from fairlead_gateway.rest.application import Readiness, application
 from fairlead_gateway.rest.plane import Plane
-from fairlead_gateway.selection.offers import Reach
-from fairlead_gateway.selection.route import Route
+from fairlead_gateway.selection.route import Reach, Route
 from fairlead_gateway.selection.view import Selection, bind_all, server_info
 from fairlead_gateway.settings import Settings
 from fairlead_gateway.telemetry import Book
@@ -208,20 +207,14 @@ def build(
 
     front.session_ended = registry.end_session
 
-    def bind(server: Server, tool: Tool) -> Route:
-        key, limits = server.key, server.catalog.limits
+    def bind(reach: Reach, tool: Tool) -> Route:
+        key = reach.server.key
         return Route(
-            server,
+            reach,
             tool,
-            registry.upstream(key),
             book.recorder(CALL, tool.name, str(key)),
-            registry.guard(key),
             outbox.samples.meter(key, tool.name),
-            timeout=shortest(settings.call_timeout, limits.timeout_ms, tool.max_duration_ms),
-            max_bytes=min(limits.max_result_bytes or settings.max_result_bytes, settings.max_result_bytes),
-            server_info=server_info(server) or own_info,
             check=checks.of(str(key), tool.name, tool.definition, tool.hash) if settings.validate else None,
-            retries=DEFAULT_RETRIES if limits.retries is None else limits.retries,
         )
 
     def reach(server: Server) -> Reach:
@@ -248,7 +241,7 @@ def build(
     def select(snapshot: Snapshot, before: Selection) -> Selection:
         # in a thread: tens of thousands of tools take tens of milliseconds
         reaches = {key: reach(server) for key, server in snapshot.servers.items()}
-        selection = Selection(snapshot, bind_all(snapshot, bind, before), reaches, before=before, now=clock())
+        selection = Selection(snapshot, bind_all(reaches, bind, before), reaches, before=before, now=clock())
         selection.prepare()
         return selection
 

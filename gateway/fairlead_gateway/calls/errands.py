@@ -14,8 +14,8 @@ from fairlead_gateway.calls import mirrored
 from fairlead_gateway.calls.live import Live
 from fairlead_gateway.endpoint.inbound import Headers, Rejection, Request
 from fairlead_gateway.reports.samples import Meter
-from fairlead_gateway.selection.offers import Offers, Reach
-from fairlead_gateway.selection.route import Route
+from fairlead_gateway.selection.offers import Offers
+from fairlead_gateway.selection.route import Reach, Route
 from fairlead_gateway.telemetry import Recorder
 from fairlead_gateway.validation.shelf import ToolCheck
 from fairlead_mcp import eras, jsonrpc
@@ -76,10 +76,7 @@ def call_of(route: Route, request: Request, headers: Headers) -> Errand | Reject
         if wrong is not None:
             return Rejection(400, jsonrpc.HEADER_MISMATCH, wrong, request.id)
         lines = mirrored.lines(arguments, route.mirrored)
-    reach = Reach(
-        route.server, route.upstream, route.guard, route.timeout, route.max_bytes, route.server_info, route.retries,
-        route.impatient,
-    )  # fmt: skip
+    reach = msgspec.structs.replace(route.reach, timeout=route.timeout, impatient=route.impatient)
     params = {**request.params, "name": route.name_raw}
     return Errand(reach, CALL, params, route.name, lines, route.recorder, route.check, route.meter, route.idempotent)
 

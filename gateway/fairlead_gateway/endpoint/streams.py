@@ -17,7 +17,7 @@ from fairlead_gateway.calls.watches import UPDATED, Watches, watchable
 from fairlead_gateway.endpoint import replies
 from fairlead_gateway.endpoint.exchange import Exchange
 from fairlead_gateway.endpoint.inbound import SESSION, Rejection, Request
-from fairlead_gateway.selection.offers import Reach
+from fairlead_gateway.selection.route import Reach
 from fairlead_gateway.selection.view import Selection, View
 from fairlead_mcp import eras, jsonrpc
 

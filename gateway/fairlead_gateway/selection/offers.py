@@ -17,8 +17,7 @@ from msgspec import Raw
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.catalog.model import Server, Snapshot
 from fairlead_gateway.catalog.offered import Item
-from fairlead_gateway.upstream.guard import Guard
-from fairlead_gateway.upstream.inquiry import Inquirable
+from fairlead_gateway.selection.route import Reach
 from fairlead_mcp import jsonrpc
 
 _EXPRESSION: Final = re.compile(r"\{([+#./;?&]?)[^{}]*\}")
@@ -27,24 +26,6 @@ _OF_OPERATOR: Final = MappingProxyType(
 )
 MAX_TEMPLATE: Final = 2048
 """Characters of a URI template that is matched against."""
-
-
-class Reach(msgspec.Struct, frozen=True):
-    """How one server is asked for what is no tool call."""
-
-    server: Server
-    upstream: Inquirable
-    guard: Guard
-    timeout: float
-    """Seconds that a request may take."""
-    max_bytes: int
-    """Of a result."""
-    server_info: bytes
-    """Raw, for results that carry it; never without name and version."""
-    retries: int = 0
-    """Attempts after the first."""
-    impatient: bool = False
-    """Whether `timeout` says nothing of the server."""
 
 
 Asked = tuple[Reach, str]

@@ -1,4 +1,4 @@
-"""Where one tool is called, with everything about it that can be prepared before a call.
+"""How a server is reached, and where one tool of it is called: everything that can be prepared before a request.
 
 Pure module. Made by the composition root with each snapshot, found by `selection.view`, followed by `calls.dispatch`.
 """
@@ -22,53 +22,57 @@ from fairlead_gateway.validation.shelf import ToolCheck
 from fairlead_mcp import eras, jsonrpc
 
 
+class Reach(msgspec.Struct, frozen=True):
+    """One server, for requests that are no tool calls and as what its tools have in common."""
+
+    server: Server
+    upstream: Upstream
+    guard: Guard
+    timeout: float
+    """Seconds that a request may take."""
+    max_bytes: int
+    """Of a result."""
+    server_info: bytes
+    """Raw, for results that carry it; never without name and version."""
+    retries: int = 0
+    """Attempts after the first."""
+    impatient: bool = False
+    """Whether `timeout` is the caller's own or that of a tier, and says nothing of the server."""
+
+
 class Route:
     """See the module. Prepared once, shared by all calls."""
 
     __slots__ = ("cache_scope", "cacheable_seconds", "check", "closed", "guard", "idempotent", "impatient",
                  "max_bytes", "meter", "mirrored", "name", "name_header", "name_raw", "offline", "per_client",
-                 "recorder", "retries", "server", "server_info", "timeout", "upstream")  # fmt: skip
+                 "reach", "recorder", "retries", "server", "server_info", "timeout", "upstream")  # fmt: skip
 
     def __init__(
-        self,
-        server: Server,
-        tool: Tool,
-        upstream: Upstream,
-        recorder: Recorder,
-        guard: Guard,
-        meter: Meter,
-        *,
-        timeout: float,
-        max_bytes: int,
-        server_info: bytes,
-        check: ToolCheck | None = None,
-        retries: int = 0,
+        self, reach: Reach, tool: Tool, recorder: Recorder, meter: Meter, *, check: ToolCheck | None = None
     ) -> None:
+        server = reach.server
+        self.reach = reach
         self.server = server
         self.name = tool.name
         self.name_raw = Raw(jsonrpc.encode(tool.name))
         self.name_header = eras.header_value(tool.name)
-        self.upstream = upstream
+        self.upstream = reach.upstream
         self.recorder = recorder
         self.meter = meter
         """Of the time that the server took, for the operator."""
-        self.timeout = timeout
+        limit_ms = tool.max_duration_ms
+        self.timeout = reach.timeout if limit_ms is None else min(reach.timeout, limit_ms / 1000)
         """Seconds that a call may take."""
-        self.max_bytes = max_bytes
-        """Of a result."""
-        self.server_info = server_info
-        """Raw, for results that carry it; never without name and version."""
-        self.guard = guard
-        """Of its server."""
-        self.retries = retries
-        """Attempts after the first."""
+        self.max_bytes = reach.max_bytes
+        self.server_info = reach.server_info
+        self.guard = reach.guard
+        self.retries = reach.retries
         self.idempotent = tool.idempotent
         self.per_client = server.catalog.session == "PerClient"
         self.cacheable_seconds = tool.cacheable_seconds
         self.cache_scope = _cache_scope(server, tool) if tool.cacheable_seconds else b""
         """What keys of kept results begin with."""
-        self.impatient = False
-        """Whether `timeout` is the caller's own or that of a tier, and says nothing of the server."""
+        self.impatient = reach.impatient
         self.check = check
         """Of arguments and results; None where they are not checked."""
         self.offline = not server.catalog.online

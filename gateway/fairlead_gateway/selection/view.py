@@ -20,8 +20,8 @@ from fairlead_api.meta import ServerKey
 from fairlead_gateway.calls.refusals import OVER_BUDGET, Refusal
 from fairlead_gateway.catalog.model import EMPTY, Server, Snapshot, Tool
 from fairlead_gateway.formats.names import did_you_mean
-from fairlead_gateway.selection.offers import NOTHING, Offers, Reach, merged_offers, server_offers
-from fairlead_gateway.selection.route import Route
+from fairlead_gateway.selection.offers import NOTHING, Offers, merged_offers, server_offers
+from fairlead_gateway.selection.route import Reach, Route
 from fairlead_gateway.selection.tiers import Hidden, ToolRef, default_tier, hidden_in
 from fairlead_mcp import jsonrpc
 
@@ -119,7 +119,7 @@ NEAR: Final = 200
 """Names that a suggestion looks at."""
 NEAR_START: Final = 3
 """Characters."""
-Bind = Callable[[Server, Tool], Route]
+Bind = Callable[[Reach, Tool], Route]
 
 
 class Selection:
@@ -160,19 +160,18 @@ class Selection:
         _ = self.targets[MERGED].listing
 
 
-def bind_all(snapshot: Snapshot, bind: Bind, before: Selection) -> dict[ServerKey, Mapping[str, Route]]:
+def bind_all(reaches: Mapping[ServerKey, Reach], bind: Bind, before: Selection) -> dict[ServerKey, Mapping[str, Route]]:
     """Routes of every server; those of a server that did not change are taken over while they lead to the same
     upstream.
     """
     bound: dict[ServerKey, Mapping[str, Route]] = {}
-    for key, server in snapshot.servers.items():
+    for key, reach in reaches.items():
+        server = reach.server
         kept = before.routes.get(key) if before.snapshot.servers.get(key) is server else None
-        if kept and server.tools:
-            first = bind(server, server.tools[0])
-            if first.upstream is kept[server.tools[0].name].upstream:
-                bound[key] = kept
-                continue
-        bound[key] = {tool.name: bind(server, tool) for tool in server.tools}
+        if kept and server.tools and kept[server.tools[0].name].upstream is reach.upstream:
+            bound[key] = kept
+        else:
+            bound[key] = {tool.name: bind(reach, tool) for tool in server.tools}
     return bound
 
 

@@ -11,7 +11,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_gateway.catalog.model import Server, Snapshot, Tool, build
 from fairlead_gateway.endpoint.targets import find
 from fairlead_gateway.reports.samples import SampleLog
-from fairlead_gateway.selection.route import Route
+from fairlead_gateway.selection.route import Reach, Route
 from fairlead_gateway.selection.view import Selection, bind_all
 from fairlead_gateway.telemetry import Book
 from fairlead_gateway.upstream.guard import Bounds, Guard
@@ -27,17 +27,21 @@ class Upstreams:
     def __init__(self) -> None:
         self.by_key: dict[ServerKey, Unreachable] = {}
 
-    def bind(self, server: Server, tool: Tool) -> Route:
+    def reach(self, server: Server) -> Reach:
         upstream = self.by_key.setdefault(server.key, Unreachable("test"))
-        recorder = BOOK.recorder("tools/call", tool.name, str(server.key))
-        meter = SampleLog().meter(server.key, tool.name)
         guard = Guard(str(server.key), Bounds(1), lambda delay, action: None)
-        return Route(server, tool, upstream, recorder, guard, meter, timeout=1, max_bytes=1, server_info=b"{}")
+        return Reach(server, upstream, guard, timeout=1, max_bytes=1, server_info=b"{}")
+
+
+def bind(reach: Reach, tool: Tool) -> Route:
+    key = reach.server.key
+    return Route(reach, tool, BOOK.recorder("tools/call", tool.name, str(key)), SampleLog().meter(key, tool.name))
 
 
 def select(snapshot: Snapshot, upstreams: Upstreams | None = None, before: Selection | None = None) -> Selection:
-    bind = (upstreams or Upstreams()).bind
-    return Selection(snapshot, bind_all(snapshot, bind, before or Selection()))
+    known = upstreams or Upstreams()
+    reaches = {key: known.reach(server) for key, server in snapshot.servers.items()}
+    return Selection(snapshot, bind_all(reaches, bind, before or Selection()))
 
 
 def listed(selection: Selection, target: bytes) -> list[str]:
