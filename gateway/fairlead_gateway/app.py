@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -35,11 +35,15 @@ from fairlead_gateway.endpoint.local import LocalMethods
 from fairlead_gateway.endpoint.sessions import Sessions
 from fairlead_gateway.exposition import CONTENT_TYPE, GatewayCollector, exposed, registry_of
 from fairlead_gateway.guarded import GuardCollector
+from fairlead_gateway.identity.authenticator import Authenticator
+from fairlead_gateway.identity.identities import Identities
+from fairlead_gateway.identity.resource import ProtectedResource
 from fairlead_gateway.news import News
 from fairlead_gateway.operations import Asked, OperationsServer, Page, guarded
 from fairlead_gateway.reports.endpoint import reports_page
 from fairlead_gateway.reports.outbox import Outbox
 from fairlead_gateway.rest.application import Readiness, application
+from fairlead_gateway.rest.guard import Guard
 from fairlead_gateway.rest.plane import Plane
 from fairlead_gateway.selection.route import Reach, Route
 from fairlead_gateway.selection.view import Selection, bind_all, server_info
@@ -74,7 +78,7 @@ class Gateway:
         self.front = front
         self.book = book
         self._draining = False
-        self._plane = plane
+        self.plane = plane
         self.news = plane.news
         """What becomes of servers, for whoever subscribes."""
         self._live_models = live_models
@@ -128,6 +132,7 @@ class Gateway:
         except PortTaken:
             await self._listener.stop(0)
             raise
+        await self.front.identities.start()
         await self.keeper.start()
         if self._live_models is not None:
             self._live_models.start()
@@ -138,10 +143,11 @@ class Gateway:
         self.front.streams.close()
         self.news.close()
         await self._listener.stop(self.settings.grace if grace is None else grace)
-        await self._plane.aclose()
+        await self.plane.aclose()
         if self._live_models is not None:
             await self._live_models.stop()
         await self.keeper.stop()
+        await self.front.identities.aclose()
         await self.front.forwarder.aclose()
         await self.registry.aclose(0)
         await self._operations.stop()
@@ -156,6 +162,7 @@ def build(
     shared_children: bool = True,
     models: Models = NO_MODELS,
     custom: CustomTools | None = None,
+    authenticators: Sequence[Authenticator] = (),
     resolve: Resolve = resolve_by_dns,
     clock: Callable[[], float] = time.monotonic,
 ) -> Gateway:
@@ -163,7 +170,9 @@ def build(
 
     With `children`, servers may be child processes: those that somebody else runs in it, or, with `shared_children`
     False, started by the gateway itself. `models` are the routes and windows that plans reckon with, `custom` the
-    tools of the server `local`; without any there is no such server. `clock` is what calls are timed by, in seconds.
+    tools of the server `local`; without any there is no such server. `authenticators` vouch for clients; with some,
+    whoever shows no credential is turned away unless `settings.anonymous` allows it. `clock` is what calls are timed
+    by, in seconds.
     """
     client = Client(name=NAME, version=VERSION)
     own_info = msgspec.json.encode(client)
@@ -183,6 +192,8 @@ def build(
     )  # fmt: skip
     sessions = Sessions(settings.session_key.encode())
     live = Live(sessions)
+    anonymous = settings.anonymous == "allow" or (settings.anonymous is None and not authenticators)
+    identities, resource = Identities(authenticators, anonymous=anonymous), ProtectedResource()
     allow = AllowList.for_bind(settings.host, settings.allowed_hosts, settings.allowed_origins)
     results = ResultCache(settings.result_cache_bytes, clock)
     dispatcher = Dispatcher(book, client, own_info, clock, results, sessions.read)
@@ -202,6 +213,8 @@ def build(
             connections=settings.client_connections,
             connections_each=settings.client_connections_each,
         ),
+        identities,
+        resource,
         clock,
     )
 
@@ -250,7 +263,7 @@ def build(
     plane = Plane(
         lambda: front.selection,
         Caller(dispatcher),
-        allow,
+        Guard(allow, identities, resource),
         news,
         outbox,
         max_body=settings.max_request_bytes,

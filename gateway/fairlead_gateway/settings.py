@@ -61,6 +61,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Secret that session ids are signed with; replicas behind one address share it. Without it each has its own."""
     allowed_origins: tuple[str, ...] = ()
     """Origins of web pages that may call. By default local ones; `*` is any."""
+    anonymous: Literal["allow", "deny"] | None = None
+    """Whether requests without a credential are let in. By default where nothing else is set up, off a cluster."""
     call_timeout: float = 60.0
     """Seconds for a call, where neither the tool nor its server sets less."""
     client_idle: Annotated[float, Meta(gt=0)] = 75.0

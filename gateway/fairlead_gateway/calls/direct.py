@@ -16,6 +16,7 @@ from fairlead_gateway.calls import refusals
 from fairlead_gateway.calls.dispatch import CALL, Dispatcher
 from fairlead_gateway.calls.refusals import Refusal
 from fairlead_gateway.endpoint.inbound import Rejection, Request
+from fairlead_gateway.identity.model import Identity
 from fairlead_gateway.selection.view import View
 from fairlead_mcp import jsonrpc
 
@@ -36,7 +37,8 @@ class _Captured:
     gone = False
     """A caller that gives up cancels the task, and is still told that it did."""
 
-    def __init__(self) -> None:
+    def __init__(self, identity: Identity) -> None:
+        self.identity = identity
         self.body: bytes = b""
 
     def notify(self, message: bytes) -> bool:
@@ -56,12 +58,19 @@ class Caller:
         self._dispatcher = dispatcher
 
     async def call(
-        self, view: View, name: str, arguments: bytes, *, timeout: float | None = None, retries: int | None = None
+        self,
+        identity: Identity,
+        view: View,
+        name: str,
+        arguments: bytes,
+        *,
+        timeout: float | None = None,
+        retries: int | None = None,
     ) -> Raw | Unknown:
-        """Call the tool that `view` shows as `name` and return its raw result in the form of 2025-11-25; a refusal
-        is a result too. `arguments` is a raw JSON object, `timeout` in seconds can only shorten what the tool has;
-        `retries` are attempts after the first, at most as many as the server allows where it says so. Raises nothing
-        but CancelledError.
+        """Call the tool that `view` shows as `name`, for whoever asks, and return its raw result in the form of
+        2025-11-25; a refusal is a result too. `arguments` is a raw JSON object, `timeout` in seconds can only shorten
+        what the tool has; `retries` are attempts after the first, at most as many as the server allows where it says
+        so. Raises nothing but CancelledError.
         """
         params = {"name": Raw(jsonrpc.encode(name)), "arguments": Raw(arguments)}
         request = Request(modern=False, method=CALL, id=_ID, params=params, session=None)
@@ -74,7 +83,7 @@ class Caller:
             route = copy.copy(route)
             allowed = route.server.catalog.limits.retries
             route.retries = retries if allowed is None else min(retries, allowed)
-        captured = _Captured()
+        captured = _Captured(identity)
         await self._dispatcher.run(captured, route, request)
         response = jsonrpc.decode_response(captured.body)
         if response.result is not UNSET:

@@ -9,9 +9,14 @@ from typing import Protocol
 
 from msgspec import Raw
 
+from fairlead_gateway.identity.model import Identity
+
 
 class Exchange(Protocol):
     """One request that waits for its answer. Everything is a no-op once the client is gone."""
+
+    identity: Identity
+    """Who asks."""
 
     @property
     def address(self) -> str:

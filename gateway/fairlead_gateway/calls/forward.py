@@ -147,7 +147,8 @@ class Forwarder:
 
     async def _bridged(self, exchange: Exchange, errand: Errand, request: Request, started: float) -> Outcome | None:
         """A call of a modern client whom a legacy server may ask; None where the client offers nothing."""
-        reach, of = errand.reach, (errand.reach.server.key, errand.method, errand.named)
+        reach = errand.reach
+        of = (exchange.identity.principal, reach.server.key, errand.method, errand.named)
         live = self.live.of(exchange, request)
         call = self._bridge.resume(request, of)
         if call is not None:

@@ -13,7 +13,7 @@ from msgspec import Raw
 from fairlead_gateway.endpoint import replies
 from fairlead_gateway.endpoint.inbound import Headers, Rejection
 from fairlead_gateway.endpoint.resumable import Thread
-from fairlead_gateway.selection.view import View
+from fairlead_gateway.identity.model import ANONYMOUS, Identity
 
 COPIED: Final = 64 << 10
 """Answers up to this many bytes are written as one piece; larger ones are never copied."""
@@ -51,15 +51,17 @@ class Exchange:
     """See the module. `response_complete`, `keep_alive` and `disconnected` are what uvicorn looks at in a cycle."""
 
     __slots__ = (
-        "_streaming", "_wire", "authority", "body", "call", "can_stream", "disconnected", "headers", "keep_alive",
-        "method", "modern", "response_complete", "thread", "vetted", "view",
+        "_streaming", "_wire", "authority", "body", "call", "can_stream", "disconnected", "headers", "identity",
+        "keep_alive", "method", "modern", "response_complete", "target", "thread", "vetted",
     )  # fmt: skip
 
-    def __init__(self, wire: Wire, method: bytes, view: View | None) -> None:
+    def __init__(self, wire: Wire, method: bytes, target: bytes) -> None:
         self._wire = wire
         self.method = method
-        self.view = view
-        """None where the target names no endpoint."""
+        self.target = target
+        """As the selection has it; which view that is, depends on who asks."""
+        self.identity: Identity = ANONYMOUS
+        """Who asks; set by the front before anything else is done with it."""
         self.authority: bytes | None = None
         """Of a target in absolute form, which counts in place of Host (RFC 9112 section 3.2.2)."""
         self.headers: Headers = {}

@@ -12,7 +12,6 @@ from typing import Self
 
 from fairlead_gateway.endpoint.exchange import Exchange, Wire
 from fairlead_gateway.endpoint.inbound import Headers
-from fairlead_gateway.selection.view import View
 from fairlead_mcp.http.heads import KnownHead, NamedHead
 
 
@@ -28,7 +27,7 @@ class Familiar:
         self._headers = headers
 
     @classmethod
-    def of(cls, exchange: Exchange, data: bytes, target: bytes) -> Self | None:
+    def of(cls, exchange: Exchange, data: bytes) -> Self | None:
         """The head in `data`, which is all that came of `exchange`; None where it is not to be kept."""
         if not (exchange.vetted and exchange.keep_alive and exchange.authority is None):
             return None
@@ -36,19 +35,20 @@ class Familiar:
         if head is None:
             return None
         named = NamedHead.of(data) if b"mcp-name" in exchange.headers else None
-        return cls(head, named, target, exchange.headers)
+        return cls(head, named, exchange.target, exchange.headers)
 
-    def again(self, data: bytes, wire: Wire, views: dict[bytes, View], limit: int) -> Exchange | None:
-        """The request in `data`, if that is one whole request with this head and a body of at most `limit` bytes."""
+    def again(self, data: bytes, wire: Wire, limit: int) -> Exchange | None:
+        """The request in `data`, if that is one whole request with this head and a body of at most `limit` bytes. Who
+        asks and what that shows is looked up anew.
+        """
         start, headers = self._head.body_start(data), self._headers
         if not start and self._named is not None:
             found = self._named.read(data)
             if found is not None:
                 start, headers = found[0], {**headers, b"mcp-name": found[1]}
-        view = views.get(self._target)
-        if not start or view is None or len(data) - start > limit:
+        if not start or len(data) - start > limit:
             return None
-        exchange = Exchange(wire, b"POST", view)
+        exchange = Exchange(wire, b"POST", self._target)
         exchange.headers = headers
         exchange.body = data[start:]
         exchange.vetted = True

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -22,17 +22,32 @@ from fairlead_gateway.endpoint import replies
 from fairlead_gateway.endpoint.crowd import Crowd
 from fairlead_gateway.endpoint.exchange import Exchange
 from fairlead_gateway.endpoint.hosts import AllowList
-from fairlead_gateway.endpoint.inbound import SESSION, Answered, Headers, Rejection, Request, classify, prefers_streams
+from fairlead_gateway.endpoint.inbound import (
+    SESSION,
+    Answered,
+    Notice,
+    Rejection,
+    Request,
+    classify,
+    prefers_streams,
+)
 from fairlead_gateway.endpoint.local import LocalMethods
 from fairlead_gateway.endpoint.resumable import SINCE, Attachment, Threads
 from fairlead_gateway.endpoint.streams import Streams
-from fairlead_gateway.selection.view import Selection, View
+from fairlead_gateway.identity.identities import Identities
+from fairlead_gateway.identity.model import Identity
+from fairlead_gateway.identity.refusal import Refusal
+from fairlead_gateway.identity.resource import ProtectedResource
+from fairlead_gateway.selection.view import MERGED, Selection, View, in_tier
 from fairlead_gateway.telemetry import Book
 from fairlead_mcp import eras, jsonrpc
 
 LISTEN: Final = "subscriptions/listen"
 _NO_THREAD: Final = "Nothing is kept of that stream here (Last-Event-ID)"
 SESSION_ENDED: Final = Rejection(404, jsonrpc.INVALID_REQUEST, "The session has ended")
+NOT_YOURS: Final = Rejection(404, jsonrpc.INVALID_REQUEST, "The session was opened by somebody else: initialize anew")
+
+Asked = TypeVar("Asked", bound=Request | Notice | Answered)
 
 log = logging.getLogger(__name__)
 
@@ -69,9 +84,13 @@ class Front:
         local: LocalMethods,
         book: Book,
         bounds: Bounds,
+        identities: Identities,
+        resource: ProtectedResource,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.allow = allow
+        self.identities = identities
+        self.resource = resource
         self.dispatcher = dispatcher
         self.forwarder = forwarder
         self.local = local
@@ -82,7 +101,7 @@ class Front:
         self.selection = Selection()
         self.session_ended: Callable[[bytes], None] = lambda session: None
         """Told of each session that a client gives up; set by whoever keeps something for it."""
-        self.streams = Streams(forwarder.watches)
+        self.streams = Streams(forwarder.watches, identities)
         self.threads = Threads(clock)
         forwarder.live.outlet = self.streams.tell
         self.errands: set[asyncio.Task[None]] = set()
@@ -97,40 +116,73 @@ class Front:
     def serve(self, exchange: Exchange) -> None:
         """Answer the request, or start the call that will. Never raises."""
         try:
-            refused = None if exchange.vetted else self._refusal(exchange)
+            refused = None if exchange.vetted else self._out_of_place(exchange)
+            identity = self.identities.known(exchange.headers.get(b"authorization"))
             if refused is not None:
                 self._reject(exchange, refused)
-            elif exchange.view is not None and exchange.method == b"DELETE":
-                self._end_session(exchange)
-            elif exchange.view is not None and exchange.method == b"GET":
-                self._open_stream(exchange, self._get(exchange, exchange.view))
-            elif exchange.view is not None:
-                self._answer(exchange, exchange.view)
-        except Exception:
-            log.exception("A request failed in the gateway itself")
-            self._reject(exchange, Rejection(500, jsonrpc.INTERNAL_ERROR, "Internal error"))
+            elif identity is None:
+                self._look_up(exchange)
+            else:
+                self._take(exchange, identity)
+        except Exception as error:  # noqa: BLE001  # the edge of the request; it is logged
+            self._failed(exchange, error)
 
-    def _refusal(self, exchange: Exchange) -> Rejection | None:
-        headers = exchange.headers
+    def _out_of_place(self, exchange: Exchange) -> Rejection | None:
+        """The defense against DNS rebinding: nobody is asked who they are before it."""
         authority = exchange.authority
-        if not self.allow.host(headers.get(b"host") if authority is None else authority):
+        if not self.allow.host(exchange.headers.get(b"host") if authority is None else authority):
             return Rejection(421, jsonrpc.INVALID_REQUEST, "Host is not one that this gateway answers for")
-        if not self.allow.origin(headers.get(b"origin")):
+        if not self.allow.origin(exchange.headers.get(b"origin")):
             return Rejection(403, jsonrpc.INVALID_REQUEST, "Origin is not allowed")
-        if exchange.method == b"DELETE" and exchange.view is not None and self._has_session(headers):
-            return None
-        if exchange.method == b"GET" and exchange.view is not None and self._has_session(headers):
-            return None
-        if exchange.method != b"POST":
-            return Rejection(405, jsonrpc.INVALID_REQUEST, "MCP is spoken by POST; there is no stream to GET")
-        if exchange.view is None:
-            tiers = ", ".join(self.selection.snapshot.tiers) or "none"
-            return Rejection(404, jsonrpc.INVALID_REQUEST, f"There is no such MCP endpoint or tier; tiers: {tiers}")
         return None
 
-    def _has_session(self, headers: Headers) -> bool:
-        ident = headers.get(SESSION)
-        return ident is not None and self.forwarder.live.sessions.read(ident) is not None
+    def _look_up(self, exchange: Exchange) -> None:
+        """Have somebody vouch for a credential that is not known; other requests go on meanwhile."""
+        work = self._identify(exchange)
+        task = asyncio.get_running_loop().create_task(work, name="identify a client")
+        self.errands.add(task)
+        task.add_done_callback(self.errands.discard)
+
+    async def _identify(self, exchange: Exchange) -> None:
+        try:
+            verdict = await self.identities.identify(exchange.headers.get(b"authorization"))
+            if exchange.gone:
+                return
+            if isinstance(verdict, Refusal):
+                self._turn_away(exchange, verdict)
+            else:
+                self._take(exchange, verdict)
+        except Exception as error:  # noqa: BLE001  # the edge of the request; it is logged
+            self._failed(exchange, error)
+
+    def _take(self, exchange: Exchange, identity: Identity) -> None:
+        """The request of somebody who is known."""
+        exchange.identity = identity
+        view = self.selection.seen_by(identity).get(exchange.target)
+        if exchange.method == b"POST":
+            if view is None:
+                self._reject(exchange, self._nowhere(identity))
+            else:
+                self._answer(exchange, view)
+        elif exchange.method not in (b"GET", b"DELETE") or view is None or not self._has_session(exchange):
+            message = "MCP is spoken by POST; there is no stream to GET"
+            self._reject(exchange, Rejection(405, jsonrpc.INVALID_REQUEST, message))
+        elif exchange.method == b"DELETE":
+            self._end_session(exchange)
+        else:
+            self._open_stream(exchange, self._get(exchange, view))
+
+    def _nowhere(self, identity: Identity) -> Rejection:
+        views = self.selection.seen_by(identity)
+        shown = [tier for tier in self.selection.snapshot.tiers if in_tier(MERGED, tier) in views]
+        message = f"There is no such MCP endpoint or tier; tiers: {', '.join(shown) or 'none'}"
+        return Rejection(404, jsonrpc.INVALID_REQUEST, message)
+
+    def _has_session(self, exchange: Exchange) -> bool:
+        """Whether it names a session that whoever asks has opened."""
+        ident = exchange.headers.get(SESSION)
+        session = None if ident is None else self.forwarder.live.sessions.read(ident)
+        return session is not None and session.owner == exchange.identity.owner
 
     def _end_session(self, exchange: Exchange) -> None:
         if self.forwarder.live.sessions.end(exchange.headers[SESSION]):
@@ -162,9 +214,12 @@ class Front:
             self._reject(exchange, asked)
             return
         exchange.vetted = True
-        if self.forwarder.live.sessions.ended(asked.session):
-            self._reject(exchange, SESSION_ENDED)
-            return
+        if asked.session is not None:
+            owned = self._in_session(exchange.identity, asked, asked.session)
+            if isinstance(owned, Rejection):
+                self._reject(exchange, owned)
+                return
+            asked = owned
         if not isinstance(asked, Request):
             if isinstance(asked, Answered):
                 self.forwarder.live.answered(asked.session, asked.message)
@@ -180,6 +235,18 @@ class Front:
             self._forward(exchange, resolve(view.offers, asked), asked)
         else:
             self._answer_locally(exchange, view, asked)
+
+    def _in_session(self, identity: Identity, asked: Asked, ident: bytes) -> Asked | Rejection:
+        """What is asked within a session, if it is one of the asker's own. An id that was not signed here may be
+        anybody's: somebody who is known goes on without it.
+        """
+        sessions = self.forwarder.live.sessions
+        session = sessions.read(ident)
+        if session is None:
+            return msgspec.structs.replace(asked, session=None) if identity.owner else asked
+        if session.owner != identity.owner:
+            return NOT_YOURS
+        return SESSION_ENDED if sessions.ended(ident) else asked
 
     def _call(self, exchange: Exchange, view: View, asked: Request) -> None:
         route = self.dispatcher.resolve(view, asked)
@@ -222,7 +289,7 @@ class Front:
 
     def _answer_locally(self, exchange: Exchange, view: View, asked: Request) -> None:
         began = self.clock()
-        reply = self.local.answer(view, asked)
+        reply = self.local.answer(view, asked, exchange.identity.owner)
         if isinstance(reply, Rejection):
             self._reject(exchange, reply)
             return
@@ -232,6 +299,18 @@ class Front:
         recorder = self._recorders.get(asked.method)
         if recorder is not None:
             recorder.record(int((self.clock() - began) * 1e9))
+
+    def _turn_away(self, exchange: Exchange, refusal: Refusal) -> None:
+        """Nobody vouches for whoever asks."""
+        self.book.reject(refusal.status)
+        rejection = Rejection(refusal.status, jsonrpc.INVALID_REQUEST, refusal.message)
+        host = exchange.headers.get(b"host", b"") if exchange.authority is None else exchange.authority
+        headers = self.resource.headers(refusal, host.decode("latin-1"), exchange.target.decode("latin-1"))
+        exchange.reject(rejection, "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode())
+
+    def _failed(self, exchange: Exchange, error: Exception) -> None:
+        log.error("A request failed in the gateway itself", exc_info=error)
+        self._reject(exchange, Rejection(500, jsonrpc.INTERNAL_ERROR, "Internal error"))
 
     def _reject(self, exchange: Exchange, rejection: Rejection) -> None:
         self.book.reject(rejection.status)

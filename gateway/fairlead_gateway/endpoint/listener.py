@@ -111,6 +111,7 @@ class Listener:
             await asyncio.sleep(SWEEP_SECONDS)
             self._front.streams.keep_alive(loop.time())
             self._front.threads.sweep()
+            self._front.identities.sweep()
             self._check(loop.time())
 
     def _check(self, now: float) -> None:

@@ -51,8 +51,10 @@ class LocalMethods:
             server_info,
         )
 
-    def answer(self, view: View, request: Request) -> Reply | Rejection:
-        """The answer, or the refusal of a method that the client's era does not have."""
+    def answer(self, view: View, request: Request, owner: str = "") -> Reply | Rejection:
+        """The answer, or the refusal of a method that the client's era does not have. A session that is opened is that
+        of `owner`.
+        """
         method = request.method
         if method in LISTS and LISTS[method] in (None, *view.offers.features):
             return self._list(view, request)
@@ -60,7 +62,7 @@ class LocalMethods:
             if method == "server/discover":
                 return self._discover(view, request)
         elif method == "initialize":
-            return self._initialize(view, request)
+            return self._initialize(view, request, owner)
         elif method == "ping":
             return Reply(result_parts(request.id, b"{}"))
         elif method == "logging/setLevel":
@@ -98,7 +100,7 @@ class LocalMethods:
         }
         return Reply(result_parts(request.id, jsonrpc.encode(members)))
 
-    def _initialize(self, view: View, request: Request) -> Reply | Rejection:
+    def _initialize(self, view: View, request: Request, owner: str) -> Reply | Rejection:
         try:
             asked = jsonrpc.decode_text(request.params["protocolVersion"])
         except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
@@ -110,7 +112,8 @@ class LocalMethods:
             "serverInfo": Raw(view.server_info or self._server_info),
             **_instructions(view),
         }
-        ident = self._sessions.issue(str(members["protocolVersion"]), request.params.get("capabilities", b"{}"))
+        offered = request.params.get("capabilities", b"{}")
+        ident = self._sessions.issue(str(members["protocolVersion"]), offered, owner)
         session = b"%b: %b\r\n" % (eras.H_SESSION.lower(), ident)
         return Reply(result_parts(request.id, jsonrpc.encode(members)), session)
 

@@ -126,8 +126,8 @@ class McpProtocol(HttpToolsProtocol):
 
     def on_url(self, url: bytes) -> None:
         self._target = self._target + url if self._target else url
-        view = self._front.selection.targets.get(self._target)
-        self._reading = None if view is None else Exchange(self, self.parser.get_method(), view)
+        known = self._target in self._front.selection.targets
+        self._reading = Exchange(self, self.parser.get_method(), self._target) if known else None
 
     def on_header(self, name: bytes, value: bytes) -> None:
         exchange = self._reading
@@ -150,9 +150,10 @@ class McpProtocol(HttpToolsProtocol):
             super().on_headers_complete()
             return
         headers = exchange.headers
-        if b"fairlead-tier" in headers and exchange.view is not None:
-            self._target = in_tier(exchange.view.base, headers[b"fairlead-tier"].decode("latin-1").strip())
-            exchange.view = self._front.selection.targets.get(self._target)
+        if b"fairlead-tier" in headers:
+            whole = self._front.selection.targets.get(exchange.target)
+            if whole is not None:
+                exchange.target = in_tier(whole.base, headers[b"fairlead-tier"].decode("latin-1").strip())
         if b"connection" in headers and self.parser.should_upgrade():
             self._upgrading = exchange
             return
@@ -243,7 +244,7 @@ class McpProtocol(HttpToolsProtocol):
         """Serve `data` if it is a whole request with the head of the last one, as a client's calls mostly are."""
         if self.pipeline or self.flow.write_paused or self._deaf:
             return False
-        exchange = familiar.again(data, self, self._front.selection.targets, self._front.bounds.body)
+        exchange = familiar.again(data, self, self._front.bounds.body)
         if exchange is None:
             return False
         self.cycle = self._current = exchange
@@ -253,7 +254,7 @@ class McpProtocol(HttpToolsProtocol):
     def _remember(self, data: bytes) -> None:
         latest, self._latest = self._latest, None
         if latest is not None:
-            self._familiar = Familiar.of(latest, data, self._target) or self._familiar
+            self._familiar = Familiar.of(latest, data) or self._familiar
 
     def _feed(self, data: bytes | memoryview) -> None:
         if self._deaf:
@@ -296,9 +297,9 @@ class McpProtocol(HttpToolsProtocol):
         """
         if self._begun:
             return None
-        endpoint = targets.find(self._target, self._front.selection.targets)
+        endpoint = targets.find(self._target)
         if endpoint is not None:
-            self._reading = exchange = Exchange(self, self.parser.get_method(), endpoint.view)
+            self._reading = exchange = Exchange(self, self.parser.get_method(), endpoint.target)
             exchange.authority = endpoint.authority
             return exchange
         self._begun = True

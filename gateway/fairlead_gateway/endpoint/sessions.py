@@ -26,12 +26,20 @@ _REMEMBERED: Final = 4096
 _MAX_ID: Final = 1024
 
 
-class Session(msgspec.Struct, frozen=True, rename={"version": "v", "features": "f", "nonce": "n"}, omit_defaults=True):
-    """What an id carries. `features` are the normalized capabilities of the client, None where it has none."""
+class Session(
+    msgspec.Struct,
+    frozen=True,
+    rename={"version": "v", "features": "f", "nonce": "n", "owner": "o"},
+    omit_defaults=True,
+):
+    """What an id carries. `features` are the normalized capabilities of the client, None where it has none; `owner` is
+    `Identity.owner` of whoever opened it.
+    """
 
     version: str
     nonce: str
     features: str | None = None
+    owner: str = ""
 
 
 class _Elicitation(msgspec.Struct, omit_defaults=True):
@@ -84,9 +92,9 @@ class Sessions:
         self._known: dict[bytes, Session | None] = {}
         self._ended: OrderedDict[bytes, None] = OrderedDict()
 
-    def issue(self, version: str, capabilities: bytes | Raw) -> bytes:
+    def issue(self, version: str, capabilities: bytes | Raw, owner: str = "") -> bytes:
         """A new id, visible ASCII."""
-        session = Session(version, self._nonce(), normalized(capabilities))
+        session = Session(version, self._nonce(), normalized(capabilities), owner)
         payload = base64.urlsafe_b64encode(msgspec.json.encode(session)).rstrip(b"=")
         return payload + b"." + self._mac(payload)
 

@@ -7,7 +7,7 @@ stream costs its connection and a few hundred bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import msgspec
@@ -17,6 +17,7 @@ from fairlead_gateway.calls.watches import UPDATED, Watches, watchable
 from fairlead_gateway.endpoint import replies
 from fairlead_gateway.endpoint.exchange import Exchange
 from fairlead_gateway.endpoint.inbound import SESSION, Rejection, Request
+from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.selection.route import Reach
 from fairlead_gateway.selection.view import Selection, View
 from fairlead_mcp import eras, jsonrpc
@@ -36,16 +37,15 @@ class _Listen(msgspec.Struct):
 class Stream:
     """One open stream. `cancel` is for the exchange, when its client is gone."""
 
-    __slots__ = ("_streams", "_subscription", "exchange", "lists", "resources", "title", "watched")
+    __slots__ = ("_streams", "_subscription", "exchange", "lists", "release", "resources", "watched")
 
-    def __init__(
-        self, streams: Streams, exchange: Exchange, title: str, lists: Iterable[str], subscription: bytes | None
-    ) -> None:
+    def __init__(self, streams: Streams, exchange: Exchange, lists: Iterable[str], subscription: bytes | None) -> None:
         self._streams = streams
         self._subscription = subscription
         """Id of the request that opened it, raw JSON; None for a legacy stream."""
         self.exchange = exchange
-        self.title = title
+        self.release: Callable[[], None] = _nothing
+        """Told when it is over."""
         self.lists = tuple(lists)
         self.resources: list[str] = []
         """URIs that are watched for it."""
@@ -87,10 +87,11 @@ class Stream:
 
 
 class Streams:
-    """All open streams of one gateway."""
+    """All open streams of one gateway. A stream ends with the credential that it was opened with."""
 
-    def __init__(self, watches: Watches) -> None:
+    def __init__(self, watches: Watches, identities: Identities) -> None:
         self._watches = watches
+        self._identities = identities
         self._open: set[Stream] = set()
         self._of_session: dict[bytes, Stream] = {}
         self._closed = False
@@ -107,7 +108,7 @@ class Streams:
             message = "params.notifications must be an object"
             return Rejection(400, jsonrpc.INVALID_PARAMS, message, request.id)
         wanted = [name for name in offered(view) if bytes(asked.get(f"{name}ListChanged", b"")) == b"true"]
-        stream = Stream(self, exchange, view.title, wanted, request.id)
+        stream = Stream(self, exchange, wanted, request.id)
         refused = self._opened(stream)
         if refused is None:
             self._watch(stream, view, asked.get("resourceSubscriptions"))
@@ -132,7 +133,7 @@ class Streams:
 
     def get(self, exchange: Exchange, view: View) -> Rejection | None:
         """Open the stream of a legacy session, or say why not."""
-        stream = Stream(self, exchange, view.title, offered(view), None)
+        stream = Stream(self, exchange, offered(view), None)
         refused = self._opened(stream)
         if refused is None:
             self._of_session[exchange.headers[SESSION]] = stream
@@ -144,19 +145,20 @@ class Streams:
         """Tell everybody whose lists are others now; end the streams of endpoints that are gone."""
         if not self._open:
             return
-        olds = {view.title: view for view in before.targets.values()}
-        news = {view.title: view for view in after.targets.values()}
-        changes: dict[str, frozenset[str]] = {}
+        changes: dict[tuple[int, int], tuple[View, View, frozenset[str]]] = {}
         for stream in [*self._open]:
-            old, new = olds.get(stream.title), news.get(stream.title)
+            asked = stream.exchange
+            old = before.seen_by(asked.identity).get(asked.target)
+            new = after.seen_by(asked.identity).get(asked.target)
             if new is None or old is None:
-                stream.end()
-                self.gone(stream)
+                self._end(stream)
                 continue
-            if stream.title not in changes:
-                changes[stream.title] = frozenset(name for name in LISTS if _bytes(old, name) != _bytes(new, name))
+            both = id(old), id(new)
+            if both not in changes:
+                differing = frozenset(name for name in LISTS if _bytes(old, name) != _bytes(new, name))
+                changes[both] = old, new, differing  # with the views, so that no other takes over their ids
             for name in stream.lists:
-                if name in changes[stream.title]:
+                if name in changes[both][2]:
                     stream.changed(name)
 
     def keep_alive(self, now: float) -> None:
@@ -170,8 +172,7 @@ class Streams:
         """End all of them and take no more."""
         self._closed = True
         for stream in [*self._open]:
-            stream.end()
-            self.gone(stream)
+            self._end(stream)
 
     def tell(self, session: bytes, message: bytes) -> bool:
         """Send a message on the stream of a legacy session; False where it holds none open."""
@@ -180,6 +181,7 @@ class Streams:
 
     def gone(self, stream: Stream) -> None:
         self._open.discard(stream)
+        stream.release()
         for holder in stream.watched:
             self._watches.drop(holder)
         session = stream.exchange.headers.get(SESSION, b"")
@@ -192,7 +194,12 @@ class Streams:
         stream.exchange.modern = True  # closing the connection is how either kind ends
         stream.exchange.call = stream
         self._open.add(stream)
+        stream.release = self._identities.hold(stream.exchange.identity, lambda: self._end(stream))
         return None
+
+    def _end(self, stream: Stream) -> None:
+        stream.end()
+        self.gone(stream)
 
 
 def offered(view: View) -> list[str]:
@@ -207,3 +214,7 @@ def _bytes(view: View, name: str) -> tuple[bytes, ...]:
     if name == "prompts":
         return (listings["prompts/list"],)
     return listings["resources/list"], listings["resources/templates/list"]
+
+
+def _nothing() -> None:
+    pass

@@ -11,8 +11,6 @@ from typing import Final
 
 import msgspec
 
-from fairlead_gateway.selection.view import View
-
 _ABSOLUTE: Final = re.compile(rb"https?://([^/?#]*)([^#]*)", re.IGNORECASE)
 _SHAPE: Final = re.compile(rb"/mcp(/[^/]+)?|/servers/[^/]+/[^/]+/mcp(/[^/]+)?")
 _ESCAPED: Final = re.compile(rb"%([0-9A-Fa-f]{2})")
@@ -20,16 +18,14 @@ _UNRESERVED: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstu
 
 
 class Endpoint(msgspec.Struct, frozen=True):
-    """An MCP endpoint: its view (None: there is no such one), and the authority of an absolute target, which is the
-    Host.
-    """
+    """What may be an MCP endpoint: its usual form, and the authority of an absolute target, which is the Host."""
 
-    view: View | None
+    target: bytes
     authority: bytes | None = None
 
 
-def find(target: bytes, views: dict[bytes, View]) -> Endpoint | None:
-    """The endpoint that a target means; None for paths that are not MCP's."""
+def find(target: bytes) -> Endpoint | None:
+    """The endpoint that a target means, there or not; None for paths that are not MCP's."""
     authority = None
     absolute = _ABSOLUTE.fullmatch(target)
     if absolute is not None:
@@ -41,7 +37,7 @@ def find(target: bytes, views: dict[bytes, View]) -> Endpoint | None:
         path = path[:-1]
     if _SHAPE.fullmatch(path) is None:
         return None
-    return Endpoint(views.get(path), authority)
+    return Endpoint(path, authority)
 
 
 def _unescape(match: re.Match[bytes]) -> bytes:

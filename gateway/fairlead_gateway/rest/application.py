@@ -9,13 +9,15 @@ from collections.abc import Callable
 from typing import Final
 
 import msgspec
-from fastapi import FastAPI, Response
+from fastapi import FastAPI, Request, Response
 
 from fairlead_gateway.about import VERSION
+from fairlead_gateway.identity.resource import WELL_KNOWN
 from fairlead_gateway.rest import convert, events, explain, models, openapi, plans, servers, tiers, toolcalls, tools
-from fairlead_gateway.rest.guard import Guard
+from fairlead_gateway.rest.bodies import answer
+from fairlead_gateway.rest.guard import Guarded
 from fairlead_gateway.rest.plane import Plane
-from fairlead_gateway.rest.problems import handle_problems
+from fairlead_gateway.rest.problems import NOT_FOUND, Problem, handle_problems
 
 _DESCRIPTION: Final = (
     "Tools of MCP servers for any model: definitions in a provider's form, a model's calls run and answered, and "
@@ -53,7 +55,15 @@ def application(readiness: Callable[[], Readiness], plane: Plane) -> FastAPI:
         app.include_router(resource.router(plane))
     openapi.describe(app)
     handle_problems(app)
-    app.add_middleware(Guard, allow=plane.allow)
+    app.add_middleware(Guarded, guard=plane.guard)
+
+    @app.get(WELL_KNOWN, summary="Whom to ask for a token (RFC 9728)")
+    @app.get(WELL_KNOWN + "{path:path}", include_in_schema=False)
+    async def protected_resource(request: Request, path: str = "") -> Response:
+        found = plane.guard.resource.metadata(path, request.headers.get("host", ""))
+        if found is None:
+            raise Problem(NOT_FOUND, "no tokens are issued for this gateway")
+        return answer(found)
 
     @app.get("/healthz", summary="Whether the process lives")
     async def healthz() -> dict[str, str]:

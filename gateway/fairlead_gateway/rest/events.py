@@ -7,18 +7,22 @@ nothing up. One that takes nothing for `STALLED` seconds is cut off, and resumes
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Annotated, Final
 
 import msgspec
-from fastapi import APIRouter, Header, Response
+from fastapi import APIRouter, Header, Request, Response
 from starlette.types import Message, Receive, Scope, Send
 
+from fairlead_api.meta import ServerKey
+from fairlead_gateway.identity.identities import Identities
+from fairlead_gateway.identity.model import Identity
 from fairlead_gateway.news import Event, Missed, News
 from fairlead_gateway.rest import examples
 from fairlead_gateway.rest.openapi import described
 from fairlead_gateway.rest.plane import Plane
 from fairlead_gateway.rest.problems import RATE_LIMITED, Problem
+from fairlead_gateway.rest.seen import Seen
 
 HEARTBEAT: Final = 15.0
 """Seconds between comments on a stream where nothing happens."""
@@ -49,36 +53,84 @@ def router(plane: Plane) -> APIRouter:
         "/events", **described("Follow servers and tools", Event | Opened, examples.EVENTS, media_type=MEDIA_TYPE)
     )
     async def follow(
+        request: Request,
         last_event_id: Annotated[
             str | None, Header(description="The last `id` that was read: the stream goes on behind it.")
         ] = None,
     ) -> Response:
         if len(readers) >= MOST_READERS:
             raise Problem(RATE_LIMITED, f"{MOST_READERS} streams are open already", retry_after_ms=5000)
-        return EventStream(plane.news, last_event_id, readers)
+        identity = plane.seen(request).identity
+        reader = Reader(identity, lambda: plane.seen_by(identity))
+        return EventStream(plane.news, last_event_id, readers, reader, plane.guard.identities)
 
     return routes
 
 
+class Reader:
+    """Tells of each event what its asker may know: of servers and tools that it sees, or saw when they went."""
+
+    def __init__(self, identity: Identity, look: Callable[[], Seen]) -> None:
+        self.identity = identity
+        self._look = look
+        self._before = look()
+
+    def told(self, events: Iterable[Event]) -> list[Event]:
+        """Events of the same swap of the catalog, or of several that nobody looked between."""
+        before, now = self._before, self._look()
+        self._before = now
+        if before.whole and now.whole:
+            return [*events]
+        return [shown for event in events if (shown := self._shown(event, before, now)) is not None]
+
+    def _shown(self, event: Event, before: Seen, now: Seen) -> Event | None:
+        if not event.server:
+            servers = [view for view in map(now.of_server, now.snapshot.servers) if view is not None]
+            tools = sum(len(view.everything) for view in servers)
+            return msgspec.structs.replace(event, servers=len(servers), tools=tools)
+        key = ServerKey(*event.server.split("/", 1))
+        was, view = before.of_server(key), now.of_server(key)
+        if was is None and view is None:
+            return None
+        known = {**(was.everything if was is not None else {}), **(view.everything if view is not None else {})}
+        lists = (event.added, event.removed, event.changed)
+        added, removed, changed = (tuple(name for name in names if name in known) for names in lists)
+        if any(lists) and not (added or removed or changed):
+            return None
+        return msgspec.structs.replace(event, added=added, removed=removed, changed=changed, more=0)
+
+
 class EventStream(Response):
-    """A stream of events until the client is gone, takes nothing for too long, or the gateway stops."""
+    """A stream of events until the client is gone, takes nothing for too long or is not known any more, or the gateway
+    stops.
+    """
 
     media_type = MEDIA_TYPE
 
-    def __init__(self, news: News, last: str | None, readers: set[object]) -> None:
+    def __init__(
+        self, news: News, last: str | None, readers: set[object], reader: Reader, identities: Identities
+    ) -> None:
         super().__init__(headers={"cache-control": "no-cache", "x-accel-buffering": "no"})
         del self.headers["content-length"]
         self._news = news
         self._last = last
         self._readers = readers
+        self._reader = reader
+        self._identities = identities
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._readers.add(self)
         writing = asyncio.create_task(self._write(send), name="event stream")
         leaving = asyncio.create_task(_until_gone(receive), name="reader of an event stream")
+
+        def ended() -> None:
+            writing.cancel()
+
+        release = self._identities.hold(self._reader.identity, ended)
         try:
             await asyncio.wait({writing, leaving}, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            release()
             self._readers.discard(self)
             writing.cancel()
             leaving.cancel()
@@ -87,7 +139,7 @@ class EventStream(Response):
     async def _write(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         try:
-            async for piece in pieces(self._news, self._last):
+            async for piece in pieces(self._news, self._last, told=self._reader.told):
                 async with asyncio.timeout(STALLED):
                     await send(_body(piece, more=True))
             await send(_body(b"", more=False))
@@ -95,8 +147,12 @@ class EventStream(Response):
             return
 
 
-async def pieces(news: News, last: str | None, heartbeat: float = HEARTBEAT) -> AsyncIterator[bytes]:
-    """The bytes of a stream that goes on behind the event `last`, or begins now."""
+async def pieces(
+    news: News, last: str | None, heartbeat: float = HEARTBEAT, *, told: Callable[[list[Event]], list[Event]] = list
+) -> AsyncIterator[bytes]:
+    """The bytes of a stream that goes on behind the event `last`, or begins now. `told` is what its reader may know of
+    events.
+    """
     missed = False
     try:
         number = news.number if last is None else news.number_of(last)
@@ -114,7 +170,7 @@ async def pieces(news: News, last: str | None, heartbeat: float = HEARTBEAT) -> 
             yield b": heartbeat\n\n"
             continue
         number += len(events)
-        yield b"".join(_event(event) for event in events)
+        yield b"".join(_event(event) for event in told(events))
 
 
 def _opened(news: News, number: int, *, missed: bool) -> bytes:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, Final
 
 import msgspec
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 
 from fairlead_api.documents.rules import Tier
 from fairlead_api.documents.state import ToolState
@@ -17,8 +18,8 @@ from fairlead_gateway.rest.latency import LatencyDocument, MeasuredDocument, lat
 from fairlead_gateway.rest.openapi import described
 from fairlead_gateway.rest.plane import Plane
 from fairlead_gateway.rest.problems import UNKNOWN_TOOL, Problem
+from fairlead_gateway.rest.seen import Seen
 from fairlead_gateway.selection.tiers import by_speed, why_hidden
-from fairlead_gateway.selection.view import Selection
 
 EXAMPLE: Final[dict[str, Any]] = {
     "a tool that is too slow for one tier": {
@@ -82,24 +83,25 @@ def router(plane: Plane) -> APIRouter:
         "/tools/{name:path}/explain",
         **described("Explain why a tool is in which tiers, by name or id", Explanation, EXAMPLE),
     )
-    async def explain_tool(name: str) -> Response:
-        return answer(await plane.worker.do(lambda: encode(explained(plane.selection, name))))
+    async def explain_tool(request: Request, name: str) -> Response:
+        seen = plane.seen(request)
+        return answer(await plane.worker.do(lambda: encode(explained(seen, name))))
 
     return routes
 
 
-def explained(selection: Selection, name: str) -> Explanation:
+def explained(seen: Seen, name: str) -> Explanation:
     """The explanation of a tool that some tier shows or hides. Raises Problem for any other."""
-    snapshot = selection.snapshot
-    exposed, server, tool = _found(snapshot, name)
-    state = snapshot.states.get(server.key, {}).get(tool.name)
+    snapshot = seen.snapshot
+    exposed, server, tool = _found(snapshot, seen.view(None).everything, name)
+    state, shown = snapshot.states.get(server.key, {}).get(tool.name), seen.tiers
     return Explanation(
         id=tool_id(server.key, tool.name),
         name=exposed,
         server=str(server.key),
         latency=latency_of(tool, state),
         measured=measured_of(state, snapshot.round_trips.get(server.key)),
-        tiers=[_verdict(tier, tool, state) for tier in by_speed(snapshot.rules.tiers)],
+        tiers=[_verdict(tier, tool, state) for tier in by_speed(snapshot.rules.tiers) if tier.name in shown],
         decided_at=snapshot.decided_at,
     )
 
@@ -116,17 +118,18 @@ def _verdict(tier: Tier, tool: Tool, state: ToolState | None) -> TierVerdict:
     return TierVerdict(tier.name, True, said or f"fits {known} tier={tier.max_latency_ms}ms")
 
 
-def _found(snapshot: Snapshot, name: str) -> tuple[str, Server, Tool]:
-    held = snapshot.merged.get(name)
-    if held is not None:
-        return name, *held
+def _found(snapshot: Snapshot, visible: Collection[str], name: str) -> tuple[str, Server, Tool]:
+    """A tool by exposed name or id, of those that whoever asks may see."""
+    merged = snapshot.merged
+    if name in visible and name in merged:
+        return name, *merged[name]
     of_id = [
-        (exposed, server, tool)
-        for exposed, (server, tool) in snapshot.merged.items()
-        if tool_id(server.key, tool.name) == name
+        (exposed, *merged[exposed])
+        for exposed in visible
+        if exposed in merged and tool_id(merged[exposed][0].key, merged[exposed][1].name) == name
     ]
     if len(of_id) == 1:
         return of_id[0]
-    near = did_you_mean(name, snapshot.merged)
+    near = did_you_mean(name, visible)
     hint = f"; did you mean {near!r}?" if near is not None else ""
     raise Problem(UNKNOWN_TOOL, f"there is no tool {name[:128]!r}{hint}", did_you_mean=near)

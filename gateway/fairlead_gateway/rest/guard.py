@@ -1,6 +1,8 @@
-"""Which requests reach the REST plane at all: the defense against DNS rebinding, as on the MCP endpoints.
+"""Which requests reach the REST plane at all, and whose they are: as on the MCP endpoints.
 
-ASGI middleware, put in front by `application`. The probes answer anybody: a kubelet asks by address.
+ASGI middleware, put in front by `application`. The defense against DNS rebinding comes first, then everybody is asked
+who they are but for what is public: the probes (a kubelet shows nothing) and the document that says whom to ask for a
+token. A resource finds the asker in the scope, and nothing without one.
 """
 
 from __future__ import annotations
@@ -10,29 +12,89 @@ from typing import Final
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fairlead_gateway.endpoint.hosts import AllowList
-from fairlead_gateway.rest.problems import FORBIDDEN_HOST, FORBIDDEN_ORIGIN, Problem
+from fairlead_gateway.identity.identities import Identities
+from fairlead_gateway.identity.model import Identity
+from fairlead_gateway.identity.refusal import Refusal
+from fairlead_gateway.identity.resource import WELL_KNOWN, ProtectedResource
+from fairlead_gateway.rest.problems import (
+    BUSY,
+    FORBIDDEN,
+    FORBIDDEN_HOST,
+    FORBIDDEN_ORIGIN,
+    INVALID_ARGUMENTS,
+    UNAUTHENTICATED,
+    Problem,
+)
 
 PROBES: Final = frozenset({"/healthz", "/readyz"})
+IDENTITY: Final = "fairlead.identity"
+"""Where a scope holds the asker."""
+_CODES: Final = {400: INVALID_ARGUMENTS, 401: UNAUTHENTICATED, 403: FORBIDDEN, 503: BUSY}
+
+
+def public(path: str) -> bool:
+    """Whether nobody is asked who they are."""
+    return path in PROBES or path == WELL_KNOWN or path.startswith(WELL_KNOWN + "/")
 
 
 class Guard:
-    """Refuses hosts and origins that are not on the lists."""
+    """Decides about one request at a time. One per gateway."""
 
-    def __init__(self, app: ASGIApp, allow: AllowList) -> None:
+    def __init__(self, allow: AllowList, identities: Identities, resource: ProtectedResource) -> None:
+        self.allow = allow
+        self.identities = identities
+        self.resource = resource
+
+    def misplaced(self, headers: dict[bytes, bytes]) -> Problem | None:
+        """The refusal of a request that a web page from elsewhere may have made."""
+        if not self.allow.host(headers.get(b"host")):
+            return Problem(FORBIDDEN_HOST, "Host is not one that this gateway answers for")
+        if not self.allow.origin(headers.get(b"origin")):
+            return Problem(FORBIDDEN_ORIGIN, "Origin is not allowed")
+        return None
+
+    async def admitted(self, headers: dict[bytes, bytes]) -> Identity | Problem:
+        """Whose request it is, or why it is not let in."""
+        authorization = headers.get(b"authorization")
+        verdict = self.identities.known(authorization) or await self.identities.identify(authorization)
+        if isinstance(verdict, Identity):
+            return verdict
+        return self._refused(verdict, headers.get(b"host", b"").decode("latin-1"))
+
+    def _refused(self, refusal: Refusal, host: str) -> Problem:
+        problem = Problem(_CODES[refusal.status], refusal.message)
+        problem.headers.update(self.resource.headers(refusal, host, ""))
+        return problem
+
+
+class Guarded:
+    """The application behind the guard."""
+
+    def __init__(self, app: ASGIApp, guard: Guard) -> None:
         self._app = app
-        self._allow = allow
+        self._guard = guard
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        refused = None if scope["type"] != "http" or scope["path"] in PROBES else self._refused(scope)
+        if scope["type"] != "http" or scope["path"] in PROBES:
+            await self._app(scope, receive, send)
+            return
+        headers = _headers(scope)
+        refused = self._guard.misplaced(headers)
+        if refused is None and not public(scope["path"]):
+            admitted = await self._guard.admitted(headers)
+            if isinstance(admitted, Problem):
+                refused = admitted
+            else:
+                scope[IDENTITY] = admitted
         if refused is None:
             await self._app(scope, receive, send)
         else:
             await refused.response()(scope, receive, send)
 
-    def _refused(self, scope: Scope) -> Problem | None:
-        headers: dict[bytes, bytes] = dict(scope["headers"])
-        if not self._allow.host(headers.get(b"host")):
-            return Problem(FORBIDDEN_HOST, "Host is not one that this gateway answers for")
-        if not self._allow.origin(headers.get(b"origin")):
-            return Problem(FORBIDDEN_ORIGIN, "Origin is not allowed")
-        return None
+
+def _headers(scope: Scope) -> dict[bytes, bytes]:
+    """By name; of one that came twice the values are joined, as on the MCP endpoints."""
+    headers: dict[bytes, bytes] = {}
+    for name, value in scope["headers"]:
+        headers[name] = value if name not in headers else headers[name] + b", " + value
+    return headers

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final, Protocol, TypeVar, cast
 
+from starlette.requests import Request
+
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.budget.counting import LazyCounter
 from fairlead_gateway.budget.models import LiveModels, Windows
@@ -14,14 +16,16 @@ from fairlead_gateway.budget.routes import Route
 from fairlead_gateway.budget.sizes import Sizes
 from fairlead_gateway.calls.direct import Caller
 from fairlead_gateway.conversation.choosers import Choosers
-from fairlead_gateway.endpoint.hosts import AllowList
 from fairlead_gateway.formats import registry
 from fairlead_gateway.formats.cache import Conversions
 from fairlead_gateway.formats.format import Format
+from fairlead_gateway.identity.model import Identity
 from fairlead_gateway.news import News
+from fairlead_gateway.rest.guard import IDENTITY, Guard
 from fairlead_gateway.rest.jobs import COUNT, MEASURE, Measured, measure
 from fairlead_gateway.rest.pool import NotDone, Overloaded, Pool
 from fairlead_gateway.rest.problems import RATE_LIMITED, UNKNOWN_FORMAT, Problem
+from fairlead_gateway.rest.seen import Seen
 from fairlead_gateway.rest.shelf import Shelf, Shelves
 from fairlead_gateway.rest.worker import Lacking, Worker
 from fairlead_gateway.selection.view import Selection
@@ -52,7 +56,7 @@ class Plane:
         self,
         selection: Callable[[], Selection],
         caller: Caller,
-        allow: AllowList,
+        guard: Guard,
         news: News,
         requests: Requests,
         *,
@@ -67,7 +71,7 @@ class Plane:
         self._shelves = Shelves()
         self._sizes: Sizes | None = None
         self.caller = caller
-        self.allow = allow
+        self.guard = guard
         self.news = news
         self.requests = requests
         self.max_body = max_body
@@ -87,10 +91,13 @@ class Plane:
         self.routes = routes
         """Of models, by name."""
 
-    @property
-    def selection(self) -> Selection:
-        """What is served now."""
-        return self._selection()
+    def seen(self, request: Request) -> Seen:
+        """What is served now, as whoever asks may see it. Raises KeyError for a request that no guard let in."""
+        return self.seen_by(request.scope[IDENTITY])
+
+    def seen_by(self, identity: Identity) -> Seen:
+        """The same for an identity that was found before."""
+        return Seen(self._selection(), identity)
 
     @property
     def live_models(self) -> LiveModels | None:
@@ -105,9 +112,9 @@ class Plane:
             self._windows, self._live = self._windows.with_live(live.models), live
         return self._windows
 
-    def shelf(self, tier: str | None) -> Shelf:
+    def shelf(self, seen: Seen, tier: str | None) -> Shelf:
         """The visible tools of a tier. In the worker only. Raises Problem."""
-        return self._shelves.of(self.selection, tier)
+        return self._shelves.of(seen, tier)
 
     def sizes(self) -> Sizes:
         """What tools cost. In the worker only: the first use loads the vocabulary."""

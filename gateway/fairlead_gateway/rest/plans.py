@@ -25,6 +25,7 @@ from fairlead_gateway.rest.openapi import described
 from fairlead_gateway.rest.plane import Plane, format_called
 from fairlead_gateway.rest.problems import INVALID_ARGUMENTS, UNKNOWN_FORMAT, UNKNOWN_ROUTE, Problem
 from fairlead_gateway.rest.provided import provided
+from fairlead_gateway.rest.seen import Seen
 from fairlead_gateway.rest.tools import chosen, found
 
 MAX_MODELS = 32
@@ -77,18 +78,19 @@ def router(plane: Plane) -> APIRouter:
         "/plan", **described("Plan a request's model and tools", PlanAnswer, examples.PLANNED, PlanBody, examples.PLAN)
     )
     async def plan_request(request: Request) -> Response:
+        seen = plane.seen(request)
         body = await read(request, plane.max_body)
         found = await plane.measured(body)
         rest = body if found.rest == AS_IT_CAME else bytes(found.rest)
-        return answer(await plane.done(lambda: encode(planned(plane, decode(rest, PlanBody), found.tokens))))
+        return answer(await plane.done(lambda: encode(planned(plane, seen, decode(rest, PlanBody), found.tokens))))
 
     return routes
 
 
-def planned(plane: Plane, asked: PlanBody, conversation: Tokens) -> PlanAnswer:
+def planned(plane: Plane, seen: Seen, asked: PlanBody, conversation: Tokens) -> PlanAnswer:
     """Decide for a conversation of that size, and convert. In the worker. Raises Problem, Lacking."""
     route = _route(plane, asked)
-    shelf = plane.shelf(asked.tier)
+    shelf = plane.shelf(seen, asked.tier)
     entries = chosen(shelf, frozenset(asked.tags), frozenset(asked.servers))
     pins = {found(shelf, name).name for name in asked.pinned}
     entries = [*(e for e in shelf.entries if e.name in pins), *(e for e in entries if e.name not in pins)]

@@ -33,11 +33,16 @@ BODY_TOO_LARGE: Final = "BODY_TOO_LARGE"
 UNSUPPORTED_MEDIA_TYPE: Final = "UNSUPPORTED_MEDIA_TYPE"
 FORBIDDEN_HOST: Final = "FORBIDDEN_HOST"
 FORBIDDEN_ORIGIN: Final = "FORBIDDEN_ORIGIN"
+UNAUTHENTICATED: Final = "UNAUTHENTICATED"
+FORBIDDEN: Final = "FORBIDDEN"
+BUSY: Final = "BUSY"
 INTERNAL: Final = "INTERNAL"
 
 TABLE: Final[dict[str, tuple[int, str]]] = {
     INVALID_ARGUMENTS: (400, "The request cannot be read"),
     UNKNOWN_FORMAT: (400, "There is no such format"),
+    UNAUTHENTICATED: (401, "This gateway does not know who asks"),
+    FORBIDDEN: (403, "The credential is not enough"),
     UNKNOWN_TIER: (404, "There is no such tier"),
     UNKNOWN_SERVER: (404, "There is no such server"),
     UNKNOWN_ROUTE: (404, "There is no such route"),
@@ -52,6 +57,7 @@ TABLE: Final[dict[str, tuple[int, str]]] = {
     OVER_BUDGET: (422, "Nothing fits"),
     RATE_LIMITED: (429, "Too much at once"),
     INTERNAL: (500, "The gateway failed"),
+    BUSY: (503, "The credential cannot be checked now"),
 }
 """Code to status and title."""
 
@@ -82,9 +88,11 @@ class Problem(Exception):
         super().__init__(detail)
         status, title = TABLE[code]
         self.document = ProblemDocument(f"{TYPE}{code}", title, status, detail, code, **more)
+        self.headers: dict[str, str] = {}
+        """More of them, to go with the document."""
 
     def response(self) -> Response:
-        headers = {}
+        headers = {**self.headers}
         if self.document.retry_after_ms is not None:
             headers["Retry-After"] = str(-(-self.document.retry_after_ms // 1000))
         return Response(msgspec.json.encode(self.document), self.document.status, headers, MEDIA_TYPE)

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 from msgspec import Raw
 
 from fairlead_api.documents.catalog import LocalEndpoint
-from fairlead_gateway.catalog.model import Server, Snapshot
+from fairlead_gateway.catalog.model import Server
 from fairlead_gateway.rest import examples
 from fairlead_gateway.rest.bodies import answer, encode
 from fairlead_gateway.rest.openapi import described
 from fairlead_gateway.rest.plane import Plane
 from fairlead_gateway.rest.problems import NOT_DISCOVERED, UNKNOWN_SERVER, Problem
-from fairlead_gateway.selection.route import Route
-from fairlead_gateway.selection.view import server_info, server_target
+from fairlead_gateway.rest.seen import Seen
+from fairlead_gateway.selection.view import View, server_info, server_target
 from fairlead_gateway.upstream.breaker import CLOSED
 
 MOST_KNOWN: Final = 100
@@ -88,20 +87,19 @@ def router(plane: Plane) -> APIRouter:
     routes = APIRouter(prefix="/v1", tags=["servers"])
 
     @routes.get("/servers", **described("List servers", ServerList, examples.SERVERS))
-    async def list_servers() -> Response:
-        selection = plane.selection
-        servers = selection.snapshot.servers.values()
-        documents = [document(server, selection.routes.get(server.key, {})) for server in servers]
+    async def list_servers(request: Request) -> Response:
+        seen = plane.seen(request)
+        documents = [document(server, seen.of_server(server.key)) for server in seen.servers()]
         return answer(await plane.worker.do(lambda: encode(ServerList(documents))))
 
     @routes.get(
         "/servers/{server:path}",
         **described("Show one server, by `namespace/name`, name or prefix", ServerDocument, examples.SERVER),
     )
-    async def show_server(server: str) -> Response:
-        selection = plane.selection
-        found = server_called(selection.snapshot, server)
-        shown = document(found, selection.routes.get(found.key, {}))
+    async def show_server(request: Request, server: str) -> Response:
+        seen = plane.seen(request)
+        found = server_called(seen, server)
+        shown = document(found, seen.of_server(found.key))
         return answer(await plane.worker.do(lambda: encode(shown)))
 
     @routes.post(
@@ -109,8 +107,8 @@ def router(plane: Plane) -> APIRouter:
         status_code=202,
         **described("Ask a server for its tools now", RefreshAsked, examples.REFRESH, status=202),
     )
-    async def refresh(server: str) -> Response:
-        found = server_called(plane.selection.snapshot, server)
+    async def refresh(request: Request, server: str) -> Response:
+        found = server_called(plane.seen(request), server)
         if isinstance(found.catalog.endpoint, LocalEndpoint):
             raise Problem(NOT_DISCOVERED, f"the tools of {found.key} are functions of this gateway")
         seen = plane.requests.asked_at
@@ -122,16 +120,17 @@ def router(plane: Plane) -> APIRouter:
     return routes
 
 
-def server_called(snapshot: Snapshot, name: str) -> Server:
+def server_called(seen: Seen, name: str) -> Server:
     """The server of that `namespace/name`, else the only one of that name, prefix or id. Raises Problem."""
-    for key, server in snapshot.servers.items():
-        if str(key) == name:
+    servers = seen.servers()
+    for server in servers:
+        if str(server.key) == name:
             return server
     plain = name.removeprefix("mcp.")
-    found = [each for each in snapshot.servers.values() if plain in (each.key.name, each.catalog.prefix)]
+    found = [each for each in servers if plain in (each.key.name, each.catalog.prefix)]
     if len(found) == 1:
         return found[0]
-    known = tuple(map(str, [each.key for each in found] or snapshot.servers))[:MOST_KNOWN]
+    known = tuple(str(each.key) for each in found or servers)[:MOST_KNOWN]
     detail = (
         f"{name[:128]!r} may be any of {len(found)} servers: say namespace/name"
         if found
@@ -140,8 +139,9 @@ def server_called(snapshot: Snapshot, name: str) -> Server:
     raise Problem(UNKNOWN_SERVER, detail, known=known)
 
 
-def document(server: Server, routes: Mapping[str, Route]) -> ServerDocument:
-    """A server as it is shown; `routes` are those to its tools."""
+def document(server: Server, view: View | None) -> ServerDocument:
+    """A server as it is shown to somebody who sees that of it."""
+    routes = {} if view is None else view.everything
     guard = next((route.guard for route in routes.values()), None)
     catalog = server.catalog
     info, last = server_info(server), catalog.refreshed
@@ -150,7 +150,7 @@ def document(server: Server, routes: Mapping[str, Route]) -> ServerDocument:
         prefix=catalog.prefix,
         offline=not catalog.online,
         breaker=CLOSED if guard is None else guard.state,
-        tools=len(server.tools),
+        tools=len(routes),
         endpoint=server_target(server.key).decode(),
         protocol_version=catalog.protocol_version,
         server_info=None if info is None else Raw(info),

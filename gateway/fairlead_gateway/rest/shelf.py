@@ -6,7 +6,9 @@ Compiled once per snapshot and view, in the worker; what is shown and in which o
 from __future__ import annotations
 
 import hashlib
+from collections import OrderedDict
 from collections.abc import Collection, Iterable
+from typing import Final
 
 from fairlead_api.documents.catalog import ToolEntry
 from fairlead_api.meta import ServerKey
@@ -16,9 +18,12 @@ from fairlead_gateway.formats.format import JsonObject
 from fairlead_gateway.formats.names import Names, did_you_mean
 from fairlead_gateway.rest.jobs import decoded
 from fairlead_gateway.rest.latency import LatencyDocument, latency_of
-from fairlead_gateway.rest.problems import UNKNOWN_TIER, Problem
+from fairlead_gateway.rest.seen import Seen
 from fairlead_gateway.rest.worker import breathing
-from fairlead_gateway.selection.view import MERGED, Selection, View, in_tier
+from fairlead_gateway.selection.view import View
+
+MOST_SHELVES: Final = 64
+"""Views whose tools are kept ready; one costs what its tools do."""
 
 
 class Entry:
@@ -115,26 +120,24 @@ def _entries(names: Iterable[str], snapshot: Snapshot) -> Iterable[Entry]:
 
 
 class Shelves:
-    """The shelves of the selection that is served now. Used in the worker alone."""
+    """The shelves of the selection that is served now, one for each view that somebody asked for. Used in the worker
+    alone.
+    """
 
     def __init__(self) -> None:
-        self._selection: Selection | None = None
-        self._shelves: dict[int, Shelf] = {}
+        self._snapshot: Snapshot | None = None
+        self._shelves: OrderedDict[int, Shelf] = OrderedDict()
 
-    def of(self, selection: Selection, tier: str | None) -> Shelf:
+    def of(self, seen: Seen, tier: str | None) -> Shelf:
         """The shelf of a tier, of the default one with None. Raises Problem."""
-        view = selection.targets.get(target_of(tier))
-        if view is None:
-            known = selection.snapshot.tiers
-            raise Problem(UNKNOWN_TIER, f"there is no tier {str(tier)[:64]!r}", known=known)
-        if self._selection is not selection:
-            self._selection, self._shelves = selection, {}
-        shelf = self._shelves.get(id(view))
+        view = seen.view(tier)
+        if self._snapshot is not seen.snapshot:
+            self._snapshot, self._shelves = seen.snapshot, OrderedDict()
+        shelf = self._shelves.get(id(view))  # which is nobody else's: a shelf holds its view
         if shelf is None:
-            shelf = self._shelves[id(view)] = Shelf(view, selection.snapshot)
+            shelf = self._shelves[id(view)] = Shelf(view, seen.snapshot)
+            if len(self._shelves) > MOST_SHELVES:
+                self._shelves.popitem(last=False)
+        else:
+            self._shelves.move_to_end(id(view))
         return shelf
-
-
-def target_of(tier: str | None) -> bytes:
-    """The MCP endpoint whose view a tier is."""
-    return MERGED if tier is None else in_tier(MERGED, tier)

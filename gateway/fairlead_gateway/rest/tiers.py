@@ -16,8 +16,9 @@ from fairlead_gateway.rest.bodies import answer, decode, encode, read
 from fairlead_gateway.rest.openapi import described
 from fairlead_gateway.rest.plane import Plane
 from fairlead_gateway.rest.problems import INVALID_ARGUMENTS, UNKNOWN_TIER, Problem
+from fairlead_gateway.rest.seen import Seen
 from fairlead_gateway.selection.tiers import by_speed
-from fairlead_gateway.selection.view import MERGED, Selection, in_tier
+from fairlead_gateway.selection.view import MERGED, in_tier
 
 
 class TierDocument(msgspec.Struct, frozen=True, rename="camel"):
@@ -67,34 +68,37 @@ def router(plane: Plane) -> APIRouter:
     routes = APIRouter(prefix="/v1", tags=["tiers"])
 
     @routes.get("/tiers", **described("List tiers", TierList, examples.TIERS))
-    async def list_tiers() -> Response:
-        return answer(await plane.worker.do(lambda: encode(listed(plane.selection))))
+    async def list_tiers(request: Request) -> Response:
+        seen = plane.seen(request)
+        return answer(await plane.worker.do(lambda: encode(listed(seen))))
 
     @routes.post(
         "/tier",
         **described("Choose the tier of an answer", TierAnswer, examples.TIER_CHOSEN, TierRequest, examples.TIER),
     )
     async def choose_tier(request: Request) -> Response:
+        seen = plane.seen(request)
         wanted = decode(await read(request, plane.max_body), TierRequest)
-        return answer(await plane.worker.do(lambda: encode(chosen(plane, wanted))))
+        return answer(await plane.worker.do(lambda: encode(chosen(plane, seen, wanted))))
 
     return routes
 
 
-def listed(selection: Selection) -> TierList:
+def listed(seen: Seen) -> TierList:
     """Every tier with what it shows and hides."""
-    snapshot = selection.snapshot
+    snapshot, shown = seen.snapshot, seen.tiers
     documents = []
     for tier in by_speed(snapshot.rules.tiers):
-        target = in_tier(MERGED, tier.name)
-        view = selection.targets[target]
+        if tier.name not in shown:
+            continue
+        view = seen.view(tier.name)
         documents.append(
             TierDocument(
                 name=tier.name,
                 max_latency_ms=tier.max_latency_ms,
                 quantile=tier.quantile,
                 default=tier.default,
-                endpoint=target.decode(),
+                endpoint=in_tier(MERGED, tier.name).decode(),
                 tools=len(view.routes),
                 hidden={name: hidden.reason for name, hidden in view.hidden.items()},
             )
@@ -102,10 +106,10 @@ def listed(selection: Selection) -> TierList:
     return TierList(documents, snapshot.decided_at)
 
 
-def chosen(plane: Plane, wanted: TierRequest) -> TierAnswer:
+def chosen(plane: Plane, seen: Seen, wanted: TierRequest) -> TierAnswer:
     """The answer. Raises Problem for a state that was not made here."""
-    choosers, selection = plane.choosers, plane.selection
-    chooser = choosers.of(selection.snapshot.rules)
+    choosers = plane.choosers
+    chooser = choosers.of(seen.snapshot.rules)
     if chooser is None:
         raise Problem(UNKNOWN_TIER, "there is no latency tier: declare one (kind LatencyTier)")
     try:
@@ -113,8 +117,8 @@ def chosen(plane: Plane, wanted: TierRequest) -> TierAnswer:
     except ForgedState as error:
         raise Problem(INVALID_ARGUMENTS, f"state: {error}; begin with an empty one") from error
     choice, after = chooser.choose(wanted, state, choosers.clock())
-    view = selection.targets[in_tier(MERGED, choice.tier)]
-    ahead = outlook(view, selection.snapshot, choice.limit_ms, wanted.speech_turn_ms)
+    view = seen.view(choice.tier)
+    ahead = outlook(view, seen.snapshot, choice.limit_ms, wanted.speech_turn_ms)
     return TierAnswer(
         **msgspec.structs.asdict(choice), **msgspec.structs.asdict(ahead), state=choosers.sealer.seal(after)
     )

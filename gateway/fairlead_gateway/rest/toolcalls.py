@@ -23,12 +23,14 @@ from fairlead_gateway.formats.messages.call import META_ERROR, Carry, Invalid, R
 from fairlead_gateway.formats.messages.registry import message_format, parse_stream
 from fairlead_gateway.formats.names import did_you_mean
 from fairlead_gateway.formats.schema.nulls import un_null
+from fairlead_gateway.identity.model import Identity
 from fairlead_gateway.rest import examples
 from fairlead_gateway.rest.bodies import answer, decode, encode, read
 from fairlead_gateway.rest.openapi import described
 from fairlead_gateway.rest.plane import Plane, format_called
 from fairlead_gateway.rest.problems import INVALID_ARGUMENTS, UNKNOWN_TOOL, Problem
 from fairlead_gateway.rest.provided import Provided, arguments_for, provided
+from fairlead_gateway.rest.seen import Seen
 from fairlead_gateway.rest.shelf import Entry, Shelf
 
 MAX_AT_ONCE: Final = 128
@@ -146,20 +148,21 @@ def router(plane: Plane) -> APIRouter:
         **described("Run a model's tool calls", ToolCallsAnswer, examples.RESULTS, ToolCallsBody, examples.CALLS),
     )
     async def tool_calls(request: Request) -> Response:
+        seen = plane.seen(request)
         body = await read(request, plane.max_body)
-        asked, shelf, planned = await plane.worker.do(lambda: _planned(plane, body))
+        asked, shelf, planned = await plane.worker.do(lambda: _planned(plane, seen, body))
         at_once = 1 if asked.strategy == "sequential" else asked.limit
-        works = [_work(plane, shelf, one) for one in planned]
+        works = [_work(plane, seen.identity, shelf, one) for one in planned]
         outcomes = await _while_connected(request, run_all(works, at_once=at_once))
         return answer(await plane.worker.do(lambda: encode(_answer(asked, planned, outcomes))))
 
     return routes
 
 
-def _planned(plane: Plane, body: bytes) -> tuple[ToolCallsBody, Shelf, list[_Planned]]:
+def _planned(plane: Plane, seen: Seen, body: bytes) -> tuple[ToolCallsBody, Shelf, list[_Planned]]:
     asked = decode(body, ToolCallsBody)
     format_ = format_called(asked.format)
-    shelf = plane.shelf(asked.tier)
+    shelf = plane.shelf(seen, asked.tier)
     if (asked.message is None) == (asked.stream is None):
         raise Problem(INVALID_ARGUMENTS, "the body: give either message or stream")
     if asked.stream is None:
@@ -191,7 +194,7 @@ def _near(name: str, shelf: Shelf, own: Provided | None) -> str | None:
     return did_you_mean(name, [*shelf.by_name, *(str(tool["name"]) for tool in (own.tools if own else ()))])
 
 
-def _work(plane: Plane, shelf: Shelf, planned: _Planned) -> Callable[[], Awaitable[_Outcome]]:
+def _work(plane: Plane, identity: Identity, shelf: Shelf, planned: _Planned) -> Callable[[], Awaitable[_Outcome]]:
     async def work() -> _Outcome:
         entry = planned.entry
         if entry is None:
@@ -201,7 +204,7 @@ def _work(plane: Plane, shelf: Shelf, planned: _Planned) -> Callable[[], Awaitab
             return _Outcome(None)
         began = time.monotonic()
         made = await plane.caller.call(
-            shelf.view, entry.name, planned.arguments, timeout=planned.timeout, retries=planned.retries
+            identity, shelf.view, entry.name, planned.arguments, timeout=planned.timeout, retries=planned.retries
         )
         seconds = time.monotonic() - began
         if isinstance(made, Unknown):

@@ -21,6 +21,7 @@ from fairlead_gateway.rest.openapi import described
 from fairlead_gateway.rest.plane import Plane, format_called
 from fairlead_gateway.rest.problems import INVALID_ARGUMENTS, UNKNOWN_SERVER, UNKNOWN_TOOL, Problem
 from fairlead_gateway.rest.provided import provided
+from fairlead_gateway.rest.seen import Seen
 from fairlead_gateway.rest.shelf import Entry, Shelf
 from fairlead_gateway.rest.worker import breathing
 
@@ -96,6 +97,7 @@ def router(plane: Plane) -> APIRouter:
 
     @routes.get("/tools", **described("List tools", ToolList | Offer, examples.TOOLS))
     async def list_tools(
+        request: Request,
         format: Annotated[str | None, Query(description="A provider's format; without it MCP definitions.")] = None,  # noqa: A002
         tier: Annotated[str | None, Query(description="A latency tier; without it the default one.")] = None,
         model: Annotated[str | None, Query(description="Who reads the tools: its window, its rules.")] = None,
@@ -110,18 +112,21 @@ def router(plane: Plane) -> APIRouter:
     ) -> Response:
         limits = Limits(max_tools, tool_tokens, reserved_output=0)
         wish = Wish(format, tier, model, limits, strict, gemini_field, _words(tags), _words(servers))
-        return answer(await plane.done(lambda: listed(plane, wish)))
+        seen = plane.seen(request)
+        return answer(await plane.done(lambda: listed(plane, seen, wish)))
 
     @routes.post(
         "/tools", **described("List tools and the caller's own", Offer, examples.CARRIED, ToolsBody, examples.CARRY)
     )
     async def list_tools_with_own(request: Request) -> Response:
+        seen = plane.seen(request)
         body = await read(request, plane.max_body)
-        return answer(await plane.done(lambda: listed(plane, wished(decode(body, ToolsBody)))))
+        return answer(await plane.done(lambda: listed(plane, seen, wished(decode(body, ToolsBody)))))
 
     @routes.get("/tools/{name:path}", **described("Show one tool, by name or id", ToolDocument, examples.TOOL))
-    async def show_tool(name: str, tier: Annotated[str | None, Query()] = None) -> Response:
-        return answer(await plane.worker.do(lambda: encode(document(found(plane.shelf(tier), name)))))
+    async def show_tool(request: Request, name: str, tier: Annotated[str | None, Query()] = None) -> Response:
+        seen = plane.seen(request)
+        return answer(await plane.worker.do(lambda: encode(document(found(plane.shelf(seen, tier), name)))))
 
     return routes
 
@@ -142,9 +147,9 @@ def wished(asked: ToolsBody) -> Wish:
     )
 
 
-def listed(plane: Plane, wish: Wish) -> bytes:
+def listed(plane: Plane, seen: Seen, wish: Wish) -> bytes:
     """The answer to a query, encoded. Raises Problem, Lacking."""
-    shelf = plane.shelf(wish.tier)
+    shelf = plane.shelf(seen, wish.tier)
     entries = chosen(shelf, wish.tags, wish.servers)
     budgeted = wish.model is not None or wish.limits.max_tools is not None or wish.limits.tool_tokens is not None
     if wish.format is None:

@@ -20,6 +20,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_gateway.calls.refusals import OVER_BUDGET, Refusal
 from fairlead_gateway.catalog.model import EMPTY, Server, Snapshot, Tool
 from fairlead_gateway.formats.names import did_you_mean
+from fairlead_gateway.identity.model import Identity
 from fairlead_gateway.selection.offers import NOTHING, Offers, merged_offers, server_offers
 from fairlead_gateway.selection.route import Reach, Route
 from fairlead_gateway.selection.tiers import Hidden, ToolRef, default_tier, hidden_in
@@ -146,6 +147,10 @@ class Selection:
         self._add(_merged(snapshot, routes, reaches))
         for key, server in snapshot.servers.items():
             self._add(_of_server(server, routes[key], reaches.get(key)))
+
+    def seen_by(self, identity: Identity) -> Mapping[bytes, View]:
+        """The views of whoever asks, by request target. A target that is not in it does not exist for that asker."""
+        return self.targets
 
     def _add(self, whole: _Whole) -> None:
         """The endpoint in the default tier, and one below it for each tier."""

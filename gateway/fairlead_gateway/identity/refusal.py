@@ -1,0 +1,27 @@
+"""Why a request is not let in, as a value. Pure module, written out by `endpoint` and `rest`."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
+
+Word = Literal["", "invalid_request", "invalid_token", "insufficient_scope"]
+"""The `error` of a challenge (RFC 6750 section 3.1); empty where no credential was shown."""
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """`status`: 400 the header cannot be read, 401 nobody vouches for it, 403 it may not, 503 nobody can say now."""
+
+    status: int
+    message: str
+    word: Word = ""
+    retry_after: int | None = None
+    """Seconds."""
+
+
+NO_CREDENTIAL: Final = Refusal(401, "this gateway answers nobody that it does not know: send Authorization: Bearer")
+MALFORMED: Final = Refusal(400, "Authorization must be one `Bearer` credential", "invalid_request")
+UNKNOWN_TOKEN: Final = Refusal(401, "nobody vouches for this token", "invalid_token")
+BUSY: Final = Refusal(503, "too many credentials are being looked up", retry_after=1)
+AWAY: Final = Refusal(503, "whoever could vouch for this token does not answer", retry_after=5)

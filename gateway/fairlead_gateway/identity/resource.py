@@ -1,0 +1,82 @@
+"""The gateway as a protected resource: what it tells whom it does not let in, and the document that leads on.
+
+Pure module. MCP 2025-11-25 and 2026-07-28, Authorization: a resource server answers 401 with the address of its
+metadata (RFC 9728), from which a client learns whom to ask for a token, and for which resource (RFC 8707).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from fairlead_gateway.identity.refusal import Refusal
+
+WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
+_HOST: Final = re.compile(r"[A-Za-z0-9._-]+(:[0-9]+)?|\[[0-9A-Fa-f:.]+\](:[0-9]+)?")
+_PATH: Final = re.compile(r"(/[A-Za-z0-9._~%-]+)*")
+
+
+class Metadata(msgspec.Struct, frozen=True, omit_defaults=True):
+    """RFC 9728 section 2."""
+
+    resource: str
+    authorization_servers: tuple[str, ...]
+    bearer_methods_supported: tuple[str, ...]
+    scopes_supported: tuple[str, ...] = ()
+    resource_name: str = ""
+
+
+class ProtectedResource:
+    """`address` is how clients reach the gateway, such as `https://tools.example.com`; without it they are told what
+    they put into `Host`. Without `issuers` there is no document: nobody issues tokens for it.
+    """
+
+    def __init__(
+        self,
+        address: str = "",
+        issuers: Iterable[str] = (),
+        scopes: Iterable[str] = (),
+        *,
+        secure: bool = False,
+    ) -> None:
+        self.address = address.rstrip("/")
+        self._issuers = tuple(issuers)
+        self.scopes = tuple(scopes)
+        """That every token must have."""
+        self._scheme = "https" if secure else "http"
+
+    def metadata(self, path: str, host: str) -> Metadata | None:
+        """The document of the resource at `path`, empty for the whole gateway; None where there is none."""
+        base = self._base(host)
+        if not self._issuers or base is None or _PATH.fullmatch(path) is None:
+            return None
+        return Metadata(base + path, self._issuers, ("header",), self.scopes, "Fairlead")
+
+    def headers(self, refusal: Refusal, host: str, path: str) -> dict[str, str]:
+        """Headers of the answer that turns somebody away."""
+        headers = {}
+        if refusal.retry_after is not None:
+            headers["retry-after"] = str(refusal.retry_after)
+        if refusal.status in (400, 401, 403):
+            headers["www-authenticate"] = self._challenge(refusal, host, path)
+        return headers
+
+    def _challenge(self, refusal: Refusal, host: str, path: str) -> str:
+        said = []
+        if refusal.word:
+            said += [f'error="{refusal.word}"', f'error_description="{refusal.message}"']
+        base = self._base(host)
+        if self._issuers and base is not None:
+            shown = path if _PATH.fullmatch(path) is not None else ""
+            said.append(f'resource_metadata="{base}{WELL_KNOWN}{shown}"')
+        if self.scopes:
+            said.append(f'scope="{" ".join(self.scopes)}"')
+        return f"Bearer {', '.join(said)}" if said else 'Bearer realm="fairlead"'
+
+    def _base(self, host: str) -> str | None:
+        if self.address:
+            return self.address
+        return f"{self._scheme}://{host}" if _HOST.fullmatch(host) is not None else None

@@ -1,0 +1,55 @@
+"""What one asker sees: the only way from a resource of the REST plane to the catalog.
+
+Made by `Plane.seen` for each request, from the identity that the guard left in its scope.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fairlead_api.meta import ServerKey
+from fairlead_gateway.catalog.model import Server, Snapshot
+from fairlead_gateway.identity.model import Identity
+from fairlead_gateway.rest.problems import UNKNOWN_TIER, Problem
+from fairlead_gateway.selection.view import MERGED, Selection, View, in_tier, server_target
+
+
+class Seen:
+    """A selection with the eyes of an asker."""
+
+    __slots__ = ("_selection", "_views", "identity")
+
+    def __init__(self, selection: Selection, identity: Identity) -> None:
+        self.identity = identity
+        self._selection = selection
+        self._views: Mapping[bytes, View] = selection.seen_by(identity)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """Everything that is served, to whomever: what is taken from it has to be in a view."""
+        return self._selection.snapshot
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is kept from this asker."""
+        return self._views is self._selection.targets
+
+    @property
+    def tiers(self) -> tuple[str, ...]:
+        """Names of the tiers that there are for it."""
+        return tuple(tier for tier in self.snapshot.tiers if in_tier(MERGED, tier) in self._views)
+
+    def view(self, tier: str | None) -> View:
+        """The merged view of a tier, of the default one with None. Raises Problem."""
+        found = self._views.get(MERGED if tier is None else in_tier(MERGED, tier))
+        if found is None:
+            raise Problem(UNKNOWN_TIER, f"there is no tier {str(tier)[:64]!r}", known=self.tiers)
+        return found
+
+    def of_server(self, key: ServerKey) -> View | None:
+        """The view of one server; None: it does not exist for this asker."""
+        return self._views.get(server_target(key))
+
+    def servers(self) -> list[Server]:
+        """Those that exist for it, in the order of the catalog."""
+        return [server for key, server in self.snapshot.servers.items() if self.of_server(key) is not None]

@@ -1,0 +1,196 @@
+"""Every request is somebody's: endpoints, REST routes, streams and sessions ask who that is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+from starlette.routing import BaseRoute, Route
+
+from askers import PICKED, LegacyAsker
+from fairlead_gateway.identity.authenticator import Revoked, Verdict
+from fairlead_gateway.identity.model import Identity, Kind
+from fairlead_gateway.identity.refusal import UNKNOWN_TOKEN
+from fairlead_gateway.rest.application import application
+from gatewayworld import LEGACY, META, Ask, Wire, calling, catalog, legacy, modern, reached, running
+from rawserver import raw_server
+from toolservers import broken_server, modern_server
+
+PUBLIC = {"/healthz", "/readyz", "/.well-known/oauth-protected-resource"}
+
+
+class Names:
+    """Vouches for whoever says a name; a name can be revoked."""
+
+    kind: Kind = "apiKey"
+    keeps = float("inf")
+
+    def __init__(self, *names: str) -> None:
+        self.names = set(names)
+        self._revoked: Revoked = lambda concerns: None
+
+    def wants(self, token: str) -> bool:
+        return True
+
+    def check(self, token: str) -> Verdict | None:
+        return None
+
+    async def look_up(self, token: str) -> Verdict:
+        if token in self.names:
+            return Identity(kind="apiKey", principal=f"name:{token}", agent=token)
+        return UNKNOWN_TOKEN
+
+    async def start(self, revoked: Revoked) -> None:
+        self._revoked = revoked
+
+    async def aclose(self) -> None:
+        pass
+
+    def revoke(self, name: str) -> None:
+        self.names.discard(name)
+        self._revoked(lambda identity: identity.agent == name)
+
+
+def by(name: str, ask: Ask) -> Ask:
+    return ask.with_headers(authorization=f"Bearer {name}")
+
+
+def every_route(routes: Iterable[BaseRoute]) -> Iterator[Route]:
+    """Those of included routers too, in the two ways in which FastAPI includes them."""
+    for route in routes:
+        if isinstance(route, Route):
+            yield route
+        elif (inside := getattr(route, "original_router", None)) is not None:
+            yield from every_route(inside.routes)
+        else:
+            raise AssertionError(f"{route!r} is no kind of route that this test knows")
+
+
+async def test_every_route_asks_who_it_is_unless_it_is_public(tmp_path: Path) -> None:
+    """Fails for a route that somebody adds past the guard, and for one that is made public without being listed."""
+    async with running(tmp_path, authenticators=[Names("ann")]) as gateway:
+        routes = [*every_route(application(gateway.readiness, gateway.plane).routes)]
+        assert len(routes) > 15
+        async with await Wire.connect(gateway) as wire:
+            for route in routes:
+                path = route.path.split("{")[0]
+                for verb in sorted((route.methods or set()) - {"HEAD"}):
+                    answer = await wire.ask(Ask(verb=verb, target=path, body=b""))
+                    assert (answer.status == 401) is (path not in PUBLIC), (verb, path, answer.status)
+
+
+async def test_the_endpoints_answer_nobody_whom_they_do_not_know(tmp_path: Path) -> None:
+    async with (
+        modern_server() as server,
+        running(tmp_path, catalog("demo", server.url, ["add"]), authenticators=[Names("ann")]) as gateway,
+        await Wire.connect(gateway) as wire,
+    ):
+        for target in ("/mcp", "/servers/default/demo/mcp", "/mcp/nowhere", "/servers/default/none/mcp"):
+            refused = await wire.ask(modern("tools/list").to(target))
+            assert (refused.status, "www-authenticate" in refused.headers) == (401, True)
+            assert b"demo" not in refused.body
+        assert (await wire.ask(by("eve", modern("tools/list")))).status == 401
+        listed = await wire.ask(by("ann", modern("tools/list")))
+        assert [tool["name"] for tool in listed.message["result"]["tools"]] == ["demo__add"]
+
+
+async def test_a_revoked_credential_is_refused_with_the_next_request_of_the_same_connection(tmp_path: Path) -> None:
+    """Requests with the head of the one before take a shorter way: the credential is looked up all the same."""
+    names = Names("ann", "bob")
+    async with (
+        modern_server() as server,
+        running(tmp_path, catalog("demo", server.url, ["add"]), authenticators=[names]) as gateway,
+        await Wire.connect(gateway) as wire,
+    ):
+        for _ in range(3):
+            assert (await wire.ask(by("ann", calling("demo__add")))).status == 200
+        names.revoke("ann")
+        assert (await wire.ask(by("ann", calling("demo__add")))).status == 401
+        assert (await wire.ask(by("bob", calling("demo__add")))).status == 200
+
+
+async def test_streams_of_a_revoked_credential_end(tmp_path: Path) -> None:
+    names = Names("ann", "bob")
+    listen = modern("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+    async with (
+        running(tmp_path, authenticators=[names]) as gateway,
+        await Wire.connect(gateway) as anns,
+        await Wire.connect(gateway) as bobs,
+        await Wire.connect(gateway) as events,
+    ):
+        anns.send(by("ann", listen))
+        await anns.reader.readuntil(b"acknowledged")
+        bobs.send(by("bob", listen))
+        await bobs.reader.readuntil(b"acknowledged")
+        events.send(by("ann", Ask(verb="GET", target="/v1/events", body=b"")))
+        await events.reader.readuntil(b"stream.opened")
+        assert len(gateway.front.streams) == 2
+        names.revoke("ann")
+        await anns.reader.readuntil(b"\r\n0\r\n\r\n")
+        assert len(gateway.front.streams) == 1
+        await events.closed()
+
+
+@pytest.mark.parametrize("thief", ["bob", None])
+async def test_a_session_is_of_use_to_nobody_but_who_opened_it(tmp_path: Path, thief: str | None) -> None:
+    async with (
+        modern_server() as server,
+        running(
+            tmp_path, catalog("demo", server.url, ["add"]), authenticators=[Names("ann", "bob")], anonymous="allow"
+        ) as gateway,
+        await Wire.connect(gateway) as wire,
+    ):
+        opened = await wire.ask(by("ann", legacy("initialize", {"protocolVersion": LEGACY, "capabilities": {}})))
+        session = opened.headers["mcp-session-id"]
+
+        def stolen(ask: Ask) -> Ask:
+            return ask if thief is None else by(thief, ask)
+
+        asks = [
+            legacy("tools/list", session=session),
+            calling("demo__add", era=LEGACY, session=session),
+            legacy("notifications/cancelled", {"requestId": 1}, number=None, session=session),
+            Ask(verb="DELETE", headers={"mcp-session-id": session}, body=b""),
+            Ask(verb="GET", headers={"mcp-session-id": session, "accept": "text/event-stream"}, body=b""),
+        ]
+        for ask in asks:
+            assert (await wire.ask(stolen(ask))).status in (404, 405), ask
+        assert (await wire.ask(by("ann", legacy("tools/list", session=session)))).status == 200
+
+
+async def test_what_goes_on_in_a_session_that_nobody_signed_is_nobodys_to_end(tmp_path: Path) -> None:
+    """Ids of no one's making may be used by several: the one cannot cancel calls of the other."""
+    async with (
+        broken_server("never") as server,
+        running(tmp_path, catalog("demo", server.url, ["add"]), authenticators=[Names("ann", "bob")]) as gateway,
+        await Wire.connect(gateway) as anns,
+        await Wire.connect(gateway) as bobs,
+    ):
+        anns.send(by("ann", calling("demo__add", era=LEGACY, number=7, session="anything")))
+        await reached(server, 1)
+        cancel = legacy("notifications/cancelled", {"requestId": 7}, number=None, session="anything")
+        assert (await bobs.ask(by("bob", cancel))).status == 202
+        assert len(gateway.front.calls) == 1
+
+
+async def test_a_call_that_waits_for_its_client_goes_on_for_nobody_else(tmp_path: Path) -> None:
+    offers = {META + "clientCapabilities": {"elicitation": {"form": {}}}}
+    params = {"name": "demo__x", "arguments": {}}
+    async with (
+        raw_server(LegacyAsker(1).handle) as server,
+        running(
+            tmp_path, catalog("demo", server.url, ["x"], version=LEGACY), authenticators=[Names("ann", "bob")]
+        ) as gateway,
+        await Wire.connect(gateway) as wire,
+    ):
+        asked = (await wire.ask(by("ann", modern("tools/call", params, **offers)))).message["result"]
+        responses = dict.fromkeys(asked["inputRequests"], PICKED)
+        again = modern(
+            "tools/call",
+            {**params, "inputResponses": responses, "requestState": asked["requestState"]},
+            number=2,
+            **offers,
+        )
+        assert (await wire.ask(by("bob", again))).code == -32602
+        assert (await wire.ask(by("ann", again))).message["result"]["resultType"] == "complete"
