@@ -53,7 +53,7 @@ async def test_lists_and_plans_in_processes_come_to_what_the_gateway_itself_make
     async with running(tmp_path, MANY) as gateway:
         apart = await asked(gateway)
         assert not [record for record in caplog.records if "process" in record.message]
-        pools = (gateway._plane.converting, gateway._plane.counting)
+        pools = (gateway.plane.converting, gateway.plane.counting)
         assert [pool and len(pool.pids) for pool in pools] == [1, 1]
         assert await asked(gateway) == apart
     async with running(tmp_path, MANY, rest_processes=0) as gateway:
@@ -62,7 +62,7 @@ async def test_lists_and_plans_in_processes_come_to_what_the_gateway_itself_make
 
 async def test_a_large_body_is_converted_in_a_process_and_a_small_one_here(tmp_path: Path) -> None:
     async with running(tmp_path, MANY) as gateway:
-        pool = gateway._plane.converting
+        pool = gateway.plane.converting
         assert pool is not None
         small = await post(gateway, "/v1/convert", {"from": "mcp", "to": "claude", "tools": tools(3)})
         assert (small.status, pool.pids) == (200, [])
@@ -82,7 +82,7 @@ async def test_a_process_that_was_killed_is_replaced_and_costs_no_request(tmp_pa
     body = {"from": "mcp", "to": "claude", "tools": tools(300)}
     async with running(tmp_path, MANY) as gateway:
         assert (await post(gateway, "/v1/convert", body)).status == 200
-        pool = gateway._plane.converting
+        pool = gateway.plane.converting
         assert pool is not None
         os.kill(pool.pids[0], signal.SIGKILL)
         await gone(pool.pids)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from starlette.routing import BaseRoute, Route
@@ -175,7 +176,7 @@ async def test_what_goes_on_in_a_session_that_nobody_signed_is_nobodys_to_end(tm
 
 
 async def test_a_call_that_waits_for_its_client_goes_on_for_nobody_else(tmp_path: Path) -> None:
-    offers = {META + "clientCapabilities": {"elicitation": {"form": {}}}}
+    offers: dict[str, Any] = {META + "clientCapabilities": {"elicitation": {"form": {}}}}
     params = {"name": "demo__x", "arguments": {}}
     async with (
         raw_server(LegacyAsker(1).handle) as server,
