@@ -86,7 +86,7 @@ async def _run(settings: Settings) -> None:
         try:
             await ending.wait()
         finally:
-            log.info("Stopping: calls in flight get up to %g s", settings.grace)
+            log.info("Stopping: draining for %g s, then calls in flight get up to %g s", settings.drain, settings.grace)
             await gateway.stop()
 
 

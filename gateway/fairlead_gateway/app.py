@@ -138,8 +138,14 @@ class Gateway:
             self._live_models.start()
 
     async def stop(self, grace: float | None = None) -> None:
-        """Stop accepting, let calls in flight end for up to `grace` seconds, cancel the rest, close everything."""
-        self._draining = True
+        """Stop accepting, let calls in flight end for up to `grace` seconds, cancel the rest, close everything.
+
+        Before that, for `settings.drain` seconds: be not ready, and send away whoever still comes; not a second time.
+        """
+        again, self._draining = self._draining, True
+        if self.settings.drain and not again:
+            self._listener.retire()
+            await asyncio.sleep(self.settings.drain)
         self.front.streams.close()
         self.news.close()
         await self._listener.stop(self.settings.grace if grace is None else grace)

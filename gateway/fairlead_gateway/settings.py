@@ -105,8 +105,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Processes for bulk conversions, and as many for counting tokens (80 MB each), at most; started when needed. 0
     does everything in the gateway, and calls wait for it.
     """
+    drain: Annotated[float, Meta(ge=0)] = 0.0
+    """Seconds after SIGTERM in which connections and requests are still taken, each answered with `Connection: close`.
+    Longer than it takes whatever stands in front to send nothing any more; the chart sets 5.
+    """
     grace: float = 25.0
-    """Seconds that calls in flight get at the end; keep it below the pod's termination grace."""
+    """Seconds that calls in flight get after that; keep the sum below the pod's termination grace."""
     log_level: str = "INFO"
     log_format: Literal["text", "json"] = "text"
     """`text` for people, `json` for collectors: one object per line."""

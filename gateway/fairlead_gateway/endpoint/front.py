@@ -104,6 +104,8 @@ class Front:
         self.streams = Streams(forwarder.watches, identities)
         self.threads = Threads(clock)
         forwarder.live.outlet = self.streams.tell
+        self.retiring = False
+        """Whether clients are asked to come back on another connection."""
         self.errands: set[asyncio.Task[None]] = set()
         """Requests in progress that are no plain calls."""
         self._recorders = {method: book.recorder(method) for method in TIMED}

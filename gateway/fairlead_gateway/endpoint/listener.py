@@ -1,4 +1,4 @@
-"""The life of the client side: listen, look after connections, stop accepting, drain, close.
+"""The life of the client side: listen, look after connections, send clients elsewhere, stop accepting, drain, close.
 
 Made by `app`. It moves sockets and time; what a connection says is the business of `endpoint.server`.
 """
@@ -62,6 +62,12 @@ class Listener:
             _notice_the_vanished(listening, self._front.bounds.silent_seconds)
         self.port = self._server.sockets[0].getsockname()[1]
         self._sweeper = loop.create_task(self._sweep(), name="connection sweep")
+
+    def retire(self) -> None:
+        """From now on every answer ends its connection, also of those that are still accepted."""
+        self._front.retiring = True
+        for connection in self.connections:
+            connection.retire()
 
     async def stop(self, grace: float) -> None:
         """Stop accepting, let calls in flight end for up to `grace` seconds, cancel the rest, close."""

@@ -66,7 +66,7 @@ class McpProtocol(HttpToolsProtocol):
         self._familiar: Familiar | None = None
         self._latest: Exchange | None = None
         self._place: Place = NOBODY
-        self.ending = False
+        self.ending = front.retiring
         self.since = loop.time()
 
     @property
@@ -202,6 +202,8 @@ class McpProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
         self._current = cycle
+        if self.ending:
+            cycle.keep_alive = False
         super()._start_asgi_task(cycle, app)
 
     def on_response_complete(self) -> None:
@@ -213,13 +215,17 @@ class McpProtocol(HttpToolsProtocol):
         if self.pipeline or self.flow.read_paused or self._farewell is not None:
             self._advance()
 
+    def retire(self) -> None:
+        """Close after the next answer, which says so: a client that is sending just now loses nothing."""
+        self.ending = True
+        if self.cycle is not None:
+            self.cycle.keep_alive = False
+
     def shutdown(self) -> None:
         """Close when nothing is in progress, else after what is."""
-        self.ending = True
+        self.retire()
         if self._current is None and not self._in_message:
             self.transport.close()
-        elif self.cycle is not None:
-            self.cycle.keep_alive = False
 
     # Called by the listener's sweep
 

@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gatewayworld import LEGACY, MODERN, Wire, ask, calling, catalog, legacy, reached, running
+from gatewayworld import LEGACY, MODERN, Ask, Wire, ask, calling, catalog, legacy, reached, running
 from rawserver import Reply, Request, raw_server
-from toolservers import (
-    broken_server,
-)
+from toolservers import broken_server, modern_server, tool
 
 ERAS = (MODERN, LEGACY)
 
@@ -116,6 +114,29 @@ async def test_calls_in_flight_are_finished_when_the_gateway_stops(tmp_path: Pat
         answer = await busy.answer()
         assert answer.message["result"]["content"] == []
         await asyncio.wait_for(stopping, 5)
+
+
+@pytest.mark.parametrize("request_", [legacy("ping"), calling("demo__x"), Ask(verb="GET", target="/readyz")])
+async def test_while_it_drains_whoever_comes_is_answered_and_sent_away(tmp_path: Path, request_: Ask) -> None:
+    async with (
+        modern_server([tool("x")]) as server,
+        running(tmp_path, catalog("demo", server.url, ["x"]), drain=30.0) as gateway,
+        await Wire.connect(gateway) as early,
+    ):
+        assert "connection" not in (await early.ask(request_)).headers
+        stopping = asyncio.create_task(gateway.stop(5))
+        async with asyncio.timeout(5):
+            while gateway.readiness().ready:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        async with await Wire.connect(gateway) as late:
+            for wire in (early, late):
+                answer = await wire.ask(request_)
+                assert answer.headers["connection"] == "close"
+                assert answer.status == (503 if request_.verb == "GET" else 200)
+                assert await wire.closed() == b""
+        assert not stopping.done()
+        stopping.cancel()
+        await asyncio.gather(stopping, return_exceptions=True)
 
 
 async def test_calls_that_do_not_end_within_the_grace_are_told_so(tmp_path: Path) -> None:
