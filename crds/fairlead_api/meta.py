@@ -18,7 +18,7 @@ MANAGER: Final = "fairlead-operator"
 LABEL_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 MANAGED_BY: Final = "fairlead"
 LABEL_DOCUMENT: Final = "fairlead.dev/document"
-"""On each ConfigMap that holds a document or a part of one: `catalog`, `state` or `rules`."""
+"""On each ConfigMap that holds a document or a part of one: `catalog`, `state`, `rules` or `pins`."""
 LABEL_PART: Final = "fairlead.dev/part"
 """`"true"` on a ConfigMap that holds one part of a document; absent on its head."""
 LABEL_NAMESPACE: Final = "fairlead.dev/server-namespace"
@@ -29,6 +29,8 @@ LABEL_CREDENTIAL: Final = "fairlead.dev/credential"
 
 ANNOTATION_HOSTS: Final = "fairlead.dev/hosts"
 """On such a Secret: comma-separated host names that its value may be sent to; absent = any."""
+ANNOTATION_APPROVE: Final = "fairlead.dev/approve"
+"""On an McpServer with `pin: true`: the hash of the changes that are held back and are to be in force from now on."""
 ANNOTATION_SHA256: Final = "fairlead.dev/sha256"
 
 LABEL_VALUE_LIMIT: Final = 63

@@ -34,6 +34,14 @@ _ABOUT: Final = {
     ConditionType.PROGRAMMED: "Whether what the server runs in exists and runs. True at once for a `url`.",
     ConditionType.VERIFIED: "Whether the server itself answers a real `tools/list`.",
     ConditionType.CALIBRATED: "Whether its tools have been measured. Does not count for Ready.",
+    ConditionType.APPROVED: (
+        "With `pin: true` only: whether what the server lists is what was approved. Does not count for Ready, as what "
+        "was approved is served meanwhile."
+    ),
+    ConditionType.DEFINITIONS_CLEAN: (
+        "Whether the texts that the server lists hold something hidden or something that speaks to the model. Does not "
+        "count for Ready."
+    ),
 }
 
 

@@ -22,6 +22,7 @@ from fairlead_cli.options import (
     UrlOption,
 )
 from fairlead_cli.output import Output
+from fairlead_cli.pinned import approve, diff
 from fairlead_cli.servers import events, refresh
 from fairlead_cli.speed import explain, tiers
 
@@ -173,6 +174,8 @@ app.command()(refresh)
 app.command()(events)
 app.command()(tiers)
 app.command()(explain)
+app.command()(diff)
+app.command()(approve)
 
 
 @app.command()

@@ -112,6 +112,7 @@ class Controller:
             published=self.timekeeper.know,
             prober=self._prober,
             figures=self.timekeeper.figures,
+            held_back=self._telemetry.hold_back,
             options=options,
             now=now,
             monotonic=monotonic,

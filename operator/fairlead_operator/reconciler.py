@@ -23,11 +23,12 @@ from fairlead_api.v1alpha1.conditions import ConditionType, Reason
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_operator.calibration.plan import Plan, plan
 from fairlead_operator.calibration.prober import APART_S, Bench, Prober
-from fairlead_operator.discovery.build import Reached, build_catalog
+from fairlead_operator.discovery.build import Reached
 from fairlead_operator.discovery.remarks import Remarks
 from fairlead_operator.discovery.rounds import Failure, Pace, Round, Rounds, Subject
 from fairlead_operator.latency.figures import Figures
 from fairlead_operator.outcome import Done, Outcome, Stalled, Waiting
+from fairlead_operator.pinning.definitions import Counted, Definitions, uncounted
 from fairlead_operator.ports import (
     Announcement,
     Connector,
@@ -99,6 +100,7 @@ class Reconciler:
         published: Callable[[Catalog], None] = lambda catalog: None,
         prober: Prober | None = None,
         figures: Figures | None = None,
+        held_back: Counted = uncounted,
         options: Options | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         monotonic: Callable[[], float] = time.monotonic,
@@ -117,6 +119,7 @@ class Reconciler:
         self._prefixes = Prefixes(options.prefix_style)
         self._rounds = Rounds(connector, changed, pace=options.pace, monotonic=monotonic, now=now, rng=rng)
         self.catalogs = Catalogs(documents, now)
+        self._definitions = Definitions(documents, held_back)
         self._remarks: dict[ServerKey, Remarks] = {}
 
     async def start(self) -> None:
@@ -165,6 +168,7 @@ class Reconciler:
         self._rounds.forget(key)
         self._remarks.pop(key, None)
         self._plans.pop(key, None)
+        await self._definitions.drop(key)
         self._leave_alone(key)
         for other in self._prefixes.release(key):
             self._changed(other)
@@ -184,7 +188,9 @@ class Reconciler:
         look = _Look(server, accepted, prefix, credential, workload, self._round(server, credential, workload))
         catalog = await self._publish(look)
         calibrated = self._calibrate(look, catalog)
-        verdicts = Verdicts(accepted, credential.verdict, workload.verdict, self._verified(look), calibrated)
+        of_definitions = self._definitions.verdicts(server.key)
+        verified = self._verified(look)
+        verdicts = Verdicts(accepted, credential.verdict, workload.verdict, verified, calibrated, *of_definitions)
         remarks = self._remarks.get(server.key)
         left_out = remarks.tools_left_out if remarks is not None else None
         latency = self._figures.shown(server.key) if self._figures is not None else None
@@ -248,7 +254,7 @@ class Reconciler:
         """Bring the catalog in line; the catalog as published."""
         server = look.server
         stored = await self.catalogs.stored(server.key, server.metadata.uid)
-        catalog = self._catalog(look, stored)
+        catalog = await self._catalog(look, stored)
         lost = not look.online and server.spec.discovery.on_disconnect == "Remove"
         if catalog is None or lost:
             await self.catalogs.withdraw(server.key)
@@ -259,15 +265,17 @@ class Reconciler:
             await self._platform.announce(server, _catalog_news(stored, published))
         return published
 
-    def _catalog(self, look: _Look, stored: Catalog | None) -> Catalog | None:
+    async def _catalog(self, look: _Look, stored: Catalog | None) -> Catalog | None:
         """From the last good answer, else what is published; `online` is left alone while nothing new is known."""
         found, endpoint = look.round.found if look.round else None, look.workload.endpoint
         refreshed = (look.round and look.round.refreshed) or (stored and stored.refreshed)
         if found is not None and endpoint is not None:
             reached = Reached(endpoint, look.credential.ref, look.prefix)
-            catalog, remarks = build_catalog(look.server, found, reached)
-            self._note(look.server.key, remarks)
-            return msgspec.structs.replace(catalog, online=look.online, refreshed=refreshed)
+            offer = await self._definitions.offer(look.server, found, reached, stored)
+            self._note(look.server.key, offer.remarks)
+            for announcement in offer.news:
+                await self._platform.announce(look.server, announcement)
+            return msgspec.structs.replace(offer.catalog, online=look.online, refreshed=refreshed)
         if stored is None:
             return None
         return msgspec.structs.replace(stored, online=stored.online and look.online, refreshed=refreshed)

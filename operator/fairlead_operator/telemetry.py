@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from fairlead_api.meta import ServerKey
 
 
 class Telemetry:
@@ -35,6 +39,12 @@ class Telemetry:
             ["direction"],
             registry=self.registry,
         )
+        self.held = Gauge(
+            "fairlead_held_definitions",
+            "Definitions of a server with pin: true that are held back until approved.",
+            ["namespace", "server"],
+            registry=self.registry,
+        )
         self.leader = Gauge("fairlead_operator_leader", "1 while this replica leads.", registry=self.registry)
         self.writes = Counter(
             "fairlead_operator_api_writes",
@@ -42,3 +52,11 @@ class Telemetry:
             ["verb", "resource"],
             registry=self.registry,
         )
+
+    def hold_back(self, key: ServerKey, held: int | None) -> None:
+        """How many definitions of a server are held back; None for one that is not pinned, or gone."""
+        if held is not None:
+            self.held.labels(*key).set(held)
+        else:
+            with contextlib.suppress(KeyError):
+                self.held.remove(*key)

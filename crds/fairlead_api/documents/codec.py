@@ -6,12 +6,15 @@ import msgspec
 
 from fairlead_api.documents.base import FORMAT, Header
 from fairlead_api.documents.catalog import CATALOG, Catalog
+from fairlead_api.documents.pins import PINS, Pins
 from fairlead_api.documents.rules import RULES, Rules
 from fairlead_api.documents.state import STATE, State
 from fairlead_api.meta import ServerKey, bounded_name
 
-Document = Catalog | State | Rules
-KINDS = (CATALOG, STATE, RULES)
+Document = Catalog | State | Rules | Pins
+KINDS = (CATALOG, STATE, RULES, PINS)
+SERVED = (CATALOG, STATE, RULES)
+"""What a gateway is fed with."""
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _header = msgspec.json.Decoder(Header).decode
@@ -48,6 +51,11 @@ def decode(data: bytes) -> Document:
 def catalog_name(key: ServerKey) -> str:
     """Name of the ConfigMap (or file) that holds the catalog of one server."""
     return bounded_name("fairlead-catalog", key.namespace, key.name, limit=200)
+
+
+def pins_name(key: ServerKey) -> str:
+    """Name of the ConfigMap (or file) that holds what is approved and held back of one server."""
+    return bounded_name("fairlead-pins", key.namespace, key.name, limit=200)
 
 
 def state_name(shard: int) -> str:

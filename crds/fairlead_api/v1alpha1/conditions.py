@@ -28,6 +28,11 @@ class ConditionType(StrEnum):
     """The server itself answered a real `tools/list`, and still does."""
     CALIBRATED = "Calibrated"
     """Its tools have been measured. Does not count for `Ready`."""
+    APPROVED = "Approved"
+    """What the server lists is what was approved; with `pin: true` only. Does not count for `Ready`: what was approved
+    is served meanwhile."""
+    DEFINITIONS_CLEAN = "DefinitionsClean"
+    """Nothing is hidden in what the server lists, and nothing in it speaks to the model. Does not count for `Ready`."""
     READY = "Ready"
     """All of `Accepted`, `ResolvedRefs`, `Programmed` and `Verified` are True; never set on its own.
 
@@ -101,6 +106,7 @@ class Reason(StrEnum):
     PENDING = "Pending"
     NOT_DISCOVERED = "NotDiscovered"
     UNREACHABLE = "Unreachable"
+    ADDRESS_NOT_ALLOWED = "AddressNotAllowed"
     INVALID_URL = "InvalidUrl"
     INVALID_HEADER = "InvalidHeader"
     CONNECTION_REFUSED = "ConnectionRefused"
@@ -153,6 +159,16 @@ class Reason(StrEnum):
     CALIBRATION_DISABLED = "CalibrationDisabled"
     NOTHING_TO_PROBE = "NothingToProbe"
     PROBES_FAILED = "ProbesFailed"
+
+    # Approved
+    APPROVED = "Approved"
+    CHANGES_HELD_BACK = "ChangesHeldBack"
+
+    # DefinitionsClean
+    DEFINITIONS_CLEAN = "DefinitionsClean"
+    HIDDEN_CHARACTERS = "HiddenCharacters"
+    SPEAKS_TO_THE_MODEL = "SpeaksToTheModel"
+    SUSPICIOUS_DEFINITIONS = "SuspiciousDefinitions"
 
 
 class Explanation(NamedTuple):

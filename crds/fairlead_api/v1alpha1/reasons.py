@@ -168,8 +168,53 @@ _CALIBRATED: Final = {
     ),
 }
 
+_APPROVED: Final = {
+    Reason.APPROVED: Explanation("True", "What the server lists is what was approved, or what it listed first."),
+    Reason.CHANGES_HELD_BACK: Explanation(
+        "False",
+        "The server lists definitions that differ from the approved ones, or new ones. They are not served; what was "
+        "approved is. The message names some of them and the hash of all.",
+        "Look at them (fairlead diff SERVER), then approve (fairlead approve SERVER) or have the server set right.",
+    ),
+}
+
+_DEFINITIONS_CLEAN: Final = {
+    Reason.DEFINITIONS_CLEAN: Explanation(
+        "True", "No text that the server lists holds hidden characters or words that speak to the model."
+    ),
+    Reason.HIDDEN_CHARACTERS: Explanation(
+        "False",
+        "Texts of the server hold characters that people do not see: invisible ones, some that turn text around, "
+        "escape sequences, or blanks that move text out of view. They are served as they are.",
+        "Read the texts that the message names; if they are not harmless, set enabled: false for the tool, or remove "
+        "the server.",
+    ),
+    Reason.SPEAKS_TO_THE_MODEL: Explanation(
+        "False",
+        "Texts of the server hold what is meant for a model and not for its user, such as tags of a prompt or orders "
+        "to ignore instructions. They are served as they are.",
+        "Read the texts that the message names; if they are not harmless, set enabled: false for the tool, or remove "
+        "the server.",
+    ),
+    Reason.SUSPICIOUS_DEFINITIONS: Explanation(
+        "False",
+        "Texts of the server hold hidden characters, and others speak to the model. They are served as they are.",
+        "Read the texts that the message names; if they are not harmless, set enabled: false for the tool, or remove "
+        "the server.",
+    ),
+}
+
 EXPLANATIONS: Final[Mapping[Reason, Explanation]] = MappingProxyType(
-    {**_ACCEPTED, **_RESOLVED_REFS, **_PROGRAMMED, **_PROGRAMMED_OR_VERIFIED, **VERIFIED, **_CALIBRATED}
+    {
+        **_ACCEPTED,
+        **_RESOLVED_REFS,
+        **_PROGRAMMED,
+        **_PROGRAMMED_OR_VERIFIED,
+        **VERIFIED,
+        **_CALIBRATED,
+        **_APPROVED,
+        **_DEFINITIONS_CLEAN,
+    }
 )
 """Every reason."""
 
@@ -186,6 +231,8 @@ BELONGS_TO: Final[Mapping[ConditionType, tuple[Reason, ...]]] = MappingProxyType
             *VERIFIED,
         ),
         ConditionType.CALIBRATED: (*_CALIBRATED,),
+        ConditionType.APPROVED: (*_APPROVED,),
+        ConditionType.DEFINITIONS_CLEAN: (*_DEFINITIONS_CLEAN,),
     }
 )
 """Which reasons a condition may have. `Ready` has those of the condition that it follows."""

@@ -62,6 +62,13 @@ VERIFIED: Final = {
     Reason.UNREACHABLE: Explanation(
         "False", "There is no way to its address.", "Check the address, the network and its policies."
     ),
+    Reason.ADDRESS_NOT_ALLOWED: Explanation(
+        "False",
+        "The server's url leads to where servers of this installation may not be: this machine, link-local addresses, "
+        "the API server, or a Service of another namespace. Nothing is sent there.",
+        "Use an address that is meant for it; or have the installation allow it, in FAIRLEAD_ALLOWED_URLS of operator "
+        "and gateway.",
+    ),
     Reason.INVALID_URL: Explanation("False", "Its address is not one that can be dialled.", "Correct spec.url."),
     Reason.INVALID_HEADER: Explanation(
         "False",

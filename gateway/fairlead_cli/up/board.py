@@ -11,6 +11,7 @@ from typing import Literal
 
 from fairlead_api.load import Problem
 from fairlead_api.meta import ServerKey
+from fairlead_api.v1alpha1.common import Condition
 from fairlead_api.v1alpha1.conditions import ConditionType, Reason
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_cli.up.quickstart import Skipped
@@ -114,9 +115,8 @@ def row_for(key: ServerKey, status: McpServerStatus, tools: tuple[str, ...]) -> 
     if ready is None:
         return Row(key, "waiting", tools=tools)
     if ready.status == "True":
-        if ready.reason == Reason.VERIFIED:
-            return Row(key, "ready", tools=tools)
-        return Row(key, "ready", ready.reason, ready.message, tools)
+        worth = ready if ready.reason != Reason.VERIFIED else _about_definitions(status)
+        return Row(key, "ready", worth.reason if worth else "", worth.message if worth else "", tools)
     state: State = "starting"
     if ready.reason == Reason.INSTALLING:
         state = "installing"
@@ -124,3 +124,9 @@ def row_for(key: ServerKey, status: McpServerStatus, tools: tuple[str, ...]) -> 
         state = "offline" if status.tools_offline else "failed"
     message = "" if state == "starting" else ready.message
     return Row(key, state, ready.reason, message, tools)
+
+
+def _about_definitions(status: McpServerStatus) -> Condition | None:
+    """What a person should look at although all works."""
+    conditions = (status.condition(kind) for kind in (ConditionType.APPROVED, ConditionType.DEFINITIONS_CLEAN))
+    return next((one for one in conditions if one is not None and one.status == "False"), None)

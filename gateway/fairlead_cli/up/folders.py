@@ -46,10 +46,25 @@ def folders(state_dir: Path | None, environ: Mapping[str, str]) -> Iterator[Fold
         if not _locked(lock):
             raise Failure(f"another `fairlead up` uses {root}; give each its own --state-dir")
         try:
-            yield Folders(root / "documents", root / "credentials", package_cache(environ))
+            yield Folders(root / "documents", root / "credentials", package_cache(environ), root / "approvals")
         finally:
             if state_dir is None:
                 shutil.rmtree(root, ignore_errors=True)
+
+
+def running(environ: Mapping[str, str]) -> list[Path]:
+    """The folders of this user's runs without `--state-dir` that go on now."""
+    found = []
+    for root in sorted(_runtime_directory(environ).glob(f"{_PREFIX}*")):
+        try:
+            if root.stat().st_uid != os.getuid():
+                continue
+            with (root / _LOCK).open("r+") as lock:
+                if not _locked(lock):
+                    found.append(root)
+        except OSError:
+            continue
+    return found
 
 
 def _runtime_directory(environ: Mapping[str, str]) -> Path:

@@ -19,9 +19,12 @@ from kubernetes.aio.config import load_incluster_config, load_kube_config
 from kubernetes.aio.config.config_exception import ConfigException
 from yaml import YAMLError
 
+from fairlead_api.documents.codec import SERVED
 from fairlead_api.documents.store import Blob
 from fairlead_api.meta import LABEL_DOCUMENT
 
+DOCUMENTS: Final = f"{LABEL_DOCUMENT} in ({','.join(SERVED)})"
+"""What a gateway reads, and no more: definitions that are held back are not among it."""
 PAGE: Final = 50
 """ConfigMaps per page: each may be a megabyte."""
 WATCH_SECONDS: Final = 300
@@ -134,7 +137,7 @@ class KubeApi:
         found: list[ConfigMap] = []
         token = ""
         while True:
-            query = [("labelSelector", LABEL_DOCUMENT), ("limit", str(PAGE))]
+            query = [("labelSelector", DOCUMENTS), ("limit", str(PAGE))]
             data = await self._read("configmaps", [*query, ("continue", token)] if token else query)
             page = await asyncio.to_thread(_decode, data, _List)
             found += page.items
@@ -144,7 +147,7 @@ class KubeApi:
 
     async def probe(self) -> None:
         """See that documents may be read. Raises ApiTrouble."""
-        await self._read("configmaps", [("labelSelector", LABEL_DOCUMENT), ("limit", "1")])
+        await self._read("configmaps", [("labelSelector", DOCUMENTS), ("limit", "1")])
 
     async def watch(self, version: str, opened: Callable[[], None]) -> AsyncIterator[WatchEvent]:
         """Changes after `version`, until the API server ends the stream. `opened` is called when it begins.
@@ -152,7 +155,7 @@ class KubeApi:
         Raises Expired, ApiTrouble.
         """
         query = [
-            ("labelSelector", LABEL_DOCUMENT), ("watch", "true"), ("allowWatchBookmarks", "true"),
+            ("labelSelector", DOCUMENTS), ("watch", "true"), ("allowWatchBookmarks", "true"),
             ("timeoutSeconds", str(WATCH_SECONDS)), ("resourceVersion", version),
         ]  # fmt: skip
         try:

@@ -113,7 +113,7 @@ def build(documents: Mapping[str, Document], before: Snapshot = EMPTY, environme
             catalogs.setdefault(document.key, document)
         elif isinstance(document, Rules):
             rules = document
-        else:
+        elif isinstance(document, State):
             states.update(_states(document, environment))
             decided.append(document.decided_at)
             trips.update(_round_trips(document, environment))

@@ -17,6 +17,7 @@ from typing import Final, Protocol
 
 from fairlead_api.documents.catalog import Catalog
 from fairlead_api.documents.codec import Document, UnreadableDocument, decode
+from fairlead_api.documents.pins import Pins
 from fairlead_api.documents.store import Change
 from fairlead_gateway.catalog.cache import SnapshotCache
 from fairlead_gateway.catalog.model import EMPTY, Snapshot, build
@@ -185,6 +186,8 @@ class Keeper:
         except UnreadableDocument as error:
             self._mark_broken(name, str(error))
             return
+        if isinstance(document, Pins):
+            return  # what is held back is not for a gateway; in a directory it lies beside the rest
         if isinstance(document, Catalog) and document.key in self._own_servers:
             self._mark_broken(name, f"custom tools of this gateway are published as {document.key}: rename the server")
             return

@@ -165,7 +165,7 @@ class Sieve:
         return name
 
     def _note(self, reason: Reason, kind: Kind, name: str, why: str, *, left_out: bool = True) -> None:
-        self.faults.append(Fault(reason, kind.word, _fit(name), why, left_out))
+        self.faults.append(Fault(reason, kind.word, fit(name), why, left_out))
 
 
 def _wrong_name(name: str, limit: int) -> str:
@@ -207,10 +207,10 @@ def _numbered(number: int) -> str:
     return f"no. {number}"
 
 
-def _fit(name: str) -> str:
-    """A foreign name on one line: what cannot be printed is written as an escape."""
-    line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name[: _SHOWN + 1])
-    return line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"
+def fit(text: str, limit: int = _SHOWN) -> str:
+    """A foreign text on one line of a message: what cannot be printed is written as an escape."""
+    line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[: limit + 1])
+    return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
 def _words(error: Exception) -> str:

@@ -135,9 +135,9 @@ class Kube:
         head = {"apiVersion": kind.api_version, "kind": kind.kind}
         return await self._write("patch", kind, "PATCH", path, {**head, **body}, query, APPLY)
 
-    async def merge(self, kind: Kind, namespace: str | None, name: str, patch: Json) -> Json:
+    async def merge(self, kind: Kind, namespace: str | None, name: str, patch: Json, *, manager: str = MANAGER) -> Json:
         """JSON merge patch: null deletes a member."""
-        query = [("fieldManager", MANAGER)]
+        query = [("fieldManager", manager)]
         return await self._write("patch", kind, "PATCH", kind.path(namespace, name), patch, query, MERGE)
 
     async def delete(self, kind: Kind, namespace: str | None, name: str, *, uid: str | None = None) -> None:

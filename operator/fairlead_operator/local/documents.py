@@ -17,6 +17,7 @@ import msgspec
 from fairlead_api.documents.base import sha256
 from fairlead_api.documents.catalog import Catalog, Credential, CredentialRef
 from fairlead_api.documents.codec import UnreadableDocument, catalog_name, decode
+from fairlead_api.documents.pins import Pins
 from fairlead_api.documents.store import Assembler, Blob
 from fairlead_api.meta import LABEL_DOCUMENT, LABEL_MANAGED_BY, MANAGED_BY, ServerKey, bounded_name
 from fairlead_operator.ports import PlatformTrouble
@@ -54,7 +55,8 @@ class DirectoryTrouble(PlatformTrouble):
 
 
 @contextmanager
-def _troubled() -> Iterator[None]:
+def troubled() -> Iterator[None]:
+    """Turns what the file system refuses into trouble of the platform."""
     try:
         yield
     except OSError as error:
@@ -78,7 +80,7 @@ class DirectoryDocuments:
 
     async def read(self, name: str) -> bytes | None:
         """The document of that name; None when there is none."""
-        with _troubled():
+        with troubled():
             try:
                 return self._file(name).read_bytes()
             except FileNotFoundError:
@@ -103,7 +105,7 @@ class DirectoryDocuments:
         for blob in blobs:
             assembler.put(blob)
         for name, document in assembler.documents.items():
-            with _troubled():
+            with troubled():
                 write_private(self._file(name), document)
             self._labels[name] = blobs[-1].labels
         self._written()
@@ -111,7 +113,7 @@ class DirectoryDocuments:
     async def withdraw(self, name: str) -> None:
         """Delete a document; fine when it is gone."""
         self._labels.pop(name, None)
-        with _troubled():
+        with troubled():
             self._file(name).unlink(missing_ok=True)
         self._written()
 
@@ -130,7 +132,7 @@ def _stored_labels(directory: Path) -> Iterator[tuple[str, dict[str, str]]]:
         except (OSError, UnreadableDocument):
             continue
         labels = {LABEL_MANAGED_BY: MANAGED_BY, LABEL_DOCUMENT: str(type(document).__struct_config__.tag)}
-        if isinstance(document, Catalog):
+        if isinstance(document, Catalog | Pins):
             labels |= labels_for(document.key, document.uid)
         yield file.name.removesuffix(SUFFIX), labels
 
@@ -145,12 +147,12 @@ class DirectoryCredentials:
         """Keep the credential of a server where the gateway finds it."""
         secret = bounded_name("fairlead-credential", key.namespace, key.name, limit=200)
         value = msgspec.json.encode(credential, order="deterministic")
-        with _troubled():
+        with troubled():
             write_private(self._directory / f"{secret}{SUFFIX}", value)
         return CredentialRef(secret=secret, key=f"{key.namespace}.{key.name}", hash=sha256(value)[:16])
 
     def drop(self, key: ServerKey) -> None:
         """Forget it; fine when there is none."""
         secret = bounded_name("fairlead-credential", key.namespace, key.name, limit=200)
-        with _troubled():
+        with troubled():
             (self._directory / f"{secret}{SUFFIX}").unlink(missing_ok=True)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, Literal, Protocol
 
 from fairlead_api.documents.catalog import ChildEndpoint, Credential, Endpoint, EventsEndpoint, HttpEndpoint
-from fairlead_api.meta import ServerKey
+from fairlead_api.meta import ANNOTATION_APPROVE, ServerKey
 from fairlead_api.v1alpha1.conditions import Reason
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_mcp.child import Child, ChildState
@@ -76,6 +76,8 @@ class LocalPlatform:
         self._audience = audience
         self._environ = environ
         self._statuses: dict[ServerKey, McpServerStatus] = {}
+        self.approvals: Mapping[ServerKey, str] = {}
+        """What `fairlead approve` was told; comes before the annotation of a manifest."""
 
     def __repr__(self) -> str:
         return f"<LocalPlatform {self._inventory!r}>"
@@ -89,8 +91,13 @@ class LocalPlatform:
         declared = self._inventory.get(key)
         if declared is None:
             return None
-        status = self._statuses.get(key)
-        return declared.server if status is None else declared.server.model_copy(update={"status": status})
+        status, approval = self._statuses.get(key), self.approvals.get(key)
+        changes: dict[str, object] = {} if status is None else {"status": status}
+        if approval is not None:
+            metadata = declared.server.metadata
+            annotations = {**metadata.annotations, ANNOTATION_APPROVE: approval}
+            changes["metadata"] = metadata.model_copy(update={"annotations": annotations})
+        return declared.server.model_copy(update=changes) if changes else declared.server
 
     async def credential(self, server: McpServer) -> ResolvedCredential:
         """Resolve references among the manifests and store the values where the gateway finds them."""

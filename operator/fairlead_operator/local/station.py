@@ -15,6 +15,7 @@ from fairlead_api.load import Problem
 from fairlead_api.meta import ServerKey
 from fairlead_mcp.host import ChildHost
 from fairlead_operator.controller import Controller, World
+from fairlead_operator.local import approvals
 from fairlead_operator.local.documents import DirectoryCredentials, DirectoryDocuments, private_directory
 from fairlead_operator.local.installers import Package, Tools
 from fairlead_operator.local.inventory import Contents, Inventory
@@ -54,6 +55,8 @@ class Folders:
     documents: Path
     credentials: Path
     packages: Path
+    approvals: Path | None = None
+    """Where `fairlead approve` says what may be in force; None = nowhere."""
 
 
 class Station:
@@ -75,6 +78,7 @@ class Station:
         gateways: Gateways | None = None,
     ) -> None:
         self._scanner = scanner
+        self._approvals = folders.approvals
         self._problems = problems
         self._runner = StepRunner()
         self._packages = PackageStore(
@@ -103,7 +107,8 @@ class Station:
         return {key: declared.origin for key, declared in self.inventory.contents.servers.items()}
 
     def look(self) -> None:
-        """Take over what is declared now. Called before `run`, and by it."""
+        """Take over what is declared and approved now. Called before `run`, and by it."""
+        self._look_for_approvals()
         scan = self._scanner.scan()
         if scan is None:
             return
@@ -114,6 +119,15 @@ class Station:
         if difference.rules:
             self.controller.declarations_changed()
         self._packages.retain(self._platform.needed_packages())
+
+    def _look_for_approvals(self) -> None:
+        if self._approvals is None:
+            return
+        before, now = self._platform.approvals, approvals.read(self._approvals)
+        self._platform.approvals = now
+        for key in {*before, *now}:
+            if before.get(key) != now.get(key):
+                self.controller.enqueue(key)
 
     async def run(self) -> None:
         """Work until cancelled; then installations end, child processes are left to their host."""

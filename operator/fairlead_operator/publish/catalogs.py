@@ -13,6 +13,7 @@ import msgspec
 
 from fairlead_api.documents.catalog import CATALOG, Catalog, same_content
 from fairlead_api.documents.codec import UnreadableDocument, catalog_name, decode, encode
+from fairlead_api.documents.pins import PINS
 from fairlead_api.documents.store import pack
 from fairlead_api.meta import LABEL_DOCUMENT, LABEL_NAME, LABEL_NAMESPACE, LABEL_UID, ServerKey, label_value
 from fairlead_operator.ports import Documents
@@ -87,7 +88,7 @@ class Catalogs:
         return True
 
     async def sweep(self, alive: Collection[tuple[ServerKey, str]]) -> list[str]:
-        """Withdraw every catalog whose server, by key and uid, is not `alive`, and what was left of unfinished ones.
+        """Withdraw every catalog and pins whose server, by key and uid, is not `alive`, and what was never finished.
 
         Returns the names of those withdrawn.
         """
@@ -95,12 +96,12 @@ class Catalogs:
         identities = {tuple(sorted(labels.items())) for labels in kept}
         gone = []
         for name, labels in [*(await self._documents.listing()).items()]:
-            if labels.get(LABEL_DOCUMENT) != CATALOG:
+            if labels.get(LABEL_DOCUMENT) not in (CATALOG, PINS):
                 continue
             owner = {label: labels.get(label, "") for label in (LABEL_NAMESPACE, LABEL_NAME, LABEL_UID)}
             if tuple(sorted(owner.items())) not in identities:
                 await self._documents.withdraw(name)
-                logger.info("catalog %s withdrawn: its server is gone", name)
+                logger.info("document %s withdrawn: its server is gone", name)
                 gone.append(name)
         await self._documents.tidy()
         return gone

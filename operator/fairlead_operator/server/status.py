@@ -6,6 +6,7 @@ so that an unchanged server has an unchanged status and costs no write.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -37,6 +38,8 @@ class Verdicts:
     programmed: Verdict = NOT_REACHED
     verified: Verdict | None = NOT_REACHED
     calibrated: Verdict | None = None
+    approved: Verdict | None = None
+    clean: Verdict | None = None
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,8 @@ def build_status(server: McpServer, verdicts: Verdicts, facts: Facts, now: datet
         ConditionType.VERIFIED: verdicts.verified or _as_shown(shown, ConditionType.VERIFIED) or NOT_REACHED,
         ConditionType.CALIBRATED: verdicts.calibrated or _as_shown(shown, ConditionType.CALIBRATED) or NOT_CALIBRATED,
     }
+    for kind, verdict in _of_definitions(server, verdicts):
+        given[kind] = verdict
     given[ConditionType.READY] = ready(given)
     conditions = [_condition(kind, verdict, shown, generation, now) for kind, verdict in given.items()]
     catalog = facts.catalog
@@ -78,6 +83,16 @@ def build_status(server: McpServer, verdicts: Verdicts, facts: Facts, now: datet
         catalog=_reference(server, catalog),
         latency=shown.latency if facts.latency is None else facts.latency if facts.latency.slowest_tool else None,
     )
+
+
+def _of_definitions(server: McpServer, verdicts: Verdicts) -> Iterator[tuple[ConditionType, Verdict]]:
+    """Shown where there is something to say: from the first answer on, and `Approved` while definitions are pinned."""
+    clean = verdicts.clean or _as_shown(server.status, ConditionType.DEFINITIONS_CLEAN)
+    approved = verdicts.approved or _as_shown(server.status, ConditionType.APPROVED)
+    if clean is not None:
+        yield ConditionType.DEFINITIONS_CLEAN, clean
+    if approved is not None and server.spec.pin:
+        yield ConditionType.APPROVED, approved
 
 
 def ready(given: dict[ConditionType, Verdict]) -> Verdict:

@@ -80,7 +80,8 @@ class McpServerSpec(Model):
     """Whether the server's own `readOnlyHint` and `idempotentHint` allow probes, retries and hedges.
     Absent: true for `image`, `package` and `command`, false for `url`."""
     pin: bool = False
-    """Whether changed definitions are held back until approved."""
+    """Whether definitions that change are held back until the annotation `fairlead.dev/approve` names their hash.
+    What was approved, or listed first, is served meanwhile."""
     discovery: Discovery = Discovery()
     """When the server's tools are listed, and what becomes of them when it is gone."""
     calibration: Calibration = Calibration()

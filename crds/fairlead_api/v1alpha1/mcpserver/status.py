@@ -52,7 +52,8 @@ class McpServerStatus(Model):
     """Observations. No `phase`: the conditions say what is and is not."""
 
     conditions: Annotated[list[Condition], Distinct(key="type")] = Field(default=[], max_length=16)
-    """`Accepted`, `ResolvedRefs`, `Programmed`, `Verified`, `Calibrated`, and `Ready`, which follows from them."""
+    """`Accepted`, `ResolvedRefs`, `Programmed`, `Verified`, and `Ready`, which follows from them. Beside them
+    `Calibrated`, `DefinitionsClean`, and `Approved` where definitions are pinned."""
     observed_generation: int = 0
     """`metadata.generation` that this status describes."""
     transport: Transport | None = None

@@ -1,0 +1,81 @@
+"""The pins document: what of a server with `pin: true` is approved, and what is held back until it is.
+
+Written by the operator, one per pinned McpServer, beside its catalog; read by the operator after a restart and by
+`fairlead diff`. A gateway never reads it: what is held back is in no document that it serves from.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_api.documents.base import DocumentStruct, current_format, sha256_of_set
+from fairlead_api.documents.catalog import Catalog, Definition, definition_hash
+from fairlead_api.meta import ServerKey
+
+PINS: Final = "pins"
+
+Sort = Literal["tool", "resource", "resource template", "prompt", "instructions"]
+
+
+class Pinned(DocumentStruct, kw_only=True, frozen=True):
+    """One definition that a server listed, byte for byte. Its instructions are one without a name, a JSON string."""
+
+    sort: Sort
+    name: str = ""
+    definition: Raw
+
+    @property
+    def place(self) -> tuple[Sort, str]:
+        """What it takes the place of."""
+        return self.sort, self.name
+
+
+class Pins(DocumentStruct, kw_only=True, frozen=True, tag_field="kind", tag=PINS):
+    """See the module."""
+
+    version: int = msgspec.field(default_factory=current_format)
+    namespace: str
+    name: str
+    uid: str
+    approved: tuple[Pinned, ...] = ()
+    """What may be served. A definition that the server no longer lists stays here until the next approval, and is not
+    served: when it comes back unchanged nobody has to approve it again."""
+    held: tuple[Pinned, ...] = ()
+    """What differs from an approved definition of its place, or has none."""
+
+    @property
+    def key(self) -> ServerKey:
+        return ServerKey(self.namespace, self.name)
+
+    @property
+    def held_hash(self) -> str:
+        """What an approval names: another as soon as any byte of what is held back is. Empty where nothing is."""
+        return held_hash(self.held)
+
+
+def held_hash(held: tuple[Pinned, ...]) -> str:
+    """Hash over definitions that are held back, in any order; empty for none."""
+    if not held:
+        return ""
+    return sha256_of_set(f"{one.sort} {definition_hash(one.definition)} {one.name}" for one in held)
+
+
+def listed(catalog: Catalog) -> tuple[Pinned, ...]:
+    """Everything of a catalog that can be pinned."""
+    found = [Pinned(sort="tool", name=tool.name, definition=tool.definition) for tool in catalog.tools]
+    for sort, definitions in _beside(catalog):
+        found += [Pinned(sort=sort, name=one.name, definition=one.definition) for one in definitions]
+    if catalog.instructions is not None:
+        found.append(Pinned(sort="instructions", definition=Raw(msgspec.json.encode(catalog.instructions))))
+    return tuple(found)
+
+
+def _beside(catalog: Catalog) -> tuple[tuple[Sort, tuple[Definition, ...]], ...]:
+    return (
+        ("resource", catalog.resources),
+        ("resource template", catalog.resource_templates),
+        ("prompt", catalog.prompts),
+    )

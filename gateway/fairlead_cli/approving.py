@@ -1,0 +1,157 @@
+"""`fairlead diff` and `fairlead approve`: what of a server's definitions is held back, and letting it through."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_api.documents.pins import Pinned, Pins
+from fairlead_api.meta import ServerKey
+from fairlead_cli.failure import USED_WRONGLY, Failure, needs
+from fairlead_cli.holding import Place
+from fairlead_cli.output import Output, print_json, printable
+
+IN_FORCE_SECONDS: Final = 15.0
+LOOK_SECONDS: Final = 0.25
+
+
+def run_diff(place: Place, server: str, output: Output) -> None:
+    """What is held back, against what is in force. Raises Failure."""
+    pins = _of(place, server)
+    if output is Output.json:
+        print_json({"server": str(pins.key), "hash": pins.held_hash or None, "held": [*_entries(pins)]})
+        return
+    if not pins.held:
+        print(f"{pins.key}: nothing is held back; {len(pins.approved)} definitions are approved.")
+        return
+    _show(pins)
+    print(f"\nTo let all of this through: fairlead approve {pins.key}   ({pins.held_hash})")
+
+
+def run_approve(place: Place, server: str, yes: bool, wait: float) -> None:
+    """Approve what is held back now, after asking. Raises Failure."""
+    pins = _of(place, server)
+    if not pins.held:
+        print(f"{pins.key}: nothing is held back.")
+        return
+    if not yes:
+        _show(pins)
+        if not sys.stdin.isatty():
+            raise Failure("nobody can be asked here: look at the changes above, then give --yes", code=USED_WRONGLY)
+        if input(f"\nPut these {len(pins.held)} definitions in force ({pins.held_hash[:12]}…)? [y/N] ").lower() != "y":
+            raise Failure("nothing was approved")
+    place.approve(pins.key, pins.held_hash)
+    print(f"{pins.key}: approved {pins.held_hash}")
+    print(_outcome(place, pins, wait))
+
+
+def _outcome(place: Place, before: Pins, seconds: float) -> str:
+    end = time.monotonic() + seconds
+    while (now := place.pins().get(before.key)) is not None and now.held_hash == before.held_hash:
+        if time.monotonic() > end:
+            return "The operator has not seen it yet; it takes effect with the server's next answer."
+        time.sleep(LOOK_SECONDS)
+    if now is not None and now.held:
+        return "Meanwhile the server has changed again; what came after is still held back: fairlead diff shows it."
+    return "In force."
+
+
+def _of(place: Place, server: str) -> Pins:
+    """The pins of a server by NAMESPACE/NAME, or by its name alone."""
+    known = place.pins()
+    found = [pins for key, pins in known.items() if server in (str(key), key.name)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise Failure(f"several servers are called {server}: {', '.join(sorted(str(p.key) for p in found))}")
+    names = ", ".join(sorted(map(str, known))) or "none"
+    raise Failure(f"nothing is pinned of {server}; servers with pin: true that were listed: {names}", code=USED_WRONGLY)
+
+
+def _before(pins: Pins) -> dict[tuple[str, str], Pinned]:
+    return {(one.sort, one.name): one for one in pins.approved}
+
+
+def _entries(pins: Pins) -> Iterator[dict[str, Any]]:
+    known = _before(pins)
+    for one in pins.held:
+        old = known.get((one.sort, one.name))
+        yield {
+            "kind": one.sort,
+            "name": one.name,
+            "change": "changed" if old else "new",
+            "before": _decoded(old.definition) if old else None,
+            "after": _decoded(one.definition),
+            "suspicious": _findings(one),
+        }
+
+
+def _findings(one: Pinned) -> list[str]:
+    with needs("operator"):
+        from fairlead_operator.pinning.scan import scan
+    return [str(finding) for finding in scan([one])]
+
+
+def _show(pins: Pins) -> None:
+    known = _before(pins)
+    key: ServerKey = pins.key
+    for one in pins.held:
+        old = known.get((one.sort, one.name))
+        print(f"{key}: {one.sort} {printable(one.name)} {'has changed' if old else 'is new'}".replace("  ", " "))
+        for line in unified(old.definition if old else None, one.definition):
+            print(f"  {line}")
+        for finding in _findings(one):
+            print(f"  ! {printable(finding)}")
+
+
+def unified(before: Raw | None, after: Raw) -> list[str]:
+    """The members that differ, as a unified diff of their JSON; whatever cannot be seen is shown as an escape."""
+    old, new = _members(before), _members(after)
+    lines: list[str] = []
+    for member in [*new, *(member for member in old if member not in new)]:
+        if (said := old.get(member, [])) != (says := new.get(member, [])):
+            lines.append(f"@@ {member} @@" if member else "@@")
+            lines += [*difflib.unified_diff(said, says, lineterm="", n=2)][3:] if said and says else [
+                *(f"-{line}" for line in said), *(f"+{line}" for line in says)
+            ]  # fmt: skip
+    if not lines and before is not None:
+        lines = ["@@ the same members, written otherwise @@", f"-{_raw(before)}", f"+{_raw(after)}"]
+    return lines
+
+
+def _members(definition: Raw | None) -> dict[str, list[str]]:
+    if definition is None:
+        return {}
+    value = _decoded(definition)
+    if isinstance(value, dict):
+        return {str(member): _lines(inside) for member, inside in value.items()}
+    return {"": _lines(value)}
+
+
+def _lines(value: Any) -> list[str]:
+    """A text line by line, anything else as JSON."""
+    if isinstance(value, str):
+        return [_visible(line) for line in value.split("\n")]
+    return [_visible(line) for line in json.dumps(value, indent=2, ensure_ascii=False).split("\n")]
+
+
+def _visible(line: str) -> str:
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+
+
+def _raw(definition: Raw) -> str:
+    return _visible(bytes(definition).decode("utf-8", "backslashreplace"))
+
+
+def _decoded(definition: Raw) -> Any:
+    try:
+        return msgspec.json.decode(definition)
+    except (msgspec.MsgspecError, RecursionError):
+        return _raw(definition)

@@ -1,0 +1,139 @@
+"""Where definitions that are held back lie, and where an approval of them goes: a cluster, or a running `fairlead up`.
+
+Used by `approving`. Whoever may annotate the McpServer may approve; off a cluster, whoever may write the folder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from fairlead_api.documents.codec import UnreadableDocument, decode
+from fairlead_api.documents.pins import PINS, Pins
+from fairlead_api.documents.store import Assembler
+from fairlead_api.meta import ANNOTATION_APPROVE, LABEL_DOCUMENT, ServerKey
+from fairlead_cli.failure import USED_WRONGLY, Failure, needs
+
+if TYPE_CHECKING:
+    from fairlead_operator.kube.client import Kube
+
+T = TypeVar("T")
+
+
+class Place(Protocol):
+    """One installation."""
+
+    def pins(self) -> Mapping[ServerKey, Pins]:
+        """Every server with `pin: true` whose tools are known. Raises Failure."""
+        ...
+
+    def approve(self, key: ServerKey, approval: str) -> None:
+        """Let through what is held back, if that still is its hash when it is looked at. Raises Failure."""
+        ...
+
+
+def place_for(state_dir: Path | None, kubeconfig: str, namespace: str | None) -> Place:
+    """By the options; without any, a `fairlead up` of this user comes before a cluster. Raises Failure."""
+    if state_dir is not None:
+        if kubeconfig or namespace:
+            message = "--state-dir is for `fairlead up`, --kubeconfig and --namespace for a cluster"
+            raise Failure(message, code=USED_WRONGLY)
+        return Local(state_dir.expanduser().absolute())
+    if kubeconfig or namespace:
+        return Cluster(kubeconfig, namespace)
+    with needs("operator"):
+        from fairlead_cli.up.folders import running
+    found = running(os.environ)
+    if len(found) > 1:
+        raise Failure("several `fairlead up` are running: start them with --state-dir, and name one of them here")
+    return Local(found[0]) if found else Cluster(kubeconfig, namespace)
+
+
+@dataclass(frozen=True)
+class Local:
+    """The folder of a `fairlead up`, which only its user can read and write."""
+
+    root: Path
+
+    def pins(self) -> Mapping[ServerKey, Pins]:
+        try:
+            return _pins([file.read_bytes() for file in sorted((self.root / "documents").glob("fairlead-pins-*.json"))])
+        except OSError as error:
+            raise Failure(f"{error.filename}: {error.strerror}") from error
+
+    def approve(self, key: ServerKey, approval: str) -> None:
+        with needs("operator"):
+            from fairlead_operator.local.approvals import write
+            from fairlead_operator.ports import PlatformTrouble
+        try:
+            write(self.root / "approvals", key, approval)
+        except PlatformTrouble as error:
+            raise Failure(str(error)) from error
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """What a kubeconfig leads to; `namespace` is that of the release."""
+
+    kubeconfig: str
+    namespace: str | None
+
+    def pins(self) -> Mapping[ServerKey, Pins]:
+        async def read(kube: Kube) -> Mapping[ServerKey, Pins]:
+            from fairlead_operator.kube.documents import blob_from
+            from fairlead_operator.kube.resources import CONFIG_MAPS
+            from fairlead_operator.settings import Settings
+
+            settings = Settings.from_env(namespace=self.namespace)
+            selector = f"{LABEL_DOCUMENT}={PINS}"
+            items, _ = await kube.list(CONFIG_MAPS, settings.release_namespace, selector=selector)
+            reader = Assembler()
+            reader.replace(map(blob_from, items))
+            return _pins(reader.documents.values())
+
+        return self._run(read)
+
+    def approve(self, key: ServerKey, approval: str) -> None:
+        async def annotate(kube: Kube) -> None:
+            from fairlead_operator.kube.resources import MCP_SERVERS
+
+            change = {"metadata": {"annotations": {ANNOTATION_APPROVE: approval}}}
+            await kube.merge(MCP_SERVERS, key.namespace, key.name, change, manager="fairlead-approve")
+
+        self._run(annotate)
+
+    def _run(self, work: Callable[[Kube], Awaitable[T]]) -> T:
+        with needs("operator"):
+            from fairlead_operator.kube.client import Kube
+            from fairlead_operator.kube.connection import CannotStart, load_configuration
+            from fairlead_operator.kube.errors import KubeError
+
+        async def run() -> T:
+            kube = Kube.connect(await load_configuration(self.kubeconfig))
+            try:
+                return await work(kube)
+            finally:
+                await kube.aclose()
+
+        try:
+            return asyncio.run(run())
+        except CannotStart as error:
+            raise Failure(str(error)) from error
+        except KubeError as error:
+            raise Failure(f"the API server refused: {error}") from error
+
+
+def _pins(documents: Iterable[bytes]) -> dict[ServerKey, Pins]:
+    found = {}
+    for data in documents:
+        try:
+            document = decode(data)
+        except UnreadableDocument:
+            continue
+        if isinstance(document, Pins):
+            found[document.key] = document
+    return found

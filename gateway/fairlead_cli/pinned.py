@@ -1,0 +1,61 @@
+"""`fairlead diff` and `fairlead approve` with their options and help. No work is done here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fairlead_cli.options import OutputOption
+from fairlead_cli.output import Output
+
+_Server = Annotated[str, typer.Argument(metavar="SERVER", help="NAMESPACE/NAME, or the name alone.")]
+_StateDir = Annotated[
+    Path | None, typer.Option(help="Folder of a `fairlead up`. By default the one that is running, else a cluster.")
+]
+_Kubeconfig = Annotated[Path | None, typer.Option(help="Path of a kubeconfig, for a server on a cluster.")]
+_Namespace = Annotated[str | None, typer.Option(help="Namespace of the release on the cluster.")]
+
+
+def diff(
+    server: _Server,
+    state_dir: _StateDir = None,
+    kubeconfig: _Kubeconfig = None,
+    namespace: _Namespace = None,
+    output: OutputOption = Output.table,
+) -> None:
+    """Show which definitions of a server with `pin: true` are held back, against those in force.
+
+    Examples:
+
+        fairlead diff time
+
+        fairlead diff tools/search --namespace fairlead-system --output json
+    """
+    from fairlead_cli.approving import run_diff
+    from fairlead_cli.holding import place_for
+
+    run_diff(place_for(state_dir, str(kubeconfig or ""), namespace), server, output)
+
+
+def approve(
+    server: _Server,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    wait: Annotated[float, typer.Option(min=0, help="Seconds to wait until it is in force.")] = 15.0,
+    state_dir: _StateDir = None,
+    kubeconfig: _Kubeconfig = None,
+    namespace: _Namespace = None,
+) -> None:
+    """Put the definitions in force that are held back now, and nothing that the server lists later.
+
+    Examples:
+
+        fairlead approve time
+
+        fairlead approve tools/search --namespace fairlead-system --yes
+    """
+    from fairlead_cli.approving import run_approve
+    from fairlead_cli.holding import place_for
+
+    run_approve(place_for(state_dir, str(kubeconfig or ""), namespace), server, yes, wait)

@@ -1,0 +1,33 @@
+"""Approvals off a cluster, where an McpServer may come from an `mcp.json` that takes no annotations: a file per server.
+
+`fairlead approve` writes them, `station` reads them as often as the manifests. The folder is its user's alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from fairlead_api.meta import ServerKey
+from fairlead_operator.local.documents import private_directory, troubled, write_private
+
+_LONGEST = 256
+
+
+def write(directory: Path, key: ServerKey, approval: str) -> None:
+    """Approve what has that hash. Raises PlatformTrouble."""
+    with troubled():
+        write_private(private_directory(directory) / f"{key.namespace}.{key.name}", approval.encode())
+
+
+def read(directory: Path) -> Mapping[ServerKey, str]:
+    """Every approval; what cannot be read is none. A namespace has no dots, so the first one ends it."""
+    found = {}
+    try:
+        for file in directory.iterdir():
+            namespace, _, name = file.name.partition(".")
+            if namespace and name:
+                found[ServerKey(namespace, name)] = file.read_bytes()[:_LONGEST].decode("ascii", "replace").strip()
+    except OSError:
+        return found
+    return found

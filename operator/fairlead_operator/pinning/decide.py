@@ -1,0 +1,108 @@
+"""What of a server's listing is in force, and what is held back until somebody approves it. Pure; used by `keeper`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_api.documents.pins import Pinned, Sort, held_hash
+from fairlead_api.meta import ANNOTATION_APPROVE
+from fairlead_api.v1alpha1.conditions import Reason
+from fairlead_operator.discovery.judging import fit
+from fairlead_operator.discovery.listing import Found
+from fairlead_operator.ports import Announcement, Verdict
+
+SHOWN: Final = 5
+"""Definitions that a message names."""
+
+Place = tuple[Sort, str]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """`in_force` may be served, `held` may not; `newly_approved` counts what an approval has just let through."""
+
+    approved: tuple[Pinned, ...]
+    held: tuple[Pinned, ...]
+    in_force: tuple[Pinned, ...]
+    newly_approved: int = 0
+
+
+def decide(now: tuple[Pinned, ...], approved: tuple[Pinned, ...], approval: str) -> Decision:
+    """`now` is what the server lists, `approval` the hash that somebody approves.
+
+    An approval lets through what was held back when its hash was shown, to the byte, or nothing at all.
+    """
+    known = {one.place: one for one in approved}
+    held = tuple(one for one in now if not _same(one, known.get(one.place)))
+    if held and approval == held_hash(held):
+        return Decision(now, (), now, len(held))
+    in_force = tuple(known[one.place] for one in now if one.place in known)
+    return Decision(approved, held, in_force)
+
+
+def _same(one: Pinned, other: Pinned | None) -> bool:
+    return other is not None and bytes(one.definition) == bytes(other.definition)
+
+
+def restored(found: Found, in_force: tuple[Pinned, ...]) -> Found:
+    """The answer of a server as if it had listed what is in force."""
+    of: dict[Sort, list[Raw]] = {}
+    for one in in_force:
+        of.setdefault(one.sort, []).append(one.definition)
+    said = of.get("instructions")
+    return replace(
+        found,
+        tools=tuple(of.get("tool", ())),
+        resources=tuple(of.get("resource", ())),
+        resource_templates=tuple(of.get("resource template", ())),
+        prompts=tuple(of.get("prompt", ())),
+        instructions=msgspec.json.decode(said[0], type=str) if said else None,
+    )
+
+
+def verdict(decision: Decision, suspicious: int = 0) -> Verdict:
+    """The condition `Approved`; `suspicious` counts findings in what is held back."""
+    if not decision.held:
+        return Verdict(True, Reason.APPROVED, "what the server lists is what was approved, or was listed first")
+    warning = f"; {suspicious} of them look suspicious" if suspicious else ""
+    return Verdict(False, Reason.CHANGES_HELD_BACK, f"{summary(decision)}{warning}; {_how(decision)}")
+
+
+def news(decision: Decision) -> Announcement:
+    """The event about what is held back."""
+    return Announcement("Warning", Reason.CHANGES_HELD_BACK, f"{summary(decision)}; {_how(decision)}")
+
+
+def summary(decision: Decision) -> str:
+    """How many definitions differ from what is approved, and which, some of them by name."""
+    known = {one.place for one in decision.approved}
+    changed = [one for one in decision.held if one.place in known]
+    new = [one for one in decision.held if one.place not in known]
+    parts = [_part(word, some) for word, some in (("changed", changed), ("new", new)) if some]
+    return "held back: " + "; ".join(parts)
+
+
+def _part(word: str, some: list[Pinned]) -> str:
+    counts = Counter(one.sort for one in some)
+    said = ", ".join(f"{number} {_plural(sort, number)}" for sort, number in counts.items())
+    return f"{said} {word} ({_names(some)})" if any(one.name for one in some) else f"{said} {word}"
+
+
+def _plural(sort: Sort, number: int) -> str:
+    return sort if number == 1 or sort == "instructions" else f"{sort}s"
+
+
+def _names(some: Iterable[Pinned]) -> str:
+    names = [fit(one.name) for one in some if one.name]
+    more = len(names) - SHOWN
+    return ", ".join(names[:SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def _how(decision: Decision) -> str:
+    return f"approve with the annotation {ANNOTATION_APPROVE}: {held_hash(decision.held)}"

@@ -1,0 +1,177 @@
+"""From what a server listed to what of it is served: definitions that changed are held back where they are pinned.
+
+What is approved and what is held back stands in a document of its own. Not in the catalog: that one goes where a server
+that is lost is taken off the lists (`onDisconnect: Remove`), and what comes back must not pass for a first sight.
+Used by the reconciler, one look per server at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from fairlead_api.documents.catalog import Catalog
+from fairlead_api.documents.codec import UnreadableDocument, decode, encode, pins_name
+from fairlead_api.documents.pins import PINS, Pinned, Pins, held_hash, listed
+from fairlead_api.documents.store import pack
+from fairlead_api.meta import ANNOTATION_APPROVE, ServerKey
+from fairlead_api.v1alpha1.mcpserver import McpServer
+from fairlead_operator.discovery.build import Reached, build_catalog
+from fairlead_operator.discovery.listing import Found
+from fairlead_operator.discovery.remarks import Remarks
+from fairlead_operator.pinning import decide, scan
+from fairlead_operator.pinning.decide import Decision
+from fairlead_operator.ports import Announcement, Documents, Verdict
+from fairlead_operator.publish.catalogs import labels_for
+
+logger = logging.getLogger(__name__)
+
+IN_THREAD: Final = 256 << 10
+"""Bytes of definitions from which they are scanned in a thread: about 10 ms of work."""
+Counted = Callable[[ServerKey, int | None], None]
+"""Told how many definitions of a server are held back; None = it is not pinned, or gone."""
+
+
+def uncounted(key: ServerKey, held: int | None) -> None:
+    """Nobody counts."""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What of an answer may be served, what is to be said of the answer as a whole, and what is new about it."""
+
+    catalog: Catalog
+    remarks: Remarks
+    news: tuple[Announcement, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Scanned:
+    """What was found in a listing of that hash."""
+
+    hash: str
+    findings: tuple[scan.Finding, ...] = ()
+
+
+class Definitions:
+    """See the module."""
+
+    def __init__(self, documents: Documents, counted: Counted = uncounted) -> None:
+        self._documents = documents
+        self._counted = counted
+        self._pins: dict[ServerKey, Pins] = {}
+        self._scanned: dict[ServerKey, _Scanned] = {}
+        self._verdicts: dict[ServerKey, tuple[Verdict | None, Verdict]] = {}
+
+    def verdicts(self, key: ServerKey) -> tuple[Verdict | None, Verdict | None]:
+        """The conditions `Approved` and `DefinitionsClean` of the last answer; None = nothing is known."""
+        return self._verdicts.get(key, (None, None))
+
+    async def offer(self, server: McpServer, found: Found, reached: Reached, published: Catalog | None) -> Offer:
+        """The catalog of an answer, without what is held back of it. Raises PlatformTrouble.
+
+        `published` is what was served before: where nothing is pinned yet, that is what people have seen.
+        """
+        key = server.key
+        catalog, remarks = build_catalog(server, found, reached)
+        now = listed(catalog)
+        suspicious, news = await self._scan(key, now)
+        approved: Verdict | None = None
+        if server.spec.pin:
+            decision, told = await self._decide(server, now, published)
+            if decision.in_force != now:
+                catalog, _ = build_catalog(server, decide.restored(found, decision.in_force), reached)
+            doubtful = {(finding.sort, finding.name) for finding in suspicious}
+            approved = decide.verdict(decision, sum(1 for one in decision.held if one.place in doubtful))
+            news += told
+        else:
+            await self._forget_pins(key)
+        self._verdicts[key] = approved, scan.verdict(suspicious)
+        return Offer(catalog, remarks, news)
+
+    async def drop(self, key: ServerKey) -> None:
+        """The server is gone. Raises PlatformTrouble."""
+        self._scanned.pop(key, None)
+        self._verdicts.pop(key, None)
+        await self._forget_pins(key)
+
+    async def _forget_pins(self, key: ServerKey) -> None:
+        self._pins.pop(key, None)
+        self._counted(key, None)
+        if pins_name(key) in await self._documents.listing():
+            await self._documents.withdraw(pins_name(key))
+
+    async def _scan(
+        self, key: ServerKey, now: tuple[Pinned, ...]
+    ) -> tuple[tuple[scan.Finding, ...], tuple[Announcement, ...]]:
+        """What is suspicious in a listing; an unchanged one is not looked through again."""
+        of = held_hash(now)
+        known = self._scanned.get(key)
+        if known is not None and known.hash == of:
+            return known.findings, ()
+        size = sum(memoryview(one.definition).nbytes for one in now)
+        findings = scan.scan(now) if size <= IN_THREAD else await asyncio.to_thread(scan.scan, now)
+        self._scanned[key] = _Scanned(of, findings)
+        if not findings or (known is not None and known.findings == findings):
+            return findings, ()
+        verdict = scan.verdict(findings)
+        return findings, (Announcement("Warning", verdict.reason, verdict.message),)
+
+    async def _decide(
+        self, server: McpServer, now: tuple[Pinned, ...], published: Catalog | None
+    ) -> tuple[Decision, tuple[Announcement, ...]]:
+        known = await self._known(server)
+        before = now if published is None else listed(published)
+        approved = before if known is None else known.approved
+        decision = decide.decide(now, approved, server.metadata.annotations.get(ANNOTATION_APPROVE, "").strip())
+        await self._keep(server, decision)
+        self._counted(server.key, len(decision.held))
+        return decision, _news(known, decision)
+
+    async def _known(self, server: McpServer) -> Pins | None:
+        """What is pinned of this very server; what this process knows counts more than what somebody has stored."""
+        known = self._pins.get(server.key) or await self._stored(server.key)
+        return known if known is not None and known.uid == server.metadata.uid else None
+
+    async def _stored(self, key: ServerKey) -> Pins | None:
+        data = await self._documents.read(pins_name(key))
+        if data is None:
+            return None
+        try:
+            document = decode(data)
+        except UnreadableDocument as error:
+            logger.warning("what is pinned of %s is made anew from its catalog: %s", key, error)
+            return None
+        return document if isinstance(document, Pins) and document.key == key else None
+
+    async def _keep(self, server: McpServer, decision: Decision) -> None:
+        key, uid = server.key, server.metadata.uid
+        pins = Pins(
+            namespace=key.namespace,
+            name=key.name,
+            uid=uid,
+            approved=_sorted(decision.approved),
+            held=_sorted(decision.held),
+        )
+        blobs = pack(pins_name(key), PINS, encode(pins), labels_for(key, uid))
+        if self._pins.get(key) != pins or not await self._documents.holds(blobs):
+            await self._documents.publish(blobs)
+        self._pins[key] = pins
+
+
+def _sorted(some: tuple[Pinned, ...]) -> tuple[Pinned, ...]:
+    """A server that lists in another order has changed nothing."""
+    return tuple(sorted(some, key=lambda one: one.place))
+
+
+def _news(before: Pins | None, decision: Decision) -> tuple[Announcement, ...]:
+    """Told once per change of what is held back, and per approval."""
+    if decision.newly_approved:
+        note = f"{decision.newly_approved} definitions approved, now in force"
+        return (Announcement("Normal", "ChangesApproved", note),)
+    shown = before.held_hash if before is not None else ""
+    told = bool(decision.held) and held_hash(decision.held) != shown
+    return (decide.news(decision),) if told else ()

@@ -1,0 +1,103 @@
+"""Characters that people do not see and models read: found where no script or emoji has a use for them. Pure.
+
+Used by `scan`. What a language needs is left alone: joiners inside of Persian, Indic scripts and emoji, marks of
+direction in text that runs from right to left, selectors behind an emoji or an ideograph.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Final
+
+_SUSPECT: Final = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u115f\u1160\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
+    "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+_OUT_OF_VIEW: Final = re.compile(r"[^\S\n]{160}|(?:\n[^\S\n]{0,8}){24}")
+"""So much blank that what follows is off the screen."""
+_FLAGS: Final = re.compile("\U0001f3f4\U000e0067\U000e0062(?:\U000e0065\U000e006e\U000e0067|"
+                           "\U000e0073\U000e0063\U000e0074|\U000e0077\U000e006c\U000e0073)\U000e007f")  # fmt: skip
+"""The flags of England, Scotland and Wales: the only use of the tags block that is for people."""
+_RIGHT_TO_LEFT: Final = re.compile(
+    "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001eeff]"
+)
+_WITHOUT_BLANKS: Final = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u4e00-\u9fff]")
+"""Scripts that mark where a line may break: Thai, Lao, Burmese, Khmer; some do so in Japanese and Chinese."""
+_DIRECTION: Final = frozenset({0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)})
+_JOINING: Final = frozenset({"Lo", "Mn", "Mc"})
+_LETTERS: Final = frozenset({"Ll", "Lu", "Lt", "Zs", "Cc", "Cf", "Mn"})
+MANY: Final = 3
+"""Marks of direction, or places to break a line, in a row: more than any text needs."""
+
+
+def hidden(text: str) -> str:
+    """What is hidden in `text`, in words, with the first code point; empty for nothing. Linear in its length."""
+    if not text.isascii() and "\U000e0067" in text:
+        text = _FLAGS.sub("", text)
+    needs: frozenset[str] | None = None
+    for found in _SUSPECT.finditer(text):
+        if needs is None:
+            needs = _needs(text)
+        what = _what(text, found.start(), needs)
+        if what:
+            return f"{what} (U+{ord(found.group()):04X})"
+    return "text moved out of view by blanks" if _OUT_OF_VIEW.search(text) else ""
+
+
+def _needs(text: str) -> frozenset[str]:
+    """What the scripts of a text have a use for: marks of direction, places to break a line."""
+    needs = {"direction"} if _RIGHT_TO_LEFT.search(text) else set()
+    return frozenset(needs | ({"breaks"} if _WITHOUT_BLANKS.search(text) else set()))
+
+
+def _what(text: str, at: int, needs: frozenset[str]) -> str:
+    code = ord(text[at])
+    if code < 0xA0:
+        return "an escape sequence for terminals" if code in (0x1B, 0x9B) else "a control character"
+    if 0xE0000 <= code < 0xE0080:
+        return "invisible tag characters"
+    if _is_selector(code):
+        return "" if _selects(text, at) else "variation selectors that select nothing"
+    if code in _DIRECTION:
+        allowed = "direction" in needs and code not in (0x202D, 0x202E) and not _crowded(text, at)
+        return "" if allowed else "a character that turns text around"
+    if code in (0x200C, 0x200D):
+        return "" if _joins(text, at) else "invisible characters"
+    if code == 0x200B and "breaks" in needs and not _crowded(text, at):
+        return ""
+    return "invisible characters"
+
+
+def _is_selector(code: int) -> bool:
+    return 0xFE00 <= code <= 0xFE0F or 0xE0100 <= code <= 0xE01EF or 0x180B <= code <= 0x180F
+
+
+def _selects(text: str, at: int) -> bool:
+    """Behind something that has variants: an emoji, a sign, a digit of a keycap, an ideograph."""
+    if at == 0:
+        return False
+    before = text[at - 1]
+    if 0x180B <= ord(text[at]) <= 0x180F:
+        return 0x1800 <= ord(before) <= 0x18AF and not _is_selector(ord(before))
+    return unicodedata.category(before) not in _LETTERS and not _is_selector(ord(before))
+
+
+def _joins(text: str, at: int) -> bool:
+    """Between letters of scripts that join, or between the parts of an emoji."""
+    if at == 0 or at + 1 >= len(text):
+        return False
+    before, after = text[at - 1], text[at + 1]
+    if unicodedata.category(before) in _JOINING and ord(before) > 0x2FF and not _is_selector(ord(before)):
+        return unicodedata.category(after) != "Cf"
+    return ord(text[at]) == 0x200D and _is_emoji(before) and _is_emoji(after)
+
+
+def _is_emoji(character: str) -> bool:
+    return unicodedata.category(character) in ("So", "Sk") or 0xFE0E <= ord(character) <= 0xFE0F
+
+
+def _crowded(text: str, at: int) -> bool:
+    """One of many such characters in a row: a message in a code of its own."""
+    row = text[at : at + MANY]
+    return len(row) == MANY and all(_SUSPECT.match(character) for character in row)

@@ -1,0 +1,86 @@
+"""Looks through every text of what a server lists for what is hidden in it or speaks to the model. Pure.
+
+Findings become a condition and an event, never an edit: what is shown to agents is what the server sent, and people
+decide. Used by the reconciler and by `fairlead diff`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from fairlead_api.documents.pins import Pinned
+from fairlead_api.v1alpha1.conditions import Reason
+from fairlead_operator.discovery.judging import fit
+from fairlead_operator.pinning.hidden import hidden
+from fairlead_operator.pinning.markup import markup
+from fairlead_operator.ports import Verdict
+
+FINDINGS_LIMIT: Final = 50
+"""The scan of a server ends there: it is bad enough."""
+SHOWN: Final = 5
+_PATH_SHOWN: Final = 100
+
+CLEAN: Final = Verdict(True, Reason.DEFINITIONS_CLEAN, "nothing hidden and nothing that speaks to the model was found")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One text of one definition. `member` is its place, such as `inputSchema.properties.path.description`."""
+
+    reason: Reason
+    sort: str
+    name: str
+    member: str
+    what: str
+
+    def __str__(self) -> str:
+        whose = f"{self.sort} {fit(self.name)}" if self.name else self.sort
+        return f"{whose}: {fit(self.member, _PATH_SHOWN)}: {self.what}" if self.member else f"{whose}: {self.what}"
+
+
+def scan(definitions: Iterable[Pinned]) -> tuple[Finding, ...]:
+    """What was found, at most one thing of a kind per text. Linear in the bytes of the definitions."""
+    found: list[Finding] = []
+    for one in definitions:
+        for member, text in _texts(one):
+            for reason, what in ((Reason.HIDDEN_CHARACTERS, hidden(text)), (Reason.SPEAKS_TO_THE_MODEL, markup(text))):
+                if what:
+                    found.append(Finding(reason, one.sort, one.name, member, what))
+        if len(found) >= FINDINGS_LIMIT:
+            break
+    return tuple(found[:FINDINGS_LIMIT])
+
+
+def verdict(found: tuple[Finding, ...]) -> Verdict:
+    """The condition `DefinitionsClean`."""
+    if not found:
+        return CLEAN
+    reasons = {finding.reason for finding in found}
+    reason = reasons.pop() if len(reasons) == 1 else Reason.SUSPICIOUS_DEFINITIONS
+    more = len(found) - SHOWN
+    shown = "; ".join(str(finding) for finding in found[:SHOWN])
+    return Verdict(False, reason, shown + (f"; and {more} more" if more > 0 else ""))
+
+
+def _texts(one: Pinned) -> Iterator[tuple[str, str]]:
+    """Every string of a definition, names of members included, with its place."""
+    try:
+        root = msgspec.json.decode(one.definition)
+    except (msgspec.MsgspecError, RecursionError):
+        return
+    waiting: list[tuple[str, Any]] = [("", root)]
+    while waiting:
+        place, value = waiting.pop()
+        if isinstance(value, str):
+            yield place, value
+        elif isinstance(value, dict):
+            for key, member in value.items():
+                inside = f"{place[:_PATH_SHOWN]}.{key}" if place else str(key)
+                yield f"a name in {place}" if place else "a name", str(key)
+                waiting.append((inside, member))
+        elif isinstance(value, list):
+            waiting += [(f"{place[:_PATH_SHOWN]}[{number}]", member) for number, member in enumerate(value)]
