@@ -52,7 +52,7 @@ async def _run(settings: Settings) -> None:
     configuration = await load_configuration(settings.kubeconfig)
     kube = Kube.connect(configuration)
     try:
-        await check_cluster(kube, settings.release_namespace)
+        await check_cluster(kube, settings.release_namespace, settings.watch_namespace)
     finally:
         await kube.aclose()
     operator = build(settings, configuration, wiring=Wiring(end_process=_end_process))

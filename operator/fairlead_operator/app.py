@@ -10,19 +10,21 @@ import dataclasses
 import logging
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from kubernetes.aio.client import Configuration
 
 from fairlead_api.meta import LABEL_DOCUMENT, LABEL_MANAGED_BY, MANAGED_BY, ServerKey
+from fairlead_api.v1alpha1.latencytier import LatencyTier
 from fairlead_mcp.http.dial import Resolve, resolve_by_dns
 from fairlead_operator.controller import Controller, Rhythm, World
 from fairlead_operator.discovery.connect import NetworkConnector
 from fairlead_operator.discovery.rounds import Pace
 from fairlead_operator.gateways.http import HttpGateways
 from fairlead_operator.handlers import Feed
+from fairlead_operator.kube.account import owners
 from fairlead_operator.kube.client import Json, Kube
 from fairlead_operator.kube.credentials import (
     SELECTOR,
@@ -42,6 +44,7 @@ from fairlead_operator.kube.platform import KubePlatform
 from fairlead_operator.kube.pods import Pods
 from fairlead_operator.kube.resources import CONFIG_MAPS, PODS, SECRETS, WORKLOAD_KINDS, Kind
 from fairlead_operator.kube.watch import Follower, Picture, Scope
+from fairlead_operator.publish.configured import tiers_in
 from fairlead_operator.reconciler import Options
 from fairlead_operator.server.manifests import Images
 from fairlead_operator.settings import Settings
@@ -63,6 +66,21 @@ class Wiring:
     rng: random.Random = dataclasses.field(default_factory=random.Random)
 
 
+@dataclass(frozen=True)
+class Given:
+    """What is read once, at the start, from where the settings point to."""
+
+    tiers: Collection[LatencyTier]
+    """Created where there is none."""
+    owners: Sequence[Json]
+    """Of everything that is written in the release's namespace."""
+
+    @classmethod
+    def by(cls, settings: Settings) -> Given:
+        """Raises BadSetting."""
+        return cls(tiers_in(settings.tiers), owners(settings.owner_token, settings.release_namespace))
+
+
 class Operator:
     """One replica. `run` it; it leads when it holds the Lease."""
 
@@ -71,6 +89,7 @@ class Operator:
         self.telemetry = Telemetry()
         self._configuration = configuration
         self._wiring = wiring
+        self._given = Given.by(settings)
         self._kube = Kube.connect(configuration)
         duration = settings.lease_seconds
         self.lease = Lease(
@@ -81,6 +100,7 @@ class Operator:
             timings=Timings(duration=duration, renew=duration * 2 / 15, deadline=duration * 2 / 3, grace=duration / 5),
             rng=wiring.rng,
             end_process=wiring.end_process,
+            owners=self._given.owners,
         )
         self.controller: Controller | None = None
         """While this replica leads."""
@@ -102,7 +122,10 @@ class Operator:
         kube = dataclasses.replace(self._kube, allowance=self.lease.allowance, on_write=self._count)
         self.telemetry.leader.set(1)
         try:
-            await _Leadership(self.settings, self._configuration, self._wiring, self.telemetry, kube).run(self)
+            leadership = _Leadership(
+                self._configuration, self._wiring, self.telemetry, kube, self.settings, self._given
+            )
+            await leadership.run(self)
         finally:
             self.controller = None
             self.telemetry.leader.set(0)
@@ -112,15 +135,27 @@ class _Leadership:
     """Everything that exists while this replica leads; made anew each time, so that nothing stale is left over."""
 
     def __init__(
-        self, settings: Settings, configuration: Configuration, wiring: Wiring, telemetry: Telemetry, kube: Kube
+        self,
+        configuration: Configuration,
+        wiring: Wiring,
+        telemetry: Telemetry,
+        kube: Kube,
+        settings: Settings,
+        given: Given,
     ) -> None:
-        release = settings.release_namespace
+        release, watched = settings.release_namespace, settings.watch_namespace or None
         self.owned = Owned(kube, self._enqueue)
         self.pods = Pods(self._enqueue)
         self.secrets = LabelledSecrets(self._enqueue_namespace)
-        self.store = CredentialStore(kube, release, self._credential_lost)
-        self.documents = KubeDocuments(kube, release, self._disturbed)
-        self.declarations = KubeDeclarations(kube, server_changed=self._enqueue, rules_changed=self._rules_changed)
+        self.store = CredentialStore(kube, release, self._credential_lost, given.owners)
+        self.documents = KubeDocuments(kube, release, self._disturbed, given.owners)
+        self.declarations = KubeDeclarations(
+            kube,
+            server_changed=self._enqueue,
+            rules_changed=self._rules_changed,
+            namespace=watched,
+            default_tiers=given.tiers,
+        )
         platform = KubePlatform(
             kube,
             release,
@@ -145,8 +180,10 @@ class _Leadership:
             monotonic=wiring.monotonic,
             rng=wiring.rng,
         )
-        self.feed = Feed(configuration, self._observe)
-        self.followers = [self._follower(kube, scope, picture, wiring.rng) for scope, picture in self._scopes(release)]
+        self.feed = Feed(configuration, self._observe, watched)
+        self.followers = [
+            self._follower(kube, scope, picture, wiring.rng) for scope, picture in self._scopes(release, watched)
+        ]
 
     async def run(self, operator: Operator) -> None:
         """Paint the pictures, then work from them."""
@@ -176,17 +213,17 @@ class _Leadership:
                 logger.warning("cannot list what is declared: %s", error)
                 await asyncio.sleep(1.0)
 
-    def _scopes(self, release: str) -> list[tuple[Scope, Picture]]:
+    def _scopes(self, release: str, watched: str | None) -> list[tuple[Scope, Picture]]:
         ours = f"{LABEL_MANAGED_BY}={MANAGED_BY}"
         workloads: list[tuple[Scope, Picture]] = [
-            (Scope(kind, None, ours), OwnedPicture(self.owned, kind)) for kind in WORKLOAD_KINDS
+            (Scope(kind, watched, ours), OwnedPicture(self.owned, kind)) for kind in WORKLOAD_KINDS
         ]
         return [
             *workloads,
-            (Scope(PODS, None, ours), self.pods),
+            (Scope(PODS, watched, ours), self.pods),
             (Scope(CONFIG_MAPS, release, LABEL_DOCUMENT), self.documents),
             (Scope(SECRETS, release, STORE_SELECTOR), self.store),
-            (Scope(SECRETS, None, SELECTOR), self.secrets),
+            (Scope(SECRETS, watched, SELECTOR), self.secrets),
         ]
 
     def _follower(self, kube: Kube, scope: Scope, picture: Picture, rng: random.Random) -> Follower:

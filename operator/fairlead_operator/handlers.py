@@ -80,10 +80,11 @@ def operator_settings() -> kopf.OperatorSettings:
 
 
 class Feed:
-    """Kopf in a thread. `observe` is called in the loop that `run` is awaited in."""
+    """Kopf in a thread, on all namespaces or one. `observe` is called in the loop that `run` is awaited in."""
 
-    def __init__(self, configuration: Configuration, observe: Observe) -> None:
+    def __init__(self, configuration: Configuration, observe: Observe, namespace: str | None = None) -> None:
         self._configuration = configuration
+        self._namespace = namespace
         self._observe = observe
 
     async def run(self) -> None:
@@ -151,7 +152,8 @@ class Feed:
         await kopf.operator(
             identity=NOBODY,  # type: ignore[arg-type]  # a string of a type that Kopf keeps to itself
             standalone=True,
-            clusterwide=True,
+            clusterwide=self._namespace is None,
+            namespaces=[self._namespace] if self._namespace is not None else [],
             registry=registry,
             settings=operator_settings(),
             stop_flag=stop,

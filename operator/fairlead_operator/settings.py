@@ -28,6 +28,14 @@ class Settings:
     namespace: str = ""
     """Namespace of the release: where documents and credentials are written and the Lease stands. Empty: that of the
     pod, else `fairlead-system`."""
+    watch_namespace: str = ""
+    """The only namespace whose McpServers and ToolPolicies count. Empty: all namespaces."""
+    tiers: str = ""
+    """Path of a YAML file: a list of LatencyTiers, each with `name` and `spec`, that are created where there is none at
+    all. Empty: fast, standard and deep."""
+    owner_token: str = ""
+    """Path of the token of the pod's ServiceAccount: documents, copied credentials and the Lease then belong to that
+    account, and go with it when the release is uninstalled. Empty: they stay."""
     kubeconfig: str = ""
     """Path of a kubeconfig. Empty: `KUBECONFIG`, `~/.kube/config`, or the pod's ServiceAccount."""
     identity: str = ""

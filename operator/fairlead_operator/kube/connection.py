@@ -64,14 +64,14 @@ def _is_there(path: str) -> bool:
     return Path(path).expanduser().exists()
 
 
-async def check_cluster(kube: Kube, release_namespace: str) -> None:
-    """See that the operator could work here. Raises CannotStart."""
+async def check_cluster(kube: Kube, release_namespace: str, watched: str = "") -> None:
+    """See that the operator could work here, for the namespace `watched` or for all. Raises CannotStart."""
     host = kube.api.configuration.host
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
             await kube.get_path("/version")
             await _crds(kube)
-            await _rights(kube, release_namespace)
+            await _rights(kube, release_namespace, watched)
     except (Unavailable, TimeoutError) as error:
         raise CannotStart(f"the API server at {host} cannot be reached ({error}): check that it runs") from error
     except Unauthorized as error:
@@ -94,15 +94,16 @@ async def _crds(kube: Kube) -> None:
         raise CannotStart(f"the custom resources {', '.join(missing)} of {GROUP} are not installed: {install}")
 
 
-async def _rights(kube: Kube, release_namespace: str) -> None:
+async def _rights(kube: Kube, release_namespace: str, watched: str) -> None:
     """The rights that nothing works without, one for each rule of the manifest that grants them."""
     needed: list[tuple[str, Kind, str, str]] = [
-        ("watch", MCP_SERVERS, "", ""),
-        ("patch", MCP_SERVERS, "", "status"),
+        ("watch", MCP_SERVERS, watched, ""),
+        ("patch", MCP_SERVERS, watched, "status"),
         ("create", LATENCY_TIERS, "", ""),
-        ("patch", DEPLOYMENTS, "", ""),
-        ("list", SECRETS, "", ""),
-        ("watch", PODS, "", ""),
+        ("patch", DEPLOYMENTS, watched, ""),
+        ("list", SECRETS, watched, ""),
+        ("list", SECRETS, release_namespace, ""),
+        ("watch", PODS, watched, ""),
         ("update", LEASES, release_namespace, ""),
     ]
     for verb, kind, namespace, subresource in needed:

@@ -12,7 +12,7 @@ import binascii
 import logging
 import re
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -129,10 +129,11 @@ class LabelledSecrets:
 class CredentialStore:
     """The copies in the release's namespace, painted by a follower. `lost(store_key)` is told of each that went."""
 
-    def __init__(self, kube: Kube, namespace: str, lost: Callable[[str], None]) -> None:
+    def __init__(self, kube: Kube, namespace: str, lost: Callable[[str], None], owners: Sequence[Json] = ()) -> None:
         self._kube = kube
         self._namespace = namespace
         self._lost = lost
+        self._owners = list(owners)
         self._data: dict[str, dict[str, str]] = {}
         self._versions: dict[str, str] = {}
 
@@ -177,7 +178,9 @@ class CredentialStore:
 
     async def _created(self, shard: str, data: dict[str, str]) -> bool:
         labels = {LABEL_MANAGED_BY: MANAGED_BY, STORE_LABEL: "true"}
-        metadata = {"name": shard, "namespace": self._namespace, "labels": labels}
+        metadata: Json = {"name": shard, "namespace": self._namespace, "labels": labels}
+        if self._owners:
+            metadata["ownerReferences"] = self._owners
         body: dict[str, Any] = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}
         try:
             answer = await self._kube.create(SECRETS, self._namespace, body)

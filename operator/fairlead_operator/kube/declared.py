@@ -19,7 +19,7 @@ from fairlead_api.v1alpha1.latencytier import LatencyTier
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_api.v1alpha1.toolpolicy import ToolPolicy
 from fairlead_operator.kube.client import Json, Kube
-from fairlead_operator.kube.errors import Conflict, NotFound
+from fairlead_operator.kube.errors import Conflict, Invalid, NotFound
 from fairlead_operator.kube.resources import LATENCY_TIERS, MCP_SERVERS, TOOL_POLICIES, Kind, newer
 from fairlead_operator.publish.defaults import DEFAULT_TIERS
 
@@ -44,10 +44,18 @@ class _Entry(Generic[R]):
 
 
 class Declared(Generic[R]):
-    """All resources of one kind. `changed(key)` is told of each that came, changed or went."""
+    """All resources of a kind, or those of one namespace. `changed(key)` is told of each that came, changed or went."""
 
-    def __init__(self, kube: Kube, kind: Kind, model: type[R], changed: Callable[[ServerKey], None]) -> None:
+    def __init__(
+        self,
+        kube: Kube,
+        kind: Kind,
+        model: type[R],
+        changed: Callable[[ServerKey], None],
+        namespace: str | None = None,
+    ) -> None:
         self._kube = kube
+        self._namespace = namespace
         self._kind = kind
         self._model = model
         self._changed = changed
@@ -76,7 +84,7 @@ class Declared(Generic[R]):
 
     async def refresh(self) -> None:
         """List all of them; what is not listed is gone. Raises KubeError."""
-        items, _ = await self._kube.list(self._kind)
+        items, _ = await self._kube.list(self._kind, self._namespace)
         listed = {_key(item) for item in items}
         for key in [key for key in self._entries if key not in listed]:
             self.remove(key)
@@ -116,7 +124,8 @@ def _key(item: Json) -> ServerKey:
 
 
 class KubeDeclarations:
-    """The three kinds together: implements `ports.Declarations`."""
+    """The three kinds together: implements `ports.Declarations`. With `namespace`, servers and policies of that one
+    alone; `default_tiers` are made where there is none."""
 
     def __init__(
         self,
@@ -124,8 +133,11 @@ class KubeDeclarations:
         *,
         server_changed: Callable[[ServerKey], None],
         rules_changed: Callable[[], None],
+        namespace: str | None = None,
+        default_tiers: Collection[LatencyTier] = DEFAULT_TIERS,
     ) -> None:
         self._kube = kube
+        self._default_tiers = default_tiers
         self._labels: dict[ServerKey, Mapping[str, str]] = {}
 
         def server(key: ServerKey) -> None:
@@ -136,9 +148,9 @@ class KubeDeclarations:
         def rule(key: ServerKey) -> None:
             rules_changed()
 
-        self.servers: Declared[McpServer] = Declared(kube, MCP_SERVERS, McpServer, server)
+        self.servers: Declared[McpServer] = Declared(kube, MCP_SERVERS, McpServer, server, namespace)
         self._tiers: Declared[LatencyTier] = Declared(kube, LATENCY_TIERS, LatencyTier, rule)
-        self._policies: Declared[ToolPolicy] = Declared(kube, TOOL_POLICIES, ToolPolicy, rule)
+        self._policies: Declared[ToolPolicy] = Declared(kube, TOOL_POLICIES, ToolPolicy, rule, namespace)
         self._by_plural: dict[str, Declared[McpServer] | Declared[LatencyTier] | Declared[ToolPolicy]] = {
             MCP_SERVERS.plural: self.servers,
             LATENCY_TIERS.plural: self._tiers,
@@ -199,12 +211,15 @@ class KubeDeclarations:
         """Make the default tiers where there is none: a chart cannot hold objects of kinds that it installs itself."""
         if len(self._tiers):
             return
-        for tier in DEFAULT_TIERS:
+        for tier in self._default_tiers:
             body = tier.to_wire()
             body.pop("status", None)
             body["metadata"] = {"name": tier.metadata.name}
             try:
                 self._tiers.put(await self._kube.create(LATENCY_TIERS, None, body))
             except Conflict:
+                continue
+            except Invalid as error:
+                logger.error("latency tier %s of FAIRLEAD_TIERS cannot be created: %s", tier.metadata.name, error)
                 continue
             logger.info("latency tier %s created", tier.metadata.name)

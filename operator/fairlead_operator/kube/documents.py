@@ -1,9 +1,9 @@
 """Documents as ConfigMaps of the release's namespace: implements `ports.Documents`.
 
 A follower keeps every blob in memory, so that a look at what is published costs no request and a ConfigMap that was
-edited or deleted by hand is noticed at once. No owner references: the owner lives in another namespace, and the garbage
-collector would delete the document. What is replaced is named by its resourceVersion, so that a late write of an
-operator that leads no more is refused.
+edited or deleted by hand is noticed at once. The McpServer does not own its catalog: it lives in another namespace, and
+the garbage collector would delete the document; what may own all of them is the operator's account (`account`). What is
+replaced is named by its resourceVersion, so that a late write of an operator that leads no more is refused.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import binascii
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fairlead_api.documents.store import Assembler, Blob, part_names
@@ -66,10 +66,17 @@ def holds(stored: Blob, wanted: Blob) -> bool:
 class KubeDocuments:
     """The documents of one release. `disturbed(name, labels)` is told of each document that changed or went."""
 
-    def __init__(self, kube: Kube, namespace: str, disturbed: Callable[[str, Mapping[str, str]], None]) -> None:
+    def __init__(
+        self,
+        kube: Kube,
+        namespace: str,
+        disturbed: Callable[[str, Mapping[str, str]], None],
+        owners: Sequence[Json] = (),
+    ) -> None:
         self._kube = kube
         self._namespace = namespace
         self._disturbed = disturbed
+        self._owners = list(owners)
         self._blobs: dict[str, Blob] = {}
         self._heads: dict[str, Mapping[str, str]] = {}
         self._being_written: Counter[str] = Counter()
@@ -125,6 +132,8 @@ class KubeDocuments:
         if stored is not None:
             await self._drop_foreign(stored, blob)
         manifest = config_map_for(blob, self._namespace)
+        if self._owners:
+            manifest["metadata"]["ownerReferences"] = self._owners
         if blob.name in self._versions:
             manifest["metadata"]["resourceVersion"] = self._versions[blob.name]
         answer = await self._kube.apply(CONFIG_MAPS, self._namespace, manifest)

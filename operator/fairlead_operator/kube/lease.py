@@ -17,7 +17,7 @@ import asyncio
 import logging
 import random
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -54,8 +54,10 @@ class Lease:
         monotonic: Callable[[], float] = boottime,
         rng: random.Random | None = None,
         end_process: Callable[[], None] | None = None,
+        owners: Sequence[Json] = (),
     ) -> None:
         self._kube = kube
+        self._owners = list(owners)
         self._namespace = namespace
         self._name = name
         self.identity = identity
@@ -180,7 +182,10 @@ class Lease:
         try:
             return await self._kube.get(LEASES, self._namespace, self._name)
         except NotFound:
-            return {"metadata": {"name": self._name, "namespace": self._namespace}, "spec": {}}
+            metadata: Json = {"name": self._name, "namespace": self._namespace}
+            if self._owners:
+                metadata["ownerReferences"] = self._owners
+            return {"metadata": metadata, "spec": {}}
 
     def _ours(self, lease: Json) -> bool:
         return bool(lease["spec"].get("holderIdentity") == self.identity)

@@ -1,0 +1,229 @@
+"""What is made from the chart's values.yaml: values.schema.json, and the table in its README. Run by hack/gen.
+
+    python hack/charts/values.py [--check] charts/fairlead
+
+Each key of values.yaml has a comment right above it, which describes it. A last line of the comment that begins with
+`schema:` holds what the default cannot say, as a JSON schema in YAML; `type: object` there makes the key a leaf that
+takes anything, and `settings: operator|gateway` one that takes the settings of that component, each described by the
+docstring under its field in settings.py. Those that the chart sets by itself are left out.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+Json = dict[str, Any]
+
+SETTINGS: Final = {
+    "operator": Path("operator/fairlead_operator/settings.py"),
+    "gateway": Path("gateway/fairlead_gateway/settings.py"),
+}
+BEGIN: Final = "<!-- values: made by hack/gen from values.yaml -->"
+END: Final = "<!-- end of values -->"
+_KEY: Final = re.compile(r"( *)([A-Za-z][\w-]*):( |$)")
+_NUMBERS: Final = {"ge": "minimum", "le": "maximum", "gt": "exclusiveMinimum", "lt": "exclusiveMaximum"}
+_SCALARS: Final = {"str": "string", "int": "integer", "float": "number", "bool": "boolean", "Path": "string"}
+
+
+class Unclear(Exception):
+    """A file from which nothing can be made; the message names the place."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """One key of values.yaml."""
+
+    path: tuple[str, ...]
+    description: str
+    extra: Json
+    default: Any
+
+
+def values(text: str) -> Iterator[Value]:
+    """Every key that has a description, in order. Raises Unclear for one that has none and is no mapping of others."""
+    defaults = yaml.safe_load(text)
+    stack: list[tuple[int, str]] = []
+    comment: list[str] = []
+    leaf: int | None = None
+    for number, line in enumerate(text.splitlines(), 1):
+        indent = len(line) - len(line.lstrip())
+        if not line.strip():
+            comment = []
+        elif line.lstrip().startswith("#"):
+            comment.append(line.lstrip().removeprefix("#").strip())
+        elif (leaf is None or indent <= leaf) and (match := _KEY.match(line)):
+            stack = [(depth, key) for depth, key in stack if depth < indent] + [(indent, match[2])]
+            path = tuple(key for _, key in stack)
+            value = _value(path, comment, defaults)
+            if not value.description and not isinstance(value.default, dict):
+                raise Unclear(f"line {number}: {'.'.join(path)} has no comment that describes it")
+            leaf = indent if _is_leaf(value) else None
+            comment = []
+            yield value
+
+
+def _value(path: tuple[str, ...], comment: list[str], defaults: Any) -> Value:
+    extra: Json = {}
+    words = comment
+    if comment and comment[-1].startswith("schema:"):
+        extra = yaml.safe_load(comment[-1].removeprefix("schema:"))
+        words = comment[:-1]
+    for key in path:
+        defaults = defaults[key]
+    return Value(path, " ".join(words), extra, defaults)
+
+
+def _is_leaf(value: Value) -> bool:
+    return not isinstance(value.default, dict) or not value.default or "type" in value.extra
+
+
+def schema(found: list[Value]) -> Json:
+    """The JSON schema of all values."""
+    root: Json = _mapping("Values of the chart fairlead")
+    root = {"$schema": "http://json-schema.org/draft-07/schema#", **root}
+    root["properties"]["global"] = {"type": "object", "description": "What Helm gives to every chart; nothing is read"}
+    for value in found:
+        place = root
+        for key in value.path[:-1]:
+            place = place["properties"][key]
+        place["properties"][value.path[-1]] = _property(value)
+    return root
+
+
+def _property(value: Value) -> Json:
+    if "settings" in value.extra:
+        made = _mapping(value.description)
+        made["properties"] = settings(value.extra["settings"])
+        return made
+    if not _is_leaf(value):
+        return _mapping(value.description)
+    kind = value.extra.get("type") or _type(value.default)
+    return {"type": kind, "description": value.description, "default": value.default, **value.extra}
+
+
+def _mapping(description: str) -> Json:
+    made: Json = {"type": "object", "additionalProperties": False, "properties": {}}
+    return {"description": description, **made} if description else made
+
+
+def _type(default: Any) -> str:
+    kinds = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
+    return kinds[type(default)]
+
+
+def settings(component: str) -> Json:
+    """The settings of `operator` or `gateway` that are the user's to set, camelCase, as JSON schemas."""
+    tree = ast.parse(SETTINGS[component].read_text())
+    (made,) = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Settings"]
+    aliases = {
+        node.targets[0].id: node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    }
+    taken = _set_by_the_chart(component)
+    described: Json = {}
+    for field, after in zip(made.body, [*made.body[1:], None], strict=True):
+        if not isinstance(field, ast.AnnAssign) or not isinstance(field.target, ast.Name):
+            continue
+        name = field.target.id
+        if f"FAIRLEAD_{name.upper()}" in taken:
+            continue
+        text = ast.get_docstring(ast.Module([after], [])) if isinstance(after, ast.Expr) else None
+        first, *others = name.split("_")
+        key = first + "".join(word.title() for word in others)
+        said = {"description": " ".join(text.split())} if text else {"description": f"FAIRLEAD_{name.upper()}"}
+        described[key] = {**_of_annotation(field.annotation, aliases), **said}
+    return described
+
+
+def _set_by_the_chart(component: str) -> set[str]:
+    """Variables that stand in the templates, and those that make no sense in a pod."""
+    written = Path(f"charts/fairlead/templates/{component}/deployment.yaml").read_text()
+    elsewhere = {"operator": {"KUBECONFIG", "IDENTITY", "METRICS_HOST", "METRICS_PORT"},
+                 "gateway": {"KUBECONFIG", "DOCUMENTS", "CREDENTIALS", "PORT", "METRICS_PORT"}}[component]  # fmt: skip
+    return set(re.findall(r"FAIRLEAD_[A-Z_]+", written)) | {f"FAIRLEAD_{name}" for name in elsewhere}
+
+
+def _of_annotation(node: ast.expr, aliases: dict[str, ast.expr]) -> Json:
+    """The schema of a type as it is written."""
+    match node:
+        case ast.Name(id=name) if name in _SCALARS:
+            return {"type": _SCALARS[name]}
+        case ast.Name(id=name) if name in aliases:
+            return _of_annotation(aliases[name], aliases)
+        case ast.BinOp(left=left, op=ast.BitOr()):
+            return _of_annotation(left, aliases)
+        case ast.Subscript(value=ast.Name(id="Literal"), slice=ast.Tuple(elts=members)):
+            return {"enum": [member.value for member in members if isinstance(member, ast.Constant)]}
+        case ast.Subscript(value=ast.Name(id="Annotated"), slice=ast.Tuple(elts=[inner, ast.Call(keywords=keywords)])):
+            limits = {_NUMBERS[k.arg]: ast.literal_eval(k.value) for k in keywords if k.arg in _NUMBERS}
+            return {**_of_annotation(inner, aliases), **limits}
+        case ast.Subscript(value=ast.Name(id="tuple"), slice=ast.Tuple(elts=[inner, *_])):
+            return {"type": "array", "items": _of_annotation(inner, aliases)}
+    raise Unclear(f"settings: no schema is known for the type {ast.unparse(node)}")
+
+
+def table(found: list[Value]) -> str:
+    """Markdown: each value, its default and what it is."""
+    rows = ["| value | default | what it is |", "|---|---|---|"]
+    for value in found:
+        if not _is_leaf(value):
+            continue
+        default = json.dumps(value.default, ensure_ascii=False)
+        shown = default if len(default) < 40 else "see values.yaml"
+        words = value.description.replace("|", "\\|")
+        choices = value.extra.get("enum")
+        rows.append(f"| `{'.'.join(value.path)}` | `{shown}` | {words}{_choices(choices)} |")
+    for component in SETTINGS:
+        rows += ["", f"### `{component}.settings`", "", "| setting | what it is |", "|---|---|"]
+        for name, said in settings(component).items():
+            rows.append(f"| `{name}` | {said['description'].replace('|', chr(92) + '|')} |")
+    return "\n".join(rows)
+
+
+def _choices(choices: list[str] | None) -> str:
+    return f" One of {', '.join(f'`{choice}`' for choice in choices)}." if choices else ""
+
+
+def made(chart: Path) -> dict[Path, str]:
+    """Path to content of everything that is generated. Raises Unclear."""
+    found = list(values((chart / "values.yaml").read_text()))
+    readme = chart / "README.md"
+    before, begin, rest = readme.read_text().partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise Unclear(f"{readme}: the table goes between {BEGIN} and {END}")
+    return {
+        chart / "values.schema.json": json.dumps(schema(found), indent=2, ensure_ascii=False) + "\n",
+        readme: f"{before}{BEGIN}\n\n{table(found)}\n\n{END}{after}",
+    }
+
+
+def main() -> int:
+    """The exit code."""
+    *flags, chart = sys.argv[1:]
+    failed = 0
+    try:
+        for path, content in made(Path(chart)).items():
+            if "--check" not in flags:
+                path.write_text(content)
+            elif not path.exists() or path.read_text() != content:
+                print(f"{path} is not as generated", file=sys.stderr)
+                failed = 1
+    except Unclear as error:
+        print(error, file=sys.stderr)
+        return 1
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,33 @@
+"""The LatencyTiers that an installation names for the case that there is none; else the default ones. Used by `app`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+import yaml
+from pydantic import ValidationError
+
+from fairlead_api.v1alpha1.latencytier import LatencyTier
+from fairlead_operator.publish.defaults import DEFAULT_TIERS
+from fairlead_operator.settings import BadSetting
+
+
+def tiers_in(path: str) -> Collection[LatencyTier]:
+    """The tiers of a YAML file: a list of mappings with `name` and `spec`. Without a path the default tiers.
+
+    Raises BadSetting.
+    """
+    if not path:
+        return DEFAULT_TIERS
+    try:
+        listed = yaml.safe_load(Path(path).read_text())
+    except (OSError, yaml.YAMLError) as error:
+        raise BadSetting(f"FAIRLEAD_TIERS: {path} cannot be read: {error}") from error
+    if not isinstance(listed, list) or not all(isinstance(t, dict) and set(t) == {"name", "spec"} for t in listed):
+        raise BadSetting(f"FAIRLEAD_TIERS: {path} is not a list of tiers, each with `name` and `spec`")
+    try:
+        return [LatencyTier.model_validate({"metadata": {"name": t["name"]}, "spec": t["spec"]}) for t in listed]
+    except ValidationError as error:
+        problem = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:3])
+        raise BadSetting(f"FAIRLEAD_TIERS: {path}: {problem}") from error
