@@ -49,6 +49,8 @@ from fairlead_gateway.selection.route import Reach, Route
 from fairlead_gateway.selection.view import Selection, bind_all, server_info
 from fairlead_gateway.settings import Settings
 from fairlead_gateway.telemetry import Book
+from fairlead_gateway.upstream.base import Upstream
+from fairlead_gateway.upstream.hedge import Hedged
 from fairlead_gateway.upstream.registry import Credentials, Registry
 from fairlead_gateway.validation.shelf import Checks
 from fairlead_mcp.eras import Client
@@ -234,6 +236,7 @@ def build(
             book.recorder(CALL, tool.name, str(key)),
             outbox.samples.meter(key, tool.name),
             check=checks.of(str(key), tool.name, tool.definition, tool.hash) if settings.validate else None,
+            upstream=hedged(reach, tool),
         )
 
     def reach(server: Server) -> Reach:
@@ -286,6 +289,14 @@ def build(
 def fastest_limit(tiers: Iterable[Tier]) -> float:
     """Milliseconds: what takes longer is late in some tier."""
     return min((tier.max_latency_ms for tier in tiers if tier.max_latency_ms is not None), default=float("inf"))
+
+
+def hedged(reach: Reach, tool: Tool) -> Upstream | None:
+    """What sends the calls of a tool twice where that is asked for, and does no harm."""
+    after_ms = reach.server.catalog.limits.hedge_after_ms
+    if after_ms is None or not tool.idempotent:
+        return None
+    return Hedged(reach.upstream, reach.guard, after_ms / 1000)
 
 
 def _refresher(models: Models) -> Refresher | None:

@@ -56,6 +56,11 @@ class GuardCollector(Collector):
         yield _labelled("fairlead_breaker_opened", "Times that a breaker opened", "fairlead_server", opened)
         retries = {str(key): guard.retries for key, guard in guards.items()}
         yield _labelled("fairlead_call_retries", "Attempts after the first", "fairlead_server", retries)
+        hedges = {str(key): guard.hedges for key, guard in guards.items()}
+        text = "Attempts beside a first one that was slow to answer"
+        yield _labelled("fairlead_call_hedges", text, "fairlead_server", hedges)
+        won = {str(key): guard.hedges_won for key, guard in guards.items()}
+        yield _labelled("fairlead_call_hedges_won", "Those that answered first", "fairlead_server", won)
 
 
 def _labelled(name: str, text: str, label: str, counts: Mapping[str, int]) -> Metric:

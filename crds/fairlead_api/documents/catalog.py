@@ -131,6 +131,8 @@ class Limits(DocumentStruct, kw_only=True, frozen=True):
     calls_per_second: float | None = None
     timeout_ms: int | None = None
     retries: int | None = None
+    hedge_after_ms: int | None = None
+    """None = calls are never sent twice."""
     max_result_bytes: int | None = None
 
 

@@ -48,15 +48,23 @@ class Route:
                  "reach", "recorder", "retries", "server", "server_info", "timeout", "upstream")  # fmt: skip
 
     def __init__(
-        self, reach: Reach, tool: Tool, recorder: Recorder, meter: Meter, *, check: ToolCheck | None = None
+        self,
+        reach: Reach,
+        tool: Tool,
+        recorder: Recorder,
+        meter: Meter,
+        *,
+        check: ToolCheck | None = None,
+        upstream: Upstream | None = None,
     ) -> None:
+        """`upstream` takes its calls in place of the server's own."""
         server = reach.server
         self.reach = reach
         self.server = server
         self.name = tool.name
         self.name_raw = Raw(jsonrpc.encode(tool.name))
         self.name_header = eras.header_value(tool.name)
-        self.upstream = reach.upstream
+        self.upstream = reach.upstream if upstream is None else upstream
         self.recorder = recorder
         self.meter = meter
         """Of the time that the server took, for the operator."""

@@ -173,7 +173,7 @@ def bind_all(reaches: Mapping[ServerKey, Reach], bind: Bind, before: Selection) 
     for key, reach in reaches.items():
         server = reach.server
         kept = before.routes.get(key) if before.snapshot.servers.get(key) is server else None
-        if kept and server.tools and kept[server.tools[0].name].upstream is reach.upstream:
+        if kept and server.tools and kept[server.tools[0].name].reach.upstream is reach.upstream:
             bound[key] = kept
         else:
             bound[key] = {tool.name: bind(reach, tool) for tool in server.tools}

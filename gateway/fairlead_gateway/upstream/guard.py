@@ -109,8 +109,8 @@ class Guard:
         self.busy = 0
         self.heard = 0
         """Answers and other signs of life of the server so far."""
-        self.retries = 0
-        """Made so far."""
+        self.retries = self.hedges = self.hedges_won = 0
+        """Made so far; the hedges that answered first."""
         self._bounds = bounds
         self._limit = bounds.limit
         self._turns: Turns[Waiter] = Turns()
@@ -202,6 +202,17 @@ class Guard:
             return False
         self._budget -= 1.0
         self.retries += 1
+        return True
+
+    def enter_beside(self) -> bool:
+        """Whether a call may be made a second time beside itself: there is room that nobody waits for, and the budget
+        of retries is not spent. It is in then, on a plain ticket.
+        """
+        if self._waiting or self.busy >= self._limit or self._budget < 1.0 or not self.breaker.closed:
+            return False
+        self._budget -= 1.0
+        self.busy += 1
+        self.hedges += 1
         return True
 
     # Inside

@@ -53,6 +53,10 @@ class Limits(Model):
     """Further attempts after one that failed. Where the server may have got the request, only for tools that are
     idempotent.
     """
+    hedge_after: Annotated[Duration, duration_rule("1ms", "60s")] | None = None
+    """Send a call a second time when no answer came for so long, and take the first answer: for tools that are
+    idempotent, where several replicas answer. A little more than the tool usually takes. Absent: never.
+    """
     max_result_bytes: int = Field(default=10485760, ge=1024, le=268435456)
     """The largest answer that is passed on, in bytes; a larger one is an error. 10 MiB by default."""
     processes: int = Field(default=128, ge=2, le=10000)
