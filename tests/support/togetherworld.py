@@ -10,23 +10,27 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+from controlplane import ControlPlane
 from fairlead_gateway.app import Gateway, build
 from fairlead_gateway.catalog.kube import KubeCredentials, KubeSource
 from fairlead_gateway.catalog.kubeapi import KubeApi, load_configuration
 from fairlead_gateway.settings import Settings
+from fairlead_mcp.http.dial import Resolve, resolve_by_dns
 from gatewayworld import ask, modern
 from operatorworld import World
 
 
 @asynccontextmanager
-async def serving(world: World, **settings: Any) -> AsyncIterator[Gateway]:
-    """A gateway on the release's documents, to which host names are what they are to the operator."""
-    api = KubeApi(await load_configuration(world.plane.kubeconfig), world.release)
+async def gateway_on(
+    plane: ControlPlane, namespace: str, *, resolve: Resolve | None = None, **settings: Any
+) -> AsyncIterator[Gateway]:
+    """A gateway on free ports and on the documents of one namespace."""
+    api = KubeApi(await load_configuration(plane.kubeconfig), namespace)
     gateway = build(
         Settings(**{"port": 0, "metrics_port": 0, **settings}),
         source=KubeSource(api),
         credentials=KubeCredentials(api),
-        resolve=world.hosts.resolve,
+        resolve=resolve_by_dns if resolve is None else resolve,
     )
     await gateway.start()
     try:
@@ -34,6 +38,13 @@ async def serving(world: World, **settings: Any) -> AsyncIterator[Gateway]:
     finally:
         await gateway.stop(0)
         await api.aclose()
+
+
+@asynccontextmanager
+async def serving(world: World, **settings: Any) -> AsyncIterator[Gateway]:
+    """A gateway on the release's documents, to which host names are what they are to the operator."""
+    async with gateway_on(world.plane, world.release, resolve=world.hosts.resolve, **settings) as gateway:
+        yield gateway
 
 
 async def names(gateway: Gateway) -> list[str]:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
 import json
 import time
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +14,9 @@ from fairlead_api.documents.base import sha256
 from fairlead_api.documents.catalog import Catalog, CredentialRef
 from fairlead_api.documents.codec import catalog_name, encode
 from fairlead_api.documents.store import Blob, pack
-from fairlead_gateway.app import Gateway, build
-from fairlead_gateway.catalog.kube import KubeCredentials, KubeSource
-from fairlead_gateway.catalog.kubeapi import KubeApi, load_configuration
-from fairlead_gateway.settings import Settings
-from gatewayworld import ask, calling, catalog, modern, served
+from fairlead_gateway.app import Gateway
+from gatewayworld import ask, calling, catalog, served
+from togetherworld import gateway_on, names
 from toolservers import modern_server
 
 
@@ -52,25 +48,6 @@ def withdraw(plane: ControlPlane, namespace: str, document: Catalog) -> None:
     plane.request("DELETE", f"/api/v1/namespaces/{namespace}/configmaps/{catalog_name(document.key)}")
 
 
-@contextlib.asynccontextmanager
-async def running(plane: ControlPlane, namespace: str, **settings: Any) -> AsyncIterator[Gateway]:
-    api = KubeApi(await load_configuration(plane.kubeconfig), namespace)
-    gateway = build(
-        Settings(port=0, metrics_port=0, **settings), source=KubeSource(api), credentials=KubeCredentials(api)
-    )
-    await gateway.start()
-    try:
-        yield gateway
-    finally:
-        await gateway.stop(0)
-        await api.aclose()
-
-
-async def names(gateway: Gateway) -> list[str]:
-    answer = await ask(gateway, modern("tools/list"))
-    return [tool["name"] for tool in answer.message["result"]["tools"]]
-
-
 async def lists(gateway: Gateway, *expected: str, seconds: float = 20) -> None:
     """Wait until the merged endpoint shows exactly these tools."""
     try:
@@ -87,7 +64,7 @@ NOWHERE = "http://127.0.0.1:1/mcp"
 async def test_documents_are_taken_in_as_they_come_change_and_go(control_plane: ControlPlane, namespace: str) -> None:
     one, two = catalog("one", NOWHERE, ["a"]), catalog("two", NOWHERE, ["b"])
     await asyncio.to_thread(publish, control_plane, namespace, one)
-    async with running(control_plane, namespace) as gateway:
+    async with gateway_on(control_plane, namespace) as gateway:
         await lists(gateway, "one__a")
         await asyncio.to_thread(publish, control_plane, namespace, two)
         await lists(gateway, "one__a", "two__b")
@@ -98,7 +75,7 @@ async def test_documents_are_taken_in_as_they_come_change_and_go(control_plane: 
 
 
 async def test_a_change_is_served_within_a_second(control_plane: ControlPlane, namespace: str) -> None:
-    async with running(control_plane, namespace) as gateway:
+    async with gateway_on(control_plane, namespace) as gateway:
         await served(gateway, 1)
         began = time.monotonic()
         await asyncio.to_thread(publish, control_plane, namespace, catalog("one", NOWHERE, ["a"]))
@@ -110,7 +87,7 @@ async def test_other_config_maps_are_none_of_its_business(control_plane: Control
     (blob,) = pack("stray", "catalog", encode(catalog("stray", NOWHERE, ["a"])))
     unlabelled = Blob(blob.name, {}, blob.annotations, blob.data)
     await asyncio.to_thread(store, control_plane, namespace, unlabelled)
-    async with running(control_plane, namespace) as gateway:
+    async with gateway_on(control_plane, namespace) as gateway:
         await served(gateway, 1)
         assert await names(gateway) == []
 
@@ -126,7 +103,7 @@ async def test_a_document_in_parts_is_served_whole_and_swapped_whole(
     assert len(blobs) > 2
     for blob in blobs:
         await asyncio.to_thread(store, control_plane, namespace, blob)
-    async with running(control_plane, namespace) as gateway:
+    async with gateway_on(control_plane, namespace) as gateway:
         await lists(gateway, "big__one")
         *parts, head = pack("big", "catalog", encode(large("two")))
         for part in parts:
@@ -139,7 +116,7 @@ async def test_a_document_in_parts_is_served_whole_and_swapped_whole(
 async def test_a_document_that_somebody_edited_is_not_believed(control_plane: ControlPlane, namespace: str) -> None:
     one = catalog("one", NOWHERE, ["a"])
     await asyncio.to_thread(publish, control_plane, namespace, one)
-    async with running(control_plane, namespace) as gateway:
+    async with gateway_on(control_plane, namespace) as gateway:
         await lists(gateway, "one__a")
         (blob,) = pack(catalog_name(one.key), "catalog", encode(one))
         forged = Blob(blob.name, blob.labels, blob.annotations, {"document.json": encode(
@@ -169,7 +146,7 @@ async def test_credentials_are_read_from_the_secret_that_the_catalog_names(
             catalog("two", server.url, ["a"], credential=missing),
         ):
             await asyncio.to_thread(publish, control_plane, namespace, document)
-        async with running(control_plane, namespace) as gateway:
+        async with gateway_on(control_plane, namespace) as gateway:
             await lists(gateway, "one__a", "two__a")
             assert (await ask(gateway, calling("one__a"))).message["result"]["isError"] is False
             assert (await ask(gateway, calling("two__a"))).refusal == "CONNECTION_LOST"
@@ -184,7 +161,7 @@ async def test_an_api_server_that_dies_and_returns_costs_nobody_a_call(
     async with modern_server() as server:
         one = catalog("one", server.url, ["a"])
         publish(plane, namespace, one)
-        async with running(plane, namespace, cache_dir=tmp_path / "cache") as gateway:
+        async with gateway_on(plane, namespace, cache_dir=tmp_path / "cache") as gateway:
             await lists(gateway, "one__a")
             await asyncio.to_thread(plane.kill_apiserver)
             async with asyncio.timeout(20):
@@ -192,7 +169,7 @@ async def test_an_api_server_that_dies_and_returns_costs_nobody_a_call(
                     await asyncio.sleep(0.02)
             assert (await ask(gateway, calling("one__a"))).message["result"]["isError"] is False
             assert gateway.readiness().ready
-        async with running(plane, namespace, cache_dir=tmp_path / "cache") as restarted:
+        async with gateway_on(plane, namespace, cache_dir=tmp_path / "cache") as restarted:
             await lists(restarted, "one__a")
             assert restarted.keeper.stale
             assert (await ask(restarted, calling("one__a"))).message["result"]["isError"] is False
