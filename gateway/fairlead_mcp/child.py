@@ -150,6 +150,15 @@ class Child:
             raise self._down()
         return await life.stream.request(method, params, deadline=deadline, on_progress=on_progress)
 
+    async def listen(self, deadline: float) -> None:
+        """Have changes of the lists announced to `on_notification` until the process ends. Raises McpError, always."""
+        agreed = await self.ready(deadline)
+        if agreed.era is Era.MODERN:
+            params = modern_params(listen_params(agreed.announced), self.client)
+            read_line(await self.request("subscriptions/listen", params, deadline=float("inf")))
+            raise ConnectionLost(f"{self.name} ended the subscription", sent=True)
+        raise await self.end()
+
     async def aclose(self) -> None:
         """Stop the process and the restarts. Bounded; idempotent."""
         self._task.cancel()
@@ -304,37 +313,3 @@ class _Life:
         if not self.end.done():
             self.end.set_result(error)
             self.stream.fail_all(error)
-
-
-class ChildChannel:
-    """A child as the transport of an `McpSession`. Closing it leaves the process alone."""
-
-    def __init__(self, child: Child) -> None:
-        self._child = child
-
-    @property
-    def negotiated(self) -> Negotiated | None:
-        return self._child.negotiated
-
-    async def connect(self, deadline: float) -> Negotiated:
-        """Wait for the handshake of the running process. Raises McpError."""
-        return await self._child.ready(deadline)
-
-    async def request(self, method: str, params: bytes | Raw | None, *, deadline: float) -> Raw:
-        """The raw result; the envelope of the era is added here. Raises McpError."""
-        agreed = await self._child.ready(deadline)
-        if agreed.era is Era.MODERN:
-            params = modern_params(params, self._child.client)
-        return read_line(await self._child.request(method, params, deadline=deadline))
-
-    async def listen(self, deadline: float) -> None:
-        """See `McpSession.listen`; what is announced goes to the listeners of the host."""
-        agreed = await self._child.ready(deadline)
-        if agreed.era is Era.MODERN:
-            params = modern_params(listen_params(agreed.announced), self._child.client)
-            read_line(await self._child.request("subscriptions/listen", params, deadline=float("inf")))
-            raise ConnectionLost(f"{self._child.name} ended the subscription", sent=True)
-        raise await self._child.end()
-
-    async def aclose(self) -> None:
-        """Nothing to end: the process is not ours."""

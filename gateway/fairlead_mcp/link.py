@@ -313,35 +313,6 @@ class _Life:
             self._link.ended(self, error)
 
 
-class LinkChannel:
-    """A link as the transport of an `McpSession`, which closes it."""
-
-    def __init__(self, link: Link) -> None:
-        self._link = link
-
-    @property
-    def negotiated(self) -> Negotiated | None:
-        return self._link.negotiated
-
-    async def connect(self, deadline: float) -> Negotiated:
-        """Connect and negotiate. Raises McpError."""
-        return await self._link.ready(deadline)
-
-    async def request(self, method: str, params: bytes | Raw | None, *, deadline: float) -> Raw:
-        """The raw result; the envelope of the era is added here. Raises McpError."""
-        agreed = await self._link.ready(deadline)
-        if agreed.era is Era.MODERN:
-            params = modern_params(params, self._link.client)
-        return read_line(await self._link.request(method, params, deadline=deadline))
-
-    async def listen(self, deadline: float) -> None:
-        """See `Link.listen`."""
-        await self._link.listen(deadline)
-
-    async def aclose(self) -> None:
-        await self._link.aclose()
-
-
 def _not_sent(error: McpError) -> McpError:
     """What whoever asks next is told: no request of theirs was sent. Refusals stay what they are."""
     if isinstance(error, TransportError) and not isinstance(error, ConnectFailed):

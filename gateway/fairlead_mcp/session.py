@@ -23,14 +23,15 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_mcp import jsonrpc
-from fairlead_mcp.child import Child, ChildChannel
+from fairlead_mcp.channel import LineChannel
+from fairlead_mcp.child import Child
 from fairlead_mcp.eras import LISTS, Client, Era, Negotiated
 from fairlead_mcp.errors import BadListing, NotMcp
 from fairlead_mcp.http.channel import HttpChannel
 from fairlead_mcp.http.dial import Resolve
 from fairlead_mcp.http.pool import Pool
 from fairlead_mcp.http.target import Target
-from fairlead_mcp.link import Link, LinkChannel
+from fairlead_mcp.link import Link
 
 CONNECT_SECONDS: Final = 10.0
 LIST_SECONDS: Final = 30.0
@@ -99,12 +100,12 @@ class McpSession:
     @classmethod
     def over_child(cls, child: Child) -> McpSession:
         """A session with a running child process, which goes on when the session is closed."""
-        return cls(ChildChannel(child), clock=child.clock)
+        return cls(LineChannel(child), clock=child.clock)
 
     @classmethod
     def over_link(cls, link: Link) -> McpSession:
         """A session over a stream of messages (`tcp`, `http.events`), which is closed with the session."""
-        return cls(LinkChannel(link), clock=link.clock)
+        return cls(LineChannel(link, link.aclose), clock=link.clock)
 
     async def __aenter__(self) -> Self:
         try:

@@ -1,0 +1,61 @@
+"""A server that is spoken to by lines (a child process, a link) as the transport of an `McpSession`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from msgspec import Raw
+
+from fairlead_mcp.eras import Client, Era, Negotiated, modern_params
+from fairlead_mcp.handshake import read_line
+
+
+class Lined(Protocol):
+    """What `Child` and `Link` have in common. Everything raises McpError."""
+
+    client: Client
+
+    @property
+    def negotiated(self) -> Negotiated | None: ...
+
+    async def ready(self, deadline: float) -> Negotiated:
+        """Wait until it takes requests."""
+        ...
+
+    async def request(self, method: str, params: bytes | Raw | None, *, deadline: float) -> bytes: ...
+
+    async def listen(self, deadline: float) -> None:
+        """Have changes announced until it is over; raises, always."""
+        ...
+
+
+class LineChannel:
+    """See the module. `close` ends what is spoken to, where that is the session's own."""
+
+    def __init__(self, lined: Lined, close: Callable[[], Awaitable[None]] | None = None) -> None:
+        self._lined = lined
+        self._close = close
+
+    @property
+    def negotiated(self) -> Negotiated | None:
+        return self._lined.negotiated
+
+    async def connect(self, deadline: float) -> Negotiated:
+        """Connect and negotiate, or wait until that is done. Raises McpError."""
+        return await self._lined.ready(deadline)
+
+    async def request(self, method: str, params: bytes | Raw | None, *, deadline: float) -> Raw:
+        """The raw result; the envelope of the era is added here. Raises McpError."""
+        agreed = await self._lined.ready(deadline)
+        if agreed.era is Era.MODERN:
+            params = modern_params(params, self._lined.client)
+        return read_line(await self._lined.request(method, params, deadline=deadline))
+
+    async def listen(self, deadline: float) -> None:
+        """See `McpSession.listen`."""
+        await self._lined.listen(deadline)
+
+    async def aclose(self) -> None:
+        if self._close is not None:
+            await self._close()
