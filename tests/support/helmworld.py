@@ -90,16 +90,16 @@ def one(rendered: Sequence[Object], kind: str, name: str) -> Object:
     return found
 
 
-def container(rendered: Sequence[Object], component: str) -> Object:
+def container(rendered: Sequence[Object], component: str, release: str = "fairlead") -> Object:
     """The container of `operator` or `gateway`."""
-    deployment = one(rendered, "Deployment", f"fairlead-{component}")
+    deployment = one(rendered, "Deployment", f"{release}-{component}")
     (found,) = deployment["spec"]["template"]["spec"]["containers"]
     return dict(found)
 
 
-def environment(rendered: Sequence[Object], component: str) -> dict[str, Any]:
+def environment(rendered: Sequence[Object], component: str, release: str = "fairlead") -> dict[str, Any]:
     """Variable to value, or to where it comes from."""
-    variables = container(rendered, component)["env"]
+    variables = container(rendered, component, release)["env"]
     return {each["name"]: each.get("value", each.get("valueFrom")) for each in variables}
 
 

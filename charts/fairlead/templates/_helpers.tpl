@@ -103,3 +103,17 @@ affinity:
 priorityClassName: {{ . }}
 {{- end }}
 {{- end -}}
+
+{{/* Refuses a variable that is there twice: the API server would say so in words that do not help. Call with
+(dict "component" "gateway" "env" TEXT), TEXT being the YAML of a list of variables. */}}
+{{- define "fairlead.variables" -}}
+{{- $component := .component -}}
+{{- $seen := list -}}
+{{- range fromYamlArray .env -}}
+{{- if has .name $seen -}}
+{{- fail (printf "%s: %s is set twice; extraEnv cannot replace what the chart sets, %s.settings and the other values can" $component .name $component) -}}
+{{- end -}}
+{{- $seen = append $seen .name -}}
+{{- end -}}
+{{ .env }}
+{{- end -}}

@@ -1,0 +1,41 @@
+{{/* Environment variables of the operator. */}}
+{{- define "fairlead.operator.env" -}}
+- name: FAIRLEAD_NAMESPACE
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.namespace
+- name: FAIRLEAD_LEASE_NAME
+  value: {{ include "fairlead.fullname" . }}-operator
+# What the operator writes here goes with its account when the release is uninstalled.
+- name: FAIRLEAD_OWNER_TOKEN
+  value: /var/run/secrets/kubernetes.io/serviceaccount/token
+- name: FAIRLEAD_GATEWAYS
+  value: http://{{ include "fairlead.fullname" . }}-gateway-ops.{{ .Release.Namespace }}.svc:9464
+{{- include "fairlead.secretVariable" (dict "name" "FAIRLEAD_PULL_TOKEN" "secret" (include "fairlead.secret" .) "key" "pullToken") | nindent 0 }}
+{{- with .Values.watchNamespace }}
+- name: FAIRLEAD_WATCH_NAMESPACE
+  value: {{ . }}
+{{- end }}
+{{- if .Values.tiers }}
+- name: FAIRLEAD_TIERS
+  value: /etc/fairlead/tiers.yaml
+{{- end }}
+- name: FAIRLEAD_LISTENER_IMAGE
+  value: {{ .Values.servers.listenerImage | default (include "fairlead.image" .) }}
+- name: FAIRLEAD_RUNNER_IMAGE
+  value: {{ include "fairlead.imageOf" (dict "root" . "image" .Values.servers.runnerImage) }}
+- name: FAIRLEAD_PREFIX_STYLE
+  value: {{ .Values.servers.prefixStyle }}
+- name: FAIRLEAD_DEFAULT_ACTION
+  value: {{ .Values.servers.defaultAction }}
+- name: FAIRLEAD_ENVIRONMENT
+  value: {{ .Values.environment }}
+- name: FAIRLEAD_LOG_LEVEL
+  value: {{ .Values.logging.level }}
+- name: FAIRLEAD_LOG_FORMAT
+  value: {{ .Values.logging.format }}
+{{- include "fairlead.settings" .Values.operator.settings | nindent 0 }}
+{{- with .Values.operator.extraEnv }}
+{{- toYaml . | nindent 0 }}
+{{- end }}
+{{- end -}}

@@ -1,0 +1,34 @@
+"""One API server for all tests that only ask what it would say of the rendered chart."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from controlplane import ControlPlane
+from helmworld import NAMESPACE, Helm
+
+OTHERS = Path(__file__).with_name("crds") / "others.yaml"
+
+
+@pytest.fixture
+def helm(tmp_path: Path) -> Helm:
+    """Without a cluster."""
+    return Helm(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def knowing(_assets: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """It knows every kind that the chart can make, and has the namespaces that its values files name."""
+    folder = tmp_path_factory.mktemp("plane")
+    with ControlPlane(folder, _assets) as plane:
+        plane.install_crds()
+        plane.kubectl("apply", "--server-side", "-f", str(OTHERS))
+        plane.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=20s")
+        plane.create_namespace(NAMESPACE, {"pod-security.kubernetes.io/enforce": "restricted"})
+        plane.create_namespace("team")
+        yield plane
+    shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,67 @@
+"""Values that cannot be meant are refused with a sentence that says what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from helmworld import Helm, Refused
+
+pytestmark = pytest.mark.timeout(120)
+
+HPA = "gateway.autoscaling.enabled=true"
+MCP = ("--api-versions", "fairlead.dev/v1alpha1/McpServer")
+TIER = "tiers[{0}].name={1},tiers[{0}].spec.maxLatency=1s,tiers[{0}].spec.default={2}"
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ([HPA, "gateway.replicas=3"], "leave gateway.replicas out, the autoscaler decides"),
+        ([HPA, "gateway.autoscaling.minReplicas=20"], r"minReplicas \(20\) is more than maxReplicas \(10\)"),
+        (["gateway.podDisruptionBudget.maxUnavailable=0"], "no node that runs a gateway could be drained"),
+        (["gateway.service.nodePort=30080"], "a Service of type ClusterIP has none: set gateway.service.type"),
+        (["gateway.service.loadBalancerSourceRanges={10.0.0.0/8}"], "does nothing with gateway.service.type ClusterIP"),
+        (["gateway.ingress.enabled=true"], "gateway.ingress.hosts is empty: name the host that clients use"),
+        (["gateway.ingress.tlsSecret=cert"], "gateway.ingress is not enabled: nothing would use it"),
+        (["gateway.httpRoute.enabled=true"], "parentRefs is empty: name the Gateway that it belongs to"),
+        (
+            ["gateway.httpRoute.enabled=true", "gateway.httpRoute.parentRefs[0].name=public"],
+            "the cluster does not know HTTPRoute: install the Gateway API first",
+        ),
+        (
+            ["monitoring.podMonitor.enabled=true", "monitoring.serviceMonitor.enabled=true"],
+            "every sample would be there twice; choose one",
+        ),
+        (["monitoring.podMonitor.enabled=true"], "does not know PodMonitor: install the Prometheus operator first"),
+        (["monitoring.serviceMonitor.enabled=true"], "does not know ServiceMonitor: install the Prometheus operator"),
+        (["monitoring.prometheusRule.enabled=true"], "does not know PrometheusRule: install the Prometheus operator"),
+        (["operator.serviceAccount.create=false"], "operator.serviceAccount.name is empty: name the ServiceAccount"),
+        (
+            ["operator.serviceAccount.name=fairlead", "gateway.serviceAccount.name=fairlead"],
+            "operator and gateway would share the ServiceAccount fairlead",
+        ),
+        (["samples.demo=true"], "does not know that kind yet: install without them, then `helm upgrade"),
+        ([TIER.format(0, "a", "true"), TIER.format(1, "a", "false")], "tiers has two tiers called a"),
+        ([TIER.format(0, "a", "true"), TIER.format(1, "b", "true")], "2 have `default: true`: it has to be one"),
+        ([TIER.format(0, "a", "false")], "0 have `default: true`: it has to be one"),
+    ],
+)
+def test_what_contradicts_itself_is_refused(helm: Helm, values: list[str], sentence: str) -> None:
+    with pytest.raises(Refused, match=sentence):
+        helm.template(*(word for value in values for word in ("--set", value)))
+
+
+def test_samples_stand_where_the_operator_looks(helm: Helm) -> None:
+    words = ("--set", "samples.time=true", "--set", "watchNamespace=team", *MCP)
+    with pytest.raises(Refused, match="in the namespace fairlead-system, and watchNamespace is team"):
+        helm.template(*words)
+    helm.template(*words, "--set", "samples.namespace=team")
+
+
+def test_a_variable_that_the_chart_sets_cannot_be_set_beside_it(helm: Helm, tmp_path: Path) -> None:
+    values = tmp_path / "values.yaml"
+    values.write_text("gateway: {extraEnv: [{name: FAIRLEAD_HOST, value: 127.0.0.1}]}")
+    with pytest.raises(Refused, match="gateway: FAIRLEAD_HOST is set twice; extraEnv cannot replace what the chart"):
+        helm.template("--values", values)

@@ -1,0 +1,236 @@
+"""What the chart renders, over several files of values, before the tools and an API server that judge it."""
+
+from __future__ import annotations
+
+import functools
+import re
+import subprocess
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+import yaml
+
+from controlplane import REPOSITORY, ControlPlane
+from fairlead_api.v1alpha1.mcpserver import McpServer
+from fairlead_gateway.settings import Settings as GatewaySettings
+from fairlead_operator.server.manifests import Frame, network_policy
+from fairlead_operator.settings import Settings as OperatorSettings
+from helmschemas import write_schemas
+from helmworld import CHART, NAMESPACE, Helm, Object, Refused, container, environment, objects, of_kind, one, program
+
+pytestmark = pytest.mark.timeout(120)
+
+FILES = sorted((Path(__file__).parent / "values").glob("*.yaml"))
+KNOWN = [
+    word
+    for kind in (
+        "fairlead.dev/v1alpha1/McpServer",
+        "gateway.networking.k8s.io/v1/HTTPRoute",
+        "monitoring.coreos.com/v1/PodMonitor",
+        "monitoring.coreos.com/v1/PrometheusRule",
+        "monitoring.coreos.com/v1/ServiceMonitor",
+    )
+    for word in ("--api-versions", kind)
+]
+each_file = pytest.mark.parametrize("values", FILES, ids=lambda path: path.stem)
+
+
+@functools.cache
+def rendered(values: Path) -> list[Object]:
+    """Once for all tests: nobody changes what it gives."""
+    with TemporaryDirectory() as home:
+        return Helm(Path(home)).template("--values", values, *KNOWN)
+
+
+@each_file
+def test_helm_lint_finds_nothing(helm: Helm, values: Path) -> None:
+    told = helm("lint", "--strict", CHART, "--values", values)
+    assert "1 chart(s) linted, 0 chart(s) failed" in told
+
+
+def test_every_object_is_as_kubeconform_wants_it(knowing: ControlPlane, tmp_path: Path) -> None:
+    location = write_schemas(knowing, tmp_path)
+    for values in FILES:
+        text = yaml.safe_dump_all(rendered(values))
+        command = [program("kubeconform"), "-strict", "-summary", "-schema-location", location, "-"]
+        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, f"{values.name}: {done.stdout}{done.stderr}"
+        assert re.search(r"Valid: [1-9]\d*, Invalid: 0, Errors: 0, Skipped: 0", done.stdout), done.stdout
+
+
+@each_file
+def test_an_api_server_would_take_every_object(knowing: ControlPlane, values: Path) -> None:
+    text = yaml.safe_dump_all(rendered(values))
+    apply = ("apply", "--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict", "-f", "-")
+    knowing.kubectl(*apply, stdin=text)
+
+
+@each_file
+def test_every_pod_is_admitted_where_pods_have_to_be_restricted(knowing: ControlPlane, values: Path) -> None:
+    found = rendered(values)
+    pods = [d["spec"]["template"] for d in of_kind(found, "Deployment")] + of_kind(found, "Pod")
+    assert len(pods) == 3
+    for number, pod in enumerate(pods):
+        metadata = {"name": f"pod-{number}", "namespace": NAMESPACE, "labels": pod["metadata"]["labels"]}
+        body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod["spec"]}
+        status, answer = knowing.request("POST", f"/api/v1/namespaces/{NAMESPACE}/pods?dryRun=All", body)
+        assert status == 201, answer
+
+
+@each_file
+def test_both_programs_understand_every_variable_that_they_are_given(values: Path) -> None:
+    found = rendered(values)
+    suffix = {"operator": OperatorSettings, "gateway": GatewaySettings}
+    for component, settings in suffix.items():
+        (deployment,) = [d for d in of_kind(found, "Deployment") if d["metadata"]["name"].endswith(f"-{component}")]
+        variables = deployment["spec"]["template"]["spec"]["containers"][0]["env"]
+        names = [each["name"] for each in variables]
+        assert len(names) == len(set(names))
+        ours = {each["name"]: each.get("value", "secret") for each in variables if each["name"].startswith("FAIRLEAD_")}
+        known = {f"FAIRLEAD_{name.upper()}" for name in settings.__annotations__}
+        assert ours.keys() <= known
+        settings.from_env(ours)
+
+
+def test_settings_arrive_as_they_were_meant() -> None:
+    found = rendered(Path(__file__).parent / "values" / "large.yaml")
+    ours = {
+        component: {
+            name: value for name, value in environment(found, component, "tools").items() if isinstance(value, str)
+        }
+        for component in ("operator", "gateway")
+    }
+    gateway = GatewaySettings.from_env(ours["gateway"])
+    assert (gateway.call_timeout, gateway.max_request_bytes, gateway.validate) == (120.0, 16777216, False)
+    assert gateway.allowed_origins == ("https://a.example.com", "https://b.example.com")
+    assert (gateway.drain, gateway.grace, gateway.log_level) == (20.0, 120.0, "DEBUG")
+    operator = OperatorSettings.from_env(ours["operator"])
+    assert (operator.interval_floor, operator.workers, operator.default_action) == (60.0, 32, "Deny")
+    assert operator.runner_image == "registry.example.com/fairlead-runner:0.1.0"
+    assert operator.gateway_urls == (f"http://tools-gateway-ops.{NAMESPACE}.svc:9464",)
+
+
+def test_a_setting_that_does_not_exist_is_refused_by_the_schema(helm: Helm) -> None:
+    with pytest.raises(Refused, match="callTimeOut"):
+        helm.template("--set", "gateway.settings.callTimeOut=3")
+
+
+def test_the_rights_are_those_of_the_manifest(helm: Helm) -> None:
+    manifest = objects((REPOSITORY / "operator" / "rbac.yaml").read_text())
+    found = helm.template()
+    for role in [item for item in manifest if item["kind"] in ("Role", "ClusterRole")]:
+        name = role["metadata"]["name"]
+        mine = name if role["kind"] == "Role" else f"fairlead-{NAMESPACE}-{name.removeprefix('fairlead-')}"
+        assert one(found, role["kind"], mine)["rules"] == role["rules"]
+    assert len(of_kind(found, "Role") + of_kind(found, "ClusterRole")) == 3
+
+
+def test_with_one_namespace_all_rights_but_those_on_tiers_are_in_it(helm: Helm) -> None:
+    whole = one(helm.template(), "ClusterRole", f"fairlead-{NAMESPACE}-operator")
+    found = helm.template("--set", "watchNamespace=team")
+    (left,) = of_kind(found, "ClusterRole")
+    assert {resource for rule in left["rules"] for resource in rule["resources"]} == {
+        "latencytiers",
+        "latencytiers/status",
+    }
+    (moved,) = [role for role in of_kind(found, "Role") if role["metadata"]["namespace"] == "team"]
+    assert grants(moved) | grants(left) == grants(whole)
+    (binding,) = [item for item in of_kind(found, "RoleBinding") if item["metadata"]["namespace"] == "team"]
+    assert binding["subjects"][0] == {"kind": "ServiceAccount", "name": "fairlead-operator", "namespace": NAMESPACE}
+
+
+def grants(role: Object) -> set[tuple[str, str, str]]:
+    """Group, resource and verb of everything that a role allows."""
+    return {
+        (group, resource, verb)
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+@each_file
+def test_the_policies_of_servers_let_in_the_pods_of_the_chart(values: Path) -> None:
+    server = McpServer.model_validate({"metadata": {"name": "s", "namespace": "n"}, "spec": {"image": "i"}})
+    (rule,) = network_policy(server, Frame(NAMESPACE))["spec"]["ingress"]
+    (peer,) = rule["from"]
+    (expression,) = peer["podSelector"]["matchExpressions"]
+    assert peer["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": NAMESPACE}
+    for deployment in of_kind(rendered(values), "Deployment"):
+        labels = deployment["spec"]["template"]["metadata"]["labels"]
+        assert peer["podSelector"]["matchLabels"].items() <= labels.items()
+        assert labels[expression["key"]] in expression["values"]
+
+
+@each_file
+def test_what_selects_pods_selects_those_of_the_chart_whatever_is_set(values: Path) -> None:
+    found = rendered(values)
+    pods = [d["spec"]["template"]["metadata"]["labels"] for d in of_kind(found, "Deployment")]
+    selectors = [d["spec"]["selector"]["matchLabels"] for d in of_kind(found, "Deployment")]
+    assert {tuple(sorted(selector)) for selector in selectors} == {
+        ("app.kubernetes.io/component", "app.kubernetes.io/instance", "app.kubernetes.io/name")
+    }
+    selectors += [item["spec"]["selector"] for item in of_kind(found, "Service")]
+    selectors += [item["spec"]["selector"]["matchLabels"] for item in of_kind(found, "PodDisruptionBudget")]
+    selectors += [item["spec"]["podSelector"]["matchLabels"] for item in of_kind(found, "NetworkPolicy")]
+    selectors += [item["spec"]["selector"]["matchLabels"] for item in of_kind(found, "PodMonitor")]
+    for selector in selectors:
+        assert len([labels for labels in pods if selector.items() <= labels.items()]) == 1, selector
+
+
+def test_definitions_are_kept_left_out_or_removed_as_told(helm: Helm) -> None:
+    policy = "helm.sh/resource-policy"
+    (kept, removed, none) = (
+        of_kind(helm.template(*words), "CustomResourceDefinition")
+        for words in ((), ("--set", "crds.keep=false"), ("--set", "crds.install=false"))
+    )
+    assert len(kept) == 3
+    assert {crd["metadata"]["annotations"][policy] for crd in kept} == {"keep"}
+    assert all("annotations" not in crd["metadata"] for crd in removed)
+    assert none == []
+    for crd in kept:
+        (own,) = objects((REPOSITORY / "crds" / f"fairlead.dev_{crd['spec']['names']['plural']}.yaml").read_text())
+        assert crd["spec"] == own["spec"]
+
+
+def test_the_secret_of_somebody_else_takes_the_place_of_ours(helm: Helm) -> None:
+    found = helm.template("--set", "secret.existingSecret=mine")
+    assert of_kind(found, "Secret") == []
+    for component in ("operator", "gateway"):
+        assert environment(found, component)["FAIRLEAD_PULL_TOKEN"] == {
+            "secretKeyRef": {"name": "mine", "key": "pullToken"}
+        }
+
+
+def test_pods_of_stdio_servers_take_busybox_from_the_image_itself(helm: Helm) -> None:
+    found = helm.template("--set", "image.tag=1.2.3")
+    image = container(found, "operator")["image"]
+    assert image == container(found, "gateway")["image"] == "localhost/fairlead:1.2.3"
+    assert environment(found, "operator")["FAIRLEAD_LISTENER_IMAGE"] == image
+
+
+def test_a_long_name_leaves_room_for_every_suffix(helm: Helm) -> None:
+    found = objects(helm("template", "a" * 53, CHART, "--namespace", NAMESPACE))
+    names = [item["metadata"]["name"] for item in found if item["kind"] == "Service"]
+    assert len(names) == len(set(names)) == 3
+    assert max(map(len, names)) <= 63
+
+
+def test_every_value_is_described_and_no_other_is_taken() -> None:
+    def walk(schema: Any, path: str, value: Any) -> None:
+        if "properties" not in schema:
+            assert schema["description"], path
+            return
+        assert schema["additionalProperties"] is False, path
+        assert set(value) <= set(schema["properties"]), path
+        for key, each in schema["properties"].items():
+            walk(each, f"{path}.{key}", value.get(key, {}) if isinstance(value, dict) else {})
+
+    walk(
+        yaml.safe_load((CHART / "values.schema.json").read_text()),
+        "",
+        yaml.safe_load((CHART / "values.yaml").read_text()),
+    )

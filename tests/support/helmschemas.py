@@ -1,0 +1,43 @@
+"""JSON schemas of every kind that an API server knows, as kubeconform reads them: out of its own OpenAPI document."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from controlplane import ControlPlane
+
+_GROUPS = "x-kubernetes-group-version-kind"
+_ANYTHING = ("x-kubernetes-preserve-unknown-fields", "x-kubernetes-int-or-string")
+
+
+def write_schemas(plane: ControlPlane, folder: Path) -> str:
+    """Write them to `folder`; what kubeconform wants as `-schema-location`."""
+    _, document = plane.request("GET", "/openapi/v2")
+    definitions = document["definitions"]
+    for definition in definitions.values():
+        _close(definition)
+    # Quantities and ports are strings or numbers in fact, and strings alone in this version of the document.
+    for name in ("api.resource.Quantity", "util.intstr.IntOrString"):
+        (full,) = [key for key in definitions if key.endswith(f"pkg.{name}")]
+        definitions[full] = {}
+    (folder / "_definitions.json").write_text(json.dumps({"definitions": definitions}))
+    for name, definition in definitions.items():
+        for gvk in definition.get(_GROUPS, ()):
+            file = "-".join(filter(None, (gvk["kind"], gvk["group"].split(".")[0], gvk["version"]))).lower()
+            reference = f"file://{folder}/_definitions.json#/definitions/{name}"
+            (folder / f"{file}.json").write_text(json.dumps({"$ref": reference}))
+    return f"{folder}/{{{{ .ResourceKind }}}}{{{{ .KindSuffix }}}}.json"
+
+
+def _close(schema: Any) -> None:
+    """Refuse members that no schema names."""
+    if isinstance(schema, list):
+        for each in schema:
+            _close(each)
+    elif isinstance(schema, dict):
+        if isinstance(schema.get("properties"), dict) and not any(schema.get(word) for word in _ANYTHING):
+            schema.setdefault("additionalProperties", False)
+        for each in schema.values():
+            _close(each)
