@@ -1,37 +1,181 @@
-"""The chart on a real API server: installed on an empty cluster, upgraded, uninstalled, installed again."""
+"""The chart on a real API server: installed on an empty cluster, upgraded, uninstalled, installed again.
+
+Nothing runs pods there. Where the operator matters it runs in this process, with the rights and the token that the
+release gave its account.
+"""
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from controlplane import PlaneFactory
-from helmworld import NAMESPACE, Helm, get
+from controlplane import ControlPlane, PlaneFactory
+from helmworld import CHART, NAMESPACE, Helm, Refused, get, one
+from operatorworld import World, running
+from toolservers import sdk_server
 from waiting import until
 
 pytestmark = pytest.mark.timeout(300)
 
+KINDS = (
+    "deployments,replicasets,pods,services,endpointslices,secrets,configmaps,leases,roles,rolebindings,"
+    "poddisruptionbudgets,networkpolicies,horizontalpodautoscalers"
+)
+CLUSTER_WIDE = "clusterroles,clusterrolebindings"
+OURS = ("-l", "app.kubernetes.io/part-of=fairlead")
 
-def test_installed_upgraded_uninstalled_and_installed_again(private_plane: PlaneFactory, tmp_path: Path) -> None:
-    plane = private_plane(controllers=True, crds=False)
-    helm = Helm(tmp_path, plane)
+
+@pytest.fixture
+def plane(private_plane: PlaneFactory) -> ControlPlane:
+    """Empty: without even our CRDs."""
+    return private_plane(controllers=True, crds=False)
+
+
+@pytest.fixture
+def helm(plane: ControlPlane, tmp_path: Path) -> Helm:
+    return Helm(tmp_path, plane)
+
+
+def left_in(plane: ControlPlane, namespace: str) -> list[str]:
+    """What stands in a namespace, but for what the cluster itself puts into every one."""
+    found = [f"{item['kind']} {item['metadata']['name']}" for item in get(plane, KINDS, "-n", namespace)]
+    return sorted(set(found) - {"ConfigMap kube-root-ca.crt"})
+
+
+def mcp_server(name: str, **spec: object) -> str:
+    head = {"apiVersion": "fairlead.dev/v1alpha1", "kind": "McpServer", "metadata": {"name": name}}
+    return json.dumps({**head, "spec": {"url": "http://a.example/mcp", **spec}})
+
+
+def crds(plane: ControlPlane) -> int:
+    return len(get(plane, "crds"))
+
+
+def test_a_release_leaves_the_definitions_alone_and_can_be_installed_again(plane: ControlPlane, helm: Helm) -> None:
     helm.install()
     plane.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=20s")
     assert {item["metadata"]["name"] for item in get(plane, "deployments", "-n", NAMESPACE)} == {
         "fairlead-operator",
         "fairlead-gateway",
     }
-    (before,) = get(plane, "secrets", "-n", NAMESPACE, "-l", "app.kubernetes.io/name=fairlead")
-
-    helm.upgrade("--set", "gateway.replicas=3")
-    (after,) = get(plane, "secrets", "-n", NAMESPACE, "-l", "app.kubernetes.io/name=fairlead")
-    assert after["data"] == before["data"]
+    plane.apply(mcp_server("kept"))
 
     helm.uninstall()
-    left = "deployments,replicasets,services,endpointslices,secrets,roles,rolebindings,poddisruptionbudgets"
-    until("everything gone", lambda: get(plane, left, "-n", NAMESPACE) == [], seconds=30)
-    assert len(get(plane, "crds")) == 3
+    until("nothing left", lambda: left_in(plane, NAMESPACE) == [], seconds=60)
+    assert get(plane, CLUSTER_WIDE, *OURS) == []
+    assert crds(plane) == 3
+    assert len(get(plane, "mcpservers", "-n", "default")) == 1
 
     helm.install()
     assert len(get(plane, "deployments", "-n", NAMESPACE)) == 2
+    assert len(get(plane, "mcpservers", "-n", "default")) == 1
+
+
+def test_without_keep_the_definitions_go_as_well(plane: ControlPlane, helm: Helm) -> None:
+    helm.install("--set", "crds.keep=false")
+    assert crds(plane) == 3
+    helm.uninstall()
+    until("no definitions", lambda: crds(plane) == 0, seconds=30)
+    until("nothing left", lambda: left_in(plane, NAMESPACE) == [], seconds=60)
+
+
+def test_an_upgrade_keeps_the_keys_and_changes_what_is_set(plane: ControlPlane, helm: Helm) -> None:
+    helm.install()
+    secret = ("secret", "fairlead", "-n", NAMESPACE, "-o", "jsonpath={.data}")
+    before = plane.kubectl("get", *secret).stdout
+    assert len(json.loads(before)["pullToken"]) == 64
+    helm.upgrade("--set", "gateway.replicas=3", "--set", "gateway.settings.callTimeout=90")
+    assert plane.kubectl("get", *secret).stdout == before
+    gateway = one(get(plane, "deployments", "-n", NAMESPACE), "Deployment", "fairlead-gateway")
+    assert gateway["spec"]["replicas"] == 3
+    (container,) = gateway["spec"]["template"]["spec"]["containers"]
+    assert {"name": "FAIRLEAD_CALL_TIMEOUT", "value": "90"} in container["env"]
+    helm.upgrade("--set", "gateway.autoscaling.enabled=true")
+    assert len(get(plane, "horizontalpodautoscalers", "-n", NAMESPACE)) == 1
+
+
+def test_an_upgrade_brings_the_definitions_along_and_loses_no_server(
+    plane: ControlPlane, helm: Helm, tmp_path: Path
+) -> None:
+    """From a chart whose CRD lacks a field that today's has, as any earlier one does."""
+    earlier = tmp_path / "fairlead"
+    shutil.copytree(CHART, earlier)
+    (earlier / "Chart.yaml").write_text((CHART / "Chart.yaml").read_text().replace("version: 0.1.0", "version: 0.0.9"))
+    definition = earlier / "files" / "crds" / "fairlead.dev_mcpservers.yaml"
+    text = definition.read_text()
+    assert "\n              pin:\n" in text
+    definition.write_text(text.replace("\n              pin:\n", "\n              pinOfOld:\n"))
+    helm.install(chart=earlier)
+    plane.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=20s")
+    create = ("-n", "default", "create", "--validate=strict", "-f", "-")
+    refusal = plane.kubectl(*create, stdin=mcp_server("kept", pin=True), check=False).stderr
+    assert 'unknown field "spec.pin"' in refusal
+    plane.kubectl(*create, stdin=mcp_server("kept"))
+
+    helm.upgrade()
+    patch = ("patch", "mcp", "kept", "--type=merge", "-p", '{"spec": {"pin": true}}', "-o", "jsonpath={.spec.pin}")
+    until("the field known", lambda: plane.kubectl(*patch, check=False).stdout == "true", seconds=20)
+
+
+def test_samples_come_with_an_upgrade_and_go_with_the_release(plane: ControlPlane, helm: Helm) -> None:
+    with pytest.raises(Refused, match="install without them"):
+        helm.install("--set", "samples.demo=true")
+    helm.install()
+    plane.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=20s")
+    helm.upgrade("--reuse-values", "--set", "samples.demo=true,samples.time=true")
+    assert {item["metadata"]["name"] for item in get(plane, "mcp", "-n", NAMESPACE)} == {"chandler", "time"}
+    helm.uninstall()
+    assert get(plane, "mcp", "-n", NAMESPACE) == []
+
+
+def account(plane: ControlPlane, folder: Path) -> dict[str, Any]:
+    """Settings of an operator that runs with the rights of the release's account, and has its token."""
+    user = f"system:serviceaccount:{NAMESPACE}:fairlead-operator"
+    groups = ["system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}", "system:authenticated"]
+    token = folder / "token"
+    token.write_text(plane.kubectl("create", "token", "fairlead-operator", "-n", NAMESPACE).stdout)
+    return {"kubeconfig": str(plane.kubeconfig_for(user, groups)), "owner_token": str(token)}
+
+
+async def test_what_the_operator_wrote_goes_with_the_release(plane: ControlPlane, helm: Helm, tmp_path: Path) -> None:
+    helm.install()
+    plane.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=20s")
+    world = World(plane, plane.create_namespace("tools"), NAMESPACE)
+    secret = {"metadata": {"name": "key", "labels": {"fairlead.dev/credential": "true"}}, "stringData": {"token": "t"}}
+    world.request("POST", world.path("secrets"), secret)
+    async with sdk_server() as url, running(world, **account(plane, tmp_path)):
+        world.create("remote", {"url": url, "auth": {"bearer": {"secretRef": {"name": "key"}}}})
+        await world.until("remote Ready", lambda: world.is_("remote", "Ready", "True"), seconds=40)
+        await world.until("a catalog", lambda: world.catalog("remote"))
+    written = set(left_in(plane, NAMESPACE))
+    assert "Lease fairlead-operator" in written
+    assert any(name.startswith("Secret fairlead-credentials-") for name in written)
+
+    helm.uninstall()
+    until("nothing left", lambda: left_in(plane, NAMESPACE) == [], seconds=60)
+    assert {item["metadata"]["name"] for item in get(plane, "latencytiers")} == {"deep", "fast", "standard"}
+
+
+async def test_kept_to_one_namespace_it_needs_no_right_in_another(
+    plane: ControlPlane, helm: Helm, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    team, other = plane.create_namespace("team"), plane.create_namespace("other")
+    helm.install("--set", "watchNamespace=team")
+    plane.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=20s")
+    world = World(plane, team, NAMESPACE)
+    secret = {"metadata": {"name": "key", "labels": {"fairlead.dev/credential": "true"}}, "stringData": {"token": "t"}}
+    world.request("POST", world.path("secrets"), secret)
+    async with sdk_server() as url, running(world, watch_namespace=team, **account(plane, tmp_path)):
+        plane.apply(mcp_server("elsewhere", url=url), namespace=other)
+        world.create("remote", {"url": url, "auth": {"bearer": {"secretRef": {"name": "key"}}}})
+        world.create("pods", {"image": "registry.example/demo:1"})
+        await world.until("remote Ready", lambda: world.is_("remote", "Ready", "True"), seconds=40)
+        await world.until("a Deployment", lambda: world.get(world.path("deployments", "pods")))
+        await world.until("a catalog", lambda: world.catalog("remote"))
+    assert "status" not in get(plane, "mcp", "-n", other)[0]
+    told = [record.getMessage() for record in caplog.records if "orbidden" in record.getMessage()]
+    assert told == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import subprocess
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -54,7 +55,7 @@ def test_every_object_is_as_kubeconform_wants_it(knowing: ControlPlane, tmp_path
     location = write_schemas(knowing, tmp_path)
     for values in FILES:
         text = yaml.safe_dump_all(rendered(values))
-        command = [program("kubeconform"), "-strict", "-summary", "-schema-location", location, "-"]
+        command = [str(program("kubeconform")), "-strict", "-summary", "-schema-location", location, "-"]
         done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, f"{values.name}: {done.stdout}{done.stderr}"
         assert re.search(r"Valid: [1-9]\d*, Invalid: 0, Errors: 0, Skipped: 0", done.stdout), done.stdout
@@ -82,16 +83,18 @@ def test_every_pod_is_admitted_where_pods_have_to_be_restricted(knowing: Control
 @each_file
 def test_both_programs_understand_every_variable_that_they_are_given(values: Path) -> None:
     found = rendered(values)
-    suffix = {"operator": OperatorSettings, "gateway": GatewaySettings}
-    for component, settings in suffix.items():
+    read: dict[str, tuple[Callable[[Mapping[str, str]], object], set[str]]] = {
+        "operator": (OperatorSettings.from_env, set(OperatorSettings.__annotations__)),
+        "gateway": (GatewaySettings.from_env, set(GatewaySettings.__annotations__)),
+    }
+    for component, (from_env, members) in read.items():
         (deployment,) = [d for d in of_kind(found, "Deployment") if d["metadata"]["name"].endswith(f"-{component}")]
         variables = deployment["spec"]["template"]["spec"]["containers"][0]["env"]
         names = [each["name"] for each in variables]
         assert len(names) == len(set(names))
         ours = {each["name"]: each.get("value", "secret") for each in variables if each["name"].startswith("FAIRLEAD_")}
-        known = {f"FAIRLEAD_{name.upper()}" for name in settings.__annotations__}
-        assert ours.keys() <= known
-        settings.from_env(ours)
+        assert ours.keys() <= {f"FAIRLEAD_{name.upper()}" for name in members}
+        from_env(ours)
 
 
 def test_settings_arrive_as_they_were_meant() -> None:
