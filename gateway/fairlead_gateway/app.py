@@ -190,11 +190,13 @@ def build(
     news = News()
     own = {DOCUMENT: tools.catalog(settings.local_namespace)} if len(tools) else {}
     outbox = Outbox(settings.environment, clock, own=own.values())
+    egress = settings.egress
     registry = Registry(
         credentials, children=children, shared_children=shared_children, client=client,
         connections=settings.upstream_connections, waiting=settings.upstream_waiting,
         queue_seconds=settings.upstream_queue_seconds, sessions=settings.upstream_sessions,
-        session_seconds=settings.upstream_session_seconds, resolve=resolve,
+        session_seconds=settings.upstream_session_seconds,
+        resolve=lambda key: egress.guarded(resolve, key.namespace),
         lost=outbox.server_lost,
         local=lambda limit: LocalUpstream(tools, limit=limit, threads=settings.tool_threads, clock=clock),
     )  # fmt: skip

@@ -13,6 +13,8 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
+from fairlead_mcp.egress import Egress
+
 ENV_PREFIX: Final = "FAIRLEAD_"
 DEFAULT_NAMESPACE: Final = "fairlead-system"
 DEFAULT_LOCAL_NAMESPACE: Final = "default"
@@ -101,6 +103,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How long one of them is kept without a call."""
     upstream_queue_seconds: float = 10.0
     """How long a call waits so before it is refused."""
+    allowed_urls: tuple[str, ...] = ()
+    """Where servers may be although that is denied: host names (`*.tools.svc`) and networks (`192.168.0.0/16`). As for
+    the operator.
+    """
+    denied_networks: tuple[str, ...] = ()
+    """Networks of the cluster's pods and Services: there only Services of a server's own namespace may be, and names in
+    `allowed_urls`. As for the operator.
+    """
+    confined: Literal["auto", "yes", "no"] = "auto"
+    """Whether servers may not be on this machine, at the API server or behind Services of other namespaces: `yes`,
+    `no`, or `auto`, which is yes in a pod. As for the operator.
+    """
     rest_processes: Annotated[int, Meta(ge=0, le=64)] = 1
     """Processes for bulk conversions, and as many for counting tokens (80 MB each), at most; started when needed. 0
     does everything in the gateway, and calls wait for it.
@@ -128,6 +142,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             if field.name not in values and text:
                 values[field.name] = _parse(variable, field.type, text)
         return cls(**values)
+
+    @property
+    def egress(self) -> Egress:
+        """Where servers may be. Raises BadEgress."""
+        confined = None if self.confined == "auto" else self.confined == "yes"
+        return Egress.of(self.allowed_urls, self.denied_networks, confined=confined)
 
     @property
     def local_namespace(self) -> str:

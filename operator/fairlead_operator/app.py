@@ -18,6 +18,7 @@ from kubernetes.aio.client import Configuration
 
 from fairlead_api.meta import LABEL_DOCUMENT, LABEL_MANAGED_BY, MANAGED_BY, ServerKey
 from fairlead_api.v1alpha1.latencytier import LatencyTier
+from fairlead_mcp.egress import Egress
 from fairlead_mcp.http.dial import Resolve, resolve_by_dns
 from fairlead_operator.controller import Controller, Rhythm, World
 from fairlead_operator.discovery.connect import NetworkConnector
@@ -74,11 +75,14 @@ class Given:
     """Created where there is none."""
     owners: Sequence[Json]
     """Of everything that is written in the release's namespace."""
+    egress: Egress
+    """Where servers may be."""
 
     @classmethod
     def by(cls, settings: Settings) -> Given:
-        """Raises BadSetting."""
-        return cls(tiers_in(settings.tiers), owners(settings.owner_token, settings.release_namespace))
+        """Raises BadSetting, BadEgress."""
+        own = owners(settings.owner_token, settings.release_namespace)
+        return cls(tiers_in(settings.tiers), own, settings.egress)
 
 
 class Operator:
@@ -167,7 +171,7 @@ class _Leadership:
             self.pods,
             Images(settings.listener_image, settings.runner_image),
         )
-        connector = NetworkConnector(resolve=wiring.resolve)
+        connector = NetworkConnector(resolve=wiring.resolve, egress=given.egress)
         self.gateways = HttpGateways(settings.gateway_urls, settings.pull_token, wiring.resolve or resolve_by_dns)
         self.controller = Controller(
             World(platform, self.documents, connector, self.declarations, self.gateways),

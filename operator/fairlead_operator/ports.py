@@ -195,7 +195,7 @@ class Connector(Protocol):
         """
         ...
 
-    async def line(self, endpoint: Endpoint, known: tuple[str, int] | None) -> Line | None:
+    async def line(self, key: ServerKey, endpoint: Endpoint, known: tuple[str, int] | None) -> Line | None:
         """An idle connection to where the server is; None for one that is watched over by other means.
 
         `known` is the address of the line before: tried while names cannot be resolved. Raises ConnectFailed.

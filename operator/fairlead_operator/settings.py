@@ -9,12 +9,15 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
+from fairlead_mcp.egress import Egress
+
 ENV_PREFIX: Final = "FAIRLEAD_"
 _NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 LogFormat = Literal["text", "json"]
 Action = Literal["Allow", "Deny"]
 Style = Literal["name", "namespace-name"]
+Confined = Literal["auto", "yes", "no"]
 
 
 class BadSetting(ValueError):
@@ -68,6 +71,15 @@ class Settings:
     """Bearer token for that; the FAIRLEAD_PULL_TOKEN of the gateways."""
     environment: str = "cluster"
     """What this installation's own measurements are kept under; the FAIRLEAD_ENVIRONMENT of the gateways."""
+    allowed_urls: str = ""
+    """Where servers may be although that is denied: host names (`*.tools.svc`) and networks (`192.168.0.0/16`),
+    separated by commas. As for the gateways."""
+    denied_networks: str = ""
+    """Networks of the cluster's pods and Services, separated by commas: there only Services of a server's own namespace
+    may be, and names in `allowed_urls`. As for the gateways."""
+    confined: Confined = "auto"
+    """Whether servers may not be on this machine, at the API server or behind Services of other namespaces: `yes`,
+    `no`, or `auto`, which is yes in a pod. As for the gateways."""
     figures_seconds: float = 60.0
     """Shortest time between two writes of measured figures to the status of one McpServer or LatencyTier."""
     metrics_host: str = "0.0.0.0"
@@ -103,12 +115,18 @@ class Settings:
             return "fairlead-system"
 
     @property
+    def egress(self) -> Egress:
+        """Where servers may be. Raises BadEgress."""
+        confined = None if self.confined == "auto" else self.confined == "yes"
+        return Egress.of(_listed(self.allowed_urls), _listed(self.denied_networks), confined=confined)
+
+    @property
     def gateway_urls(self) -> tuple[str, ...]:
         """`gateways`, or what stands in for it."""
         text = self.gateways or (
             "http://fairlead-gateway-ops:9464" if _NAMESPACE_FILE.exists() else "http://127.0.0.1:9464"
         )
-        return tuple(url.strip() for url in text.split(",") if url.strip())
+        return _listed(text)
 
     @property
     def replica(self) -> str:
@@ -120,7 +138,12 @@ _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "LogFormat": get_args(LogFormat),
     "Action": get_args(Action),
     "Style": get_args(Style),
+    "Confined": get_args(Confined),
 }
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def _parse(variable: str, type_: Any, text: str) -> Any:

@@ -250,7 +250,7 @@ class ScriptedConnector:
         async with McpSession(ScriptedChannel(self.scripts[key])) as session:
             yield session
 
-    async def line(self, endpoint: Endpoint, known: tuple[str, int] | None) -> Line | None:
+    async def line(self, key: ServerKey, endpoint: Endpoint, known: tuple[str, int] | None) -> Line | None:
         return None
 
 

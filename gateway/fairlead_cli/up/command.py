@@ -105,6 +105,7 @@ async def _serve(options: UpOptions, where: Folders, display: Display, abandon: 
         problems=board.complain,
         written=nudge.set,
         gateways=OwnGateway(gateway.outbox),
+        egress=gateway.settings.egress,
     )
     board.own(ServerKey(gateway.settings.local_namespace, SERVER), custom)
     try:

@@ -139,7 +139,7 @@ class Registry:
         waiting: int = MAX_WAITING,
         queue_seconds: float = QUEUE_SECONDS,
         local: Callable[[int], Upstream] | None = None,
-        resolve: Resolve = resolve_by_dns,
+        resolve: Callable[[ServerKey], Resolve] = lambda key: resolve_by_dns,
         lost: Callable[[ServerKey, str], None] = lambda key, reason: None,
     ) -> None:
         self._credentials = credentials
@@ -258,7 +258,7 @@ class Registry:
                 return self._per_client(key, identity, child)
             return self._child(key, identity, endpoint, credential)
         make = await (
-            self._http(identity, endpoint, credential)
+            self._http(key, identity, endpoint, credential)
             if isinstance(endpoint, HttpEndpoint)
             else self._link(key, identity, endpoint, credential)
         )
@@ -291,14 +291,14 @@ class Registry:
         return self._local(identity.limit)
 
     async def _http(
-        self, identity: _Identity, endpoint: HttpEndpoint, credential: Credential
+        self, key: ServerKey, identity: _Identity, endpoint: HttpEndpoint, credential: Credential
     ) -> Callable[[], Upstream]:
         target = Target.from_url(endpoint.url, endpoint.host_header)
         tls = await self._tls(endpoint.ca_bundle) if target.tls else None
         idle = NEVER if identity.per_client else IDLE_SESSION_SECONDS
         return lambda: HttpUpstream(
             target, modern=identity.modern, client=self._client, headers=credential.headers, tls=tls,
-            limit=identity.limit, resolve=self._resolve, session_idle=idle,
+            limit=identity.limit, resolve=self._resolve(key), session_idle=idle,
         )  # fmt: skip
 
     async def _link(
@@ -306,12 +306,12 @@ class Registry:
     ) -> Callable[[], Upstream]:
         opener: Opener
         if isinstance(endpoint, TcpEndpoint):
-            opener = TcpOpener(endpoint.host, endpoint.port, credential.token, resolve=self._resolve)
+            opener = TcpOpener(endpoint.host, endpoint.port, credential.token, resolve=self._resolve(key))
         else:
             tls = await self._tls(endpoint.ca_bundle) if Target.from_url(endpoint.url).tls else None
             opener = EventsOpener(
                 endpoint.url, host_header=endpoint.host_header, headers=credential.headers, ssl=tls,
-                resolve=self._resolve,
+                resolve=self._resolve(key),
             )  # fmt: skip
 
         def make() -> Upstream:

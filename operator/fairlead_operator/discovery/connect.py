@@ -12,6 +12,7 @@ from typing import Final
 
 from fairlead_api.documents.catalog import Credential, Endpoint, EventsEndpoint, HttpEndpoint
 from fairlead_api.meta import ServerKey
+from fairlead_mcp.egress import Egress
 from fairlead_mcp.http.dial import Address, Dialer, Resolve, resolve_by_dns
 from fairlead_mcp.http.target import Target
 from fairlead_mcp.opening import network_session
@@ -24,26 +25,30 @@ LINE_SECONDS: Final = 1.5
 
 
 class NetworkConnector:
-    """Sessions over Streamable HTTP, HTTP+SSE and TCP. `resolve` maps host names to addresses; the default is DNS."""
+    """Sessions over Streamable HTTP, HTTP+SSE and TCP. `resolve` maps host names to addresses; the default is DNS.
+    `egress` says which of them may be connected to.
+    """
 
-    def __init__(self, *, resolve: Resolve | None = None) -> None:
-        self._resolve = resolve
+    def __init__(self, *, resolve: Resolve | None = None, egress: Egress | None = None) -> None:
+        self._resolve = resolve or resolve_by_dns
+        self._egress = egress or Egress()
 
     @asynccontextmanager
     async def session(
         self, key: ServerKey, endpoint: Endpoint, credential: Credential | None, heard: Heard | None = None
     ) -> AsyncIterator[McpSession]:
         """A negotiated session; closed on the way out. Raises McpError."""
-        opened = network_session(str(key), endpoint, credential or Credential(), heard=heard, resolve=self._resolve)
+        resolve = self._egress.guarded(self._resolve, key.namespace)
+        opened = network_session(str(key), endpoint, credential or Credential(), heard=heard, resolve=resolve)
         async with opened as session:
             yield session
 
-    async def line(self, endpoint: Endpoint, known: Address | None) -> Line | None:
+    async def line(self, key: ServerKey, endpoint: Endpoint, known: Address | None) -> Line | None:
         """See the port. Only what is reached over HTTP: a connection to a server on stdio would start a process."""
         if not isinstance(endpoint, HttpEndpoint | EventsEndpoint):
             return None
         target = Target.from_url(endpoint.url)
-        resolve = self._resolve or resolve_by_dns
+        resolve = self._egress.guarded(self._resolve, key.namespace)
 
         async def addresses(host: str, port: int) -> list[Address]:
             try:

@@ -98,7 +98,7 @@ class Lines:
         failures, told = 0, False
         while True:
             try:
-                line = await self._connector.line(endpoint, known)
+                line = await self._connector.line(key, endpoint, known)
             except ConnectFailed as error:
                 failures += 1
                 proof = failures > 1 or error.reason == "ConnectTimeout"

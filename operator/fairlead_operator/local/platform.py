@@ -19,6 +19,7 @@ from fairlead_api.meta import ANNOTATION_APPROVE, ServerKey
 from fairlead_api.v1alpha1.conditions import Reason
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_mcp.child import Child, ChildState
+from fairlead_mcp.egress import Egress
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.session import McpSession
 from fairlead_mcp.stdio import ChildSpec
@@ -194,9 +195,9 @@ class LocalPlatform:
 class LocalConnector:
     """Implements the Connector port: a session over the running child, or over the network."""
 
-    def __init__(self, children: ChildHost) -> None:
+    def __init__(self, children: ChildHost, egress: Egress | None = None) -> None:
         self._children = children
-        self._network = NetworkConnector()
+        self._network = NetworkConnector(egress=egress)
 
     @asynccontextmanager
     async def session(
@@ -211,9 +212,9 @@ class LocalConnector:
             async with self._network.session(key, endpoint, credential, heard) as session:
                 yield session
 
-    async def line(self, endpoint: Endpoint, known: tuple[str, int] | None) -> Line | None:
+    async def line(self, key: ServerKey, endpoint: Endpoint, known: tuple[str, int] | None) -> Line | None:
         """See the port. The end of a child is told by its host."""
-        return await self._network.line(endpoint, known)
+        return await self._network.line(key, endpoint, known)
 
 
 def child_spec(endpoint: ChildEndpoint, credential: Credential | None) -> ChildSpec:

@@ -13,6 +13,7 @@ from typing import Final, Protocol
 
 from fairlead_api.load import Problem
 from fairlead_api.meta import ServerKey
+from fairlead_mcp.egress import Egress
 from fairlead_mcp.host import ChildHost
 from fairlead_operator.controller import Controller, World
 from fairlead_operator.local import approvals
@@ -76,6 +77,7 @@ class Station:
         problems: Callable[[tuple[Problem, ...]], None],
         written: Callable[[], None] = lambda: None,
         gateways: Gateways | None = None,
+        egress: Egress | None = None,
     ) -> None:
         self._scanner = scanner
         self._approvals = folders.approvals
@@ -94,7 +96,7 @@ class Station:
             audience,
             environ=environ,
         )
-        world = World(self._platform, self.documents, LocalConnector(children), self.inventory, gateways)
+        world = World(self._platform, self.documents, LocalConnector(children, egress), self.inventory, gateways)
         self.controller = Controller(world)
         self._stop_listening = children.listen(Wakening(self.controller.enqueue, self.controller.reconciler.hint))
 

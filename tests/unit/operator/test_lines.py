@@ -32,7 +32,7 @@ class Dialled:
     asked: int = 0
     more: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def line(self, endpoint: Endpoint, known: tuple[str, int] | None) -> Line | None:
+    async def line(self, key: ServerKey, endpoint: Endpoint, known: tuple[str, int] | None) -> Line | None:
         self.asked += 1
         while not self.answers:
             self.more.clear()

@@ -104,7 +104,7 @@ class World:
         async with McpSession(self.server, clock=asyncio.get_running_loop().time) as session:
             yield session
 
-    async def line(self, endpoint: Endpoint, known: tuple[str, int] | None) -> Line | None:
+    async def line(self, key: ServerKey, endpoint: Endpoint, known: tuple[str, int] | None) -> Line | None:
         return None
 
     # The judge.

@@ -1,0 +1,209 @@
+"""Where servers may be: what keeps a `url` from leading the operator or a gateway into places that are not its own.
+
+Both connect through a `Resolve` of `Egress.guarded`, so the address that is connected to is the very one that was
+looked at: a name that resolves to something else the next time is looked at the next time. Names are judged by what
+they are, addresses by where they lead. Redirects are never followed, so there is no other way out.
+Pure but for the resolver that it is given.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from pathlib import Path
+from typing import Final
+
+from fairlead_mcp.errors import ConnectFailed
+from fairlead_mcp.http.dial import Address, Resolve
+
+_IN_A_POD: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+_METADATA: Final = frozenset(
+    map(ip_address, ("100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254", "fd20:ce::254"))
+)
+"""Where clouds tell a machine its secrets, beside the link-local 169.254.169.254: Alibaba, Azure, Oracle, AWS, GCP."""
+_TRANSLATED: Final = ip_network("64:ff9b::/96")
+"""IPv6 for IPv4 addresses (NAT64, RFC 6052)."""
+_COMPATIBLE: Final = ip_network("::/96")
+"""IPv6 for IPv4 addresses, given up in RFC 4291."""
+NOT_ALLOWED: Final = "AddressNotAllowed"
+_HOW: Final = "FAIRLEAD_ALLOWED_URLS of operator and gateway can allow it"
+
+_Ip = IPv4Address | IPv6Address
+_Network = IPv4Network | IPv6Network
+
+
+class BadEgress(ValueError):
+    """An entry that is neither a host name with `*` in it nor a network; the message says which."""
+
+
+@dataclass(frozen=True)
+class Egress:
+    """The rules of one installation. `Egress()` is that of a laptop: everything but link-local and metadata addresses.
+
+    `confined` is that of a pod, which sees what its tenants must not: itself, the API server, the Services of others.
+    """
+
+    confined: bool = False
+    hosts: tuple[str, ...] = ()
+    """Names that are allowed although they are Services of another namespace; `*` stands for any part."""
+    networks: tuple[_Network, ...] = ()
+    """Addresses that are allowed although they are none for servers."""
+    denied: tuple[_Network, ...] = ()
+    """Addresses that only Services of a server's own namespace, and names in `hosts`, may have: those of the cluster's
+    pods and Services."""
+    api_server: tuple[_Ip, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        allowed: Sequence[str],
+        denied: Sequence[str],
+        *,
+        confined: bool | None = None,
+        environ: Mapping[str, str] = os.environ,
+    ) -> Egress:
+        """From settings. `allowed` has host names and networks, `denied` networks; None confines in a pod only.
+
+        Raises BadEgress.
+        """
+        inside = _IN_A_POD.exists() if confined is None else confined
+        hosts = tuple(entry.lower() for entry in allowed if _network(entry) is None)
+        for host in hosts:
+            if "/" in host or ":" in host:
+                raise BadEgress(
+                    f"FAIRLEAD_ALLOWED_URLS: {host!r} is neither a host name, such as *.tools.svc, nor a network"
+                )
+        api = _numeric(environ.get("KUBERNETES_SERVICE_HOST", ""))
+        return cls(
+            confined=inside,
+            hosts=hosts,
+            networks=tuple(network for entry in allowed if (network := _network(entry)) is not None),
+            denied=tuple(_required(entry) for entry in denied),
+            api_server=(api,) if inside and api is not None else (),
+        )
+
+    def guarded(self, resolve: Resolve, namespace: str) -> Resolve:
+        """`resolve` for a server of `namespace`: gives addresses that it may be at. Raises ConnectFailed where it is at
+        none, with the reason `AddressNotAllowed`.
+        """
+
+        async def look(host: str, port: int) -> list[Address]:
+            trusted = self._trusts(host, namespace)
+            found = await resolve(self._absolute(host), port)
+            refused = ""
+            good = []
+            for address in found:
+                why = self._why_not(address[0], trusted=trusted)
+                if why:
+                    refused = why
+                else:
+                    good.append(address)
+            if refused and not good:
+                raise _refused(host, refused)
+            return good
+
+        return look
+
+    def _trusts(self, host: str, namespace: str) -> bool:
+        """Whether a name is known to lead to where this server may be. Raises ConnectFailed where it must not."""
+        name = host.lower().removesuffix(".")
+        if _numeric(name) is not None:
+            return False
+        if any(fnmatchcase(name, allowed) for allowed in self.hosts):
+            return True
+        if not self.confined:
+            return False
+        owner = service_namespace(name)
+        if owner is not None and owner != namespace:
+            raise _refused(host, f"a Service of namespace {owner}" if owner else "a name inside of the cluster")
+        return owner is not None
+
+    def _absolute(self, host: str) -> str:
+        """In a pod `a.b` would be tried as a Service first, by the search list of its resolver."""
+        inside = not self.confined or host.endswith(".") or _numeric(host) is not None
+        return host if inside or service_namespace(host.lower()) is not None else f"{host}."
+
+    def _why_not(self, text: str, *, trusted: bool) -> str:
+        address = _numeric(text.partition("%")[0])
+        if address is None:
+            return "an address that is not understood"
+        for each in {address, _within(address)}:
+            if any(each in network for network in self.networks):
+                return ""
+        for each in (address, _within(address)):
+            why = self._about(each, trusted=trusted)
+            if why:
+                return why
+        return ""
+
+    def _about(self, address: _Ip, *, trusted: bool) -> str:
+        if address in _METADATA:
+            return "an address for metadata of the machine"
+        if address.is_link_local:
+            return "a link-local address"
+        if address.is_multicast:
+            return "a multicast address"
+        if address in self.api_server:
+            return "the API server"
+        if self.confined and (address.is_loopback or address.is_unspecified):
+            return "this machine itself"
+        if not trusted and any(address in network for network in self.denied):
+            return "an address inside of the cluster"
+        return ""
+
+
+def service_namespace(name: str) -> str | None:
+    """The namespace that a name inside of a cluster belongs to: `demo.team.svc`, with more before and after it. Empty
+    where it cannot be told, None for a name that is none of a cluster.
+    """
+    labels = name.removesuffix(".").split(".")
+    if len(labels) == 1:
+        return ""
+    found = {
+        labels[at - 1] if at > 1 else ""
+        for at, label in enumerate(labels)
+        if at > 0 and (label == "svc" or (label == "pod" and labels[at + 1 :] == ["cluster", "local"]))
+    }
+    if found:
+        return found.pop() if len(found) == 1 else ""
+    return "" if labels[-2:] == ["cluster", "local"] else None
+
+
+def _within(address: _Ip) -> _Ip:
+    """The IPv4 address that an IPv6 address stands for; itself, where it stands for none."""
+    if isinstance(address, IPv4Address):
+        return address
+    inner = address.ipv4_mapped or address.sixtofour
+    if inner is None and address.teredo is not None:
+        inner = address.teredo[1]
+    if inner is None and (address in _TRANSLATED or (address in _COMPATIBLE and int(address) > 1)):
+        inner = IPv4Address(int(address) & 0xFFFFFFFF)
+    return inner or address
+
+
+def _numeric(text: str) -> _Ip | None:
+    try:
+        return ip_address(text)
+    except ValueError:
+        return None
+
+
+def _network(text: str) -> _Network | None:
+    try:
+        return ip_network(text, strict=False)
+    except ValueError:
+        return None
+
+
+def _required(text: str) -> _Network:
+    network = _network(text)
+    if network is None:
+        raise BadEgress(f"FAIRLEAD_DENIED_NETWORKS: {text!r} is not a network, such as 10.96.0.0/12")
+    return network
+
+
+def _refused(host: str, why: str) -> ConnectFailed:
+    return ConnectFailed(f"{host} leads to {why}, where no server may be; {_HOW}", reason=NOT_ALLOWED)

@@ -1,0 +1,97 @@
+"""Servers whose `url` leads where it must not, against the real operator and gateway: neither connects."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from controlplane import ControlPlane
+from gatewayworld import ask, calling
+from operatorworld import QUICK, World, release_namespace, running
+from rawserver import Reply, Request, raw_server
+from togetherworld import serving, shows
+from toolservers import answer_modern, modern_server, tool
+from waiting import until_async
+
+CONFINED = replace(QUICK, confined="yes", denied_networks="10.96.0.0/12")
+
+
+@pytest.fixture
+def world(control_plane: ControlPlane, namespace: str) -> Iterator[World]:
+    with release_namespace(control_plane, namespace) as release:
+        yield World(control_plane, namespace, release)
+
+
+async def test_an_operator_in_a_pod_does_not_connect_to_its_own_machine_and_says_what_to_do(world: World) -> None:
+    """With `Egress.guarded` taken out of `discovery.connect` the servers become Ready."""
+    connections = 0
+
+    async def count(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        writer.close()
+
+    listener = await asyncio.start_server(count, "127.0.0.1", 0)
+    port = listener.sockets[0].getsockname()[1]
+    world.hosts.ports |= {"rebind.example.com.": port, "admin.other.svc": port, f"mine.{world.namespace}.svc": port}
+    urls = {
+        "literal": f"http://127.0.0.1:{port}/mcp",
+        "name": "http://rebind.example.com/mcp",
+        "service": "http://admin.other.svc/mcp",
+        "own": f"http://mine.{world.namespace}.svc/mcp",
+    }
+    async with listener, running(world, CONFINED):
+        for name, url in urls.items():
+            world.create(name, {"url": url})
+        for name in urls:
+            await world.until(name, partial(world.is_, name, "Ready", "False", "AddressNotAllowed"))
+        assert "FAIRLEAD_ALLOWED_URLS" in world.condition("literal", "Verified")["message"]
+        assert "a Service of namespace other" in world.condition("service", "Verified")["message"]
+    assert connections == 0
+
+
+async def test_what_is_listed_is_reached(world: World) -> None:
+    async with modern_server([tool("add")]) as server, running(world, CONFINED, allowed_urls="127.0.0.0/8"):
+        world.create("demo", {"url": server.url})
+        await world.until("Ready", lambda: world.is_("demo", "Ready", "True"))
+
+
+async def test_a_gateway_looks_for_itself_when_it_connects(world: World) -> None:
+    """The operator saw a harmless address; the name leads elsewhere when the gateway asks (DNS rebinding).
+
+    With the guard taken out of the gateway's registry the call is answered.
+    """
+    async with modern_server([tool("add")]) as server, running(world), serving(world, confined="yes") as gateway:
+        world.create("demo", {"url": server.url})
+        await world.until("Ready", lambda: world.is_("demo", "Ready", "True"))
+        await until_async("the tool", shows(gateway, "demo__add"))
+        seen = len(server.seen)
+        answer = await ask(gateway, calling("demo__add", {}))
+        assert answer.message["result"]["_meta"]["fairlead.dev/error"]["code"] == "CONNECTION_LOST"
+        assert not [request for request in server.seen[seen:] if request.method == "tools/call"]
+
+
+async def test_a_redirect_is_not_followed_and_no_credential_goes_there(world: World) -> None:
+    async def elsewhere(request: Request, reply: Reply) -> None:
+        answer_modern(request, reply, [tool("add")])
+
+    async with raw_server(elsewhere) as target:
+
+        async def redirect(request: Request, reply: Reply) -> None:
+            reply.send(307, location=target.url)
+
+        secret = {
+            "metadata": {"name": "key", "labels": {"fairlead.dev/credential": "true"}},
+            "stringData": {"token": "not for others"},
+        }
+        world.request("POST", world.path("secrets"), secret)
+        async with raw_server(redirect) as server, running(world):
+            auth = {"bearer": {"secretRef": {"name": "key", "key": "token"}}}
+            world.create("demo", {"url": server.url, "auth": auth})
+            await world.until("refused", lambda: world.is_("demo", "Ready", "False", "Redirected"))
+            assert server.seen
+        assert target.seen == []

@@ -1,0 +1,169 @@
+"""Where a server may be: names and addresses, in a pod and on a laptop, and what tricks there are to write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairlead_mcp.egress import BadEgress, Egress, service_namespace
+from fairlead_mcp.errors import ConnectFailed
+from fairlead_mcp.http.dial import Address, Dialer, resolve_by_dns
+
+POD = Egress.of(["*.tools.svc", "192.0.2.0/24"], ["10.96.0.0/12"], confined=True, environ={
+    "KUBERNETES_SERVICE_HOST": "10.0.0.1"
+})  # fmt: skip
+LAPTOP = Egress.of([], [], confined=False)
+
+
+async def judged(egress: Egress, host: str, *addresses: str, namespace: str = "team") -> str:
+    """What is connected to, or why nothing is."""
+
+    async def resolve(name: str, port: int) -> list[Address]:
+        return [(address, port) for address in addresses]
+
+    try:
+        return ", ".join(address for address, _ in await egress.guarded(resolve, namespace)(host, 80))
+    except ConnectFailed as error:
+        return f"{error.reason}: {error}"
+
+
+DENIED_ADDRESSES = {
+    "127.0.0.1": "this machine", "127.8.9.10": "this machine", "::1": "this machine", "0.0.0.0": "this machine",
+    "::": "this machine", "::ffff:127.0.0.1": "this machine", "::ffff:7f00:1": "this machine",
+    "::127.0.0.1": "this machine", "64:ff9b::7f00:1": "this machine", "2002:7f00:1::": "this machine",
+    "169.254.169.254": "link-local", "169.254.0.1": "link-local", "::ffff:169.254.169.254": "link-local",
+    "64:ff9b::a9fe:a9fe": "link-local", "fe80::1": "link-local", "fe80::1%eth0": "link-local",
+    "fd00:ec2::254": "metadata", "fd20:ce::254": "metadata", "100.100.100.200": "metadata",
+    "168.63.129.16": "metadata", "192.0.0.192": "metadata", "224.0.0.1": "multicast", "ff02::1": "multicast",
+    "10.0.0.1": "the API server", "::ffff:10.0.0.1": "the API server",
+    "10.96.0.10": "inside of the cluster", "10.100.3.4": "inside of the cluster",
+    "not an address": "not understood",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("address", DENIED_ADDRESSES)
+async def test_a_name_that_resolves_to_where_no_server_may_be_is_refused(address: str) -> None:
+    said = await judged(POD, "innocent.example.com", address)
+    assert said.startswith("AddressNotAllowed: ")
+    assert DENIED_ADDRESSES[address] in said
+
+
+async def test_what_resolves_to_both_is_connected_where_it_may_be() -> None:
+    assert await judged(POD, "rebind.example.com", "127.0.0.1", "203.0.113.7") == "203.0.113.7"
+
+
+@pytest.mark.parametrize("host", ["203.0.113.7", "2001:db8::1", "192.168.1.20", "172.16.0.9"])
+async def test_other_addresses_are_fine_private_ones_too(host: str) -> None:
+    assert await judged(POD, host, host) == host
+
+
+@pytest.mark.parametrize(
+    ("host", "why"),
+    [
+        ("grafana.monitoring.svc", "a Service of namespace monitoring"),
+        ("grafana.monitoring.svc.", "a Service of namespace monitoring"),
+        ("GRAFANA.Monitoring.SVC.cluster.local", "a Service of namespace monitoring"),
+        ("pod-0.db.other.svc.cluster.local", "a Service of namespace other"),
+        ("kubernetes.default.svc", "a Service of namespace default"),
+        ("10-1-2-3.other.pod.cluster.local", "a Service of namespace other"),
+        ("fairlead-gateway-ops", "a name inside of the cluster"),
+        ("localhost", "a name inside of the cluster"),
+        ("demo.svc", "a name inside of the cluster"),
+        ("anything.cluster.local", "a name inside of the cluster"),
+        ("tools.svc.team.svc", "a name inside of the cluster"),
+        ("a.team.svc.other.svc", "a name inside of the cluster"),
+    ],
+)
+async def test_services_of_other_namespaces_are_denied_by_their_names(host: str, why: str) -> None:
+    assert why in await judged(POD, host, "203.0.113.7")
+
+
+async def test_services_of_its_own_namespace_and_listed_ones_are_fine_but_not_wherever_they_lead() -> None:
+    assert await judged(POD, "demo.team.svc", "10.96.7.7") == "10.96.7.7"
+    assert await judged(POD, "search.tools.svc", "10.96.7.8") == "10.96.7.8"
+    assert "link-local" in await judged(POD, "demo.team.svc", "169.254.169.254")
+    assert "the API server" in await judged(POD, "search.tools.svc", "10.0.0.1")
+    assert "a Service of namespace tools" in await judged(POD, "search.tools.svc.example", "10.96.7.8")
+
+
+async def test_listed_networks_are_fine_whatever_they_are() -> None:
+    listed = Egress.of(["127.0.0.0/8", "169.254.10.0/24"], [], confined=True, environ={})
+    assert await judged(listed, "127.0.0.1", "127.0.0.1") == "127.0.0.1"
+    assert await judged(listed, "a.example.com", "::ffff:127.0.0.1") == "::ffff:127.0.0.1"
+    assert await judged(listed, "169.254.10.1", "169.254.10.1") == "169.254.10.1"
+    assert "link-local" in await judged(listed, "169.254.169.254", "169.254.169.254")
+
+
+@pytest.mark.parametrize("host", ["2130706433", "0x7f000001", "017700000001", "127.1", "0x7f.1", "127.0.0.1."])
+async def test_ways_to_write_loopback_that_the_system_understands_are_judged_by_what_they_become(host: str) -> None:
+    """With the system's own resolver. Without the guard most of these connect to this machine."""
+    try:
+        resolved = await resolve_by_dns(host, 80)
+    except OSError:
+        return  # this system does not understand it
+    assert {address for address, _ in resolved} == {"127.0.0.1"}
+    with pytest.raises((ConnectFailed, OSError), match=r"this machine itself|a name inside of the cluster|not known"):
+        await POD.guarded(resolve_by_dns, "team")(host, 80)
+
+
+async def test_in_a_pod_a_name_is_not_tried_as_a_service_by_the_search_list_of_its_resolver() -> None:
+    asked: list[str] = []
+
+    async def resolve(host: str, port: int) -> list[Address]:
+        asked.append(host)
+        return [("203.0.113.7", port)]
+
+    for host in ("grafana.monitoring", "tools.example.com", "demo.team.svc", "203.0.113.7", "absolute.example."):
+        await POD.guarded(resolve, "team")(host, 80)
+    await LAPTOP.guarded(resolve, "team")("grafana.monitoring", 80)
+    assert asked == [
+        "grafana.monitoring.", "tools.example.com.", "demo.team.svc", "203.0.113.7", "absolute.example.",
+        "grafana.monitoring",
+    ]  # fmt: skip
+
+
+async def test_on_a_laptop_only_link_local_and_metadata_are_denied() -> None:
+    for host, address in [
+        ("localhost", "127.0.0.1"),
+        ("box", "192.168.1.2"),
+        ("0.0.0.0", "0.0.0.0"),
+        ("a.b.svc", "::1"),
+    ]:
+        assert await judged(LAPTOP, host, address) == address
+    for address in ("169.254.169.254", "fe80::1", "fd00:ec2::254"):
+        assert "where no server may be" in await judged(LAPTOP, "a.example.com", address)
+
+
+async def test_the_address_that_was_looked_at_is_the_one_that_is_connected_to() -> None:
+    """DNS rebinding: a name that is harmless when it is asked first and loopback when it is asked again is asked once.
+
+    With the guard taken out of the dialer's resolver, the second connection would be tried at 127.0.0.1.
+    """
+    answers = [[("203.0.113.7", 9)], [("127.0.0.1", 9)]]
+    asked = 0
+
+    async def rebinding(host: str, port: int) -> list[Address]:
+        nonlocal asked
+        asked += 1
+        return answers[min(asked, 2) - 1]
+
+    guarded = POD.guarded(rebinding, "team")
+    assert await guarded("rebind.example.com", 9) == [("203.0.113.7", 9)]
+    dialer = Dialer("rebind.example.com", 9, None, None, guarded, 1.0)
+    with pytest.raises(ConnectFailed) as refused:
+        await dialer.connect(lambda: pytest.fail("connected"))
+    assert (refused.value.reason, asked) == ("AddressNotAllowed", 2)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "denied"), [(["http://a/"], []), (["10.0.0.0/33"], []), ([], ["*.svc"]), (["a:80"], [])]
+)
+def test_an_entry_that_is_nothing_is_refused_at_the_start(allowed: list[str], denied: list[str]) -> None:
+    with pytest.raises(BadEgress, match=r"FAIRLEAD_(ALLOWED_URLS|DENIED_NETWORKS): "):
+        Egress.of(allowed, denied, confined=True)
+
+
+def test_the_namespace_of_a_name() -> None:
+    assert service_namespace("a.b.svc") == "b"
+    assert service_namespace("tools.example.com") is None
+    assert service_namespace("svc.example.com") is None
+    assert service_namespace("x.pod.example.com") is None
