@@ -43,7 +43,16 @@ from fairlead_operator.kube.lease import Lease, Timings
 from fairlead_operator.kube.owned import Owned, OwnedPicture
 from fairlead_operator.kube.platform import KubePlatform
 from fairlead_operator.kube.pods import Pods
-from fairlead_operator.kube.resources import CONFIG_MAPS, PODS, SECRETS, WORKLOAD_KINDS, Kind
+from fairlead_operator.kube.resources import (
+    CONFIG_MAPS,
+    MCP_SERVERS,
+    OWN_KINDS,
+    PODS,
+    SECRETS,
+    TOOL_POLICIES,
+    WORKLOAD_KINDS,
+    Kind,
+)
 from fairlead_operator.kube.watch import Follower, Picture, Scope
 from fairlead_operator.publish.configured import tiers_in
 from fairlead_operator.reconciler import Options
@@ -203,7 +212,8 @@ class _Leadership:
             for follower in self.followers:
                 await follower.synced.wait()
             await self._begin()
-            group.create_task(self.feed.run(), name="kopf feed")
+            kinds = OWN_KINDS if self.declarations.reads_tiers else (MCP_SERVERS, TOOL_POLICIES)
+            group.create_task(self.feed.run(kinds), name="kopf feed")
             operator.controller = self.controller
             group.create_task(self.controller.run(), name="controller")
 

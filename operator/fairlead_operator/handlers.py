@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from kubernetes.aio.client import Configuration
 
 from fairlead_api.meta import GROUP, VERSION
 from fairlead_operator.kube.client import CLOSING_SECONDS
-from fairlead_operator.kube.resources import OWN_KINDS
+from fairlead_operator.kube.resources import OWN_KINDS, Kind
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ async def connection_for(configuration: Configuration) -> kopf.ConnectionInfo:
     )
 
 
-def registry_for(observe: Observe) -> kopf.OperatorRegistry:
+def registry_for(observe: Observe, kinds: Sequence[Kind] = OWN_KINDS) -> kopf.OperatorRegistry:
     """Handlers that pass every event of our kinds to `observe`, in Kopf's loop."""
     registry = kopf.OperatorRegistry()
 
@@ -64,7 +64,7 @@ def registry_for(observe: Observe) -> kopf.OperatorRegistry:
         async def seen(*, event: dict[str, Any], **_: Any) -> None:
             observe(plural, event["type"], dict(event["object"]))
 
-    for kind in OWN_KINDS:
+    for kind in kinds:
         watch(kind.plural)
     return registry
 
@@ -87,14 +87,14 @@ class Feed:
         self._namespace = namespace
         self._observe = observe
 
-    async def run(self) -> None:
+    async def run(self, kinds: Sequence[Kind] = OWN_KINDS) -> None:
         """Pass events on until cancelled. Kopf gives up where the API server is away at its start; then again."""
         while True:
-            await self._run_once()
+            await self._run_once(kinds)
             logger.warning("kopf ended by itself; starting it again")
             await asyncio.sleep(RESTART_SECONDS)
 
-    async def _run_once(self) -> None:
+    async def _run_once(self, kinds: Sequence[Kind]) -> None:
         loop = asyncio.get_running_loop()
         ended = asyncio.Event()
         stop = threading.Event()
@@ -105,7 +105,7 @@ class Feed:
 
         def work() -> None:
             try:
-                asyncio.run(self._operator(registry_for(observe), stop, cancel))
+                asyncio.run(self._operator(registry_for(observe, kinds), stop, cancel))
             except asyncio.CancelledError:
                 logger.debug("kopf was in the middle of something and has been cancelled")
             except Exception:  # the outermost edge of a thread

@@ -13,19 +13,22 @@ from pathlib import Path
 
 POLICY = """apiVersion: audit.k8s.io/v1
 kind: Policy
-omitStages: [RequestReceived, ResponseStarted]
+omitStages: [RequestReceived]
 rules:
-- level: None
-  verbs: [get, list, watch]
 - level: None
   nonResourceURLs: ["*"]
 - level: Metadata
+  verbs: [watch]
+  omitStages: [ResponseComplete]
+- level: Metadata
+  omitStages: [ResponseStarted]
 """
+READING = frozenset({"get", "list", "watch"})
 
 
 @dataclass(frozen=True)
 class Write:
-    """One request that may have changed something; `status` is what it was answered with."""
+    """One request; `status` is what it was answered with."""
 
     user: str
     verb: str
@@ -36,6 +39,7 @@ class Write:
     status: int
     at: str
     """When it was answered, RFC 3339."""
+    group: str = ""
 
     @property
     def done(self) -> bool:
@@ -64,12 +68,16 @@ class AuditLog:
 
     def writes(self, since: int = 0) -> list[Write]:
         """Every write that was answered after `since`, oldest first; reviews of access are none."""
+        return [one for one in self.requests(since) if one.verb not in READING]
+
+    def requests(self, since: int = 0) -> list[Write]:
+        """Every request about resources that was answered after `since`, oldest first, but reviews of access."""
         with self._log.open("rb") as log:
             log.seek(since)
-            return list(_writes(log.read().splitlines(keepends=True)))
+            return list(_requests(log.read().splitlines(keepends=True)))
 
 
-def _writes(lines: Iterable[bytes]) -> Iterator[Write]:
+def _requests(lines: Iterable[bytes]) -> Iterator[Write]:
     for line in lines:
         if not line.endswith(b"\n"):
             return  # it is being written
@@ -81,6 +89,7 @@ def _writes(lines: Iterable[bytes]) -> Iterator[Write]:
         yield Write(
             user=event["user"]["username"],
             verb=event["verb"],
+            group=target.get("apiGroup", ""),
             resource=target["resource"] + (f"/{subresource}" if subresource else ""),
             namespace=target.get("namespace", ""),
             name=target.get("name", ""),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 from controlplane import ControlPlane
@@ -22,10 +23,15 @@ from operatorworld import World
 
 @asynccontextmanager
 async def gateway_on(
-    plane: ControlPlane, namespace: str, *, resolve: Resolve | None = None, **settings: Any
+    plane: ControlPlane,
+    namespace: str,
+    *,
+    resolve: Resolve | None = None,
+    kubeconfig: Path | None = None,
+    **settings: Any,
 ) -> AsyncIterator[Gateway]:
     """A gateway on free ports and on the documents of one namespace."""
-    api = KubeApi(await load_configuration(plane.kubeconfig), namespace)
+    api = KubeApi(await load_configuration(kubeconfig or plane.kubeconfig), namespace)
     gateway = build(
         Settings(**{"port": 0, "metrics_port": 0, **settings}),
         source=KubeSource(api),

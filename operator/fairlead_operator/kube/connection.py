@@ -99,13 +99,14 @@ async def _rights(kube: Kube, release_namespace: str, watched: str) -> None:
     needed: list[tuple[str, Kind, str, str]] = [
         ("watch", MCP_SERVERS, watched, ""),
         ("patch", MCP_SERVERS, watched, "status"),
-        ("create", LATENCY_TIERS, "", ""),
         ("patch", DEPLOYMENTS, watched, ""),
         ("list", SECRETS, watched, ""),
         ("list", SECRETS, release_namespace, ""),
         ("watch", PODS, watched, ""),
         ("update", LEASES, release_namespace, ""),
     ]
+    if not watched:  # an installation of one namespace goes without, where it has to
+        needed.append(("create", LATENCY_TIERS, "", ""))
     for verb, kind, namespace, subresource in needed:
         if not await kube.allowed(verb, kind, namespace, subresource):
             what = f"{kind.plural}/{subresource}" if subresource else kind.plural

@@ -19,7 +19,7 @@ from fairlead_api.v1alpha1.latencytier import LatencyTier
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_api.v1alpha1.toolpolicy import ToolPolicy
 from fairlead_operator.kube.client import Json, Kube
-from fairlead_operator.kube.errors import Conflict, Invalid, NotFound
+from fairlead_operator.kube.errors import Conflict, Forbidden, Invalid, NotFound
 from fairlead_operator.kube.resources import LATENCY_TIERS, MCP_SERVERS, TOOL_POLICIES, Kind, newer
 from fairlead_operator.publish.defaults import DEFAULT_TIERS
 
@@ -138,6 +138,9 @@ class KubeDeclarations:
     ) -> None:
         self._kube = kube
         self._default_tiers = default_tiers
+        self._namespace = namespace
+        self.reads_tiers = True
+        """False where an installation of one namespace has no rights beyond it: its tiers are the default ones."""
         self._labels: dict[ServerKey, Mapping[str, str]] = {}
 
         def server(key: ServerKey) -> None:
@@ -158,7 +161,7 @@ class KubeDeclarations:
         }
 
     async def tiers(self) -> Collection[LatencyTier]:
-        return self._tiers.sound()
+        return self._tiers.sound() if self.reads_tiers else self._default_tiers
 
     async def policies(self) -> Collection[ToolPolicy]:
         return self._policies.sound()
@@ -193,8 +196,20 @@ class KubeDeclarations:
 
     async def refresh(self) -> None:
         """List all three kinds. Raises KubeError."""
-        for declared in self._by_plural.values():
-            await declared.refresh()
+        await self.servers.refresh()
+        await self._policies.refresh()
+        if not self.reads_tiers:
+            return
+        try:
+            await self._tiers.refresh()
+        except Forbidden:
+            if self._namespace is None:
+                raise
+            self.reads_tiers = False
+            logger.warning(
+                "LatencyTiers, which belong to no namespace, may not be read: the tiers are those of FAIRLEAD_TIERS, "
+                "else the default ones. To use LatencyTiers grant their rights (operator/rbac.yaml) and restart"
+            )
 
     def observe(self, plural: str, type_: str | None, item: Json) -> bool:
         """Take in one event; whether it repeats something known, as happens after events were missed."""
@@ -209,7 +224,7 @@ class KubeDeclarations:
 
     async def create_default_tiers(self) -> None:
         """Make the default tiers where there is none: a chart cannot hold objects of kinds that it installs itself."""
-        if len(self._tiers):
+        if len(self._tiers) or not self.reads_tiers:
             return
         for tier in self._default_tiers:
             body = tier.to_wire()

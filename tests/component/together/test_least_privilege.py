@@ -1,0 +1,213 @@
+"""Operator and gateway with exactly the rights of operator/rbac.yaml, on a real API server that keeps an audit log:
+what is granted is used, what is not granted is refused, and one namespace is enough.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from controlplane import ControlPlane, PlaneFactory
+from fairlead_api.documents.codec import RULES_NAME, catalog_name, decode
+from fairlead_api.documents.rules import Rules
+from fairlead_api.meta import ServerKey
+from gatewayworld import ask, calling
+from operatorworld import GROUP, QUICK, World, running
+from rights import Accounts, Grant, granted, refused, used
+from togetherworld import serving, shows
+from toolservers import modern_server, tool
+from waiting import until_async
+
+NEW_BY_APPLY = "a server-side apply of an object that is new is a patch in the audit log and asks for create too"
+UNSEEN = {
+    **{
+        Grant("fairlead-operator", "everywhere", group, resource, "create"): NEW_BY_APPLY
+        for group, resource in [
+            ("apps", "deployments"),
+            ("", "services"),
+            ("", "serviceaccounts"),
+            ("networking.k8s.io", "networkpolicies"),
+            ("policy", "poddisruptionbudgets"),
+        ]
+    },
+    Grant("fairlead-operator", "release", "", "configmaps", "create"): NEW_BY_APPLY,
+}
+"""Grants that no request in the log names, each with its reason."""
+
+
+def world_on(plane: ControlPlane) -> World:
+    name = f"team-{uuid.uuid4().hex[:8]}"
+    return World(plane, plane.create_namespace(name), plane.create_namespace(f"{name}-release"))
+
+
+@contextmanager
+def world_of(plane: ControlPlane) -> Iterator[World]:
+    world = world_on(plane)
+    try:
+        yield world
+    finally:
+        for namespace in (world.namespace, world.release):
+            plane.remove_namespace(namespace)
+
+
+def add_secret(world: World, name: str, *, labelled: bool = True) -> None:
+    labels = {"fairlead.dev/credential": "true"} if labelled else {}
+    secret = {"metadata": {"name": name, "labels": labels}, "stringData": {"token": "s3cret"}}
+    assert world.request("POST", world.path("secrets"), secret)[0] == 201
+
+
+def bearer(name: str) -> dict[str, Any]:
+    return {"bearer": {"secretRef": {"name": name, "key": "token"}}}
+
+
+def add_policy(world: World) -> None:
+    policy = {
+        "apiVersion": "fairlead.dev/v1alpha1",
+        "kind": "ToolPolicy",
+        "metadata": {"name": "all", "namespace": world.namespace},
+        "spec": {"rules": [{"action": "Allow", "tools": ["*"]}]},
+    }
+    status, answer = world.request("POST", f"{GROUP}/namespaces/{world.namespace}/toolpolicies", policy)
+    assert status == 201, answer
+
+
+@pytest.mark.timeout(240)
+async def test_every_right_is_used_by_a_run_and_nothing_is_asked_for_beyond_them(private_plane: PlaneFactory) -> None:
+    """A right that is added to the manifest and not needed fails here, and so does a request that it does not cover."""
+    plane = private_plane(audit=True)
+    assert plane.audit is not None
+    with world_of(plane) as world:
+        accounts = Accounts.of(world)
+        add_secret(world, "key")
+        add_secret(world, "other", labelled=False)
+        add_policy(world)
+        async with (
+            modern_server([tool("add")], call=lambda request: {"content": []}) as server,
+            running(world, kubeconfig=str(accounts.operator)),
+            serving(world, kubeconfig=accounts.gateway) as gateway,
+        ):
+            world.create("remote", {"url": server.url, "auth": bearer("key"), "pin": True})
+            world.create("unlabelled", {"url": server.url, "auth": bearer("other")})
+            world.create("pods", {"image": "registry.example/demo:1", "replicas": 2})
+            await world.until("remote Ready", lambda: world.is_("remote", "Ready", "True"))
+            await world.until("refused", lambda: world.is_("unlabelled", "ResolvedRefs", "False", "SecretNotLabelled"))
+            await world.until("a Deployment", lambda: world.get(world.path("deployments", "pods")))
+            await until_async("the tool", shows(gateway, "remote__add"))
+            answer = await ask(gateway, calling("remote__add", {}))
+            assert "isError" not in answer.message["result"]
+            await world.until("the size of a tier", lambda: sizes(world) != {None})
+            world.patch_server("pods", {"spec": {"image": None, "replicas": None, "url": server.url}})
+            await world.until("no Deployment", lambda: world.get(world.path("deployments", "pods")) is None)
+            assert world.request("DELETE", world.server_path("remote"))[0] == 200
+            await world.until("no catalog", lambda: world.catalog("remote") is None)
+            requests = plane.audit.requests()
+        assert [str(one) for one in refused(requests, world)] == []
+        unused = granted() - used(requests, world) - set(UNSEEN)
+        assert sorted(map(str, unused)) == []
+        assert sorted(map(str, set(UNSEEN) - granted())) == []
+
+
+def sizes(world: World) -> set[int | None]:
+    _, listing = world.request("GET", f"{GROUP}/latencytiers")
+    return {item.get("status", {}).get("tools") for item in listing["items"]}
+
+
+DENIED = [
+    ("fairlead-gateway", "get", "", "secrets", "RELEASE", "other"),
+    ("fairlead-gateway", "list", "", "secrets", "RELEASE", ""),
+    ("fairlead-gateway", "get", "", "secrets", "TENANT", "fairlead-credentials-0"),
+    ("fairlead-gateway", "update", "", "configmaps", "RELEASE", RULES_NAME),
+    ("fairlead-gateway", "patch", "", "configmaps", "RELEASE", RULES_NAME),
+    ("fairlead-gateway", "create", "", "configmaps", "RELEASE", ""),
+    ("fairlead-gateway", "list", "", "configmaps", "TENANT", ""),
+    ("fairlead-gateway", "list", "fairlead.dev", "mcpservers", "TENANT", ""),
+    ("fairlead-gateway", "list", "", "pods", "RELEASE", ""),
+    ("fairlead-gateway", "create", "", "pods", "RELEASE", ""),
+    ("fairlead-operator", "create", "fairlead.dev", "mcpservers", "TENANT", ""),
+    ("fairlead-operator", "patch", "fairlead.dev", "mcpservers", "TENANT", "demo"),
+    ("fairlead-operator", "delete", "fairlead.dev", "mcpservers", "TENANT", "demo"),
+    ("fairlead-operator", "patch", "fairlead.dev", "toolpolicies", "TENANT", "all"),
+    ("fairlead-operator", "create", "", "secrets", "TENANT", ""),
+    ("fairlead-operator", "patch", "", "secrets", "TENANT", "key"),
+    ("fairlead-operator", "delete", "", "secrets", "RELEASE", "fairlead-credentials-0"),
+    ("fairlead-operator", "list", "", "configmaps", "TENANT", ""),
+    ("fairlead-operator", "create", "", "configmaps", "TENANT", ""),
+    ("fairlead-operator", "create", "", "pods", "TENANT", ""),
+    ("fairlead-operator", "create", "", "pods/exec", "TENANT", "demo"),
+    ("fairlead-operator", "get", "", "pods/log", "TENANT", "demo"),
+    ("fairlead-operator", "create", "", "serviceaccounts/token", "TENANT", "demo"),
+    ("fairlead-operator", "create", "rbac.authorization.k8s.io", "rolebindings", "TENANT", ""),
+    ("fairlead-operator", "list", "", "namespaces", "", ""),
+    ("fairlead-operator", "list", "", "nodes", "", ""),
+    ("fairlead-operator", "impersonate", "", "users", "", ""),
+]
+
+
+def allowed(world: World, account: str, verb: str, group: str, resource: str, namespace: str, name: str) -> bool:
+    """What the API server's own authorizer says of an account."""
+    plural, _, sub = resource.partition("/")
+    namespace = namespace.replace("RELEASE", world.release).replace("TENANT", world.namespace)
+    attributes = {"verb": verb, "group": group, "resource": plural, "subresource": sub}
+    body = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {
+            "user": f"system:serviceaccount:{world.release}:{account}",
+            "groups": ["system:serviceaccounts", f"system:serviceaccounts:{world.release}", "system:authenticated"],
+            "resourceAttributes": {**attributes, "namespace": namespace, "name": name},
+        },
+    }
+    status, answer = world.request("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", body)
+    assert status == 201, answer
+    return bool(answer["status"]["allowed"])
+
+
+def test_what_is_not_granted_is_refused(control_plane: ControlPlane) -> None:
+    with world_of(control_plane) as world:
+        accounts = Accounts.of(world)
+        got = [row for row in DENIED if allowed(world, *row)]
+        assert got == []
+        assert allowed(world, "fairlead-gateway", "get", "", "secrets", "RELEASE", "fairlead-credentials-0")
+        add_secret(world, "key")
+        for words in (["get", "secrets"], ["get", "mcpservers"], ["create", "configmap", "forged"]):
+            done = control_plane.kubectl("-n", world.namespace, *words, kubeconfig=accounts.gateway, check=False)
+            assert done.returncode == 1
+            assert "orbidden" in done.stderr
+
+
+@pytest.mark.timeout(180)
+async def test_one_namespace_is_enough_without_any_right_of_the_whole_cluster(
+    control_plane: ControlPlane, caplog: pytest.LogCaptureFixture
+) -> None:
+    with world_of(control_plane) as world, world_of(control_plane) as other:
+        accounts = Accounts.of(world, namespaced=True)
+        add_secret(world, "key")
+        settings = replace(QUICK, watch_namespace=world.namespace)
+        assert not allowed(world, "fairlead-operator", "list", "fairlead.dev", "latencytiers", "", "")
+        assert not allowed(world, "fairlead-operator", "list", "", "secrets", other.namespace, "")
+        async with (
+            modern_server([tool("add")], call=lambda request: {"content": []}) as server,
+            running(world, settings, kubeconfig=str(accounts.operator)),
+            serving(world, kubeconfig=accounts.gateway) as gateway,
+        ):
+            other.create("demo", {"url": server.url})
+            world.create("demo", {"url": server.url, "auth": bearer("key")})
+            world.create("pods", {"image": "registry.example/demo:1"})
+            await world.until("Ready", lambda: world.is_("demo", "Ready", "True"))
+            await world.until("a Deployment", lambda: world.get(world.path("deployments", "pods")))
+            await until_async("the tool", shows(gateway, "demo__add"))
+            answer = await ask(gateway, calling("demo__add", {}))
+            assert "isError" not in answer.message["result"]
+            rules = decode(world.documents()[RULES_NAME])
+            assert isinstance(rules, Rules)
+            assert {tier.name for tier in rules.tiers} == {"fast", "standard", "deep"}
+            assert "status" not in other.server("demo")
+            assert catalog_name(ServerKey(other.namespace, "demo")) not in world.documents()
+        told = [record.getMessage() for record in caplog.records if "orbidden" in record.getMessage()]
+        assert told == []
+        assert [m for r in caplog.records if "the tiers are those of FAIRLEAD_TIERS" in (m := r.getMessage())]

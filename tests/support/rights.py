@@ -1,0 +1,112 @@
+"""The rights of operator/rbac.yaml, one by one, and accounts of an API server that have them.
+
+accounts = Accounts.of(world)          # applies the manifest to this world's release
+... running(world, kubeconfig=str(accounts.operator)) ...
+granted() - used(requests, world)      # must be empty
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from audit import Write
+from controlplane import REPOSITORY
+from operatorworld import World
+
+MANIFEST = REPOSITORY / "operator" / "rbac.yaml"
+CLUSTER_SCOPED = frozenset({"latencytiers", "latencytiers/status"})
+Where = Literal["everywhere", "release"]
+
+
+@dataclass(frozen=True, order=True)
+class Grant:
+    """One verb on one resource; of named objects, whatever their names."""
+
+    account: str
+    where: Where
+    group: str
+    resource: str
+    verb: str
+
+    def __str__(self) -> str:
+        return f"{self.account} {self.where}: {self.verb} {self.resource}" + (f".{self.group}" if self.group else "")
+
+
+def documents() -> list[dict[str, Any]]:
+    """The objects of the manifest."""
+    return [document for document in yaml.safe_load_all(MANIFEST.read_text()) if document]
+
+
+def granted() -> set[Grant]:
+    """Everything that the manifest grants."""
+    found = set()
+    for role in documents():
+        if role["kind"] in ("ClusterRole", "Role"):
+            where: Where = "everywhere" if role["kind"] == "ClusterRole" else "release"
+            for rule in role["rules"]:
+                found |= {
+                    Grant(role["metadata"]["name"], where, group, resource, verb)
+                    for group in rule["apiGroups"]
+                    for resource in rule["resources"]
+                    for verb in rule["verbs"]
+                }
+    return found
+
+
+def used(requests: Iterable[Write], world: World) -> set[Grant]:
+    """Everything that the two accounts of a release have asked for and were not refused."""
+    return {grant for request in requests if request.status not in (401, 403) for grant in _of(request, world)}
+
+
+def refused(requests: Iterable[Write], world: World) -> list[Write]:
+    """Everything that they asked for in vain."""
+    return [request for request in requests if request.status in (401, 403) and list(_of(request, world))]
+
+
+def _of(request: Write, world: World) -> Iterator[Grant]:
+    start = f"system:serviceaccount:{world.release}:"
+    if request.user.startswith(start):
+        where: Where = "release" if request.namespace == world.release else "everywhere"
+        account = request.user.removeprefix(start)
+        yield Grant(account, where, request.group, request.resource, request.verb)
+
+
+@dataclass(frozen=True)
+class Accounts:
+    """Kubeconfigs of the two ServiceAccounts."""
+
+    operator: Path
+    gateway: Path
+
+    @classmethod
+    def of(cls, world: World, *, namespaced: bool = False) -> Accounts:
+        """With the manifest applied; `namespaced` gives the rights of everywhere in the tenant's namespace alone."""
+        text = yaml.safe_dump_all(map(_narrowed, documents()) if namespaced else documents())
+        text = text.replace("fairlead-system", world.release).replace("TENANT", world.namespace)
+        world.plane.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=text)
+        return cls(_account(world, "fairlead-operator"), _account(world, "fairlead-gateway"))
+
+
+def _account(world: World, name: str) -> Path:
+    groups = ["system:serviceaccounts", f"system:serviceaccounts:{world.release}", "system:authenticated"]
+    return world.plane.kubeconfig_for(f"system:serviceaccount:{world.release}:{name}", groups)
+
+
+def _narrowed(document: dict[str, Any]) -> dict[str, Any]:
+    """A ClusterRole and its binding as those of one namespace, without what stands in none."""
+    kind = document["kind"]
+    if kind not in ("ClusterRole", "ClusterRoleBinding"):
+        return document
+    narrow = {**document, "kind": kind.removeprefix("Cluster")}
+    narrow["metadata"] = {"name": f"{document['metadata']['name']}-servers", "namespace": "TENANT"}
+    if kind == "ClusterRole":
+        rules = [{**r, "resources": [x for x in r["resources"] if x not in CLUSTER_SCOPED]} for r in document["rules"]]
+        narrow["rules"] = [rule for rule in rules if rule["resources"]]
+    else:
+        narrow["roleRef"] = {**document["roleRef"], "kind": "Role", "name": narrow["metadata"]["name"]}
+    return narrow
