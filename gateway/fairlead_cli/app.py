@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from fairlead_cli.keys import keys
 from fairlead_cli.models import convert, plan
 from fairlead_cli.options import (
     DEFAULT_URL,
@@ -18,6 +19,7 @@ from fairlead_cli.options import (
     OutputOption,
     ServerOption,
     TimeoutOption,
+    TokenOption,
     ToolsOption,
     UrlOption,
 )
@@ -51,6 +53,13 @@ class LogLevel(StrEnum):
     info = "info"
     warning = "warning"
     error = "error"
+
+
+class Anonymous(StrEnum):
+    """Values of `--anonymous`."""
+
+    allow = "allow"
+    deny = "deny"
 
 
 class LogFormat(StrEnum):
@@ -130,6 +139,7 @@ def up(
 def tools(
     url: UrlOption = DEFAULT_URL,
     header: HeaderOption = None,
+    token: TokenOption = None,
     server: ServerOption = None,
     tier: Annotated[str | None, typer.Option(help="Only what this latency tier shows: fast, standard, deep, …")] = None,
     timeout: TimeoutOption = 30.0,
@@ -161,13 +171,14 @@ def tools(
     from fairlead_cli.connecting import Destination
     from fairlead_cli.tools import run_offer, run_tools
 
-    destination = Destination.parse(url, header or [], server, timeout).in_tier(tier)
+    destination = Destination.parse(url, header or [], server, timeout, token).in_tier(tier)
     if format is None:
         run_tools(destination, output)
     else:
         run_offer(destination, format, strict, output)
 
 
+app.add_typer(keys, name="keys")
 app.command()(convert)
 app.command()(plan)
 app.command()(refresh)
@@ -194,6 +205,7 @@ def call(
     ] = None,
     url: UrlOption = DEFAULT_URL,
     header: HeaderOption = None,
+    token: TokenOption = None,
     server: ServerOption = None,
     timeout: TimeoutOption = 60.0,
     output: OutputOption = Output.table,
@@ -211,7 +223,7 @@ def call(
     from fairlead_cli.call import run_call
     from fairlead_cli.connecting import Destination
 
-    run_call(Destination.parse(url, header or [], server, timeout), tool, words or [], arguments, output)
+    run_call(Destination.parse(url, header or [], server, timeout, token), tool, words or [], arguments, output)
 
 
 @app.command()
@@ -283,6 +295,22 @@ def gateway(
     cache_dir: Annotated[
         Path | None, typer.Option(help="Keep the last catalog here, to serve it when the cluster cannot be reached.")
     ] = None,
+    anonymous: Annotated[
+        Anonymous | None,
+        typer.Option(help="Whether requests without a credential are let in. By default where nothing below is given."),
+    ] = None,
+    api_keys: Annotated[Path | None, typer.Option(help="File of API keys, as `fairlead keys` writes it.")] = None,
+    identity: Annotated[Path | None, typer.Option(help="YAML file of the issuers whose tokens are taken.")] = None,
+    public_url: Annotated[
+        str | None, typer.Option(help="How clients reach the gateway: the audience of their tokens.")
+    ] = None,
+    tls_cert: Annotated[
+        Path | None, typer.Option(help="Certificate chain to listen with; read again on change.")
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="Its key.")] = None,
+    tls_client_ca: Annotated[
+        Path | None, typer.Option(help="Certificates that a client's own must lead to; nobody connects without one.")
+    ] = None,
     kubeconfig: KubeconfigOption = None,
     namespace: NamespaceOption = None,
     log_level: LogLevelOption = None,
@@ -305,6 +333,13 @@ def gateway(
         routes=routes,
         tools=tuple(tools) if tools else None,
         cache_dir=cache_dir,
+        anonymous=None if anonymous is None else anonymous.value,
+        api_keys=api_keys,
+        identity=identity,
+        public_url=public_url,
+        tls_cert=tls_cert,
+        tls_key=tls_key,
+        tls_client_ca=tls_client_ca,
         kubeconfig=kubeconfig,
         namespace=namespace,
         log_level=None if log_level is None else log_level.value,

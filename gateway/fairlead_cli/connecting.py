@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote, urlsplit, urlunsplit
 
@@ -16,6 +17,7 @@ from fairlead_mcp.session import McpSession
 
 Result = TypeVar("Result")
 
+CREDENTIAL = "Give a credential with --token, or FAIRLEAD_TOKEN in the environment."
 _SERVER_PATH = "/servers/{0.namespace}/{0.name}/mcp"
 
 
@@ -29,7 +31,9 @@ class Destination:
     """Seconds for each request."""
 
     @classmethod
-    def parse(cls, url: str, headers: Sequence[str], server: str | None, timeout: float) -> Destination:
+    def parse(
+        cls, url: str, headers: Sequence[str], server: str | None, timeout: float, token: str | None = None
+    ) -> Destination:
         """From the options of a command. Raises Failure for options that make no sense."""
         if server is not None:
             try:
@@ -38,7 +42,10 @@ class Destination:
                 raise Failure(f"--server: {error}", code=USED_WRONGLY) from error
             parts = urlsplit(url)
             url = urlunsplit((parts.scheme, parts.netloc, _SERVER_PATH.format(key), "", ""))
-        return cls(url, dict(_header(text) for text in headers), timeout)
+        given = dict(_header(text) for text in headers)
+        if token and "authorization" not in {name.lower() for name in given}:
+            given["Authorization"] = f"Bearer {_token(token)}"
+        return cls(url, given, timeout)
 
     def in_tier(self, tier: str | None) -> Destination:
         """The same endpoint in a latency tier; itself with None."""
@@ -61,7 +68,7 @@ class Destination:
         if isinstance(error, Timeout):
             return f"{self.url} did not answer within {self.timeout:g} s; --timeout gives it more time."
         if isinstance(error, HttpRefused) and error.status in (401, 403):
-            return f"{error}. Give a credential with --header 'Authorization: Bearer TOKEN'."
+            return f"{error}. {CREDENTIAL}"
         if isinstance(error, HttpRefused | RpcError) and error.status == 404:
             return f"{self.url} does not exist (404): check the path of --url, and the names in --server and --tier."
         if isinstance(error, NotMcp):
@@ -69,6 +76,21 @@ class Destination:
         if isinstance(error, RpcError):
             return error.message
         return str(error)
+
+
+def _token(given: str) -> str:
+    """The credential, read from a file where it says so. Raises Failure, which does not quote it."""
+    if not given.startswith("@"):
+        found = given
+    else:
+        try:
+            found = Path(given[1:]).expanduser().read_text(encoding="ascii")
+        except (OSError, UnicodeDecodeError) as error:
+            raise Failure(f"--token: {given[1:]} cannot be read: {error}", code=USED_WRONGLY) from error
+    found = found.strip()
+    if not found or not found.isascii() or not found.isprintable() or " " in found:
+        raise Failure("--token: that is no API key and no token", code=USED_WRONGLY)
+    return found
 
 
 def _header(text: str) -> tuple[str, str]:

@@ -6,7 +6,15 @@ from typing import Annotated
 
 import typer
 
-from fairlead_cli.options import DEFAULT_URL, HeaderOption, OutputOption, ServerOption, TimeoutOption, UrlOption
+from fairlead_cli.options import (
+    DEFAULT_URL,
+    HeaderOption,
+    OutputOption,
+    ServerOption,
+    TimeoutOption,
+    TokenOption,
+    UrlOption,
+)
 from fairlead_cli.output import Output
 
 
@@ -49,6 +57,7 @@ def plan(
     shorten: Annotated[bool, typer.Option("--shorten", help="Shorten descriptions before a tool is cut.")] = False,
     url: UrlOption = DEFAULT_URL,
     header: HeaderOption = None,
+    token: TokenOption = None,
     server: ServerOption = None,
     timeout: TimeoutOption = 30.0,
     output: OutputOption = Output.table,
@@ -63,4 +72,4 @@ def plan(
     wish = Wish(
         tuple(models or ()), route, messages, system, tuple(pinned or ()), max_tools, tool_tokens, reserved, shorten
     )
-    run_plan(Destination.parse(url, header or [], server, timeout), wish, output)
+    run_plan(Destination.parse(url, header or [], server, timeout, token), wish, output)

@@ -18,6 +18,16 @@ HeaderOption = Annotated[
     list[str] | None,
     typer.Option("--header", "-H", metavar="NAME:VALUE", help="Sent with each request. May be given several times."),
 ]
+TokenOption = Annotated[
+    str | None,
+    typer.Option(
+        "--token",
+        envvar="FAIRLEAD_TOKEN",
+        metavar="TOKEN|@FILE",
+        help="API key or token to show to the gateway; @FILE reads it from a file. Better in the environment.",
+        show_default=False,
+    ),
+]
 ServerOption = Annotated[
     str | None,
     typer.Option("--server", metavar="NAMESPACE/NAME", help="Only this server, its tools under their own names."),

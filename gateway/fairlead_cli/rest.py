@@ -11,7 +11,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import unquote, urlencode, urlsplit, urlunsplit
 from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
-from fairlead_cli.connecting import Destination
+from fairlead_cli.connecting import CREDENTIAL, Destination
 from fairlead_cli.failure import FAILED, USED_WRONGLY, Failure
 
 _MAX_ANSWER: Final = 64 << 20
@@ -99,6 +99,8 @@ class Plane:
             detail, code = str(problem["detail"]), str(problem["code"])
         except (ValueError, KeyError, TypeError, OSError):
             return Failure(f"{self._base} answered {error.code} {error.reason}: is it a Fairlead gateway?")
+        if code == "UNAUTHENTICATED":
+            detail += f". {CREDENTIAL}"
         fits = problem.get("wouldFit")
         if isinstance(fits, list) and fits:
             detail += f". Would fit: {'; or '.join(map(str, fits))}"

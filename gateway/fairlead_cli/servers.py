@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fairlead_cli.options import DEFAULT_URL, HeaderOption, OutputOption, TimeoutOption, UrlOption
+from fairlead_cli.options import DEFAULT_URL, HeaderOption, OutputOption, TimeoutOption, TokenOption, UrlOption
 from fairlead_cli.output import Output
 
 
@@ -15,6 +15,7 @@ def refresh(
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Whether to wait for what it answers.")] = True,
     url: UrlOption = DEFAULT_URL,
     header: HeaderOption = None,
+    token: TokenOption = None,
     timeout: TimeoutOption = 30.0,
     output: OutputOption = Output.table,
 ) -> None:
@@ -31,12 +32,13 @@ def refresh(
     from fairlead_cli.connecting import Destination
     from fairlead_cli.refresh import run_refresh
 
-    run_refresh(Destination.parse(url, header or [], None, timeout), server, wait, output)
+    run_refresh(Destination.parse(url, header or [], None, timeout, token), server, wait, output)
 
 
 def events(
     url: UrlOption = DEFAULT_URL,
     header: HeaderOption = None,
+    token: TokenOption = None,
     timeout: TimeoutOption = 30.0,
     output: OutputOption = Output.table,
 ) -> None:
@@ -51,4 +53,4 @@ def events(
     from fairlead_cli.connecting import Destination
     from fairlead_cli.events import run_events
 
-    run_events(Destination.parse(url, header or [], None, timeout), output)
+    run_events(Destination.parse(url, header or [], None, timeout, token), output)

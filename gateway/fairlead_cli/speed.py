@@ -7,13 +7,14 @@ from urllib.parse import quote
 
 import typer
 
-from fairlead_cli.options import DEFAULT_URL, HeaderOption, OutputOption, TimeoutOption, UrlOption
+from fairlead_cli.options import DEFAULT_URL, HeaderOption, OutputOption, TimeoutOption, TokenOption, UrlOption
 from fairlead_cli.output import Output, print_json, print_table, printable
 
 
 def tiers(
     url: UrlOption = DEFAULT_URL,
     header: HeaderOption = None,
+    token: TokenOption = None,
     timeout: TimeoutOption = 30.0,
     output: OutputOption = Output.table,
 ) -> None:
@@ -28,7 +29,7 @@ def tiers(
     from fairlead_cli.connecting import Destination
     from fairlead_cli.rest import Plane
 
-    found = Plane.of(Destination.parse(url, header or [], None, timeout)).get("/v1/tiers")
+    found = Plane.of(Destination.parse(url, header or [], None, timeout, token)).get("/v1/tiers")
     if output is Output.json:
         print_json(found)
     else:
@@ -39,6 +40,7 @@ def explain(
     tool: Annotated[str, typer.Argument(metavar="TOOL", help="Name of a tool of any tier, or its id.")],
     url: UrlOption = DEFAULT_URL,
     header: HeaderOption = None,
+    token: TokenOption = None,
     timeout: TimeoutOption = 30.0,
     output: OutputOption = Output.table,
 ) -> None:
@@ -53,7 +55,7 @@ def explain(
     from fairlead_cli.connecting import Destination
     from fairlead_cli.rest import Plane
 
-    plane = Plane.of(Destination.parse(url, header or [], None, timeout))
+    plane = Plane.of(Destination.parse(url, header or [], None, timeout, token))
     found = plane.get(f"/v1/tools/{quote(tool, safe='')}/explain")
     if output is Output.json:
         print_json(found)

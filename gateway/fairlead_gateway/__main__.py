@@ -16,6 +16,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import uvloop
 
 from fairlead_gateway.app import Gateway, build
@@ -25,6 +26,7 @@ from fairlead_gateway.configuration import load_models
 from fairlead_gateway.custom.load import load
 from fairlead_gateway.custom.tools import CustomTools
 from fairlead_gateway.endpoint.listener import PortTaken
+from fairlead_gateway.identity.setup import trusted
 from fairlead_gateway.settings import BadSetting, Settings
 from fairlead_gateway.upstream.registry import Credentials
 from fairlead_mcp import processes
@@ -65,16 +67,22 @@ async def _run(settings: Settings) -> None:
         models = load_models(settings.routes)
     except BadSetting as error:
         raise CannotStart(str(error)) from error
-    async with _feeds(settings) as (source, credentials, children):
-        gateway = build(
-            settings,
-            source=source,
-            credentials=credentials,
-            children=children,
-            shared_children=False,
-            models=models,
-            custom=_custom_tools(settings),
-        )
+    async with _feeds(settings) as (source, credentials, children, api):
+        if api is not None and settings.anonymous is None:
+            settings = msgspec.structs.replace(settings, anonymous="deny")
+        try:
+            gateway = build(
+                settings,
+                source=source,
+                credentials=credentials,
+                children=children,
+                shared_children=False,
+                models=models,
+                custom=_custom_tools(settings),
+                trust=trusted(settings, api),
+            )
+        except BadSetting as error:
+            raise CannotStart(str(error)) from error
         ending = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, ending.set)
@@ -98,8 +106,12 @@ def _custom_tools(settings: Settings) -> CustomTools:
 
 
 @asynccontextmanager
-async def _feeds(settings: Settings) -> AsyncIterator[tuple[Source, Credentials, ChildHost | None]]:
-    """Where the gateway gets its documents and credentials, and what runs its child processes. Raises CannotStart."""
+async def _feeds(
+    settings: Settings,
+) -> AsyncIterator[tuple[Source, Credentials, ChildHost | None, KubeApi | None]]:
+    """Where the gateway gets its documents and credentials, what runs its child processes, and the API server of a
+    cluster. Raises CannotStart.
+    """
     if settings.documents is not None:
         directory = settings.documents
         if not await asyncio.to_thread(directory.is_dir):
@@ -108,7 +120,7 @@ async def _feeds(settings: Settings) -> AsyncIterator[tuple[Source, Credentials,
         children = ChildHost()
         try:
             credentials = DirectoryCredentials(settings.credentials or directory / "credentials")
-            yield DirectorySource(directory), credentials, children
+            yield DirectorySource(directory), credentials, children, None
         finally:
             await children.aclose()
         return
@@ -122,7 +134,7 @@ async def _feeds(settings: Settings) -> AsyncIterator[tuple[Source, Credentials,
     api = kubeapi.KubeApi(configuration, settings.release_namespace)
     try:
         await _probe(api)
-        yield kube.KubeSource(api), kube.KubeCredentials(api), None
+        yield kube.KubeSource(api), kube.KubeCredentials(api), None, api
     finally:
         await api.aclose()
 
@@ -145,8 +157,8 @@ async def _probe(api: KubeApi) -> None:
 
 
 def _announce(gateway: Gateway) -> None:
-    host = gateway.settings.host
-    log.info("MCP on http://%s:%d/mcp, metrics on port %d", host, gateway.port, gateway.metrics_port)
+    host, scheme = gateway.settings.host, "http" if gateway.settings.tls_cert is None else "https"
+    log.info("MCP on %s://%s:%d/mcp, metrics on port %d", scheme, host, gateway.port, gateway.metrics_port)
 
 
 class _JsonLines(logging.Formatter):

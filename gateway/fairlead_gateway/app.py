@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -33,11 +33,12 @@ from fairlead_gateway.endpoint.hosts import AllowList
 from fairlead_gateway.endpoint.listener import Listener, PortTaken
 from fairlead_gateway.endpoint.local import LocalMethods
 from fairlead_gateway.endpoint.sessions import Sessions
+from fairlead_gateway.endpoint.tls import BadCertificate, Certificates
 from fairlead_gateway.exposition import CONTENT_TYPE, GatewayCollector, exposed, registry_of
 from fairlead_gateway.guarded import GuardCollector
-from fairlead_gateway.identity.authenticator import Authenticator
 from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.identity.resource import ProtectedResource
+from fairlead_gateway.identity.setup import Trust
 from fairlead_gateway.news import News
 from fairlead_gateway.operations import Asked, OperationsServer, Page, guarded
 from fairlead_gateway.reports.endpoint import reports_page
@@ -47,7 +48,7 @@ from fairlead_gateway.rest.guard import Guard
 from fairlead_gateway.rest.plane import Plane
 from fairlead_gateway.selection.route import Reach, Route
 from fairlead_gateway.selection.view import Selection, bind_all, server_info
-from fairlead_gateway.settings import Settings
+from fairlead_gateway.settings import BadSetting, Settings
 from fairlead_gateway.telemetry import Book
 from fairlead_gateway.upstream.base import Upstream
 from fairlead_gateway.upstream.hedge import Hedged
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from fairlead_gateway.rest.livemodels import Refresher
 
 NO_MODELS: Final = Models()
+NOBODY: Final = Trust()
 
 
 DEFAULT_RETRIES: Final = 1
@@ -86,12 +88,14 @@ class Gateway:
         self._live_models = live_models
         self.outbox = outbox
         """What the operator is told when it asks."""
-        self._listener = Listener(front, application(self.readiness, plane), settings.host, settings.port)
+        self._listener = Listener(
+            front, application(self.readiness, plane), settings.host, settings.port, _certificates(settings)
+        )
         self._loop: asyncio.AbstractEventLoop | None = None
         collector = GatewayCollector(
             book, keeper, registry.gauges, lambda: len(self._listener.connections), front.crowd, self._tasks
         )
-        guards = GuardCollector(checks, lambda: registry.guards, front.dispatcher.cache)
+        guards = GuardCollector(checks, lambda: registry.guards, front.dispatcher.cache, front.identities)
         metrics = registry_of(collector, guards, CustomCollector(custom))
 
         async def metrics_page(asked: Asked) -> Page:
@@ -170,7 +174,7 @@ def build(
     shared_children: bool = True,
     models: Models = NO_MODELS,
     custom: CustomTools | None = None,
-    authenticators: Sequence[Authenticator] = (),
+    trust: Trust = NOBODY,
     resolve: Resolve = resolve_by_dns,
     clock: Callable[[], float] = time.monotonic,
 ) -> Gateway:
@@ -178,9 +182,9 @@ def build(
 
     With `children`, servers may be child processes: those that somebody else runs in it, or, with `shared_children`
     False, started by the gateway itself. `models` are the routes and windows that plans reckon with, `custom` the
-    tools of the server `local`; without any there is no such server. `authenticators` vouch for clients; with some,
+    tools of the server `local`; without any there is no such server. `trust` is who vouches for clients; with somebody,
     whoever shows no credential is turned away unless `settings.anonymous` allows it. `clock` is what calls are timed
-    by, in seconds.
+    by, in seconds. Raises BadSetting for certificates that cannot be used.
     """
     client = Client(name=NAME, version=VERSION)
     own_info = msgspec.json.encode(client)
@@ -202,8 +206,10 @@ def build(
     )  # fmt: skip
     sessions = Sessions(settings.session_key.encode())
     live = Live(sessions)
-    anonymous = settings.anonymous == "allow" or (settings.anonymous is None and not authenticators)
-    identities, resource = Identities(authenticators, anonymous=anonymous), ProtectedResource()
+    anonymous = settings.anonymous == "allow" or (settings.anonymous is None and not trust.authenticators)
+    identities = Identities(trust.authenticators, anonymous=anonymous)
+    secure = settings.tls_cert is not None
+    resource = ProtectedResource(settings.public_url, trust.issuers, trust.scopes, secure=secure)
     allow = AllowList.for_bind(settings.host, settings.allowed_hosts, settings.allowed_origins)
     results = ResultCache(settings.result_cache_bytes, clock)
     dispatcher = Dispatcher(book, client, own_info, clock, results, sessions.read)
@@ -299,6 +305,18 @@ def hedged(reach: Reach, tool: Tool) -> Upstream | None:
     if after_ms is None or not tool.idempotent:
         return None
     return Hedged(reach.upstream, reach.guard, after_ms / 1000)
+
+
+def _certificates(settings: Settings) -> Certificates | None:
+    """What to listen with. Raises BadSetting."""
+    if settings.tls_cert is None:
+        if settings.tls_key is not None or settings.tls_client_ca is not None:
+            raise BadSetting("FAIRLEAD_TLS_KEY and FAIRLEAD_TLS_CLIENT_CA need a certificate: FAIRLEAD_TLS_CERT")
+        return None
+    try:
+        return Certificates(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
+    except BadCertificate as error:
+        raise BadSetting(str(error)) from error
 
 
 def _refresher(models: Models) -> Refresher | None:

@@ -13,6 +13,7 @@ from prometheus_client.registry import Collector
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.calls.cache import ResultCache
 from fairlead_gateway.exposition import MAX_SERVERS
+from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.upstream.breaker import STATES
 from fairlead_gateway.upstream.guard import Guard
 from fairlead_gateway.validation.shelf import Checks
@@ -21,8 +22,15 @@ from fairlead_gateway.validation.shelf import Checks
 class GuardCollector(Collector):
     """Everything of one gateway."""
 
-    def __init__(self, checks: Checks, guards: Callable[[], Mapping[ServerKey, Guard]], cache: ResultCache) -> None:
+    def __init__(
+        self,
+        checks: Checks,
+        guards: Callable[[], Mapping[ServerKey, Guard]],
+        cache: ResultCache,
+        identities: Identities,
+    ) -> None:
         self._checks = checks
+        self._identities = identities
         self._guards = guards
         self._cache = cache
 
@@ -36,6 +44,11 @@ class GuardCollector(Collector):
         yield CounterMetricFamily("fairlead_values_unchecked", text, value=float(checks.unchecked))
         text = "Results that do not fit the outputSchema of their tool; they are passed on with a mark"
         yield _labelled("fairlead_output_mismatches", text, "fairlead_server", checks.mismatched)
+        text = "Credentials of clients that were looked at, by kind; what is known is not looked at again"
+        family = CounterMetricFamily("fairlead_authentications", text, labels=["kind", "outcome"])
+        for (kind, outcome), count in sorted(self._identities.outcomes.items()):
+            family.add_metric([kind, outcome], count)
+        yield family
         yield from self._servers()
         cache = self._cache
         yield CounterMetricFamily("fairlead_result_cache_hits", "Calls answered by a kept result", value=cache.hits)

@@ -65,6 +65,19 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Origins of web pages that may call. By default local ones; `*` is any."""
     anonymous: Literal["allow", "deny"] | None = None
     """Whether requests without a credential are let in. By default where nothing else is set up, off a cluster."""
+    api_keys: Path | None = None
+    """File of API keys, as `fairlead keys` writes it."""
+    api_key_secrets: tuple[str, ...] = ()
+    """Names of Secrets of API keys in the namespace of the release, labelled `fairlead.dev/api-keys: "true"`."""
+    identity: Path | None = None
+    """YAML file about whose tokens are taken: `issuers`, `scopes`, `serviceAccounts`."""
+    public_url: str = ""
+    """How clients reach the gateway, such as `https://tools.example.com`: tokens are made for it."""
+    tls_cert: Path | None = None
+    """Certificate chain (PEM) to listen with; with it clients speak HTTPS. Read again when it changes."""
+    tls_key: Path | None = None
+    tls_client_ca: Path | None = None
+    """Certificates that a client's own must lead to. With it nobody connects without one."""
     call_timeout: float = 60.0
     """Seconds for a call, where neither the tool nor its server sets less."""
     client_idle: Annotated[float, Meta(gt=0)] = 75.0

@@ -38,6 +38,7 @@ from fairlead_gateway.configuration import load_models
 from fairlead_gateway.custom.load import Loaded, load
 from fairlead_gateway.custom.tools import SERVER
 from fairlead_gateway.endpoint.listener import PortTaken
+from fairlead_gateway.identity.setup import trusted
 from fairlead_gateway.settings import BadSetting, Settings
 from fairlead_mcp import processes
 from fairlead_mcp.eras import Client
@@ -179,15 +180,18 @@ def _gateway(options: UpOptions, where: Folders, children: ChildHost, nudge: asy
             routes=options.routes,
             environment="local",
         )
-        models = load_models(settings.routes)
+        custom = load(settings.tools)
+        made = build(
+            settings,
+            source=DirectorySource(where.documents, nudge=nudge),
+            credentials=DirectoryCredentials(where.credentials),
+            children=children,
+            custom=custom.tools,
+            models=load_models(settings.routes),
+            trust=trusted(settings),
+        )
     except BadSetting as error:
         raise Failure(str(error), code=USED_WRONGLY) from error
-    source = DirectorySource(where.documents, nudge=nudge)
-    custom = load(settings.tools)
-    credentials = DirectoryCredentials(where.credentials)
-    made = build(
-        settings, source=source, credentials=credentials, children=children, custom=custom.tools, models=models
-    )
     return made, custom
 
 
@@ -229,7 +233,8 @@ def _tools_of(documents: DirectoryDocuments, key: ServerKey) -> tuple[str, ...]:
 
 def _addresses(host: str, gateway: Gateway) -> Addresses:
     shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
-    return Addresses(f"http://{shown}:{gateway.port}/mcp", f"http://{shown}:{gateway.metrics_port}/metrics")
+    scheme = "http" if gateway.settings.tls_cert is None else "https"
+    return Addresses(f"{scheme}://{shown}:{gateway.port}/mcp", f"http://{shown}:{gateway.metrics_port}/metrics")
 
 
 def _stop_on_signals(stop: asyncio.Event, abandon: Callable[[], None]) -> None:

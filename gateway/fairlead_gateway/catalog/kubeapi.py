@@ -32,6 +32,7 @@ CLOSING_SECONDS: Final = 0.25
 """TLS connections that are closed in use say goodbye in further turns of the loop; aiohttp has nothing to wait for."""
 DEFAULT_KUBECONFIG: Final = "~/.kube/config"
 _ONCE: Final = aiohttp.ClientTimeout(total=15, sock_connect=5)
+_REVIEW: Final = aiohttp.ClientTimeout(total=5, sock_connect=2)
 _STREAM: Final = aiohttp.ClientTimeout(total=None, sock_connect=5, sock_read=75)
 """A bookmark comes about once a minute: longer silence is a dead connection."""
 
@@ -86,8 +87,46 @@ class WatchEvent(msgspec.Struct):
     object: ConfigMap
 
 
-class _Secret(msgspec.Struct):
+class Secret(msgspec.Struct):
+    """The members of a Secret that matter here; of an error, as well. Never printed: `repr` shows no values."""
+
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
     data: dict[str, bytes] = {}
+    code: int = 0
+    message: str = ""
+
+    def __repr__(self) -> str:
+        return f"Secret({self.metadata.name!r}, {len(self.data)} values)"
+
+
+class _Secrets(msgspec.Struct):
+    metadata: _Metadata
+    items: list[Secret]
+
+
+class SecretEvent(msgspec.Struct):
+    """As WatchEvent, of Secrets."""
+
+    type: str
+    object: Secret
+
+
+class _User(msgspec.Struct):
+    username: str = ""
+    uid: str = ""
+    groups: list[str] = []
+
+
+class TokenReview(msgspec.Struct):
+    """What the API server says of a token."""
+
+    authenticated: bool = False
+    user: _User = msgspec.field(default_factory=_User)
+    audiences: list[str] = []
+
+
+class _Reviewed(msgspec.Struct):
+    status: TokenReview
 
 
 class _Status(msgspec.Struct):
@@ -158,30 +197,73 @@ class KubeApi:
             ("labelSelector", DOCUMENTS), ("watch", "true"), ("allowWatchBookmarks", "true"),
             ("timeoutSeconds", str(WATCH_SECONDS)), ("resourceVersion", version),
         ]  # fmt: skip
-        try:
-            response = await self._send(self._path("configmaps"), query, _STREAM)
-            try:
-                if response.status >= 400:
-                    raise _refused(response.status, await response.read(), "the watch of documents")
-                opened()
-                while line := await response.content.readline():
-                    event = _decode(line, WatchEvent)
-                    if event.type == "ERROR":
-                        raise _stream_error(event.object)
-                    yield event
-            finally:
-                response.close()
-        except (TimeoutError, OSError, aiohttp.ClientError, ValueError) as error:
-            raise ApiTrouble(f"the watch of documents broke: {_words(error)}") from error
+        async for line in self._stream("configmaps", query, "the watch of documents", opened):
+            event = _decode(line, WatchEvent)
+            if event.type == "ERROR":
+                raise _stream_error("the watch of documents", event.object.code, event.object.message)
+            yield event
+
+    async def one_secret(self, name: str) -> tuple[Secret | None, str]:
+        """A Secret by name, None where it is not there, and the version to watch it from. Raises ApiTrouble."""
+        found = _decode(await self._read("secrets", [("fieldSelector", f"metadata.name={name}")]), _Secrets)
+        return (found.items[0] if found.items else None), found.metadata.resource_version
+
+    async def watch_secret(self, name: str, version: str) -> AsyncIterator[SecretEvent]:
+        """Changes of one Secret after `version`, until the API server ends the stream. Raises Expired, ApiTrouble."""
+        what = f"the watch of Secret {name}"
+        query = [
+            ("fieldSelector", f"metadata.name={name}"), ("watch", "true"), ("allowWatchBookmarks", "true"),
+            ("timeoutSeconds", str(WATCH_SECONDS)), ("resourceVersion", version),
+        ]  # fmt: skip
+        async for line in self._stream("secrets", query, what, lambda: None):
+            event = _decode(line, SecretEvent)
+            if event.type == "ERROR":
+                raise _stream_error(what, event.object.code, event.object.message)
+            yield event
 
     async def secret(self, name: str) -> dict[str, bytes]:
         """The values of a Secret. Raises ApiTrouble, whose message holds none of them."""
         try:
-            return _decode(await self._read(f"secrets/{name}", []), _Secret).data
+            return _decode(await self._read(f"secrets/{name}", []), Secret).data
         except ApiTrouble as error:
             if error.__cause__ is None:
                 raise
             raise ApiTrouble(f"Secret {name} cannot be read", error.status) from None
+
+    async def review_token(self, token: str, audiences: Sequence[str]) -> TokenReview:
+        """What the API server says of a token that is made for one of the audiences. Raises ApiTrouble, whose message
+        does not hold the token.
+        """
+        spec = {"token": token, "audiences": list(audiences)}
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
+        try:
+            response = await self._send("/apis/authentication.k8s.io/v1/tokenreviews", [], _REVIEW, body)
+            try:
+                data = await response.read()
+            finally:
+                response.close()
+        except (TimeoutError, OSError, aiohttp.ClientError) as error:
+            raise ApiTrouble(f"{self.host} cannot be reached: {_words(error)}") from error
+        if response.status >= 400:
+            raise _refused(response.status, data, "creating a TokenReview")
+        return _decode(data, _Reviewed).status
+
+    async def _stream(
+        self, what: str, query: Sequence[tuple[str, str]], called: str, opened: Callable[[], None]
+    ) -> AsyncIterator[bytes]:
+        """The lines of a watch. Raises Expired, ApiTrouble."""
+        try:
+            response = await self._send(self._path(what), query, _STREAM)
+            try:
+                if response.status >= 400:
+                    raise _refused(response.status, await response.read(), called)
+                opened()
+                while line := await response.content.readline():
+                    yield line
+            finally:
+                response.close()
+        except (TimeoutError, OSError, aiohttp.ClientError, ValueError) as error:
+            raise ApiTrouble(f"{called} broke: {_words(error)}") from error
 
     async def _read(self, what: str, query: Sequence[tuple[str, str]]) -> bytes:
         path = self._path(what)
@@ -198,10 +280,11 @@ class KubeApi:
         return data
 
     async def _send(
-        self, path: str, query: Sequence[tuple[str, str]], limits: aiohttp.ClientTimeout
+        self, path: str, query: Sequence[tuple[str, str]], limits: aiohttp.ClientTimeout, sent: object = None
     ) -> aiohttp.ClientResponse:
+        kinds = {"Accept": "application/json"} | ({} if sent is None else {"Content-Type": "application/json"})
         method, url, headers, body, _ = await self._api.param_serialize(
-            "GET", path, query_params=list(query), header_params={"Accept": "application/json"},
+            "GET" if sent is None else "POST", path, query_params=list(query), header_params=kinds, body=sent,
             auth_settings=["BearerToken"],
         )  # fmt: skip
         answer = await self._api.call_api(method, url, headers, body, _request_timeout=limits)
@@ -231,9 +314,9 @@ def _refused(status: int, data: bytes, what: str) -> ApiTrouble:
     return kind(f"{what} is refused ({status}){': ' if message else ''}{message}", status)
 
 
-def _stream_error(seen: ConfigMap) -> ApiTrouble:
-    kind = Expired if seen.code == 410 else ApiTrouble
-    return kind(f"the watch of documents ended: {seen.message or seen.code}", seen.code)
+def _stream_error(what: str, code: int, message: str) -> ApiTrouble:
+    kind = Expired if code == 410 else ApiTrouble
+    return kind(f"{what} ended: {message or code}", code)
 
 
 def _words(error: BaseException) -> str:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from fairlead_gateway.endpoint.front import Front
 from fairlead_gateway.endpoint.server import McpProtocol, connections
+from fairlead_gateway.endpoint.tls import HANDSHAKE_SECONDS, Certificates
 
 log = logging.getLogger(__name__)
 
@@ -36,8 +37,11 @@ class PortTaken(Exception):
 class Listener:
     """Serves one address. `port` 0 takes a free one, which `port` then names."""
 
-    def __init__(self, front: Front, app: Callable[..., Any], host: str, port: int) -> None:
+    def __init__(
+        self, front: Front, app: Callable[..., Any], host: str, port: int, certificates: Certificates | None = None
+    ) -> None:
         self._front = front
+        self._certificates = certificates
         self._new_connection, self._state = connections(front, app)
         self.host = host
         self.port = port
@@ -52,10 +56,13 @@ class Listener:
     async def start(self) -> None:
         """Raises PortTaken."""
         loop = asyncio.get_running_loop()
+        tls = self._certificates
         try:
             self._server = await loop.create_server(
-                lambda: self._new_connection(loop), self.host, self.port, backlog=BACKLOG
-            )
+                lambda: self._new_connection(loop), self.host, self.port, backlog=BACKLOG,
+                ssl=None if tls is None else tls.context,
+                ssl_handshake_timeout=None if tls is None else HANDSHAKE_SECONDS,
+            )  # fmt: skip
         except OSError as error:
             raise PortTaken.from_error(error, self.host, self.port) from error
         for listening in self._server.sockets:
@@ -118,6 +125,8 @@ class Listener:
             self._front.streams.keep_alive(loop.time())
             self._front.threads.sweep()
             self._front.identities.sweep()
+            if self._certificates is not None:
+                self._certificates.look()
             self._check(loop.time())
 
     def _check(self, now: float) -> None:

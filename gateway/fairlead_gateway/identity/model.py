@@ -42,6 +42,8 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     service_account: ServiceAccount | None = None
     claims: Mapping[str, Any] = MappingProxyType({})
     """Of a JWT, as they stand in it."""
+    credential: str = ""
+    """Which one it was, for logs and revocations; no secret. Of an API key its id, of a JWT issuer and key."""
     expires_at: float = float("inf")
     """Seconds since the epoch, when the credential ends."""
     owner: str = ""

@@ -10,47 +10,14 @@ import pytest
 from starlette.routing import BaseRoute, Route
 
 from askers import PICKED, LegacyAsker
-from fairlead_gateway.identity.authenticator import Revoked, Verdict
-from fairlead_gateway.identity.model import Identity, Kind
-from fairlead_gateway.identity.refusal import UNKNOWN_TOKEN
+from fairlead_gateway.identity.setup import Trust
 from fairlead_gateway.rest.application import application
 from gatewayworld import LEGACY, META, Ask, Wire, calling, catalog, legacy, modern, reached, running
+from names import Names
 from rawserver import raw_server
 from toolservers import broken_server, modern_server
 
 PUBLIC = {"/healthz", "/readyz", "/.well-known/oauth-protected-resource"}
-
-
-class Names:
-    """Vouches for whoever says a name; a name can be revoked."""
-
-    kind: Kind = "apiKey"
-    keeps = float("inf")
-
-    def __init__(self, *names: str) -> None:
-        self.names = set(names)
-        self._revoked: Revoked = lambda concerns: None
-
-    def wants(self, token: str) -> bool:
-        return True
-
-    def check(self, token: str) -> Verdict | None:
-        return None
-
-    async def look_up(self, token: str) -> Verdict:
-        if token in self.names:
-            return Identity(kind="apiKey", principal=f"name:{token}", agent=token)
-        return UNKNOWN_TOKEN
-
-    async def start(self, revoked: Revoked) -> None:
-        self._revoked = revoked
-
-    async def aclose(self) -> None:
-        pass
-
-    def revoke(self, name: str) -> None:
-        self.names.discard(name)
-        self._revoked(lambda identity: identity.agent == name)
 
 
 def by(name: str, ask: Ask) -> Ask:
@@ -70,7 +37,7 @@ def every_route(routes: Iterable[BaseRoute]) -> Iterator[Route]:
 
 async def test_every_route_asks_who_it_is_unless_it_is_public(tmp_path: Path) -> None:
     """Fails for a route that somebody adds past the guard, and for one that is made public without being listed."""
-    async with running(tmp_path, authenticators=[Names("ann")]) as gateway:
+    async with running(tmp_path, trust=Trust((Names("ann"),))) as gateway:
         routes = [*every_route(application(gateway.readiness, gateway.plane).routes)]
         assert len(routes) > 15
         async with await Wire.connect(gateway) as wire:
@@ -84,7 +51,7 @@ async def test_every_route_asks_who_it_is_unless_it_is_public(tmp_path: Path) ->
 async def test_the_endpoints_answer_nobody_whom_they_do_not_know(tmp_path: Path) -> None:
     async with (
         modern_server() as server,
-        running(tmp_path, catalog("demo", server.url, ["add"]), authenticators=[Names("ann")]) as gateway,
+        running(tmp_path, catalog("demo", server.url, ["add"]), trust=Trust((Names("ann"),))) as gateway,
         await Wire.connect(gateway) as wire,
     ):
         for target in ("/mcp", "/servers/default/demo/mcp", "/mcp/nowhere", "/servers/default/none/mcp"):
@@ -101,7 +68,7 @@ async def test_a_revoked_credential_is_refused_with_the_next_request_of_the_same
     names = Names("ann", "bob")
     async with (
         modern_server() as server,
-        running(tmp_path, catalog("demo", server.url, ["add"]), authenticators=[names]) as gateway,
+        running(tmp_path, catalog("demo", server.url, ["add"]), trust=Trust((names,))) as gateway,
         await Wire.connect(gateway) as wire,
     ):
         for _ in range(3):
@@ -115,7 +82,7 @@ async def test_streams_of_a_revoked_credential_end(tmp_path: Path) -> None:
     names = Names("ann", "bob")
     listen = modern("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
     async with (
-        running(tmp_path, authenticators=[names]) as gateway,
+        running(tmp_path, trust=Trust((names,))) as gateway,
         await Wire.connect(gateway) as anns,
         await Wire.connect(gateway) as bobs,
         await Wire.connect(gateway) as events,
@@ -138,7 +105,7 @@ async def test_a_session_is_of_use_to_nobody_but_who_opened_it(tmp_path: Path, t
     async with (
         modern_server() as server,
         running(
-            tmp_path, catalog("demo", server.url, ["add"]), authenticators=[Names("ann", "bob")], anonymous="allow"
+            tmp_path, catalog("demo", server.url, ["add"]), trust=Trust((Names("ann", "bob"),)), anonymous="allow"
         ) as gateway,
         await Wire.connect(gateway) as wire,
     ):
@@ -164,7 +131,7 @@ async def test_what_goes_on_in_a_session_that_nobody_signed_is_nobodys_to_end(tm
     """Ids of no one's making may be used by several: the one cannot cancel calls of the other."""
     async with (
         broken_server("never") as server,
-        running(tmp_path, catalog("demo", server.url, ["add"]), authenticators=[Names("ann", "bob")]) as gateway,
+        running(tmp_path, catalog("demo", server.url, ["add"]), trust=Trust((Names("ann", "bob"),))) as gateway,
         await Wire.connect(gateway) as anns,
         await Wire.connect(gateway) as bobs,
     ):

@@ -1,0 +1,188 @@
+"""What `fairlead keys` does: a document of keys is read, changed and written, in a file or in a Secret of a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import re
+import tempfile
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final, Protocol
+
+from fairlead_cli.failure import USED_WRONGLY, Failure, needs
+from fairlead_cli.output import Output, print_json, print_table
+from fairlead_gateway.identity.keys import LABEL, MEMBER, BadKeys, KeyDocument, KeyRecord, id_of, new_key, read, written
+
+_DURATION: Final = re.compile(r"([1-9][0-9]{0,5})(m|h|d)")
+_UNITS: Final = {"m": "minutes", "h": "hours", "d": "days"}
+Change = Callable[[KeyDocument], KeyDocument]
+
+
+class Place(Protocol):
+    """Where keys are kept."""
+
+    def load(self) -> KeyDocument:
+        """Raises Failure."""
+        ...
+
+    def change(self, change: Change) -> None:
+        """Read, change, write; whoever changes it at the same time is not overwritten. Raises Failure."""
+        ...
+
+
+def place(file: Path, secret: str | None, namespace: str, kubeconfig: Path | None) -> Place:
+    """The file, or the Secret where one is named."""
+    return FilePlace(file) if secret is None else SecretPlace(secret, namespace, kubeconfig)
+
+
+def run_create(kept: Place, agent: str, groups: list[str], expires: str | None, output: Output) -> None:
+    """Make a key and print it, once it is kept."""
+    if not agent.strip() or not agent.isprintable():
+        raise Failure("AGENT must be a name", code=USED_WRONGLY)
+    now = datetime.now(UTC)
+    key, record = new_key(agent, groups, now=now, expires=None if expires is None else now + _duration(expires))
+    kept.change(lambda document: KeyDocument((*document.keys, record)))
+    if output is Output.json:
+        print_json({**_shown(record), "key": key})
+    else:
+        print(key)
+
+
+def run_list(kept: Place, output: Output) -> None:
+    """Everything that is kept but the hashes."""
+    records = kept.load().keys
+    if output is Output.json:
+        print_json([_shown(record) for record in records])
+        return
+    rows = [[one.id, one.agent, ", ".join(one.groups), one.created, one.expires or "never"] for one in records]
+    print_table(["ID", "AGENT", "GROUPS", "CREATED", "EXPIRES"], rows)
+
+
+def run_revoke(kept: Place, ident: str) -> None:
+    """Take a key out. Raises Failure where there is none of that id."""
+    wanted = id_of(ident) or ident
+
+    def without(document: KeyDocument) -> KeyDocument:
+        left = tuple(record for record in document.keys if record.id != wanted)
+        if len(left) == len(document.keys):
+            raise Failure(f"there is no key {wanted[:16]}: `fairlead keys list` shows them", code=USED_WRONGLY)
+        return KeyDocument(left)
+
+    kept.change(without)
+    print(f"{wanted} is revoked")
+
+
+class FilePlace:
+    """A file, written as a whole and readable by its owner alone."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def load(self) -> KeyDocument:
+        try:
+            return read(self._path.read_bytes())
+        except FileNotFoundError:
+            return KeyDocument()
+        except (OSError, BadKeys) as error:
+            raise Failure(f"{self._path} cannot be used: {error}") from error
+
+    def change(self, change: Change) -> None:
+        data = written(change(self.load()).keys)
+        try:
+            with tempfile.NamedTemporaryFile(dir=self._path.parent, delete=False) as file:
+                file.write(data)
+            os.replace(file.name, self._path)  # noqa: PTH105  # Path.replace takes no name
+        except OSError as error:
+            raise Failure(f"{self._path} cannot be written: {error}") from error
+
+
+class SecretPlace:
+    """A Secret, made with its label where it is not there."""
+
+    def __init__(self, name: str, namespace: str, kubeconfig: Path | None) -> None:
+        self._name = name
+        self._namespace = namespace
+        self._kubeconfig = kubeconfig
+
+    def load(self) -> KeyDocument:
+        found: list[KeyDocument] = []
+
+        def look(document: KeyDocument) -> KeyDocument:
+            found.append(document)
+            return document
+
+        self._run(look)
+        return found[0]
+
+    def change(self, change: Change) -> None:
+        self._run(change)
+
+    def _run(self, change: Change) -> None:
+        with needs("gateway"):
+            from kubernetes.aio.client.exceptions import ApiException
+
+            from fairlead_gateway.catalog.kubeapi import NoCluster
+        try:
+            asyncio.run(self._changed(change))
+        except (NoCluster, BadKeys) as error:
+            raise Failure(str(error)) from error
+        except ApiException as error:
+            what = f"Secret {self._namespace}/{self._name}"
+            if error.status == 409:
+                raise Failure(f"{what} was changed by somebody else meanwhile: try again") from error
+            raise Failure(f"{what} cannot be changed: {error.status} {error.reason}") from error
+
+    async def _changed(self, change: Change) -> None:
+        from kubernetes.aio.client import ApiClient, CoreV1Api, V1ObjectMeta, V1Secret
+        from kubernetes.aio.client.exceptions import ApiException
+
+        from fairlead_gateway.catalog.kubeapi import load_configuration
+
+        async with ApiClient(await load_configuration(self._kubeconfig)) as client:
+            api = CoreV1Api(client)
+            try:
+                secret = await api.read_namespaced_secret(self._name, self._namespace)
+            except ApiException as error:
+                if error.status != 404:
+                    raise
+                secret = None
+            data = {} if secret is None else secret.data or {}
+            before = read(_decoded(data.get(MEMBER, "")))
+            after = change(before)
+            if after is before:
+                return
+            text = written(after.keys).decode()
+            if secret is None:
+                made = V1Secret(
+                    metadata=V1ObjectMeta(name=self._name, labels={LABEL: "true"}), string_data={MEMBER: text}
+                )
+                await api.create_namespaced_secret(self._namespace, made)
+                return
+            if secret.metadata is not None:
+                secret.metadata.labels = {**(secret.metadata.labels or {}), LABEL: "true"}
+            secret.string_data = {MEMBER: text}
+            await api.replace_namespaced_secret(self._name, self._namespace, secret)
+
+
+def _decoded(value: str | bytes) -> bytes:
+    return base64.b64decode(value)
+
+
+def _shown(record: KeyRecord) -> dict[str, object]:
+    return {
+        "id": record.id,
+        "agent": record.agent,
+        "groups": list(record.groups),
+        "created": record.created,
+        "expires": record.expires or None,
+    }
+
+
+def _duration(text: str) -> timedelta:
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        raise Failure(f"--expires: {text!r} is no duration such as 30m, 12h or 90d", code=USED_WRONGLY)
+    return timedelta(**{_UNITS[found[2]]: int(found[1])})

@@ -1,0 +1,91 @@
+"""`fairlead keys`: make, list and revoke API keys, in a file or in a Secret, with their options and help.
+
+No work is done here.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fairlead_cli.options import OutputOption
+from fairlead_cli.output import Output
+
+keys = typer.Typer(help="Make, list and revoke API keys of a gateway.", no_args_is_help=True)
+
+DEFAULT_FILE = Path("keys.json")
+FileOption = Annotated[
+    Path | None,
+    typer.Option("--file", "-f", envvar="FAIRLEAD_API_KEYS", help="File of keys; keys.json by default."),
+]
+SecretOption = Annotated[
+    str | None, typer.Option("--secret", metavar="NAME", help="Keep them in this Secret of a cluster instead.")
+]
+KubeconfigOption = Annotated[
+    Path | None, typer.Option(help="Path of a kubeconfig. By default KUBECONFIG, ~/.kube/config, or the pod's account.")
+]
+NamespaceOption = Annotated[
+    str, typer.Option("--namespace", "-n", envvar="FAIRLEAD_NAMESPACE", help="Namespace of the release.")
+]
+
+
+@keys.command()
+def create(
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help="The name that policies know the holder by.")],
+    group: Annotated[list[str] | None, typer.Option("--group", "-g", help="May be given several times.")] = None,
+    expires: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="How long it is good for: 12h, 90d. Forever by default.")
+    ] = None,
+    file: FileOption = None,
+    secret: SecretOption = None,
+    namespace: NamespaceOption = "fairlead-system",
+    kubeconfig: KubeconfigOption = None,
+    output: OutputOption = Output.table,
+) -> None:
+    """Make a key and print it, once: only a hash of it is kept. A running gateway takes it within a second.
+
+    Examples:
+
+        fairlead keys create npc --group game
+
+        fairlead keys create qa --secret fairlead-api-keys --namespace fairlead-system
+    """
+    from fairlead_cli.keyring import place, run_create
+
+    run_create(place(file or DEFAULT_FILE, secret, namespace, kubeconfig), agent, group or [], expires, output)
+
+
+@keys.command("list")
+def list_keys(
+    file: FileOption = None,
+    secret: SecretOption = None,
+    namespace: NamespaceOption = "fairlead-system",
+    kubeconfig: KubeconfigOption = None,
+    output: OutputOption = Output.table,
+) -> None:
+    """List the keys by id, agent and groups.
+
+    Example: fairlead keys list --file keys.json
+    """
+    from fairlead_cli.keyring import place, run_list
+
+    run_list(place(file or DEFAULT_FILE, secret, namespace, kubeconfig), output)
+
+
+@keys.command()
+def revoke(
+    ident: Annotated[str, typer.Argument(metavar="ID", help="The id of a key, or the key itself.")],
+    file: FileOption = None,
+    secret: SecretOption = None,
+    namespace: NamespaceOption = "fairlead-system",
+    kubeconfig: KubeconfigOption = None,
+) -> None:
+    """Revoke a key. A running gateway refuses it within a second, and ends the streams that it opened.
+
+    Example: fairlead keys revoke 3f9a0c2b77d1
+    """
+    from fairlead_cli.keyring import place, run_revoke
+
+    run_revoke(place(file or DEFAULT_FILE, secret, namespace, kubeconfig), ident)

@@ -1,0 +1,100 @@
+"""Vouches for API keys, from any number of places where they are kept.
+
+An `Authenticator`. Each place tells of its document anew whenever that changes; a key that is gone or different then is
+revoked at once, with the streams that it opened. A place that cannot be read keeps what it told last: an outage of the
+API server locks nobody out and lets nobody in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final, Protocol
+
+from fairlead_gateway.identity.authenticator import Revoked, Verdict
+from fairlead_gateway.identity.keys import PREFIX, KeyDocument, KeyRecord, digest, id_of
+from fairlead_gateway.identity.model import Identity, Kind
+from fairlead_gateway.identity.refusal import AWAY, Refusal
+
+log = logging.getLogger(__name__)
+
+UNKNOWN_KEY: Final = Refusal(401, "this API key is not known, has expired or was revoked", "invalid_token")
+_NOBODY: Final = "0" * 64
+"""What the hash of an unknown key is compared with, so that every key takes the same way."""
+
+
+class KeyPlace(Protocol):
+    """Where keys are kept."""
+
+    name: str
+
+    async def run(self, tell: Callable[[KeyDocument], None]) -> None:
+        """Tell of the document now and whenever it changes, until cancelled."""
+        ...
+
+
+class ApiKeys:
+    """See the module. `now` is the time of day in seconds."""
+
+    kind: Kind = "apiKey"
+    keeps = float("inf")
+
+    def __init__(self, places: Sequence[KeyPlace], now: Callable[[], float]) -> None:
+        self._places = tuple(places)
+        self._now = now
+        self._told: dict[str, KeyDocument] = {}
+        self._records: Mapping[str, KeyRecord] = {}
+        self._revoked: Revoked = lambda concerns: None
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def wants(self, token: str) -> bool:
+        return token.startswith(PREFIX)
+
+    def check(self, token: str) -> Verdict | None:
+        record = self._records.get(id_of(token) or "")
+        right = hmac.compare_digest(digest(token), _NOBODY if record is None else record.hash)
+        if record is None or not right:
+            return UNKNOWN_KEY if len(self._told) == len(self._places) else AWAY
+        if record.expires_at <= self._now():
+            return UNKNOWN_KEY
+        return Identity(
+            kind=self.kind,
+            principal=f"key:{record.agent}",
+            agent=record.agent,
+            groups=frozenset(record.groups),
+            credential=record.id,
+            expires_at=record.expires_at,
+        )
+
+    async def look_up(self, token: str) -> Verdict:
+        return self.check(token) or UNKNOWN_KEY
+
+    async def start(self, revoked: Revoked) -> None:
+        self._revoked = revoked
+        for place in self._places:
+            work = place.run(partial(self.told, place.name))
+            self._tasks.append(asyncio.get_running_loop().create_task(work, name=f"API keys of {place.name}"))
+
+    async def aclose(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def told(self, name: str, document: KeyDocument) -> None:
+        """A place has another document now."""
+        if self._told.get(name) == document:
+            return
+        before = self._records
+        self._told[name] = document
+        records: dict[str, KeyRecord] = {}
+        for place in self._places:
+            for record in self._told.get(place.name, KeyDocument()).keys:
+                if records.setdefault(record.id, record) is not record:
+                    log.error("The API key %s of %s has the id of another and is not taken", record.id, place.name)
+        self._records = records
+        gone = {ident for ident, record in before.items() if records.get(ident) != record}
+        log.info("API keys of %s: %d, and %d in all; %d revoked", name, len(document.keys), len(records), len(gone))
+        self._revoked(lambda identity: identity.kind == "apiKey" and identity.credential in gone)

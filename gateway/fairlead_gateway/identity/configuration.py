@@ -1,0 +1,94 @@
+"""The file that says who vouches for clients: `FAIRLEAD_IDENTITY`. Read once at the start by `setup`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Final
+from urllib.parse import urlsplit
+
+import msgspec
+import yaml
+from msgspec import Meta
+
+from fairlead_gateway.settings import BadSetting
+
+ALGORITHMS: Final = (
+    "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519",
+)  # fmt: skip
+"""Asymmetric ones, all of them: whoever can check a token must not be able to make one."""
+
+Text = Annotated[str, Meta(min_length=1)]
+
+
+class Issuer(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """An OpenID provider or authorization server whose tokens are taken."""
+
+    issuer: Text
+    """As it stands in `iss`; its keys are discovered from there."""
+    audiences: tuple[Text, ...] = ()
+    """Values of `aud`, one of which a token must have. By default the gateway's own address and what is below it
+    (RFC 8707).
+    """
+    jwks_uri: str = ""
+    """Where the keys are, in place of discovery."""
+    algorithms: tuple[str, ...] = ("RS256", "PS256", "ES256", "EdDSA", "Ed25519")
+    agent_claims: tuple[Text, ...] = ("azp", "client_id", "sub")
+    """The first of them that a token has names the agent. A dot leads into objects."""
+    groups_claim: Text = "groups"
+    leeway_seconds: Annotated[int, Meta(ge=0, le=300)] = 30
+    """By which its clock may differ from ours."""
+    ca_file: Path | None = None
+    """Certificates that its own is checked with, in place of the system's."""
+
+
+class ServiceAccounts(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """Tokens of ServiceAccounts, which the API server reviews."""
+
+    audiences: Annotated[tuple[Text, ...], Meta(min_length=1)] = ("fairlead",)
+    """One of which a token must be made for."""
+    seconds: Annotated[float, Meta(gt=0, le=3600)] = 60.0
+    """How long a review holds."""
+
+
+class Vouchers(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """The whole file."""
+
+    issuers: tuple[Issuer, ...] = ()
+    scopes: tuple[Text, ...] = ()
+    """That every token of an issuer must have."""
+    service_accounts: ServiceAccounts | None = None
+
+
+def load_vouchers(path: Path | None) -> Vouchers:
+    """From a YAML file; nobody without one. Raises BadSetting with a sentence that names the place."""
+    if path is None:
+        return Vouchers()
+    try:
+        found = msgspec.convert(yaml.safe_load(path.read_text(encoding="utf-8")) or {}, Vouchers, dec_hook=_path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadSetting(f"the issuers in {path} cannot be read: {error}") from error
+    except yaml.YAMLError as error:
+        raise BadSetting(f"{path} is not YAML: {' '.join(str(error).split())}") from error
+    except msgspec.ValidationError as error:
+        raise BadSetting(f"{path} must hold the members issuers, scopes or serviceAccounts: {error}") from error
+    for issuer in found.issuers:
+        _check(path, issuer)
+    if len({issuer.issuer for issuer in found.issuers}) < len(found.issuers):
+        raise BadSetting(f"{path} names an issuer twice")
+    return found
+
+
+def _check(path: Path, issuer: Issuer) -> None:
+    for url in (issuer.issuer, issuer.jwks_uri or issuer.issuer):
+        if urlsplit(url).scheme not in ("http", "https"):
+            raise BadSetting(f"{path}: {url} must be an http or https URL")
+    wrong = [name for name in issuer.algorithms if name not in ALGORITHMS]
+    if wrong or not issuer.algorithms:
+        said = f"{wrong[0]!r} is not taken" if wrong else "there is none"
+        raise BadSetting(f"{path}: algorithms of {issuer.issuer}: {said}; asymmetric ones are {', '.join(ALGORITHMS)}")
+
+
+def _path(kind: type, value: object) -> object:
+    if kind is Path and isinstance(value, str):
+        return Path(value)
+    raise NotImplementedError(kind)

@@ -1,0 +1,173 @@
+"""The keys of one issuer: found, fetched, kept while the issuer is away, fetched anew where a token names another.
+
+Used by `tokens`. A fetch is bounded in time and size and follows no redirects; however many tokens name unknown keys,
+the issuer is asked once per `COOL_DOWN`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit, urlunsplit
+
+import aiohttp
+import msgspec
+from joserfc.errors import JoseError
+from joserfc.jwk import JWKRegistry, Key
+
+from fairlead_gateway.identity.configuration import Issuer
+
+log = logging.getLogger(__name__)
+
+COOL_DOWN: Final = 10.0
+"""Seconds between two fetches that tokens cause."""
+FRESH_SECONDS: Final = 300.0
+"""After which keys are fetched anew by themselves, so that one that was withdrawn ends."""
+FIRST_PAUSE: Final = 1.0
+LONGEST_PAUSE: Final = 30.0
+"""Seconds between attempts while the issuer is away."""
+FETCH_SECONDS: Final = 5.0
+MAX_BYTES: Final = 512 << 10
+MAX_KEYS: Final = 64
+_KINDS: Final = frozenset({"RSA", "EC", "OKP"})
+
+
+class IssuerAway(Exception):
+    """The issuer does not answer, or not with keys. The message is one sentence."""
+
+
+class _Discovered(msgspec.Struct):
+    issuer: str
+    jwks_uri: str
+
+
+class _Set(msgspec.Struct):
+    keys: list[dict[str, Any]]
+
+
+Document = TypeVar("Document", _Discovered, _Set)
+
+
+class IssuerKeys:
+    """See the module. `clock` in seconds."""
+
+    def __init__(self, issuer: Issuer, clock: Callable[[], float]) -> None:
+        self.issuer = issuer
+        self._clock = clock
+        self._keys: dict[str, Key] | None = None
+        self._asked_at = float("-inf")
+        self._failed = False
+        self._fetching = asyncio.Lock()
+        self.withdrawn: Callable[[set[str]], None] = lambda kids: None
+        """Told of keys that the issuer no longer has."""
+
+    @property
+    def known(self) -> bool:
+        """Whether there are any."""
+        return self._keys is not None
+
+    def find(self, kid: str | None) -> Key | None:
+        """The key of that id; without an id the only one that there is."""
+        keys = self._keys or {}
+        if kid is None:
+            return next(iter(keys.values())) if len(keys) == 1 else None
+        return keys.get(kid)
+
+    async def refetch(self) -> bool:
+        """Ask the issuer again, unless that was done a moment ago; whether what is known now is what it says."""
+        async with self._fetching:
+            if self._clock() - self._asked_at >= COOL_DOWN:
+                await self._refresh()
+            return not self._failed
+
+    async def keep_fresh(self) -> None:
+        """Fetch now and ever again, until cancelled."""
+        pause = FIRST_PAUSE
+        while True:
+            async with self._fetching:
+                await self._refresh()
+            await asyncio.sleep(pause if self._failed else FRESH_SECONDS)
+            pause = min(2 * pause, LONGEST_PAUSE) if self._failed else FIRST_PAUSE
+
+    async def _refresh(self) -> None:
+        self._asked_at = self._clock()
+        try:
+            found = await self._fetch()
+        except IssuerAway as error:
+            self._failed = True
+            kept = "its last keys are used" if self.known else "its tokens cannot be checked"
+            log.warning("%s: %s; %s", self.issuer.issuer, error, kept)
+            return
+        before, self._keys, self._failed = self._keys or {}, found, False
+        gone = {kid for kid, key in before.items() if kid not in found or found[kid].as_dict() != key.as_dict()}
+        if gone:
+            self.withdrawn(gone)
+
+    async def _fetch(self) -> dict[str, Key]:
+        verify = ssl.create_default_context(cafile=self.issuer.ca_file) if self.issuer.ca_file else True
+        timeout = aiohttp.ClientTimeout(total=FETCH_SECONDS)
+        try:
+            async with aiohttp.ClientSession(timeout=timeout) as session:
+                uri = self.issuer.jwks_uri or await self._discover(session, verify)
+                return _usable(await _get(session, uri, verify, _Set))
+        except (TimeoutError, OSError, aiohttp.ClientError, ValueError) as error:
+            said = "no answer in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
+            raise IssuerAway(f"its keys cannot be fetched: {said}") from error
+
+    async def _discover(self, session: aiohttp.ClientSession, verify: ssl.SSLContext | bool) -> str:
+        """OpenID Connect Discovery 1.0 section 4, else RFC 8414 section 3. Raises IssuerAway."""
+        parts = urlsplit(self.issuer.issuer)
+        path = parts.path.rstrip("/")
+        places = (path + "/.well-known/openid-configuration", "/.well-known/oauth-authorization-server" + path)
+        failure: Exception | None = None
+        for place in places:
+            try:
+                url = urlunsplit((parts.scheme, parts.netloc, place, "", ""))
+                found = await _get(session, url, verify, _Discovered)
+            except IssuerAway as error:
+                failure = failure or error
+                continue
+            if found.issuer != self.issuer.issuer:
+                raise IssuerAway(f"{url} is the document of {found.issuer[:200]!r}, another issuer")
+            if parts.scheme == "https" and urlsplit(found.jwks_uri).scheme != "https":
+                raise IssuerAway(f"{url} leads to keys without TLS")
+            return found.jwks_uri
+        raise failure or IssuerAway("nothing was found")
+
+
+async def _get(
+    session: aiohttp.ClientSession, url: str, verify: ssl.SSLContext | bool, kind: type[Document]
+) -> Document:
+    async with session.get(url, ssl=verify, allow_redirects=False) as answer:
+        if answer.status != 200:
+            raise IssuerAway(f"{url} answers {answer.status}")
+        data = bytearray()
+        async for piece in answer.content.iter_any():
+            data += piece
+            if len(data) > MAX_BYTES:
+                raise IssuerAway(f"{url} answers more than {MAX_BYTES} bytes")
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise IssuerAway(f"{url} answers something else than expected: {error}") from None
+
+
+def _usable(found: _Set) -> dict[str, Key]:
+    """Public keys for signatures, by id. Secret ones are none: a token that was signed with one proves nothing."""
+    keys: dict[str, Key] = {}
+    for place, data in enumerate(found.keys[:MAX_KEYS]):
+        if data.get("kty") not in _KINDS or data.get("use", "sig") != "sig":
+            continue
+        public = {name: value for name, value in data.items() if name not in ("d", "p", "q", "dp", "dq", "qi", "oth")}
+        try:
+            key = JWKRegistry.import_key(public)
+        except (JoseError, ValueError, TypeError):
+            log.warning("A key of an issuer cannot be used: %r", str(data.get("kid", place))[:64])
+            continue
+        keys[str(data.get("kid", f"#{place}"))] = key
+    if not keys:
+        raise IssuerAway("it has no usable key")
+    return keys

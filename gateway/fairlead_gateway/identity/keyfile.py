@@ -1,0 +1,55 @@
+"""A file of API keys, looked at twice a second. A `KeyPlace`, made by `setup`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from fairlead_gateway.identity.keys import BadKeys, KeyDocument, read
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS: Final = 0.5
+MAX_BYTES: Final = 16 << 20
+
+
+class KeyFile:
+    """See the module. A file that is gone holds no keys; one that cannot be read changes nothing until it can."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.name = str(path)
+
+    def load(self) -> KeyDocument:
+        """The keys now. Raises BadKeys and OSError, whose messages quote none."""
+        with self._path.open("rb") as file:
+            return read(file.read(MAX_BYTES))
+
+    async def run(self, tell: Callable[[KeyDocument], None]) -> None:
+        seen: object = None
+        while True:
+            looks = await asyncio.to_thread(self._looks)
+            if looks != seen:
+                seen = looks
+                await self._tell(tell)
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _tell(self, tell: Callable[[KeyDocument], None]) -> None:
+        try:
+            tell(await asyncio.to_thread(self.load))
+        except FileNotFoundError:
+            log.warning("%s is gone: its API keys are revoked", self._path)
+            tell(KeyDocument())
+        except (BadKeys, OSError) as error:
+            log.error("The API keys in %s cannot be read, and stay as they were: %s", self._path, error)
+
+    def _looks(self) -> object:
+        """What differs once somebody wrote the file."""
+        try:
+            seen = self._path.stat()
+        except OSError as error:
+            return error.errno
+        return seen.st_mtime_ns, seen.st_size, seen.st_ino

@@ -1,0 +1,84 @@
+"""Vouches for ServiceAccounts of the cluster: the API server reviews their tokens, and a review holds for a minute.
+
+An `Authenticator`, made by `setup`. It takes the right to create TokenReviews, which is not one of a namespace: an
+installation that has none but rights of its own namespace leaves this out.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from fairlead_gateway.catalog.kubeapi import ApiTrouble, TokenReview
+from fairlead_gateway.identity.authenticator import Revoked, Verdict
+from fairlead_gateway.identity.model import Identity, Kind, ServiceAccount
+from fairlead_gateway.identity.refusal import AWAY, Refusal
+from fairlead_gateway.identity.tokens import MAX_TOKEN, json_of
+
+log = logging.getLogger(__name__)
+
+REFUSED: Final = Refusal(401, "the API server does not vouch for this token", "invalid_token")
+OTHERS: Final = Refusal(401, "the token is for another audience, or not of a ServiceAccount", "invalid_token")
+_USER: Final = "system:serviceaccount:"
+
+
+class Reviews(Protocol):
+    """The API server: `catalog.kubeapi.KubeApi`."""
+
+    async def review_token(self, token: str, audiences: Sequence[str]) -> TokenReview:
+        """Raises ApiTrouble."""
+        ...
+
+
+class ServiceAccountTokens:
+    """See the module. `seconds` is how long a review holds."""
+
+    kind: Kind = "serviceAccount"
+
+    def __init__(self, api: Reviews, audiences: Sequence[str], seconds: float) -> None:
+        self._api = api
+        self._audiences = tuple(audiences)
+        self.keeps = seconds
+
+    def wants(self, token: str) -> bool:
+        """Any JWT that says whose it is. The API server alone knows which issuer it is."""
+        claims = _claims(token)
+        return claims is not None and str(claims.get("sub", "")).startswith(_USER)
+
+    def check(self, token: str) -> Verdict | None:
+        return None
+
+    async def look_up(self, token: str) -> Verdict:
+        try:
+            review = await self._api.review_token(token, self._audiences)
+        except ApiTrouble as error:
+            log.warning("A token of a ServiceAccount cannot be reviewed: %s", error)
+            return AWAY
+        if not review.authenticated:
+            return REFUSED
+        parts = review.user.username.removeprefix(_USER).split(":")
+        ours = not set(self._audiences).isdisjoint(review.audiences)
+        if not ours or not review.user.username.startswith(_USER) or len(parts) != 2:
+            return OTHERS
+        expires = (_claims(token) or {}).get("exp")
+        return Identity(
+            kind=self.kind,
+            principal=f"sa:{parts[0]}/{parts[1]}",
+            groups=frozenset(review.user.groups),
+            service_account=ServiceAccount(parts[0], parts[1]),
+            credential=review.user.uid,
+            expires_at=float(expires) if isinstance(expires, int) else float("inf"),
+        )
+
+    async def start(self, revoked: Revoked) -> None:
+        pass
+
+    async def aclose(self) -> None:
+        pass
+
+
+def _claims(token: str) -> dict[str, object] | None:
+    parts = token.split(".")
+    found = json_of(parts[1]) if len(parts) == 3 and len(token) <= MAX_TOKEN else None
+    return None if found is None else dict(found)

@@ -1,0 +1,93 @@
+"""From settings to whoever vouches for clients. Called by whoever starts a gateway, before it is built."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from fairlead_gateway.identity.apikeys import ApiKeys, KeyPlace
+from fairlead_gateway.identity.authenticator import Authenticator
+from fairlead_gateway.identity.configuration import Vouchers, load_vouchers
+from fairlead_gateway.identity.keyfile import KeyFile
+from fairlead_gateway.identity.keys import BadKeys
+from fairlead_gateway.settings import BadSetting, Settings
+
+if TYPE_CHECKING:
+    from fairlead_gateway.catalog.kubeapi import KubeApi
+
+log = logging.getLogger(__name__)
+
+
+class Trust(msgspec.Struct, frozen=True):
+    """Who vouches for clients, and what clients are told of it."""
+
+    authenticators: tuple[Authenticator, ...] = ()
+    issuers: tuple[str, ...] = ()
+    scopes: tuple[str, ...] = ()
+
+
+def trusted(settings: Settings, api: KubeApi | None = None) -> Trust:
+    """Everybody that the settings name. `api` is the API server, on a cluster. Raises BadSetting."""
+    vouchers = load_vouchers(settings.identity)
+    found = [_keys(settings, api), _tokens(settings, vouchers), _service_accounts(settings, vouchers, api)]
+    issuers = tuple(issuer.issuer for issuer in vouchers.issuers)
+    authenticators = tuple(one for one in found if one is not None)
+    if not authenticators and settings.anonymous == "deny":
+        log.warning(
+            "Nobody is let in: set FAIRLEAD_ANONYMOUS=allow to let in everybody, or name whoever vouches for clients "
+            "with FAIRLEAD_API_KEYS, FAIRLEAD_API_KEY_SECRETS or FAIRLEAD_IDENTITY"
+        )
+    return Trust(authenticators, issuers, vouchers.scopes)
+
+
+def _keys(settings: Settings, api: KubeApi | None) -> Authenticator | None:
+    places: list[KeyPlace] = []
+    if settings.api_keys is not None:
+        file = KeyFile(settings.api_keys)
+        try:
+            file.load()
+        except OSError as error:
+            raise BadSetting(
+                f"the API keys in {settings.api_keys} cannot be read: {error}; `fairlead keys create` makes them"
+            ) from error
+        except BadKeys as error:
+            raise BadSetting(f"{settings.api_keys} {error}") from error
+        places.append(file)
+    if settings.api_key_secrets:
+        if api is None:
+            raise BadSetting("FAIRLEAD_API_KEY_SECRETS are Secrets of a cluster: off one, name a file of API keys")
+        from fairlead_gateway.identity.keysecret import KeySecret
+
+        places += [KeySecret(api, name) for name in settings.api_key_secrets]
+    return ApiKeys(places, time.time) if places else None
+
+
+def _tokens(settings: Settings, vouchers: Vouchers) -> Authenticator | None:
+    if not vouchers.issuers:
+        return None
+    homeless = [issuer.issuer for issuer in vouchers.issuers if not issuer.audiences]
+    if homeless and not settings.public_url:
+        raise BadSetting(
+            f"tokens of {homeless[0]} must be made for this gateway: set FAIRLEAD_PUBLIC_URL to how clients reach it, "
+            f"or name audiences in {settings.identity}"
+        )
+    # only here: the library takes a second to import
+    from fairlead_gateway.identity.tokens import Tokens
+
+    return Tokens(
+        vouchers.issuers, address=settings.public_url, scopes=vouchers.scopes, now=time.time, clock=time.monotonic
+    )
+
+
+def _service_accounts(settings: Settings, vouchers: Vouchers, api: KubeApi | None) -> Authenticator | None:
+    wanted = vouchers.service_accounts
+    if wanted is None:
+        return None
+    if api is None:
+        raise BadSetting(f"{settings.identity}: serviceAccounts are those of a cluster, and there is none")
+    from fairlead_gateway.identity.serviceaccounts import ServiceAccountTokens
+
+    return ServiceAccountTokens(api, wanted.audiences, wanted.seconds)

@@ -1,0 +1,219 @@
+"""Vouches for JWTs of known issuers.
+
+An `Authenticator`, made by `setup`. The issuer is looked up by `iss`, the key by `kid` among that issuer's own, the
+algorithm must be one that is configured for it: nothing else in a token's header has a say (RFC 8725). What is checked
+after the signature: expiry and time of validity, issuer, audience (RFC 8707), the scopes that are required.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+from urllib.parse import quote
+
+from joserfc import jwt
+from joserfc.errors import JoseError
+from joserfc.jwk import Key
+from joserfc.jws import JWSRegistry
+
+from fairlead_gateway.identity.authenticator import Revoked, Verdict
+from fairlead_gateway.identity.configuration import Issuer
+from fairlead_gateway.identity.jwks import IssuerKeys
+from fairlead_gateway.identity.model import Identity, Kind
+from fairlead_gateway.identity.refusal import AWAY, Refusal
+
+MAX_TOKEN: Final = 8 << 10
+"""Characters; longer ones are not even decoded."""
+MAX_GROUPS: Final = 256
+_TYPES: Final = frozenset({"jwt", "at+jwt", "application/at+jwt"})
+
+
+def invalid(message: str) -> Refusal:
+    """The refusal of a token for a reason."""
+    return Refusal(401, message, "invalid_token")
+
+
+UNREADABLE: Final = invalid("the token cannot be read")
+UNKNOWN_SIGNER: Final = invalid("the token is signed with a key that its issuer does not have")
+BAD_SIGNATURE: Final = invalid("the signature of the token does not fit")
+EXPIRED: Final = invalid("the token has expired")
+NOT_YET: Final = invalid("the token is not valid yet")
+OTHER_AUDIENCE: Final = invalid("the token is for another audience")
+NOBODY: Final = invalid("the token says of nobody whose it is")
+
+
+class Tokens:
+    """See the module. `address` is the gateway's own, `now` the time of day in seconds, `clock` any other."""
+
+    kind: Kind = "jwt"
+    keeps = float("inf")
+
+    def __init__(
+        self,
+        issuers: Sequence[Issuer],
+        *,
+        address: str,
+        scopes: Sequence[str] = (),
+        now: Callable[[], float],
+        clock: Callable[[], float],
+    ) -> None:
+        self._keys = {issuer.issuer: IssuerKeys(issuer, clock) for issuer in issuers}
+        self._address = address.rstrip("/")
+        self._scopes = tuple(scopes)
+        self._now = now
+        self._registry = JWSRegistry(strict_check_header=False)
+        self._registry.max_header_length = self._registry.max_payload_length = MAX_TOKEN
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def wants(self, token: str) -> bool:
+        return len(token) > MAX_TOKEN or self._of(token) is not None
+
+    def check(self, token: str) -> Verdict | None:
+        found = None if len(token) > MAX_TOKEN else self._of(token)
+        if found is None:
+            return UNREADABLE
+        header, keys = found
+        if not self._allowed(header, keys.issuer):
+            return invalid("tokens of this kind or with this algorithm are not taken")
+        if not isinstance(header.get("kid", ""), str):
+            return UNREADABLE
+        key = self._key(header, keys)
+        if key is None:
+            return None
+        claims = self._opened(token, key, str(header["alg"]))
+        if claims is None:
+            return BAD_SIGNATURE
+        return self._judged(claims, keys.issuer, f"{keys.issuer.issuer} {header.get('kid', '')}")
+
+    async def look_up(self, token: str) -> Verdict:
+        """The key is not known: its issuer may have a new one."""
+        found = self._of(token)
+        if found is None:
+            return UNREADABLE
+        certain = await found[1].refetch()
+        return self.check(token) or (UNKNOWN_SIGNER if certain else AWAY)
+
+    async def start(self, revoked: Revoked) -> None:
+        for name, keys in self._keys.items():
+            keys.withdrawn = partial(_withdraw, revoked, name)
+            work = keys.keep_fresh()
+            self._tasks.append(asyncio.get_running_loop().create_task(work, name=f"keys of {name}"))
+
+    async def aclose(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _of(self, token: str) -> tuple[Mapping[str, Any], IssuerKeys] | None:
+        """What a token says of itself, and the keys of whom it says to come from; nothing of it is believed yet."""
+        parts = token.split(".")
+        if len(parts) != 3 or len(token) > MAX_TOKEN:
+            return None
+        header, claims = (json_of(part) for part in parts[:2])
+        if header is None or claims is None:
+            return None
+        issuer = claims.get("iss")
+        keys = self._keys.get(issuer) if isinstance(issuer, str) else None
+        return None if keys is None else (header, keys)
+
+    def _allowed(self, header: Mapping[str, Any], issuer: Issuer) -> bool:
+        """Whether it is signed in a way that its issuer signs, and no message of another kind."""
+        return header.get("alg") in issuer.algorithms and str(header.get("typ", "JWT")).lower() in _TYPES
+
+    def _key(self, header: Mapping[str, Any], keys: IssuerKeys) -> Key | None:
+        """One of the issuer's own keys, whatever the header brings along or points at."""
+        return keys.find(header.get("kid"))
+
+    def _opened(self, token: str, key: Key, algorithm: str) -> Mapping[str, Any] | None:
+        """The claims, where the signature is that of the key."""
+        try:
+            return jwt.decode(token, key, algorithms=[algorithm], registry=self._registry).claims
+        except (JoseError, ValueError, TypeError, RecursionError):
+            return None
+
+    def _judged(self, claims: Mapping[str, Any], issuer: Issuer, credential: str) -> Verdict:
+        """The claims of a token whose signature is right."""
+        now, leeway = self._now(), issuer.leeway_seconds
+        ends, begins, issued = (_time(claims.get(name)) for name in ("exp", "nbf", "iat"))
+        if ends is None or (begins is None and "nbf" in claims) or (issued is None and "iat" in claims):
+            return UNREADABLE
+        if ends + leeway <= now:
+            return EXPIRED
+        if max(begins or 0, issued or 0) - leeway > now:
+            return NOT_YET
+        if claims.get("iss") != issuer.issuer or not self._is_for_us(claims.get("aud"), issuer):
+            return OTHER_AUDIENCE
+        subject = claims.get("sub")
+        agent = next((value for name in issuer.agent_claims if (value := _text(_found(claims, name)))), None)
+        if not isinstance(subject, str) or not subject or agent is None:
+            return NOBODY
+        scopes = frozenset(_words(claims.get("scope", claims.get("scp"))))
+        missing = [scope for scope in self._scopes if scope not in scopes]
+        if missing:
+            return Refusal(403, f"the token lacks the scope {' '.join(missing)}", "insufficient_scope")
+        return Identity(
+            kind=self.kind,
+            principal=f"jwt:{issuer.issuer}#{quote(subject, safe='')}/{quote(agent, safe='')}",
+            agent=agent,
+            groups=frozenset(_words(_found(claims, issuer.groups_claim), whole=True)[:MAX_GROUPS]),
+            scopes=scopes,
+            claims=claims,
+            credential=credential,
+            expires_at=ends + leeway,
+        )
+
+    def _is_for_us(self, audience: Any, issuer: Issuer) -> bool:
+        given = [audience] if isinstance(audience, str) else audience
+        if not isinstance(given, list):
+            return False
+        if issuer.audiences:
+            return any(one in issuer.audiences for one in given if isinstance(one, str))
+        ours = self._address
+        return any(one.rstrip("/") == ours or one.startswith(ours + "/") for one in given if isinstance(one, str))
+
+
+def json_of(part: str) -> Mapping[str, Any] | None:
+    """One part of a JWT that holds a JSON object."""
+    try:
+        found = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+    except (binascii.Error, ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _withdraw(revoked: Revoked, issuer: str, kids: set[str]) -> None:
+    gone = {f"{issuer} {kid}" for kid in kids} | {f"{issuer} "}
+    revoked(lambda identity: identity.kind == "jwt" and identity.credential in gone)
+
+
+def _time(value: Any) -> float | None:
+    """A NumericDate (RFC 7519 section 2)."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if 0 <= value < 1e12 else None
+
+
+def _found(claims: Mapping[str, Any], name: str) -> Any:
+    """A claim; where there is none of that name, the one that dots lead to."""
+    if name in claims:
+        return claims[name]
+    value: Any = claims
+    for step in name.split("."):
+        value = value.get(step) if isinstance(value, dict) else None
+    return value
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _words(value: Any, *, whole: bool = False) -> list[str]:
+    """A list of strings, or one string: of words divided by spaces, or `whole` a word."""
+    if isinstance(value, str):
+        return [value] if whole else value.split()
+    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []

@@ -1,0 +1,72 @@
+"""An OpenID provider as far as a resource server sees one: a discovery document, keys that rotate, tokens.
+
+async with issuing() as issuer:
+    token = issuer.token(aud="https://tools.example.com", azp="npc")
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+from joserfc import jwt
+from joserfc.jwk import ECKey, Key, OctKey, RSAKey
+
+from rawserver import RawServer, Reply, Request, raw_server
+
+DISCOVERY = "/.well-known/openid-configuration"
+JWKS = "/jwks"
+
+
+class LocalIssuer:
+    """`away`: it answers 503 to everything. `asked` counts requests for keys."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.away = False
+        self.asked = 0
+        self.keys: list[Key] = [RSAKey.generate_key(2048, {"kid": "first", "use": "sig"})]
+
+    async def handle(self, request: Request, reply: Reply) -> None:
+        if self.away:
+            reply.send(503)
+        elif request.path == DISCOVERY:
+            reply.send(200, json.dumps({"issuer": self.url, "jwks_uri": self.url + JWKS}).encode())
+        elif request.path == JWKS:
+            self.asked += 1
+            reply.send(200, json.dumps({"keys": [key.as_dict(private=False) for key in self.keys]}).encode())
+        else:
+            reply.send(404)
+
+    def rotate(self, kid: str) -> None:
+        """Another key in place of those that there are."""
+        self.keys = [ECKey.generate_key("P-256", {"kid": kid, "use": "sig"})]
+
+    def claims(self, **more: Any) -> dict[str, Any]:
+        """Those of a good token, with others or none (None) in their place."""
+        now = int(time.time())
+        told = {"iss": self.url, "sub": "somebody", "azp": "npc", "iat": now, "exp": now + 300, **more}
+        return {name: value for name, value in told.items() if value is not None}
+
+    def token(self, header: dict[str, Any] | None = None, key: Key | OctKey | None = None, **claims: Any) -> str:
+        """A token, signed with the first key unless another is given."""
+        signer = key or self.keys[0]
+        kind = {"RSA": "RS256", "EC": "ES256", "OKP": "EdDSA", "oct": "HS256"}[signer.key_type]
+        said = {"alg": kind, "kid": self.keys[0].kid, "typ": "JWT", **(header or {})}
+        said = {name: value for name, value in said.items() if value is not None}
+        return jwt.encode(said, self.claims(**claims), signer, algorithms=[said["alg"]])
+
+
+@contextlib.asynccontextmanager
+async def issuing() -> AsyncIterator[LocalIssuer]:
+    issuer = LocalIssuer()
+    async with raw_server(issuer.handle) as server:
+        issuer.url = _origin(server)
+        yield issuer
+
+
+def _origin(server: RawServer) -> str:
+    return server.url.rsplit("/", 1)[0]

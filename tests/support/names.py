@@ -1,0 +1,39 @@
+"""An authenticator for tests that are about anything but credentials."""
+
+from __future__ import annotations
+
+from fairlead_gateway.identity.authenticator import Revoked, Verdict
+from fairlead_gateway.identity.model import Identity, Kind
+from fairlead_gateway.identity.refusal import UNKNOWN_TOKEN
+
+
+class Names:
+    """Vouches for whoever says a name; a name can be revoked."""
+
+    kind: Kind = "apiKey"
+    keeps = float("inf")
+
+    def __init__(self, *names: str) -> None:
+        self.names = set(names)
+        self._revoked: Revoked = lambda concerns: None
+
+    def wants(self, token: str) -> bool:
+        return True
+
+    def check(self, token: str) -> Verdict | None:
+        return None
+
+    async def look_up(self, token: str) -> Verdict:
+        if token in self.names:
+            return Identity(kind="apiKey", principal=f"name:{token}", agent=token)
+        return UNKNOWN_TOKEN
+
+    async def start(self, revoked: Revoked) -> None:
+        self._revoked = revoked
+
+    async def aclose(self) -> None:
+        pass
+
+    def revoke(self, name: str) -> None:
+        self.names.discard(name)
+        self._revoked(lambda identity: identity.agent == name)
