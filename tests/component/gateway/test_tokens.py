@@ -38,7 +38,7 @@ def secured(folder: Path, issuer: LocalIssuer, *, scopes: tuple[str, ...] = (), 
     """Settings of a gateway that takes the tokens of an issuer."""
     file = folder / "identity.yaml"
     file.write_text(json.dumps({"issuers": [{"issuer": issuer.url, **more}], "scopes": scopes}))
-    settings = {"identity": file, "public_url": HERE}
+    settings: dict[str, Any] = {"identity": file, "public_url": HERE}
     return {**settings, "trust": trusted(Settings(**settings))}
 
 
@@ -56,10 +56,16 @@ def _part(value: object) -> str:
     return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
 
 
+def pem(key: Key) -> bytes:
+    """A public key as everybody can have it."""
+    assert isinstance(key, RSAKey)
+    return key.as_pem(private=False)
+
+
 def with_public_key_as_secret(issuer: LocalIssuer) -> str:
     """Key confusion: a shared secret that everybody knows, the issuer's public key."""
     signed = ".".join(_part(part) for part in ({"alg": "HS256", "kid": "first"}, issuer.claims(aud=HERE)))
-    mac = hmac.digest(issuer.keys[0].as_pem(private=False), signed.encode(), "sha256")
+    mac = hmac.digest(pem(issuer.keys[0]), signed.encode(), "sha256")
     return f"{signed}.{base64.urlsafe_b64encode(mac).decode().rstrip('=')}"
 
 
@@ -126,7 +132,7 @@ class TakesAnyAlgorithm(Tokens):
     def _opened(self, token: str, key: Key, algorithm: str) -> Mapping[str, Any] | None:
         signed, _, mac = token.rpartition(".")
         if algorithm == "HS256":
-            right = hmac.digest(key.as_pem(private=False), signed.encode(), "sha256")
+            right = hmac.digest(pem(key), signed.encode(), "sha256")
             return json_of(token.split(".")[1]) if mac == base64.urlsafe_b64encode(right).decode().rstrip("=") else None
         if algorithm.lower() == "none":
             return json_of(token.split(".")[1])
@@ -201,13 +207,18 @@ async def test_with_its_guard_removed_the_attack_succeeds(name: str) -> None:
 
 
 async def test_claims_become_agent_groups_and_scopes_in_the_way_that_is_set(tmp_path: Path) -> None:
-    claims = {"aud": [HERE + "/mcp"], "app": {"name": "npc"}, "realm": {"roles": ["game", 7, "qa"]}, "scp": "a b"}
+    claims: dict[str, Any] = {
+        "aud": [HERE + "/mcp"],
+        "app": {"name": "npc"},
+        "realm": {"roles": ["game", 7, "qa"]},
+        "scp": "a b",
+    }
     async with issuing() as issuer:
         trust = Issuer(issuer=issuer.url, agent_claims=("app.name",), groups_claim="realm.roles")
         tokens = Tokens([trust], address=HERE, now=time.time, clock=time.monotonic)
         identity = await tokens.look_up(issuer.token(**claims))
         assert isinstance(identity, Identity)
-        assert (identity.agent, identity.groups) == ("npc", {"game", "qa"})
+        assert (identity.agent, set(identity.groups)) == ("npc", {"game", "qa"})
         assert identity.scopes == {"a", "b"}
         assert identity.principal == f"jwt:{issuer.url}#somebody/npc"
         other = await tokens.look_up(issuer.token(**claims, sub="somebody/npc"))

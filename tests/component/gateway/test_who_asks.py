@@ -148,7 +148,7 @@ async def test_a_call_that_waits_for_its_client_goes_on_for_nobody_else(tmp_path
     async with (
         raw_server(LegacyAsker(1).handle) as server,
         running(
-            tmp_path, catalog("demo", server.url, ["x"], version=LEGACY), authenticators=[Names("ann", "bob")]
+            tmp_path, catalog("demo", server.url, ["x"], version=LEGACY), trust=Trust((Names("ann", "bob"),))
         ) as gateway,
         await Wire.connect(gateway) as wire,
     ):
