@@ -81,6 +81,7 @@ class Installation:
         self.operator = self._start_operator()
         config = plane.kubeconfig_for("gateway", ["system:masters"])
         command: list[str | Path] = [Path(sys.executable).with_name("fairlead"), "gateway", "--namespace", RELEASE]
+        command += ["--anonymous", "allow"]
         command += ["--host", "127.0.0.1", "--port", str(self.gateway_port), "--metrics-port", str(self.metrics_port)]
         self.gateway = stage.start("gateway", command, core=None, env={**os.environ, "KUBECONFIG": str(config)})
         stage.wait_ready("gateway", self.gateway, self.gateway_port, "/readyz")

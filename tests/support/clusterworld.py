@@ -140,7 +140,18 @@ def installed(folder: Path, **environment: str) -> Iterator[str]:
     kubectl("apply", "-f", "-", stdin=json.dumps(namespace))
     settings = ["env", *(f"{name}={value}" for name, value in environment.items()), fairlead]
     operator = [*settings, "operator", "--namespace", RELEASE, "--metrics-port", str(free_port())]
-    serve = [*settings, "gateway", "--namespace", RELEASE, "--port", str(port), "--metrics-port", str(free_port())]
+    serve = [
+        *settings,
+        "gateway",
+        "--anonymous",
+        "allow",
+        "--namespace",
+        RELEASE,
+        "--port",
+        str(port),
+        "--metrics-port",
+        str(free_port()),
+    ]
     with ExitStack() as processes:
         processes.enter_context(on_cluster_network(folder, "operator", *operator))
         processes.enter_context(on_cluster_network(folder, "gateway", *serve))

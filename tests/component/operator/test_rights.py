@@ -26,8 +26,8 @@ async def test_the_start_says_which_right_is_missing_and_where_it_is_granted(wor
         await kube.aclose()
 
 
-def test_the_gateway_may_read_every_secret_that_credentials_are_kept_in_and_no_other() -> None:
+def test_the_gateway_may_read_every_secret_that_credentials_and_api_keys_are_kept_in_and_no_other() -> None:
     roles = [d for d in yaml.safe_load_all(MANIFEST.read_text()) if d["kind"] == "Role"]
     gateway = next(role for role in roles if role["metadata"]["name"] == "fairlead-gateway")
-    (rule,) = [rule for rule in gateway["rules"] if rule["resources"] == ["secrets"]]
-    assert rule["resourceNames"] == list(store_names())
+    granted = {tuple(rule["resourceNames"]) for rule in gateway["rules"] if rule["resources"] == ["secrets"]}
+    assert granted == {tuple(store_names()), ("fairlead-api-keys",)}
