@@ -90,8 +90,8 @@ class Forwarder:
         try:
             wrong = _wrong_arguments(errand)
             if wrong is not None:
-                error_type = refusals.INVALID_ARGUMENTS
-                self._refuse(exchange, errand, request, refusals.invalid_arguments(wrong))
+                error_type = wrong.code
+                self._refuse(exchange, errand, request, wrong)
                 return
             outcome = await self._result(exchange, errand, request, started)
             outcome = judged(errand.check, errand.reach.server.key, outcome)
@@ -267,12 +267,16 @@ class Forwarder:
         exchange.answer(200, *result_parts(request.id, outcome.result))
 
 
-def _wrong_arguments(errand: Errand) -> str | None:
-    """A retry of a request that asked for more need not repeat its arguments; where it does, they have to fit."""
+def _wrong_arguments(errand: Errand) -> Refusal | None:
+    """A retry of a request that asked for more need not repeat its arguments; where it does, or where policies allow
+    some only, they have to fit.
+    """
     arguments = errand.params.get("arguments")
-    if errand.check is None or (arguments is None and any(more in errand.params for more in MORE)):
-        return None
-    return errand.check.arguments(arguments)
+    repeated = arguments is not None or not any(more in errand.params for more in MORE)
+    wrong = errand.check.arguments(arguments) if errand.check is not None and repeated else None
+    if wrong is not None:
+        return refusals.invalid_arguments(wrong)
+    return None if errand.constraint is None else errand.constraint.refusal(arguments)
 
 
 def _hinted(errand: Errand, outcome: Outcome) -> Outcome:

@@ -65,6 +65,11 @@ def invalid_arguments(wrong: str) -> Refusal:
     return Refusal(INVALID_ARGUMENTS, f"The arguments do not fit the tool's input schema:{listed}")
 
 
+def not_allowed(name: str, reason: str) -> str:
+    """What somebody is told who may know that a tool is kept from them."""
+    return f"Not allowed: {name}: {reason}"
+
+
 def warning(code: str, message: str) -> bytes:
     """The value of META_WARNING, raw."""
     return jsonrpc.encode({"code": code, "message": message})
