@@ -32,13 +32,13 @@ from fairlead_gateway.endpoint.inbound import (
     prefers_streams,
 )
 from fairlead_gateway.endpoint.local import LocalMethods
+from fairlead_gateway.endpoint.preparing import Preparations
 from fairlead_gateway.endpoint.resumable import SINCE, Attachment, Threads
 from fairlead_gateway.endpoint.streams import Streams
 from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.identity.model import Identity
 from fairlead_gateway.identity.refusal import Refusal
 from fairlead_gateway.identity.resource import ProtectedResource
-from fairlead_gateway.selection.preparing import Preparations
 from fairlead_gateway.selection.selection import Selection
 from fairlead_gateway.selection.view import MERGED, View, in_tier
 from fairlead_gateway.telemetry import Book

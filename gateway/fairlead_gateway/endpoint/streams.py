@@ -18,8 +18,8 @@ from fairlead_gateway.calls.watches import UPDATED, Watches, watchable
 from fairlead_gateway.endpoint import replies
 from fairlead_gateway.endpoint.exchange import Exchange
 from fairlead_gateway.endpoint.inbound import SESSION, Rejection, Request
+from fairlead_gateway.endpoint.preparing import Preparations
 from fairlead_gateway.identity.identities import Identities
-from fairlead_gateway.selection.preparing import Preparations
 from fairlead_gateway.selection.route import Reach
 from fairlead_gateway.selection.selection import Selection
 from fairlead_gateway.selection.view import View, server_target
