@@ -84,6 +84,7 @@ async def _run(settings: Settings) -> None:
         except BadSetting as error:
             raise CannotStart(str(error)) from error
         ending = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, lambda: None)  # what rotates logs may send it
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, ending.set)
         try:

@@ -15,6 +15,7 @@ import msgspec
 from fairlead_api.documents.rules import Tier
 from fairlead_api.reports import PATH
 from fairlead_gateway.about import NAME, VERSION
+from fairlead_gateway.accounting import Accounting
 from fairlead_gateway.calls.cache import ResultCache
 from fairlead_gateway.calls.direct import Caller
 from fairlead_gateway.calls.dispatch import CALL, Dispatcher
@@ -47,9 +48,7 @@ from fairlead_gateway.rest.application import Readiness, application
 from fairlead_gateway.rest.guard import Guard
 from fairlead_gateway.rest.plane import Plane
 from fairlead_gateway.selection.route import Reach, Route
-from fairlead_gateway.selection.selection import Selection, bind_all
-from fairlead_gateway.selection.view import MERGED
-from fairlead_gateway.selection.whole import server_info
+from fairlead_gateway.selection.view import Selection, bind_all, server_info
 from fairlead_gateway.settings import BadSetting, Settings
 from fairlead_gateway.telemetry import Book
 from fairlead_gateway.upstream.base import Upstream
@@ -76,7 +75,8 @@ class Gateway:
 
     def __init__(
         self, settings: Settings, keeper: Keeper, registry: Registry, front: Front, book: Book, plane: Plane,
-        checks: Checks, outbox: Outbox, custom: CustomTools, live_models: Refresher | None = None,
+        checks: Checks, outbox: Outbox, custom: CustomTools, accounting: Accounting,
+        live_models: Refresher | None = None,
     ) -> None:  # fmt: skip
         self.settings = settings
         self.keeper = keeper
@@ -88,6 +88,7 @@ class Gateway:
         self.news = plane.news
         """What becomes of servers, for whoever subscribes."""
         self._live_models = live_models
+        self.accounting = accounting
         self.outbox = outbox
         """What the operator is told when it asks."""
         self._listener = Listener(
@@ -98,7 +99,7 @@ class Gateway:
             book, keeper, registry.gauges, lambda: len(self._listener.connections), front.crowd, self._tasks
         )
         guards = GuardCollector(checks, lambda: registry.guards, front.dispatcher.cache, front.identities)
-        metrics = registry_of(collector, guards, CustomCollector(custom))
+        metrics = registry_of(collector, guards, CustomCollector(custom), accounting)
 
         async def metrics_page(asked: Asked) -> Page:
             return Page(200, CONTENT_TYPE, await exposed(metrics))
@@ -140,6 +141,7 @@ class Gateway:
         except PortTaken:
             await self._listener.stop(0)
             raise
+        self.accounting.start()
         await self.front.identities.start()
         await self.keeper.start()
         if self._live_models is not None:
@@ -164,6 +166,7 @@ class Gateway:
         await self.front.identities.aclose()
         await self.front.forwarder.aclose()
         await self.registry.aclose(0)
+        await self.accounting.stop()
         await self._operations.stop()
 
 
@@ -186,11 +189,13 @@ def build(
     False, started by the gateway itself. `models` are the routes and windows that plans reckon with, `custom` the
     tools of the server `local`; without any there is no such server. `trust` is who vouches for clients; with somebody,
     whoever shows no credential is turned away unless `settings.anonymous` allows it. `clock` is what calls are timed
-    by, in seconds. Raises BadSetting for certificates that cannot be used.
+    by, in seconds. Raises BadSetting for certificates and other settings that cannot be used.
     """
     client = Client(name=NAME, version=VERSION)
     own_info = msgspec.json.encode(client)
     book = Book()
+    accounting = Accounting(settings, book, clock)
+    counted = (accounting.limiter, accounting.auditor)
     tools = CustomTools() if custom is None else custom
     checks = Checks()
     news = News()
@@ -203,7 +208,7 @@ def build(
         queue_seconds=settings.upstream_queue_seconds, sessions=settings.upstream_sessions,
         session_seconds=settings.upstream_session_seconds,
         resolve=lambda key: egress.guarded(resolve, key.namespace),
-        lost=outbox.server_lost,
+        lost=outbox.server_lost, sharing=accounting.sharing,
         local=lambda limit: LocalUpstream(tools, limit=limit, threads=settings.tool_threads, clock=clock),
     )  # fmt: skip
     sessions = Sessions(settings.session_key.encode())
@@ -214,11 +219,11 @@ def build(
     resource = ProtectedResource(settings.public_url, trust.issuers, trust.scopes, secure=secure)
     allow = AllowList.for_bind(settings.host, settings.allowed_hosts, settings.allowed_origins)
     results = ResultCache(settings.result_cache_bytes, clock)
-    dispatcher = Dispatcher(book, client, own_info, clock, results, sessions.read)
+    dispatcher = Dispatcher(book, client, own_info, clock, results, sessions.read, *counted)
     front = Front(
         allow,
         dispatcher,
-        Forwarder(book, client, live, own_info, clock),
+        Forwarder(book, client, live, own_info, clock, *counted),
         LocalMethods(own_info, sessions, live.set_level),
         book,
         Bounds(
@@ -237,6 +242,7 @@ def build(
     )
 
     front.session_ended = registry.end_session
+    front.auditor = accounting.auditor
 
     def bind(reach: Reach, tool: Tool) -> Route:
         key = reach.server.key
@@ -266,7 +272,7 @@ def build(
         before = front.selection
         front.selection = await asyncio.to_thread(select, snapshot, before)
         outbox.samples.late_ms = fastest_limit(snapshot.rules.tiers)
-        await front.streams.swapped(before, front.selection)
+        front.streams.swapped(before, front.selection)
         news.swapped(before.snapshot, snapshot)
         return not registry.incomplete
 
@@ -282,7 +288,7 @@ def build(
     plane = Plane(
         lambda: front.selection,
         Caller(dispatcher),
-        Guard(allow, identities, resource, lambda who: front.preparations.ready(front.selection, who, MERGED)),
+        Guard(allow, identities, resource),
         news,
         outbox,
         max_body=settings.max_request_bytes,
@@ -292,8 +298,9 @@ def build(
         choosers=Choosers(settings.session_key.encode()),
         live_models=None if refresher is None else lambda: refresher.known,
     )
+    plane.guard.auditor = accounting.auditor
     keeper = Keeper(source, swap, cache=cache, own=own, environment=settings.environment)
-    return Gateway(settings, keeper, registry, front, book, plane, checks, outbox, tools, refresher)
+    return Gateway(settings, keeper, registry, front, book, plane, checks, outbox, tools, accounting, refresher)
 
 
 def fastest_limit(tiers: Iterable[Tier]) -> float:

@@ -128,6 +128,36 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Whether servers may not be on this machine, at the API server or behind Services of other namespaces: `yes`,
     `no`, or `auto`, which is yes in a pod. As for the operator.
     """
+    agent_calls_per_minute: Annotated[int, Meta(ge=1)] | None = None
+    """Calls of tools that each agent may make in a minute; those of a whole minute may come at once. Any by default."""
+    agent_concurrency: Annotated[int, Meta(ge=1)] | None = None
+    """Calls of tools that each agent may have running at once, at one replica."""
+    redis: str = ""
+    """`redis://…` or `rediss://…` (TLS): replicas share the rates of agents, policies, tools and servers. Without it
+    each has its own.
+    """
+    redis_settle_seconds: Annotated[float, Meta(ge=0.01, le=60)] = 0.1
+    """How often replicas tell each other, over Redis, what they let through."""
+    redis_timeout: Annotated[float, Meta(gt=0, le=60)] = 0.5
+    """Seconds that Redis may take to answer. No call waits for it."""
+    redis_down: Literal["open", "closed"] = "open"
+    """While Redis is away: `open`, each replica goes by its own limits; `closed`, calls with a shared limit are
+    refused.
+    """
+    redis_prefix: str = "fairlead"
+    """What keys in Redis begin with: one for each installation."""
+    audit: Literal["off", "denials", "all"] = "denials"
+    """Which calls get a line in the audit log: none, those that were denied or limited, or all."""
+    audit_file: Path | None = None
+    """Where it is written; standard output without it. It may be moved away at any time."""
+    audit_file_bytes: Annotated[int, Meta(ge=0)] = 0
+    """Size at which it is renamed to `….1`, in place of the one before; 0 never does."""
+    audit_arguments: Literal["none", "hash", "redact", "full"] = "none"
+    """What it says of the arguments of calls: nothing, a keyed hash, all but `audit_redact`, or all."""
+    audit_redact: tuple[str, ...] = ()
+    """Paths into arguments, such as `user.password`, `*.token` or `**.secret`."""
+    audit_key: str = ""
+    """Secret key of the hashes. Without it every process takes one of its own, and only its own hashes compare."""
     rest_processes: Annotated[int, Meta(ge=0, le=64)] = 1
     """Processes for bulk conversions, and as many for counting tokens (80 MB each), at most; started when needed. 0
     does everything in the gateway, and calls wait for it.

@@ -86,6 +86,9 @@ class Book:
         self.rejected: dict[int, int] = {}
         """Requests refused before they became an operation, by HTTP status."""
 
+        self.limited: dict[str, int] = {}
+        """Calls refused because there were too many, by what bounds them: agent, policy, tool, server."""
+
     def recorder(self, method: str, tool: str = "", server: str = "") -> Recorder:
         """The recorder of a tool, the same for everybody who holds it; its histograms outlive it."""
         key = (method, tool, server)
@@ -108,6 +111,9 @@ class Book:
 
     def reject(self, status: int) -> None:
         self.rejected[status] = self.rejected.get(status, 0) + 1
+
+    def limit(self, scope: str) -> None:
+        self.limited[scope] = self.limited.get(scope, 0) + 1
 
     def histograms(self) -> Iterator[tuple[tuple[str, str, str, str], Series]]:
         """Every label set (method, tool, server, error type) with its histogram, as of now."""

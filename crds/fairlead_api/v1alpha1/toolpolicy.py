@@ -53,19 +53,19 @@ class ServerSelector(Model):
 class Subject(Model):
     """Whom the policy is about."""
 
-    kind: Literal["Agent", "Group", "ServiceAccount", "Authenticated", "Any"]
+    kind: Literal["Agent", "Group", "ServiceAccount", "Any"]
     """`Agent`: an identity by its name. `Group`: all with that group. `ServiceAccount`: one of Kubernetes.
-    `Authenticated`: everybody but anonymous callers. `Any`: everybody, anonymous callers too."""
+    `Any`: everybody, anonymous callers too."""
     name: str | None = Field(default=None, min_length=1, max_length=253)
-    """Name of the agent, group or ServiceAccount; absent for `Authenticated` and `Any`."""
+    """Name of the agent, group or ServiceAccount; absent for `Any`."""
     namespace: str | None = Field(default=None, min_length=1, max_length=63)
     """Namespace of the ServiceAccount. Absent: that of the policy."""
 
     guards: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            cel="(self.kind in ['Authenticated', 'Any']) != has(self.name)",
-            message="subjects: give a name to an Agent, Group or ServiceAccount, and none to Authenticated or Any",
-            holds=lambda subject: (subject.kind in ("Authenticated", "Any")) != (subject.name is not None),
+            cel="(self.kind == 'Any') != has(self.name)",
+            message="subjects: give a name to an Agent, Group or ServiceAccount, and none to Any",
+            holds=lambda subject: (subject.kind == "Any") != (subject.name is not None),
             path=".name",
         ),
         Rule(
@@ -78,9 +78,7 @@ class Subject(Model):
 
 
 class ToolAnnotations(Model):
-    """What a tool says about itself (MCP tool annotations). Only the members given here are compared. Where a tool says
-    nothing, or its server is not trusted with annotations, MCP's defaults count: not read-only, destructive, not
-    idempotent, open world."""
+    """What a tool says about itself (MCP tool annotations). Only the members given here are compared."""
 
     read_only_hint: bool | None = None
     """It changes nothing."""
@@ -98,17 +96,15 @@ class PolicyRule(Model):
     action: Literal["Allow", "Deny"]
     """What happens to the tools that match. Deny wins over Allow, wherever it stands."""
     tools: Annotated[list[Glob], Distinct()] = Field(default=[], max_length=256)
-    """Whole names, as the server calls its tools, without prefix. `*` stands for any characters, none included, `?`
-    for exactly one; case counts."""
+    """Names without prefix; `*` stands for any characters, `?` for one."""
     tags: Annotated[list[Word], Distinct()] = Field(default=[], max_length=64)
     """Tags, as given in the McpServer."""
     categories: Annotated[list[Word], Distinct()] = Field(default=[], max_length=64)
     """Categories, as given in the McpServer."""
     annotations: ToolAnnotations | None = None
-    """What the tool says about itself."""
+    """What the tool says about itself; a server that is not trusted with annotations matches nothing here."""
     arguments: dict[str, Any] | None = None
-    """JSON Schema that a call's arguments must meet as well for the rule to allow it; with `Allow` only. The tool is
-    listed all the same. Of several rules that allow a tool, one that takes the arguments is enough."""
+    """JSON Schema that a call's arguments must meet as well for the rule to allow it; with `Allow` only."""
 
     guards: ClassVar[tuple[Rule, ...]] = (
         Rule(

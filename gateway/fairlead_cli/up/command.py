@@ -179,6 +179,7 @@ def _gateway(options: UpOptions, where: Folders, children: ChildHost, nudge: asy
             tools=options.tools or None,
             routes=options.routes,
             environment="local",
+            audit=os.environ.get("FAIRLEAD_AUDIT") or "off",  # standard output is for people here
         )
         custom = load(settings.tools)
         made = build(

@@ -15,8 +15,8 @@ from msgspec import UNSET, Raw
 from fairlead_gateway.calls import refusals
 from fairlead_gateway.calls.dispatch import CALL, Dispatcher
 from fairlead_gateway.calls.refusals import Refusal
-from fairlead_gateway.endpoint.inbound import Rejection, Request
-from fairlead_gateway.identity.model import Identity
+from fairlead_gateway.endpoint.inbound import Headers, Rejection, Request
+from fairlead_gateway.identity.model import ANONYMOUS, Identity
 from fairlead_gateway.selection.view import View
 from fairlead_mcp import jsonrpc
 
@@ -29,16 +29,27 @@ class Unknown(msgspec.Struct, frozen=True):
     message: str
 
 
+class Origin(msgspec.Struct, frozen=True):
+    """Where the request came from that a call is made for."""
+
+    address: str = ""
+    """IP address of the client."""
+    headers: Headers = {}
+    """As of `endpoint.inbound`; its trace is all that is read of them."""
+    identity: Identity = ANONYMOUS
+    """Who asks."""
+
+
 class _Captured:
     """Stands where a client's connection would: keeps the answer. Progress has nobody to go to."""
-
-    address = ""
 
     gone = False
     """A caller that gives up cancels the task, and is still told that it did."""
 
-    def __init__(self, identity: Identity) -> None:
-        self.identity = identity
+    def __init__(self, origin: Origin) -> None:
+        self.identity = origin.identity
+        self.address = origin.address
+        self.headers = origin.headers
         self.body: bytes = b""
 
     def notify(self, message: bytes) -> bool:
@@ -59,7 +70,7 @@ class Caller:
 
     async def call(
         self,
-        identity: Identity,
+        origin: Origin,
         view: View,
         name: str,
         arguments: bytes,
@@ -74,8 +85,10 @@ class Caller:
         """
         params = {"name": Raw(jsonrpc.encode(name)), "arguments": Raw(arguments)}
         request = Request(modern=False, method=CALL, id=_ID, params=params, session=None)
+        captured = _Captured(origin)
         route = self._dispatcher.resolve(view, request)
         if isinstance(route, Rejection):
+            self._dispatcher.denied(captured, request, route)
             return Unknown(route.message)
         if timeout is not None:
             route = route.within(timeout)
@@ -83,13 +96,19 @@ class Caller:
             route = copy.copy(route)
             allowed = route.server.catalog.limits.retries
             route.retries = retries if allowed is None else min(retries, allowed)
-        captured = _Captured(identity)
         await self._dispatcher.run(captured, route, request)
         response = jsonrpc.decode_response(captured.body)
         if response.result is not UNSET:
             return response.result
         message = response.error.message if response.error is not None else "Internal error"
         return Raw(refusals.result(Refusal(refusals.UPSTREAM_ERROR, message)))
+
+    def unknown(self, origin: Origin, name: str) -> None:
+        """Tell of a call that found no tool."""
+        params = {"name": Raw(jsonrpc.encode(name))}
+        request = Request(modern=False, method=CALL, id=_ID, params=params, session=None)
+        rejection = Rejection(200, jsonrpc.INVALID_PARAMS, f"Unknown tool: {name}")
+        self._dispatcher.denied(_Captured(origin), request, rejection)
 
     def refused(self, view: View, name: str) -> None:
         """Count a call of a known tool that was not made because its arguments cannot be read."""

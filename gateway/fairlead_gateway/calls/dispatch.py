@@ -14,11 +14,14 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
+from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.calls import refusals, translate
 from fairlead_gateway.calls.cache import ResultCache, key_of, scope
 from fairlead_gateway.calls.exchange import Exchange
-from fairlead_gateway.calls.flight import Flight
+from fairlead_gateway.calls.flight import Body, Flight
+from fairlead_gateway.calls.trace import TRACEPARENT, carried
 from fairlead_gateway.endpoint.inbound import Rejection, Request
+from fairlead_gateway.limits.limiter import Limiter
 from fairlead_gateway.selection.route import Route
 from fairlead_gateway.selection.view import View
 from fairlead_gateway.telemetry import Book, Recorder
@@ -28,6 +31,7 @@ from fairlead_mcp.errors import ConnectFailed
 from fairlead_mcp.jsonrpc import Message
 
 CALL: Final = "tools/call"
+MAX_REASON: Final = 300
 _OBJECT_OR_NULL: Final = (b"{", b"n")
 
 
@@ -42,7 +46,11 @@ class Dispatcher:
         clock: Callable[[], float] = time.monotonic,
         cache: ResultCache | None = None,
         signed: Callable[[bytes], object] = lambda session: None,
+        limiter: Limiter | None = None,
+        auditor: Auditor | None = None,
     ) -> None:
+        self._limiter = limiter
+        self._auditor = auditor
         self._signed = signed
         self.cache = ResultCache(0) if cache is None else cache
         self._book = book
@@ -68,13 +76,17 @@ class Dispatcher:
         route = view.routes.get(name) or view.unlisted(name, self._clock())
         if route is None:
             self._unknown.record(0, str(jsonrpc.INVALID_PARAMS))
-            denied = view.denied(name)
-            if denied is not None:
-                return _invalid(request, refusals.not_allowed(name, denied))
             near = view.nearest(name)
             hint = "" if near is None else f". Did you mean {near}?"
             return _invalid(request, f"Unknown tool: {name}{hint}")
         return route
+
+    def denied(self, exchange: Exchange, request: Request, rejection: Rejection) -> None:
+        """Told of calls that found no tool, for whoever asks."""
+        if self._auditor is not None:
+            name = bytes(request.params.get("name", b"")).decode(errors="replace").strip('"')
+            code, reason = str(rejection.code), rejection.message
+            self._auditor.denied(exchange, CALL, name, code, reason[:MAX_REASON], request.params)
 
     def cancel(self, session: bytes | None, request_id: bytes) -> None:
         """A legacy client gives a call up; nothing happens where there is none of that session and id."""
@@ -99,12 +111,10 @@ class Dispatcher:
             if wrong is not None:
                 flight.refuse(refusals.invalid_arguments(wrong))
                 return flight
-            refusal = None if route.constraint is None else route.constraint.refusal(request.params.get("arguments"))
-            if refusal is not None:
-                flight.refuse(refusal)
-                return flight
             if route.offline:
                 raise ConnectFailed(f"the server {route.server.key} is offline")
+            if self._limiter is not None and flight.limited(self._limiter):
+                return flight
             if route.cacheable_seconds and self.cache.enabled:
                 key = self._cache_key(route, request)
                 if key is not None and flight.cached(self.cache, key):
@@ -136,11 +146,16 @@ class Dispatcher:
             if exchange.gone:
                 raise
 
-    def ended(self, flight: Flight, recorder: Recorder, started: float, error_type: str) -> None:
+    def ended(self, flight: Flight, recorder: Recorder, started: float, error_type: str, body: Body) -> None:
         """Told by a flight, once."""
         self.flights.discard(flight)
         self._book.in_flight -= 1
-        recorder.record(int((self._clock() - started) * 1e9), error_type)
+        seconds = self._clock() - started
+        recorder.record(int(seconds * 1e9), error_type)
+        if flight.limit:
+            self._book.limit(flight.limit)
+        if self._auditor is not None:
+            flight.audit(self._auditor, error_type, seconds, sum(map(len, body)))
         if self._quiet is not None and not self.flights:
             self._quiet.set()
 
@@ -172,9 +187,12 @@ class Dispatcher:
     def _order(self, exchange: Exchange, route: Route, request: Request, started: float) -> Order:
         upstream = route.upstream
         ident = upstream.next_id()
-        token = translate.progress_token(request.params)
+        asked, trace = request.params, b""
+        if TRACEPARENT in exchange.headers:
+            asked, trace = carried(asked, exchange.headers)
+        token = translate.progress_token(asked)
         params = translate.params(
-            request.params,
+            asked,
             route.name_raw,
             from_modern=request.modern,
             to_modern=upstream.modern,
@@ -183,7 +201,7 @@ class Dispatcher:
         )
         session = self._session(route, request) if route.per_client else None
         notify = None if token is None else _forwarder(exchange, ours=ident, clients=token)
-        return Order(ident, params, route.name_header, started + route.timeout, route.max_bytes, notify, session)
+        return Order(ident, params, route.name_header, started + route.timeout, route.max_bytes, notify, session, trace)
 
 
 def _forwarder(exchange: Exchange, *, ours: bytes, clients: bytes) -> Notify:

@@ -17,7 +17,6 @@ from fairlead_gateway.reports.samples import Meter
 from fairlead_gateway.selection.offers import Offers
 from fairlead_gateway.selection.route import Reach, Route
 from fairlead_gateway.telemetry import Recorder
-from fairlead_gateway.validation.constraint import Constraint
 from fairlead_gateway.validation.shelf import ToolCheck
 from fairlead_mcp import eras, jsonrpc
 
@@ -45,8 +44,6 @@ class Errand(msgspec.Struct, frozen=True):
     recorder: Recorder | None = None
     """Of the tool, for a call."""
     check: ToolCheck | None = None
-    """The same."""
-    constraint: Constraint | None = None
     """The same."""
     meter: Meter | None = None
     """The same."""
@@ -81,8 +78,7 @@ def call_of(route: Route, request: Request, headers: Headers) -> Errand | Reject
         lines = mirrored.lines(arguments, route.mirrored)
     reach = msgspec.structs.replace(route.reach, timeout=route.timeout, impatient=route.impatient)
     params = {**request.params, "name": route.name_raw}
-    return Errand(reach, CALL, params, route.name, lines, route.recorder, route.check, route.constraint,
-                  route.meter, route.idempotent)  # fmt: skip
+    return Errand(reach, CALL, params, route.name, lines, route.recorder, route.check, route.meter, route.idempotent)
 
 
 def resolve(offers: Offers, request: Request) -> Errand | Rejection:

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from msgspec import Raw
 
+from fairlead_gateway.endpoint.inbound import Headers
 from fairlead_gateway.identity.model import Identity
 
 
@@ -17,6 +18,8 @@ class Exchange(Protocol):
 
     identity: Identity
     """Who asks."""
+    headers: Headers
+    """Those of the request that anybody here wants."""
 
     @property
     def address(self) -> str:
@@ -44,5 +47,6 @@ class Exchange(Protocol):
 
 
 def asker(exchange: Exchange) -> str:
-    """Who is counted as one where agents share something."""
-    return exchange.address
+    """Who is counted as one where agents share something: askers without a name by their address."""
+    identity = exchange.identity
+    return f"anonymous {exchange.address}" if identity.kind == "anonymous" else identity.principal

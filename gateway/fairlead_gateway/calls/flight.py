@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 from msgspec import Raw
 
 from fairlead_api.reports import NEUTRAL, OK
+from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.calls import refusals, translate
 from fairlead_gateway.calls.cache import META_CACHE, Kept, ResultCache
 from fairlead_gateway.calls.exchange import Exchange, asker
@@ -23,6 +24,7 @@ from fairlead_gateway.calls.refusals import Refusal
 from fairlead_gateway.calls.retries import next_delay
 from fairlead_gateway.endpoint.inbound import Request
 from fairlead_gateway.endpoint.replies import result_parts
+from fairlead_gateway.limits.limiter import NO_LEASE, Lease, Limited, Limiter
 from fairlead_gateway.reports.outcomes import outcome_of
 from fairlead_gateway.selection.route import Route
 from fairlead_gateway.telemetry import TOOL_ERROR
@@ -36,6 +38,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+Body: TypeAlias = tuple[bytes | Raw, ...]
+"""Of an answer, in parts."""
+
 _FOR_THE_CLIENT = frozenset({jsonrpc.MISSING_CLIENT_CAPABILITY})
 """Errors of a modern server that its modern client can act on: passed on as they are."""
 
@@ -43,8 +48,9 @@ _FOR_THE_CLIENT = frozenset({jsonrpc.MISSING_CLIENT_CAPABILITY})
 class Flight:
     """See the module. `cancel` is for the client: it gave the call up, or is gone."""
 
-    __slots__ = ("_attempts", "_dispatcher", "_exchange", "_following", "_heard", "_key", "_measured", "_order",
-                 "_pending", "_route", "_started", "_ticket", "done", "request", "waiter")  # fmt: skip
+    __slots__ = ("_attempts", "_dispatcher", "_exchange", "_following", "_heard", "_key", "_lease", "_measured",
+                 "_order", "_pending", "_route", "_started", "_ticket", "done", "limit", "request",
+                 "waiter")  # fmt: skip
 
     def __init__(
         self, dispatcher: Dispatcher, exchange: Exchange, route: Route, request: Request, started: float
@@ -66,6 +72,10 @@ class Flight:
         """Under which the result is to be kept."""
         self._following: bytes | None = None
         """Of the equal call whose result it waits for."""
+        self._lease: Lease = NO_LEASE
+        """What it is counted in until it ends."""
+        self.limit = ""
+        """What refused it because there were too many calls."""
         self.done = False
         self.waiter: asyncio.Future[None] | None = None
         """Of a caller within the gateway."""
@@ -88,6 +98,24 @@ class Flight:
         ticket = guard.enter(self, again=self._attempts > 0)
         if ticket:
             self.admitted(ticket)
+
+    def limited(self, limiter: Limiter) -> bool:
+        """Count it, or refuse it: there are too many."""
+        found = limiter.admit(asker(self._exchange))
+        if isinstance(found, Limited):
+            self.limit = found.scope
+            self.refuse(refusals.limited(found))
+            return True
+        self._lease = found
+        return False
+
+    def audit(self, auditor: Auditor, error_type: str, seconds: float, size: int) -> None:
+        """Tell of its end."""
+        route, request = self._route, self.request
+        auditor.called(
+            self._exchange, request.method, route.server.key, route.name, request.params, error_type, seconds, size,
+            self.limit,
+        )  # fmt: skip
 
     # Told by the cache
 
@@ -141,6 +169,7 @@ class Flight:
             self.failed(error)
 
     def refused(self, error: McpError) -> None:
+        self.limit = refusals.limit_of(error)
         self.refuse(refusals.refusal_for(error))
 
     def _send(self, ticket: Ticket, order: Order) -> None:
@@ -198,7 +227,7 @@ class Flight:
             body = jsonrpc.error(request.id, error.code, error.message, error.data)
             self._end(str(error.code), eras.status_for(error.code), (body,))
         else:
-            self.refuse(refusals.refusal_for(error))
+            self.refused(error)
 
     def again(self) -> None:
         if self._order is not None and not self.done:
@@ -292,7 +321,7 @@ class Flight:
         )  # fmt: skip
         self._end(refusal.code, 200, result_parts(request.id, outcome.result))
 
-    def _end(self, error_type: str, status: int = 0, body: tuple[bytes | Raw, ...] = ()) -> None:
+    def _end(self, error_type: str, status: int = 0, body: Body = ()) -> None:
         """Once: answer, unless nobody is there to hear it, and record."""
         if self.done:
             return
@@ -300,10 +329,12 @@ class Flight:
         self._pending = None  # it knows us: see `Exchange`
         if self._key is not None:
             self._dispatcher.cache.failed(self._key)
+        for account in self._lease:
+            account.leave()
         try:
             if status:
                 self._exchange.answer(status, *body)
         finally:
-            self._dispatcher.ended(self, self._route.recorder, self._started, error_type)
+            self._dispatcher.ended(self, self._route.recorder, self._started, error_type, body)
             if self.waiter is not None and not self.waiter.done():
                 self.waiter.set_result(None)

@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_api.reports import NEUTRAL, OK
+from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.calls import refusals, translate
 from fairlead_gateway.calls.attempts import attempted
 from fairlead_gateway.calls.bridge import Bridge, Bridged, Relay, features_of
@@ -27,10 +28,12 @@ from fairlead_gateway.calls.live import Live, LiveRequest
 from fairlead_gateway.calls.outputs import judged
 from fairlead_gateway.calls.refusals import Refusal
 from fairlead_gateway.calls.rounds import in_rounds
+from fairlead_gateway.calls.trace import carried
 from fairlead_gateway.calls.translate import Outcome
 from fairlead_gateway.calls.watches import Watches
 from fairlead_gateway.endpoint.inbound import Rejection, Request
 from fairlead_gateway.endpoint.replies import result_parts
+from fairlead_gateway.limits.limiter import NO_LEASE, Lease, Limited, Limiter
 from fairlead_gateway.reports.outcomes import outcome_of, says_success
 from fairlead_gateway.reports.samples import Stopwatch
 from fairlead_gateway.telemetry import TOOL_ERROR, Book
@@ -58,7 +61,11 @@ class Forwarder:
         live: Live,
         server_info: bytes,
         clock: Callable[[], float] = time.monotonic,
+        limiter: Limiter | None = None,
+        auditor: Auditor | None = None,
     ) -> None:
+        self._limiter = limiter
+        self._auditor = auditor
         self._book = book
         self._client = client
         self.live = live
@@ -82,7 +89,9 @@ class Forwarder:
     async def run(self, exchange: Exchange, errand: Errand, request: Request) -> None:
         """Do the errand and answer it. Raises nothing but CancelledError, when the client is gone."""
         started = self._clock()
-        error_type = ""
+        error_type = limit = ""
+        lease: Lease = NO_LEASE
+        size = 0
         self._book.in_flight += 1
         key, task = (request.session or b"", request.id), asyncio.current_task()
         if request.session is not None and task is not None:
@@ -90,14 +99,22 @@ class Forwarder:
         try:
             wrong = _wrong_arguments(errand)
             if wrong is not None:
-                error_type = wrong.code
-                self._refuse(exchange, errand, request, wrong)
+                error_type = refusals.INVALID_ARGUMENTS
+                self._refuse(exchange, errand, request, refusals.invalid_arguments(wrong))
                 return
+            counted = self._counted(exchange, errand)
+            if isinstance(counted, Limited):
+                error_type, limit = refusals.RATE_LIMITED, counted.scope
+                self._refuse(exchange, errand, request, refusals.limited(counted))
+                return
+            lease = counted
             outcome = await self._result(exchange, errand, request, started)
             outcome = judged(errand.check, errand.reach.server.key, outcome)
             error_type = TOOL_ERROR if outcome.is_error else ""
+            size = len(outcome.result)
             exchange.answer(200, *result_parts(request.id, outcome.result))
         except McpError as error:
+            limit = refusals.limit_of(error)
             error_type = self._failed(exchange, errand, request, error)
         except asyncio.CancelledError:
             error_type = refusals.CANCELLED
@@ -112,8 +129,29 @@ class Forwarder:
             self._book.in_flight -= 1
             if self._cancellable.get(key) is task:
                 del self._cancellable[key]
-            recorder = errand.recorder or self._book.recorder(errand.method, "", str(errand.reach.server.key))
-            recorder.record(int((self._clock() - started) * 1e9), error_type)
+            for account in lease:
+                account.leave()
+            self._record(exchange, errand, request, error_type, limit, self._clock() - started, size)
+
+    def _record(
+        self, exchange: Exchange, errand: Errand, request: Request, error_type: str, limit: str, seconds: float,
+        size: int,
+    ) -> None:  # fmt: skip
+        key = errand.reach.server.key
+        recorder = errand.recorder or self._book.recorder(errand.method, "", str(key))
+        recorder.record(int(seconds * 1e9), error_type)
+        if limit:
+            self._book.limit(limit)
+        if self._auditor is not None:
+            self._auditor.called(
+                exchange, errand.method, key, errand.named or "", request.params, error_type, seconds, size, limit
+            )
+
+    def _counted(self, exchange: Exchange, errand: Errand) -> Lease | Limited:
+        """Limits are on calls of tools."""
+        if self._limiter is None or errand.method != CALL:
+            return NO_LEASE
+        return self._limiter.admit(asker(exchange))
 
     async def _result(self, exchange: Exchange, errand: Errand, request: Request, started: float) -> Outcome:
         reach = errand.reach
@@ -185,8 +223,9 @@ class Forwarder:
             return self._watch(errand, request), False
         ident = upstream.next_id()
         members, pin = affinity.untagged(errand.params)
+        members, lines = carried({**members}, exchange.headers)
         params = translate.params(
-            {**members}, from_modern=request.modern, to_modern=modern, client=self._client,
+            members, from_modern=request.modern, to_modern=modern, client=self._client,
             token=live.token(ident), log_level=live.log_level(modern),
             capabilities=None if live.client is None else live.client.features,
         )  # fmt: skip
@@ -203,7 +242,7 @@ class Forwarder:
             live.on_request(message, answer)
 
         inquiry = Inquiry(
-            ident, errand.method, params, deadline, reach.max_bytes, errand.named, errand.headers,
+            ident, errand.method, params, deadline, reach.max_bytes, errand.named, errand.headers + lines,
             notify, live.client, on_request, pin, exchange.pause, self._session(request), live.level,
         )  # fmt: skip
         try:
@@ -267,16 +306,12 @@ class Forwarder:
         exchange.answer(200, *result_parts(request.id, outcome.result))
 
 
-def _wrong_arguments(errand: Errand) -> Refusal | None:
-    """A retry of a request that asked for more need not repeat its arguments; where it does, or where policies allow
-    some only, they have to fit.
-    """
+def _wrong_arguments(errand: Errand) -> str | None:
+    """A retry of a request that asked for more need not repeat its arguments; where it does, they have to fit."""
     arguments = errand.params.get("arguments")
-    repeated = arguments is not None or not any(more in errand.params for more in MORE)
-    wrong = errand.check.arguments(arguments) if errand.check is not None and repeated else None
-    if wrong is not None:
-        return refusals.invalid_arguments(wrong)
-    return None if errand.constraint is None else errand.constraint.refusal(arguments)
+    if errand.check is None or (arguments is None and any(more in errand.params for more in MORE)):
+        return None
+    return errand.check.arguments(arguments)
 
 
 def _hinted(errand: Errand, outcome: Outcome) -> Outcome:

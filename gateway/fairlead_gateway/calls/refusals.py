@@ -7,10 +7,12 @@ renamed.
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import msgspec
 
+from fairlead_gateway.limits.limiter import Limited
 from fairlead_gateway.upstream import guard
 from fairlead_mcp import errors, jsonrpc
 
@@ -65,9 +67,19 @@ def invalid_arguments(wrong: str) -> Refusal:
     return Refusal(INVALID_ARGUMENTS, f"The arguments do not fit the tool's input schema:{listed}")
 
 
-def not_allowed(name: str, reason: str) -> str:
-    """What somebody is told who may know that a tool is kept from them."""
-    return f"Not allowed: {name}: {reason}"
+def limited(found: Limited) -> Refusal:
+    """Of a call too many."""
+    after = None if found.retry_after is None else _in_milliseconds(found.retry_after)
+    return Refusal(RATE_LIMITED, found.message[:1].upper() + found.message[1:], after)
+
+
+def limit_of(error: Exception) -> str:
+    """What an error of a guard says of limits: `server`, or nothing."""
+    return "server" if isinstance(error, guard.Refused) and error.code == RATE_LIMITED else ""
+
+
+def _in_milliseconds(seconds: float) -> int:
+    return max(1, math.ceil(seconds * 1000))
 
 
 def warning(code: str, message: str) -> bytes:
@@ -83,7 +95,7 @@ def refusal_for(error: errors.McpError) -> Refusal:
         code = RATE_LIMITED if error.status == 429 else UPSTREAM_ERROR
         return Refusal(code, str(error), _milliseconds(error.retry_after))
     if isinstance(error, guard.Refused):
-        return Refusal(error.code, str(error), max(1, round(error.retry_after * 1000)))
+        return Refusal(error.code, str(error), _in_milliseconds(error.retry_after))
     for kind, code in _OF_ERROR:
         if isinstance(error, kind):
             return Refusal(code, str(error))

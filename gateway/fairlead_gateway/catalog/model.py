@@ -46,9 +46,6 @@ class Tool(msgspec.Struct, frozen=True):
     """Of the definition as the server sent it; empty where it is not known."""
     estimated_duration_ms: int | None = None
     """Declared median."""
-    tags: tuple[str, ...] = ()
-    """As given in the McpServer; policies name them."""
-    categories: tuple[str, ...] = ()
 
 
 class Server(msgspec.Struct, frozen=True):
@@ -86,7 +83,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     """By URI template, for merged endpoints."""
     collisions: tuple[Collision, ...] = ()
     rules: Rules = Rules()
-    """As published last; the empty rules where none ever were."""
+    """As published; the empty rules where none are."""
     states: Mapping[ServerKey, Mapping[str, ToolState]] = {}
     """By the server's own name of the tool: what was measured and decided of it in this gateway's environment."""
     decided_at: str = ""
@@ -104,13 +101,13 @@ EMPTY: Final = Snapshot()
 
 def build(documents: Mapping[str, Document], before: Snapshot = EMPTY, environment: str = "cluster") -> Snapshot:
     """Compile documents, given by name. Of two for one server, the first by document name counts. Of what was measured
-    counts what was measured in `environment`. Rules whose document is gone stay in force.
+    counts what was measured in `environment`.
     """
     catalogs: dict[ServerKey, Catalog] = {}
     states: dict[ServerKey, dict[str, ToolState]] = {}
     decided = []
     trips: dict[ServerKey, float] = {}
-    rules = before.rules
+    rules = EMPTY.rules
     for _, document in sorted(documents.items()):
         if isinstance(document, Catalog):
             catalogs.setdefault(document.key, document)
@@ -184,8 +181,6 @@ def _tool(entry: ToolEntry, catalog: Catalog) -> Tool:
         cacheable_seconds=declared.cacheable_seconds or 0,
         hash=entry.hash,
         estimated_duration_ms=declared.estimated_duration_ms,
-        tags=entry.tags,
-        categories=entry.categories,
     )
 
 

@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.calls.bridge import features_of
 from fairlead_gateway.calls.dispatch import CALL, Dispatcher
 from fairlead_gateway.calls.errands import METHODS as FORWARDED
@@ -32,15 +33,13 @@ from fairlead_gateway.endpoint.inbound import (
     prefers_streams,
 )
 from fairlead_gateway.endpoint.local import LocalMethods
-from fairlead_gateway.endpoint.preparing import Preparations
 from fairlead_gateway.endpoint.resumable import SINCE, Attachment, Threads
 from fairlead_gateway.endpoint.streams import Streams
 from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.identity.model import Identity
 from fairlead_gateway.identity.refusal import Refusal
 from fairlead_gateway.identity.resource import ProtectedResource
-from fairlead_gateway.selection.selection import Selection
-from fairlead_gateway.selection.view import MERGED, View, in_tier
+from fairlead_gateway.selection.view import MERGED, Selection, View, in_tier
 from fairlead_gateway.telemetry import Book
 from fairlead_mcp import eras, jsonrpc
 
@@ -101,10 +100,11 @@ class Front:
         self.crowd = Crowd(bounds.connections, bounds.connections_each)
         self.clock = clock
         self.selection = Selection()
+        self.auditor: Auditor | None = None
+        """Told of requests that are turned away; set by whoever has one."""
         self.session_ended: Callable[[bytes], None] = lambda session: None
         """Told of each session that a client gives up; set by whoever keeps something for it."""
-        self.preparations = Preparations()
-        self.streams = Streams(forwarder.watches, identities, self.preparations)
+        self.streams = Streams(forwarder.watches, identities)
         self.threads = Threads(clock)
         forwarder.live.outlet = self.streams.tell
         self.retiring = False
@@ -163,9 +163,6 @@ class Front:
     def _take(self, exchange: Exchange, identity: Identity) -> None:
         """The request of somebody who is known."""
         exchange.identity = identity
-        if not self.selection.ready(identity, exchange.target):
-            self._prepare(exchange, identity)
-            return
         view = self.selection.seen_by(identity).get(exchange.target)
         if exchange.method == b"POST":
             if view is None:
@@ -179,20 +176,6 @@ class Front:
             self._end_session(exchange)
         else:
             self._open_stream(exchange, self._get(exchange, view))
-
-    def _prepare(self, exchange: Exchange, identity: Identity) -> None:
-        """Have the view put together of which this is the first request; other requests go on meanwhile."""
-        task = asyncio.get_running_loop().create_task(self._prepared(exchange, identity), name="prepare a view")
-        self.errands.add(task)
-        task.add_done_callback(self.errands.discard)
-
-    async def _prepared(self, exchange: Exchange, identity: Identity) -> None:
-        try:
-            await self.preparations.ready(self.selection, identity, exchange.target)
-            if not exchange.gone:
-                self._take(exchange, identity)
-        except Exception as error:  # noqa: BLE001  # the edge of the request; it is logged
-            self._failed(exchange, error)
 
     def _nowhere(self, identity: Identity) -> Rejection:
         views = self.selection.seen_by(identity)
@@ -273,6 +256,7 @@ class Front:
     def _call(self, exchange: Exchange, view: View, asked: Request) -> None:
         route = self.dispatcher.resolve(view, asked)
         if isinstance(route, Rejection):
+            self.dispatcher.denied(exchange, asked, route)
             self._reject(exchange, route)
             return
         streaming = not asked.modern and prefers_streams(exchange.headers)
@@ -325,6 +309,8 @@ class Front:
     def _turn_away(self, exchange: Exchange, refusal: Refusal) -> None:
         """Nobody vouches for whoever asks."""
         self.book.reject(refusal.status)
+        if self.auditor is not None:
+            self.auditor.turned_away(exchange, refusal.status, refusal.message)
         rejection = Rejection(refusal.status, jsonrpc.INVALID_REQUEST, refusal.message)
         host = exchange.headers.get(b"host", b"") if exchange.authority is None else exchange.authority
         headers = self.resource.headers(refusal, host.decode("latin-1"), exchange.target.decode("latin-1"))

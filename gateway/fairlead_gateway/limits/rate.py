@@ -1,6 +1,6 @@
 """A rate as one number: when the calls admitted so far would end if they came evenly (GCRA, ITU-T I.371).
 
-Pure module, used by `upstream.guard`.
+Pure module. Used by `limits.limiter` and `upstream.guard`; `limits.shared` settles what several replicas admitted.
 """
 
 from __future__ import annotations
@@ -12,26 +12,44 @@ _EXACT: Final = 1e-9
 """Seconds that sums of floating point numbers may be off."""
 
 
+class Sharing:
+    """What the rates of one gateway have in common where they are shared with other replicas."""
+
+    __slots__ = ("blocked", "dirty")
+
+    def __init__(self) -> None:
+        self.dirty: list[Rate] = []
+        """Those with calls that the others were not told of, each once."""
+        self.blocked = 0.0
+        """Nothing is admitted while this is set: the seconds after which to come again."""
+
+
 class Rate:
     """So many `calls` in so many `seconds`: evenly, and those of one whole period at once after a pause (at least one
     call). Times are in seconds of any clock that does not go back.
     """
 
-    __slots__ = ("_until", "name", "room", "step", "unsettled")
+    __slots__ = ("_sharing", "_until", "calls", "name", "room", "step", "unsettled")
 
-    def __init__(self, calls: float, seconds: float, name: str = "") -> None:
-        """Raises ValueError for a rate of nothing."""
+    def __init__(self, calls: float, seconds: float, name: str = "", sharing: Sharing | None = None) -> None:
+        """With `sharing`, `name` is what it is called among replicas. Raises ValueError for a rate of nothing."""
         if calls <= 0 or seconds <= 0:
             raise ValueError(f"{calls:g} calls in {seconds:g} s are no rate")
+        self.calls = calls
         self.step = seconds / calls
         """Seconds that one call takes up."""
         self.room = max(seconds, self.step)
         """Seconds of calls that may be ahead of their time."""
         self.name = name
-        """What it is called among replicas; empty: it is shared with none."""
         self.unsettled = 0
         """Calls admitted since the other replicas were told."""
+        self._sharing = sharing
         self._until = 0.0
+
+    @property
+    def blocked(self) -> bool:
+        """Whether nothing is admitted because nobody knows what the other replicas do."""
+        return self._sharing is not None and self._sharing.blocked > 0
 
     def take(self, now: float) -> float:
         """Admit one call: 0, or the seconds after which one would be admitted."""
@@ -40,17 +58,24 @@ class Rate:
         early = until - now - self.room
         if early > _EXACT:
             return early
+        sharing = self._sharing
+        if sharing is not None:
+            if sharing.blocked:
+                return sharing.blocked
+            if not self.unsettled:
+                sharing.dirty.append(self)
+            self.unsettled += 1
         self._until = until
-        self.unsettled += 1
         return 0.0
 
     def give_back(self) -> None:
-        """A call that was admitted will not be made."""
+        """A call that was admitted just now will not be made."""
         self._until -= self.step
-        self.unsettled -= 1
+        if self.unsettled:
+            self.unsettled -= 1
 
     def ahead(self, now: float) -> float:
-        """Seconds of calls that were admitted ahead of their time; 0 for a rate that was never used."""
+        """Seconds of calls that were admitted ahead of their time; 0 where it is as if it had never been used."""
         return max(0.0, self._until - now)
 
     def to_settle(self, now: float) -> int:
@@ -59,7 +84,7 @@ class Rate:
         """
         most = int(self.ahead(now) / self.step + 0.5)
         calls, self.unsettled = min(self.unsettled, most), 0
-        return max(0, calls)
+        return calls
 
     def settled(self, ahead: float, now: float) -> None:
         """All replicas together are `ahead` seconds, without what was admitted here since `to_settle`."""

@@ -7,11 +7,12 @@ token. A resource finds the asker in the scope, and nothing without one.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from fairlead_gateway.audit.auditor import Auditor
+from fairlead_gateway.calls.direct import Origin
 from fairlead_gateway.endpoint.hosts import AllowList
 from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.identity.model import Identity
@@ -41,18 +42,12 @@ def public(path: str) -> bool:
 class Guard:
     """Decides about one request at a time. One per gateway."""
 
-    def __init__(
-        self,
-        allow: AllowList,
-        identities: Identities,
-        resource: ProtectedResource,
-        prepare: Callable[[Identity], Awaitable[None]],
-    ) -> None:
-        """`prepare` has put together what an asker sees, so that nobody has to wait for it in the loop."""
+    def __init__(self, allow: AllowList, identities: Identities, resource: ProtectedResource) -> None:
         self.allow = allow
         self.identities = identities
         self.resource = resource
-        self._prepare = prepare
+        self.auditor: Auditor | None = None
+        """Told of requests that are turned away; set by whoever has one."""
 
     def misplaced(self, headers: dict[bytes, bytes]) -> Problem | None:
         """The refusal of a request that a web page from elsewhere may have made."""
@@ -62,13 +57,14 @@ class Guard:
             return Problem(FORBIDDEN_ORIGIN, "Origin is not allowed")
         return None
 
-    async def admitted(self, headers: dict[bytes, bytes]) -> Identity | Problem:
+    async def admitted(self, headers: dict[bytes, bytes], address: str) -> Identity | Problem:
         """Whose request it is, or why it is not let in."""
         authorization = headers.get(b"authorization")
         verdict = self.identities.known(authorization) or await self.identities.identify(authorization)
         if isinstance(verdict, Identity):
-            await self._prepare(verdict)
             return verdict
+        if self.auditor is not None:
+            self.auditor.turned_away(Origin(address, headers), verdict.status, verdict.message)
         return self._refused(verdict, headers.get(b"host", b"").decode("latin-1"))
 
     def _refused(self, refusal: Refusal, host: str) -> Problem:
@@ -91,7 +87,7 @@ class Guarded:
         headers = _headers(scope)
         refused = self._guard.misplaced(headers)
         if refused is None and not public(scope["path"]):
-            admitted = await self._guard.admitted(headers)
+            admitted = await self._guard.admitted(headers, (scope.get("client") or ("",))[0])
             if isinstance(admitted, Problem):
                 refused = admitted
             else:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Collection, Container, Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from fairlead_api.documents.catalog import ToolEntry
@@ -29,19 +29,7 @@ MOST_SHELVES: Final = 64
 class Entry:
     """One visible tool."""
 
-    __slots__ = (
-        "_decoded",
-        "definition",
-        "entry",
-        "id",
-        "key",
-        "latency",
-        "name",
-        "offline",
-        "pinned",
-        "prefix",
-        "server",
-    )
+    __slots__ = ("_decoded", "definition", "entry", "id", "key", "latency", "name", "offline", "prefix", "server")
 
     def __init__(
         self,
@@ -53,7 +41,6 @@ class Entry:
         latency: LatencyDocument,
         *,
         offline: bool,
-        pinned: bool = False,
     ) -> None:
         self.id = tool_id(server, entry.name)
         self.name = name
@@ -64,8 +51,6 @@ class Entry:
         """Raw, under the exposed name."""
         self.latency = latency
         self.offline = offline
-        self.pinned = pinned
-        """Whether policies keep budgets from cutting it."""
         self.key = hashlib.blake2b(definition, digest_size=16).hexdigest()
         """Changes with what is shown, the name included."""
         self._decoded: JsonObject | None = None
@@ -87,7 +72,7 @@ class Shelf:
 
     def __init__(self, view: View, snapshot: Snapshot) -> None:
         self.view = view
-        self.entries = tuple(breathing(_entries(view.routes, snapshot, view.pinned)))
+        self.entries = tuple(breathing(_entries(view.routes, snapshot)))
         self.by_name = {entry.name: entry for entry in self.entries}
         self.names = Names(self.by_name)
         """Over all that is visible, so that a tool has the same safe name in every answer, however it was filtered."""
@@ -122,7 +107,7 @@ class Shelf:
         ]
 
 
-def _entries(names: Iterable[str], snapshot: Snapshot, pinned: Container[str] = ()) -> Iterable[Entry]:
+def _entries(names: Iterable[str], snapshot: Snapshot) -> Iterable[Entry]:
     documents = {key: {tool.name: tool for tool in server.catalog.tools} for key, server in snapshot.servers.items()}
     for name in names:
         found = snapshot.merged.get(name)
@@ -131,7 +116,7 @@ def _entries(names: Iterable[str], snapshot: Snapshot, pinned: Container[str] = 
             prefix, offline = server.catalog.prefix or "", not server.catalog.online
             latency = latency_of(tool, snapshot.states.get(server.key, {}).get(tool.name))
             entry = documents[server.key][tool.name]
-            yield Entry(name, server.key, prefix, entry, tool.merged, latency, offline=offline, pinned=name in pinned)
+            yield Entry(name, server.key, prefix, entry, tool.merged, latency, offline=offline)
 
 
 class Shelves:

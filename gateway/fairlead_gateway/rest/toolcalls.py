@@ -16,14 +16,13 @@ from fastapi import APIRouter, Request, Response
 from msgspec import Meta
 
 from fairlead_gateway.calls.batch import run_all
-from fairlead_gateway.calls.direct import Unknown
-from fairlead_gateway.calls.refusals import META_WARNING, not_allowed
+from fairlead_gateway.calls.direct import Origin, Unknown
+from fairlead_gateway.calls.refusals import META_WARNING
 from fairlead_gateway.formats.format import JsonObject
 from fairlead_gateway.formats.messages.call import META_ERROR, Carry, Invalid, ResultLoss, ToolCall, invalid_result
 from fairlead_gateway.formats.messages.registry import message_format, parse_stream
 from fairlead_gateway.formats.names import did_you_mean
 from fairlead_gateway.formats.schema.nulls import un_null
-from fairlead_gateway.identity.model import Identity
 from fairlead_gateway.rest import examples
 from fairlead_gateway.rest.bodies import answer, decode, encode, read
 from fairlead_gateway.rest.openapi import described
@@ -131,8 +130,6 @@ class _Planned(msgspec.Struct, frozen=True):
     own: JsonObject | None = None
     """Its definition, where the caller sent that."""
     near: str | None = None
-    denied: str | None = None
-    """Why it is kept from whoever asks, where that may be told."""
 
 
 class _Outcome(msgspec.Struct, frozen=True):
@@ -154,7 +151,8 @@ def router(plane: Plane) -> APIRouter:
         body = await read(request, plane.max_body)
         asked, shelf, planned = await plane.worker.do(lambda: _planned(plane, seen, body))
         at_once = 1 if asked.strategy == "sequential" else asked.limit
-        works = [_work(plane, seen.identity, shelf, one) for one in planned]
+        origin = Origin(request.client.host if request.client else "", dict(request.headers.raw), seen.identity)
+        works = [_work(plane, origin, shelf, one) for one in planned]
         outcomes = await _while_connected(request, run_all(works, at_once=at_once))
         return answer(await plane.worker.do(lambda: encode(_answer(asked, planned, outcomes))))
 
@@ -180,9 +178,6 @@ def _plan(asked: ToolCallsBody, shelf: Shelf, call: ToolCall, own: Provided | No
     entry = shelf.find(name) or shelf.unlisted(name)
     if entry is None:
         mine = None if own is None else own.find(name) or own.find(call.name)
-        denied = None if mine is not None else shelf.view.denied(name)
-        if denied is not None:
-            return _Planned(call, None, denied=not_allowed(name, denied))
         near = None if mine is not None else _near(name, shelf, own)
         return _Planned(call, None, theirs=call.valid and (own is None or mine is not None), own=mine, near=near)
     if isinstance(call.arguments, Invalid):
@@ -199,17 +194,19 @@ def _near(name: str, shelf: Shelf, own: Provided | None) -> str | None:
     return did_you_mean(name, [*shelf.by_name, *(str(tool["name"]) for tool in (own.tools if own else ()))])
 
 
-def _work(plane: Plane, identity: Identity, shelf: Shelf, planned: _Planned) -> Callable[[], Awaitable[_Outcome]]:
+def _work(plane: Plane, origin: Origin, shelf: Shelf, planned: _Planned) -> Callable[[], Awaitable[_Outcome]]:
     async def work() -> _Outcome:
         entry = planned.entry
         if entry is None:
+            if not planned.theirs:
+                plane.caller.unknown(origin, planned.call.wire_name)
             return _Outcome(None)
         if not planned.call.valid:
             plane.caller.refused(shelf.view, entry.name)
             return _Outcome(None)
         began = time.monotonic()
         made = await plane.caller.call(
-            identity, shelf.view, entry.name, planned.arguments, timeout=planned.timeout, retries=planned.retries
+            origin, shelf.view, entry.name, planned.arguments, timeout=planned.timeout, retries=planned.retries
         )
         seconds = time.monotonic() - began
         if isinstance(made, Unknown):
@@ -260,7 +257,7 @@ def _result(plan: _Planned, outcome: _Outcome) -> JsonObject | None:
         return invalid_result(plan.call)
     if plan.theirs:
         return None
-    message = outcome.unknown or plan.denied or f"Unknown tool: {plan.call.wire_name}"
+    message = outcome.unknown or f"Unknown tool: {plan.call.wire_name}"
     if plan.near is not None:
         message += f". Did you mean {plan.near}?"
     return {"content": [{"type": "text", "text": message}], "isError": True}

@@ -34,6 +34,8 @@ class Order(msgspec.Struct, frozen=True):
     notify: Notify | None = None
     session: bytes | None = None
     """The client's session, where it has one and the upstream tells clients apart."""
+    trace: bytes = b""
+    """The trace that it belongs to, as lines of an HTTP head; `params` name it too."""
 
 
 class Gauges(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
-from fairlead_gateway.limits.rate import Rate
+from fairlead_gateway.limits.rate import Rate, Sharing
 from fairlead_gateway.limits.turns import Turns
 from fairlead_gateway.upstream.breaker import Breaker, counts
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, PoolFull, Timeout
@@ -88,7 +88,8 @@ Later: TypeAlias = Callable[[float, Callable[[], None]], object]
 
 class Guard:
     """See the module. `clock` is the one of deadlines, in seconds; `random` gives [0, 1). `lost` is told the reason
-    each time that the server could not be reached, or went away under a call.
+    each time that the server could not be reached, or went away under a call; with `sharing` the rate is that of all
+    replicas.
     """
 
     def __init__(
@@ -99,6 +100,7 @@ class Guard:
         *,
         clock: Callable[[], float] = time.monotonic,
         random: Callable[[], float] = randomness.random,
+        sharing: Sharing | None = None,
         lost: Callable[[str], None] = lambda reason: None,
     ) -> None:
         self.name = name
@@ -118,7 +120,7 @@ class Guard:
         """Empty while nobody waits."""
         self._later = later
         self._sweeping = False
-        self.rate = None if bounds.rate is None else Rate(bounds.rate, 1.0, f"server:{name}")
+        self.rate = None if bounds.rate is None else Rate(bounds.rate, 1.0, f"server:{name}", sharing)
         """Of calls, retries not counted."""
         self._budget = RETRY_BUDGET
         self._plain = bounds.rate is None
@@ -254,6 +256,8 @@ class Guard:
         wait = self.rate.take(now)
         if wait:
             text = f"{self.name} takes {self._bounds.rate:g} calls a second"
+            if self.rate.blocked:
+                text = "limits that replicas share cannot be looked up now"
             raise Refused(text, code=RATE_LIMITED, retry_after=wait)
 
     def _queue(self, waiter: Waiter, now: float) -> None:

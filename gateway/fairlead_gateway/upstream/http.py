@@ -177,9 +177,10 @@ class HttpUpstream:
         ident, params = order.id, order.params
         length = _FRAME + len(ident) + len(params)
         if head is None:
-            data = _MODERN % (self._modern_head, order.name_header, length, ident, params)
+            name = order.name_header if not order.trace else b"%b\r\n%b" % (order.name_header, order.trace[:-2])
+            data = _MODERN % (self._modern_head, name, length, ident, params)
         else:
-            data = _LEGACY % (head, length, ident, params)
+            data = _LEGACY % (head + order.trace if order.trace else head, length, ident, params)
         call = _HttpCall(self, data, order, head or b"", session, outcome)
         self.pool.submit(call)
         return call

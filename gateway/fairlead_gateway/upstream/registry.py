@@ -29,6 +29,7 @@ from fairlead_api.documents.catalog import (
 )
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.catalog.model import Server
+from fairlead_gateway.limits.rate import Sharing
 from fairlead_gateway.upstream.base import Gauges, Order, Upstream
 from fairlead_gateway.upstream.child import ChildUpstream
 from fairlead_gateway.upstream.guard import MAX_WAITING, QUEUE_SECONDS, Bounds, Guard
@@ -139,6 +140,7 @@ class Registry:
         waiting: int = MAX_WAITING,
         queue_seconds: float = QUEUE_SECONDS,
         local: Callable[[int], Upstream] | None = None,
+        sharing: Sharing | None = None,
         resolve: Callable[[ServerKey], Resolve] = lambda key: resolve_by_dns,
         lost: Callable[[ServerKey, str], None] = lambda key, reason: None,
     ) -> None:
@@ -153,6 +155,7 @@ class Registry:
         self._session_seconds = session_seconds
         self._queue_seconds = queue_seconds
         self._local = local
+        self._sharing = sharing
         self._resolve = resolve
         self._lost = lost
         self._held: dict[ServerKey, _Held] = {}
@@ -224,7 +227,9 @@ class Registry:
         local = isinstance(identity.endpoint, LocalEndpoint)
         bounds = Bounds(identity.limit, identity.rate, self._waiting, self._queue_seconds, breaks=not local)
         loop = asyncio.get_running_loop()
-        return Guard(str(key), bounds, loop.call_later, lost=lambda reason: self._lost(key, reason))
+        return Guard(
+            str(key), bounds, loop.call_later, sharing=self._sharing, lost=lambda reason: self._lost(key, reason)
+        )
 
     async def _make(self, key: ServerKey, identity: _Identity) -> tuple[Upstream, bool]:
         try:

@@ -1,0 +1,110 @@
+"""What counts calls and keeps account of them: limits, those shared with other replicas, and the audit log.
+
+Made by `app` from the settings, started and stopped with the gateway; its metrics are served beside the others.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from fairlead_gateway.audit.arguments import BadPath, read_path, teller
+from fairlead_gateway.audit.auditor import Auditor
+from fairlead_gateway.audit.lines import line_of
+from fairlead_gateway.audit.sink import File, Output
+from fairlead_gateway.audit.writer import Writer
+from fairlead_gateway.limits.limiter import Caps, Limiter
+from fairlead_gateway.limits.rate import Sharing
+from fairlead_gateway.settings import BadSetting, Settings
+from fairlead_gateway.telemetry import Book
+
+if TYPE_CHECKING:
+    from fairlead_gateway.limits.shared import Settler
+
+KEY_BYTES = 32
+
+
+class Accounting(Collector):
+    """See the module."""
+
+    def __init__(self, settings: Settings, book: Book, clock: Callable[[], float] = time.monotonic) -> None:
+        """Raises BadSetting."""
+        self._book = book
+        self.sharing = Sharing() if settings.redis else None
+        self._settler = None if self.sharing is None else _settler(settings, self.sharing, clock)
+        caps = Caps(settings.agent_calls_per_minute, settings.agent_concurrency)
+        self.limiter = Limiter(caps, self.sharing, clock)
+        self.auditor = _auditor(settings)
+        """None where the audit log is off."""
+
+    def start(self) -> None:
+        if self._settler is not None:
+            self._settler.start()
+
+    async def stop(self) -> None:
+        if self._settler is not None:
+            await self._settler.stop()
+        if self.auditor is not None:
+            self.auditor.writer.close()
+
+    def collect(self) -> Iterable[Metric]:
+        text = "Calls refused because there were too many, by what bounds them: agent, policy, tool, server"
+        limited = CounterMetricFamily("fairlead_calls_limited", text, labels=["scope"])
+        for scope, count in list(self._book.limited.items()):
+            limited.add_metric([scope], count)
+        yield limited
+        text = "Agents, and agents in namespaces, that limits keep count of"
+        yield GaugeMetricFamily("fairlead_limit_accounts", text, value=len(self.limiter))
+        if self._settler is not None:
+            yield from self._shared(self._settler)
+        if self.auditor is not None:
+            yield from _audited(self.auditor.writer)
+
+    def _shared(self, settler: Settler) -> Iterable[Metric]:
+        text = "1 while Redis answers, and limits are shared with other replicas"
+        yield GaugeMetricFamily("fairlead_redis_up", text, value=float(settler.up is True))
+        text = "Times that limits were settled with other replicas"
+        yield CounterMetricFamily("fairlead_redis_settlements", text, value=settler.settlements)
+        yield CounterMetricFamily("fairlead_redis_failures", "Times that Redis did not answer", value=settler.failures)
+
+
+def _audited(writer: Writer) -> Iterable[Metric]:
+    yield CounterMetricFamily("fairlead_audit_lines", "Lines of the audit log that were written", value=writer.written)
+    lost = CounterMetricFamily("fairlead_audit_lines_lost", "Lines of the audit log that are lost", labels=["reason"])
+    lost.add_metric(["overflow"], writer.overflowed)
+    lost.add_metric(["failure"], writer.failed)
+    yield lost
+
+
+def _settler(settings: Settings, sharing: Sharing, clock: Callable[[], float]) -> Settler:
+    # only where it is asked for: the client takes a tenth of a second to import
+    from fairlead_gateway.limits.shared import BadUrl, Settler
+
+    try:
+        return Settler(
+            settings.redis, sharing, interval=settings.redis_settle_seconds, timeout=settings.redis_timeout,
+            closed=settings.redis_down == "closed", prefix=settings.redis_prefix, clock=clock,
+        )  # fmt: skip
+    except BadUrl as error:
+        raise BadSetting(f"FAIRLEAD_REDIS cannot be used: {error}") from error
+
+
+def _auditor(settings: Settings) -> Auditor | None:
+    if settings.audit == "off":
+        return None
+    mode = settings.audit_arguments
+    if mode == "redact" and not settings.audit_redact:
+        raise BadSetting("FAIRLEAD_AUDIT_ARGUMENTS is redact, and FAIRLEAD_AUDIT_REDACT names no paths: say which")
+    try:
+        paths = [read_path(path) for path in settings.audit_redact]
+    except BadPath as error:
+        raise BadSetting(f"FAIRLEAD_AUDIT_REDACT: {error}") from error
+    tell = teller(mode, settings.audit_key.encode() or os.urandom(KEY_BYTES), paths)
+    sink = Output() if settings.audit_file is None else File(settings.audit_file, settings.audit_file_bytes)
+    return Auditor(Writer(sink, partial(line_of, tell=tell), time.time), settings.audit, mode)

@@ -1,0 +1,103 @@
+"""What of the gateway's decisions and calls goes into the audit log.
+
+Made by `app` where the log is on; told by `calls.dispatch`, `calls.forward` and `endpoint.front`. Telling it costs an
+object and an append; lines are made and written elsewhere.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Final, Literal, Protocol
+
+from msgspec import Raw
+
+from fairlead_api.meta import ServerKey
+from fairlead_gateway.audit.arguments import Mode
+from fairlead_gateway.audit.entry import ALLOWED, DENIED, LIMITED, REFUSED, Decision, Entry
+from fairlead_gateway.audit.writer import Writer
+from fairlead_gateway.calls.trace import TRACEPARENT
+from fairlead_gateway.identity.model import Identity
+
+Level = Literal["off", "denials", "all"]
+
+_KEPT_BACK: Final = frozenset({"INVALID_ARGUMENTS", "OVER_BUDGET", "BREAKER_OPEN"})
+
+
+class Asked(Protocol):
+    """The client's side of a request."""
+
+    @property
+    def identity(self) -> Identity: ...
+
+    @property
+    def address(self) -> str: ...
+
+    @property
+    def headers(self) -> Mapping[bytes, bytes]: ...
+
+
+class Auditor:
+    """See the module. `arguments` says whether lines need them; `now` is in seconds since the epoch."""
+
+    def __init__(
+        self, writer: Writer, level: Level, arguments: Mode = "none", now: Callable[[], float] = time.time
+    ) -> None:
+        self.writer = writer
+        self._all = level == "all"
+        self._with_arguments = arguments != "none"
+        self._now = now
+
+    def called(
+        self,
+        asked: Asked,
+        method: str,
+        server: ServerKey,
+        tool: str,
+        params: Mapping[str, Raw],
+        outcome: str,
+        seconds: float,
+        size: int,
+        limited: str = "",
+    ) -> None:
+        """A call of a tool, or another request to a server, is over. `limited` names the limit that refused it,
+        `outcome` is empty where all is well, `size` is that of the result in bytes.
+        """
+        if limited:
+            decision: Decision = LIMITED
+        elif not self._all:
+            return
+        else:
+            decision = REFUSED if outcome in _KEPT_BACK else ALLOWED
+        arguments = params.get("arguments")
+        self.writer.put(
+            Entry(
+                self._now(), decision, asked.identity, asked.address, method, tool, server, outcome, limited, seconds,
+                size, asked.headers.get(TRACEPARENT, b""), params.get("_meta"),
+                arguments if self._with_arguments else None, 0 if arguments is None else len(arguments),
+            )
+        )  # fmt: skip
+
+    def denied(
+        self, asked: Asked, method: str, tool: str, outcome: str, reason: str, params: Mapping[str, Raw] | None = None
+    ) -> None:
+        """Somebody may not do what they asked for, or know of no such thing."""
+        found = params or {}
+        arguments = found.get("arguments")
+        self.writer.put(
+            Entry(
+                self._now(), DENIED, asked.identity, asked.address, method, tool, None, outcome, reason,
+                traceparent=asked.headers.get(TRACEPARENT, b""), meta=found.get("_meta"),
+                arguments=arguments if self._with_arguments else None,
+                arguments_bytes=0 if arguments is None else len(arguments),
+            )
+        )  # fmt: skip
+
+    def turned_away(self, asked: Asked, status: int, reason: str) -> None:
+        """A request without a credential, or with one that does not do."""
+        self.writer.put(
+            Entry(
+                self._now(), DENIED, asked.identity, asked.address, "", outcome=str(status), reason=reason,
+                traceparent=asked.headers.get(TRACEPARENT, b""), status=status,
+            )
+        )  # fmt: skip

@@ -1,0 +1,51 @@
+"""What the path of a call leaves behind for the audit log.
+
+Pure module. Made by `audit.auditor` in the loop, turned into a line by `audit.lines` in a thread: it holds references
+and numbers, and nothing is formatted for it.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_api.meta import ServerKey
+from fairlead_gateway.identity.model import Identity
+
+Decision = Literal["allowed", "denied", "limited", "refused"]
+ALLOWED: Final = "allowed"
+"""It went, or was to go, to its server."""
+DENIED: Final = "denied"
+"""Whoever asks may not, or the tool is unknown to them."""
+LIMITED: Final = "limited"
+"""They may, but not so many."""
+REFUSED: Final = "refused"
+"""The gateway kept it from the server for another reason, which `outcome` names."""
+
+
+class Entry(msgspec.Struct, gc=False):
+    """One line to be. `at` is in seconds since the epoch, `seconds` how long it took."""
+
+    at: float
+    decision: Decision
+    identity: Identity
+    address: str
+    method: str
+    tool: str = ""
+    """The server's own name of it; what was asked for where there is no such tool."""
+    server: ServerKey | None = None
+    outcome: str = ""
+    """`ok`, `tool_error`, a code of the contract, or the number of a JSON-RPC error."""
+    reason: str = ""
+    """Which policy and rule, or which limit."""
+    seconds: float = 0.0
+    result_bytes: int = 0
+    traceparent: bytes = b""
+    meta: Raw | None = None
+    """`_meta` of the request, where a trace may be named in it."""
+    arguments: Raw | None = None
+    arguments_bytes: int = 0
+    status: int = 0
+    """Of HTTP, where the request was turned away before it became an operation."""

@@ -1,0 +1,77 @@
+"""An entry of the audit log as its line.
+
+Pure module, used by `audit.writer`, in its thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_gateway.audit.entry import Entry
+from fairlead_gateway.calls.trace import trace_id
+from fairlead_gateway.catalog.names import tool_id
+
+CALL: Final = "tools/call"
+MAX_NAME: Final = 256
+"""Characters of a name that somebody made up."""
+
+_encode = msgspec.json.Encoder().encode
+Teller = Callable[[Raw], dict[str, Any]]
+
+
+def line_of(entry: Entry, tell: Teller) -> bytes:
+    """One JSON object and a line feed. `tell` says what there is to say of arguments."""
+    identity = entry.identity
+    members: dict[str, Any] = {
+        "time": when(entry.at),
+        "event": "request" if entry.status else "call",
+        "decision": entry.decision,
+        "principal": identity.principal,
+        "agent": identity.agent,
+        "kind": identity.kind,
+        "client": entry.address,
+        "method": entry.method,
+    }
+    members["tool" if entry.method == CALL else "name"] = _named(entry)
+    members["server"] = None if entry.server is None else str(entry.server)
+    members["outcome"] = entry.outcome or "ok"
+    if entry.reason:
+        members["reason"] = entry.reason
+    if entry.status:
+        members["status"] = entry.status
+    else:
+        members["durationMs"] = round(entry.seconds * 1000, 3)
+        members["argumentsBytes"] = entry.arguments_bytes
+        members["resultBytes"] = entry.result_bytes
+    trace = trace_id(entry.traceparent, entry.meta)
+    if trace:
+        members["traceId"] = trace
+    if entry.arguments is not None:
+        members.update(tell(entry.arguments))
+    return written(members)
+
+
+def _named(entry: Entry) -> str | None:
+    if entry.server is not None and entry.method == CALL:
+        return tool_id(entry.server, entry.tool)
+    return entry.tool[:MAX_NAME] or None
+
+
+def lost_line(at: float, count: int) -> bytes:
+    """The line that stands for lines that are missing."""
+    return written({"time": when(at), "event": "lost", "count": count})
+
+
+def written(members: dict[str, Any]) -> bytes:
+    """Members that are None are left out."""
+    return _encode({name: value for name, value in members.items() if value is not None}) + b"\n"
+
+
+def when(at: float) -> str:
+    """RFC 3339, in milliseconds."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,119 @@
+"""Writes the audit log in a thread, so that no call waits for a disk.
+
+Made by `audit.auditor`. The buffer is bounded: what comes while it is full is lost and counted, and so is what cannot
+be written; the next line that is written says how many are missing before it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from fairlead_gateway.audit.entry import Entry
+from fairlead_gateway.audit.lines import lost_line
+from fairlead_gateway.audit.sink import Sink
+
+log = logging.getLogger(__name__)
+
+CAPACITY: Final = 10_000
+"""Entries that wait to be written."""
+GATHER_SECONDS: Final = 0.05
+"""How long the thread lets lines gather, so that it is not woken for each."""
+BATCH: Final = 500
+CLOSE_SECONDS: Final = 2.0
+
+
+class Writer:
+    """See the module. `render` makes a line, in the thread; `now` is in seconds since the epoch."""
+
+    def __init__(
+        self, sink: Sink, render: Callable[[Entry], bytes], now: Callable[[], float], capacity: int = CAPACITY
+    ) -> None:
+        self._sink = sink
+        self._render = render
+        self._now = now
+        self._capacity = capacity
+        self._buffer: deque[Entry] = deque()
+        self._awake = False
+        self._wake = threading.Event()
+        self._closing = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._working = True
+        self._missing = 0
+        self.written = 0
+        """Lines so far."""
+        self.overflowed = 0
+        """Lines lost because the buffer was full."""
+        self.failed = 0
+        """Lines lost because they could not be written."""
+
+    @property
+    def buffered(self) -> int:
+        return len(self._buffer)
+
+    def put(self, entry: Entry) -> None:
+        """Called in the loop; never blocks."""
+        if len(self._buffer) >= self._capacity:
+            self.overflowed += 1
+            return
+        self._buffer.append(entry)
+        if not self._awake:
+            self._awake = True
+            self._start()
+            self._wake.set()
+
+    def close(self) -> None:
+        """Write what is there, for up to CLOSE_SECONDS."""
+        self._closing.set()
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join(CLOSE_SECONDS)
+            if self._thread.is_alive():
+                log.warning("%d lines of the audit log were not written in time", self.buffered)
+
+    def _start(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="audit", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            self._wake.wait()
+            self._closing.wait(GATHER_SECONDS)
+            self._wake.clear()
+            self._awake = False
+            while self._buffer:
+                self._write([self._buffer.popleft() for _ in range(min(BATCH, len(self._buffer)))])
+            if self._closing.is_set():
+                self._sink.close()
+                return
+
+    def _write(self, entries: list[Entry]) -> None:
+        lost = self.overflowed + self.failed
+        lines = [self._line(entry) for entry in entries]
+        if lost > self._missing:
+            lines.insert(0, lost_line(self._now(), lost - self._missing))
+        try:
+            self._sink.write(b"".join(lines))
+        except OSError as error:
+            self.failed += len(entries)
+            if self._working:
+                self._working = False
+                log.error("The audit log cannot be written, and lines of it are lost: %s", error)
+            self._closing.wait(GATHER_SECONDS)
+            return
+        self._missing = lost
+        self.written += len(entries)
+        if not self._working:
+            self._working = True
+            log.warning("The audit log is written again")
+
+    def _line(self, entry: Entry) -> bytes:
+        try:
+            return self._render(entry)
+        except Exception:
+            log.exception("A line of the audit log could not be made")
+            return lost_line(self._now(), 1)

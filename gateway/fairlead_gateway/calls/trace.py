@@ -1,0 +1,93 @@
+"""The trace that a request belongs to: W3C Trace Context, from its HTTP headers or its `_meta`, and on to the server.
+
+Pure module. In MCP a trace travels in `params._meta` as `traceparent` and `tracestate` (SEP-414, OpenTelemetry semantic
+conventions for MCP); HTTP clients that are traced as such send headers of the same names. `_meta` counts where both
+are there. Nothing is passed on that is not of the form that the recommendation gives.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from fairlead_mcp import jsonrpc
+
+TRACEPARENT: Final = b"traceparent"
+TRACESTATE: Final = b"tracestate"
+_IN_META: Final = b'"traceparent"'
+_PARENT: Final = re.compile(rb"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+_STATE: Final = re.compile(rb"[\x20-\x7e]{1,512}")
+
+
+class Trace(msgspec.Struct, frozen=True):
+    """The caller's place in a trace, both as they go into a header; `state` may be empty."""
+
+    parent: bytes
+    state: bytes = b""
+
+    @property
+    def lines(self) -> bytes:
+        """As lines of an HTTP head."""
+        state = b"tracestate: %b\r\n" % self.state if self.state else b""
+        return b"traceparent: %b\r\n%b" % (self.parent, state)
+
+
+class _Meta(msgspec.Struct):
+    traceparent: str | UnsetType = UNSET
+    tracestate: str | UnsetType = UNSET
+
+
+_decode_meta = msgspec.json.Decoder(_Meta).decode
+
+
+def named(parent: bytes | None, state: bytes | None, meta: Raw | None) -> Trace | None:
+    """The trace of a request with these headers, or None, and this `_meta`; None for none of the proper form."""
+    if meta is not None and _IN_META in bytes(meta):
+        try:
+            said = _decode_meta(meta)
+        except jsonrpc.UNREADABLE:
+            said = _Meta()
+        if isinstance(said.traceparent, str):
+            of_state = said.tracestate if isinstance(said.tracestate, str) else ""
+            return _checked(said.traceparent.encode(), of_state.encode())
+    return None if parent is None else _checked(parent, state or b"")
+
+
+def trace_id(parent: bytes, meta: Raw | None) -> str:
+    """32 hexadecimal digits; empty for no trace."""
+    found = named(parent or None, None, meta)
+    return "" if found is None else found.parent[3:35].decode()
+
+
+def with_trace(params: jsonrpc.RawObject, trace: Trace) -> jsonrpc.RawObject:
+    """Params whose `_meta` names the trace."""
+    meta = params.get("_meta")
+    members = {} if meta is None else jsonrpc.decode_object(meta)
+    members["traceparent"] = Raw(b'"%b"' % trace.parent)
+    if trace.state:
+        members["tracestate"] = Raw(jsonrpc.encode(trace.state.decode()))
+    else:
+        members.pop("tracestate", None)
+    return {**params, "_meta": Raw(jsonrpc.encode(members))}
+
+
+def carried(params: jsonrpc.RawObject, headers: Mapping[bytes, bytes]) -> tuple[jsonrpc.RawObject, bytes]:
+    """Params and lines of a head for the server of a request that came with a `traceparent` header; in `_meta`, where
+    it names none itself.
+    """
+    meta = params.get("_meta")
+    trace = named(headers.get(TRACEPARENT), headers.get(TRACESTATE), meta)
+    if trace is None:
+        return params, b""
+    told = meta is not None and _IN_META in bytes(meta)
+    return params if told else with_trace(params, trace), trace.lines
+
+
+def _checked(parent: bytes, state: bytes) -> Trace | None:
+    if _PARENT.fullmatch(parent) is None:
+        return None
+    return Trace(parent, state if _STATE.fullmatch(state) else b"")

@@ -1,0 +1,179 @@
+"""Rates that replicas share over Redis: each decides by what it knows, and tells the others beside the calls.
+
+Made by `app` where a Redis is configured. Every `interval` what was admitted here goes to Redis in one script, and what
+all replicas together have admitted comes back; no call ever waits for it. README.md has the bound on what that can let
+through too much. While Redis is away, each replica goes on by itself, or admits nothing of what has a shared limit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Final
+from urllib.parse import urlsplit
+
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+
+from fairlead_gateway.limits.rate import Rate, Sharing
+
+log = logging.getLogger(__name__)
+
+PAUSE_SECONDS: Final = 1.0
+"""Between two looks at a Redis that is away, and at one that nothing is to be told."""
+BLOCKED_SECONDS: Final = 1.0
+"""When to come again while nothing is admitted."""
+BATCH: Final = 500
+"""Rates in one run of the script, which Redis does nothing beside."""
+
+SCRIPT: Final = """
+local time = redis.call('TIME')
+local now = time[1] + time[2] / 1000000
+local told = {}
+for i = 1, #KEYS do
+  local ends = tonumber(redis.call('GET', KEYS[i]) or '0')
+  if ends < now then ends = now end
+  ends = ends + tonumber(ARGV[i])
+  redis.call('SET', KEYS[i], string.format('%.6f', ends), 'PX', math.ceil((ends - now) * 1000) + 1)
+  told[i] = string.format('%.6f', ends - now)
+end
+return told
+"""
+"""KEYS: rates. ARGV: seconds of calls to add to each. Returns how many seconds each is ahead then, by Redis' clock."""
+
+
+class BadUrl(ValueError):
+    """The URL of the Redis cannot be used. The message does not repeat it: it may hold a password."""
+
+
+class Settler:
+    """See the module. Times in seconds; `timeout` bounds everything that is asked of Redis. With `closed`, nothing is
+    admitted from the start until Redis has answered, and while it does not.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        sharing: Sharing,
+        *,
+        interval: float,
+        timeout: float,
+        closed: bool,
+        prefix: str = "fairlead",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Raises BadUrl."""
+        try:
+            self._redis = Redis.from_url(
+                url, socket_timeout=timeout, socket_connect_timeout=timeout, retry=Retry(NoBackoff(), 0),
+                max_connections=1, protocol=2,
+            )  # fmt: skip
+            self._where = urlsplit(url).hostname or "its socket"
+        except ValueError as error:
+            raise BadUrl("it should look like redis://:password@host:6379/0, or rediss:// for TLS") from error
+        self._sharing = sharing
+        self._interval = interval
+        self._timeout = timeout
+        self._closed = closed
+        self._prefix = prefix
+        self._clock = clock
+        self._script = self._redis.register_script(SCRIPT)
+        self._task: asyncio.Task[None] | None = None
+        self._asked_at = clock()
+        self.up: bool | None = None
+        """Whether Redis answered last; None before the first time."""
+        self.settlements = 0
+        self.failures = 0
+        if closed:
+            sharing.blocked = BLOCKED_SECONDS
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="settle limits")
+
+    async def stop(self) -> None:
+        """Tell what is left to be told, if that goes at once."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        if self.up:
+            await self.settle()
+        await self._hang_up()
+
+    async def settle(self) -> None:
+        """Tell Redis what was admitted here, and learn what was admitted elsewhere. Raises nothing."""
+        dirty, self._sharing.dirty = self._sharing.dirty, []
+        await self._attempt(partial(self._exchange, dirty))
+        self._sharing.dirty += dirty
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(self._interval if self.up else min(PAUSE_SECONDS, self._timeout * 2))
+            if self._sharing.dirty or not self.up:
+                await self.settle()
+            elif self._clock() - self._asked_at > PAUSE_SECONDS:
+                await self._attempt(self._greet)
+
+    async def _exchange(self, dirty: list[Rate]) -> None:
+        """Takes out of `dirty` what was told."""
+        if not self.up:
+            await self._greet()
+        while dirty:
+            batch = dirty[:BATCH]
+            del dirty[:BATCH]
+            await self._tell(batch)
+
+    async def _greet(self) -> None:
+        async with asyncio.timeout(self._timeout):
+            await self._redis.ping()
+
+    async def _tell(self, rates: Sequence[Rate]) -> None:
+        """A rate that was told counts as told even if Redis does not answer: it may have heard, and twice is worse."""
+        now = self._clock()
+        added = [(rate, rate.to_settle(now) * rate.step) for rate in rates]
+        async with asyncio.timeout(self._timeout):
+            told = await self._script(
+                keys=[self._key(rate) for rate, _ in added], args=[f"{seconds:.6f}" for _, seconds in added]
+            )
+        now = self._clock()
+        for (rate, _), ahead in zip(added, told, strict=True):
+            rate.settled(float(ahead), now)
+        self.settlements += 1
+
+    def _key(self, rate: Rate) -> str:
+        """Of one size whoever it is about, and on one node of a cluster."""
+        return f"{{{self._prefix}}}:rate:{hashlib.blake2b(rate.name.encode(), digest_size=16).hexdigest()}"
+
+    async def _attempt(self, asked: Callable[[], Awaitable[None]]) -> bool:
+        self._asked_at = self._clock()
+        try:
+            await asked()
+        except (RedisError, OSError, TimeoutError, ValueError) as error:
+            self.failures += 1
+            self._found(error)
+            await self._hang_up()
+            return False
+        self._found(None)
+        return True
+
+    def _found(self, error: Exception | None) -> None:
+        before, self.up = self.up, error is None
+        if self._closed:
+            self._sharing.blocked = 0.0 if self.up else BLOCKED_SECONDS
+        if self.up and before is False:
+            log.warning("Redis at %s answers again: limits are shared", self._where)
+        elif not self.up and before is not False:
+            what = "calls with a shared limit are refused" if self._closed else "each replica goes by its own limits"
+            log.warning("Redis at %s does not answer (%s): %s", self._where, type(error).__name__, what)
+
+    async def _hang_up(self) -> None:
+        """No connection is used on that may still bring an answer to something else."""
+        with contextlib.suppress(RedisError, OSError, TimeoutError):
+            async with asyncio.timeout(self._timeout):
+                await self._redis.aclose(close_connection_pool=True)

@@ -1,0 +1,213 @@
+"""Limits and the audit log on the path of a call: who is limited, what a line says, and what never gets into one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead_gateway.app import Gateway
+from fairlead_gateway.settings import BadSetting
+from gatewayworld import LEGACY, MODERN, Answer, Wire, ask, calling, catalog, legacy, limits, reached, running
+from rawserver import RawServer, Reply, Request, raw_server
+from restworld import post
+from toolservers import answer_modern, modern_server, tool
+
+PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+ERROR = "fairlead.dev/error"
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[RawServer]:
+    async with modern_server([tool("add")]) as started:
+        yield started
+
+
+@contextlib.asynccontextmanager
+async def audited(tmp_path: Path, server: RawServer, **settings: Any) -> AsyncIterator[tuple[Gateway, Path]]:
+    log = tmp_path / "audit.log"
+    demo = catalog("demo", server.url, ["add"])
+    async with running(tmp_path, demo, audit_file=log, **{"audit": "all", **settings}) as gateway:
+        yield gateway, log
+
+
+def lines(log: Path) -> list[dict[str, Any]]:
+    """After the gateway has stopped."""
+    return [json.loads(line) for line in log.read_text().splitlines()]
+
+
+def refused(answer: Answer) -> dict[str, Any]:
+    return dict(answer.message["result"]["_meta"][ERROR])
+
+
+@pytest.mark.parametrize("more", [{}, {"progressToken": "p"}])
+async def test_an_agent_that_calls_too_often_is_told_when_to_come_again(
+    tmp_path: Path, server: RawServer, more: dict[str, Any]
+) -> None:
+    async with audited(tmp_path, server, agent_calls_per_minute=2) as (gateway, log):
+        answers = [await ask(gateway, calling("demo__add", {}, **more)) for _ in range(3)]
+        assert [answer.message["result"].get("isError", False) for answer in answers] == [False, False, True]
+        error = refused(answers[2])
+        assert error["code"] == "RATE_LIMITED"
+        assert error["message"] == "Each agent may make 2 calls a minute"
+        assert 0 < error["retryAfterMs"] <= 30_000
+        assert gateway.book.limited == {"agent": 1}
+    assert [(line["decision"], line["outcome"], line.get("reason")) for line in lines(log)] == [
+        ("allowed", "ok", None), ("allowed", "ok", None), ("limited", "RATE_LIMITED", "agent"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("more", [{}, {"progressToken": "p"}])
+async def test_calls_at_once_of_one_agent_are_bounded_and_each_end_makes_room(
+    tmp_path: Path, more: dict[str, Any]
+) -> None:
+    go = asyncio.Event()
+
+    async def handle(request: Request, reply: Reply) -> None:
+        await go.wait()
+        answer_modern(request, reply, [])
+
+    async with raw_server(handle) as server, audited(tmp_path, server, agent_concurrency=2) as (gateway, _):
+        wires = [await Wire.connect(gateway) for _ in range(2)]
+        asked = [asyncio.ensure_future(wire.ask(calling("demo__add", {}, **more))) for wire in wires]
+        await reached(server, 2)
+        assert refused(await ask(gateway, calling("demo__add")))["code"] == "RATE_LIMITED"
+        wires[0].close()
+        await asyncio.wait([asked[0]])
+        assert asked[0].exception() is not None
+        go.set()
+        await asked[1]
+        async with asyncio.timeout(20):
+            while len(gateway.front.calls):  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+        for _ in range(5):
+            assert not (await ask(gateway, calling("demo__add", {}, **more))).message["result"]["isError"]
+        wires[1].close()
+
+
+async def test_calls_of_a_models_message_are_limited_as_any_other(tmp_path: Path, server: RawServer) -> None:
+    async with audited(tmp_path, server, agent_calls_per_minute=1) as (gateway, log):
+        calls = [
+            {"id": str(number), "type": "function", "function": {"name": name, "arguments": "{}"}}
+            for number, name in enumerate(("demo__add", "demo__add", "nonesuch"))
+        ]
+        message = {"role": "assistant", "content": None, "tool_calls": calls}
+        body = {"format": "openai", "message": message, "strategy": "sequential", "tools": []}
+        made = (await post(gateway, "/v1/tool-calls", body)).message["calls"]
+        assert [(one["state"], one.get("code")) for one in made] == [
+            ("done", None), ("refused", "RATE_LIMITED"), ("unknown", "UNKNOWN_TOOL"),
+        ]  # fmt: skip
+        assert made[1]["retryAfterMs"] > 0
+    assert [(line["decision"], line["tool"], line["client"]) for line in lines(log)] == [
+        ("allowed", "mcp.demo.add", "127.0.0.1"), ("limited", "mcp.demo.add", "127.0.0.1"),
+        ("denied", "nonesuch", "127.0.0.1"),
+    ]  # fmt: skip
+
+
+async def test_what_a_server_may_get_in_a_second_is_a_limit_too(tmp_path: Path, server: RawServer) -> None:
+    demo = catalog("demo", server.url, ["add"], limits=limits(calls_per_second=1))
+    log = tmp_path / "audit.log"
+    async with running(tmp_path, demo, audit_file=log) as gateway:
+        answers = [await ask(gateway, calling("demo__add")) for _ in range(2)]
+        assert refused(answers[1])["code"] == "RATE_LIMITED"
+        assert gateway.book.limited == {"server": 1}
+    assert [line["reason"] for line in lines(log)] == ["server"]
+
+
+@pytest.mark.parametrize("era", [MODERN, LEGACY])
+async def test_a_line_has_the_trace_the_sizes_and_the_one_who_called(
+    tmp_path: Path, server: RawServer, era: str
+) -> None:
+    async with audited(tmp_path, server) as (gateway, log):
+        call = calling("demo__add", {"a": 1}) if era == MODERN else legacy("tools/call", {"name": "demo__add"})
+        call.headers["traceparent"] = PARENT
+        await ask(gateway, call)
+        await ask(gateway, calling("demo__nonesuch"))
+    first, second = lines(log)
+    assert first["traceId"] == PARENT[3:35]
+    assert (first["principal"], first["kind"], first["client"]) == ("anonymous", "anonymous", "127.0.0.1")
+    assert (first["server"], first["tool"], first["method"]) == ("default/demo", "mcp.demo.add", "tools/call")
+    assert first["argumentsBytes"] == (len('{"a": 1}') if era == MODERN else 0)
+    assert first["resultBytes"] > 0
+    assert first["durationMs"] > 0
+    assert "arguments" not in first
+    assert (second["decision"], second["tool"], second["outcome"]) == ("denied", "demo__nonesuch", "-32602")
+
+
+async def test_denials_alone_are_written_unless_told_otherwise(tmp_path: Path, server: RawServer) -> None:
+    log = tmp_path / "audit.log"
+    async with running(tmp_path, catalog("demo", server.url, ["add"]), audit_file=log) as gateway:
+        await ask(gateway, calling("demo__add"))
+        await ask(gateway, calling("demo__nonesuch"))
+    assert [line["decision"] for line in lines(log)] == ["denied"]
+
+
+async def test_arguments_results_and_credentials_get_into_no_log_by_default(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    secrets = ("s3cret-argument", "s3cret-result", "s3cret-token", "s3cret-failure")
+
+    async def handle(request: Request, reply: Reply) -> None:
+        if b"s3cret-failure" in request.body:
+            reply.send(500, b"oops", kind="text/plain")
+        else:
+            answer_modern(request, reply, [], call=lambda _: {"content": [{"type": "text", "text": secrets[1]}]})
+
+    caplog.set_level(logging.DEBUG)
+    async with raw_server(handle) as server, audited(tmp_path, server) as (gateway, log):
+        for value in (secrets[0], secrets[3]):
+            call = calling("demo__add", {"password": value})
+            call.headers["Authorization"] = f"Bearer {secrets[2]}"
+            await ask(gateway, call)
+            await ask(gateway, calling("demo__nonesuch", {"password": value}))
+            bad = calling("demo__add")
+            bad.message["params"]["arguments"] = [value]
+            await ask(gateway, bad)
+            await ask(gateway, legacy("tools/call", {"name": "demo__add", "arguments": {"password": value}}))
+    written = log.read_text() + caplog.text
+    assert len(log.read_text().splitlines()) >= 8
+    assert [secret for secret in secrets if secret in written] == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"audit_arguments": "redact"}, "names no paths"),
+        ({"audit_redact": ("a..b",)}, "is no path"),
+        ({"redis": "http://user:hunter2@x"}, "FAIRLEAD_REDIS"),
+    ],
+)
+async def test_settings_that_cannot_be_used_say_so_at_the_start(
+    tmp_path: Path, settings: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(BadSetting, match=words) as caught:
+        async with running(tmp_path, **settings):
+            pass
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("more", [{}, {"progressToken": "p"}])
+async def test_the_trace_of_a_request_goes_on_to_its_server(tmp_path: Path, more: dict[str, Any]) -> None:
+    demo = [tool("add")]
+    async with modern_server(demo) as server, running(tmp_path, catalog("demo", server.url, ["add"])) as gateway:
+        call = calling("demo__add", {}, **more)
+        call.headers.update({"traceparent": PARENT, "tracestate": "a=b"})
+        await ask(gateway, call)
+        await ask(gateway, calling("demo__add", {}, traceparent=PARENT))
+        bad = calling("demo__add")
+        bad.headers["traceparent"] = "nonsense"
+        await ask(gateway, bad)
+    first, second, third = [request for request in server.seen if b"tools/call" in request.body]
+    assert first.headers["traceparent"] == PARENT
+    assert first.headers["tracestate"] == "a=b"
+    meta = json.loads(first.body)["params"]["_meta"]
+    assert (meta["traceparent"], meta["tracestate"]) == (PARENT, "a=b")
+    assert json.loads(second.body)["params"]["_meta"]["traceparent"] == PARENT
+    assert "traceparent" not in third.headers
+    assert b"traceparent" not in third.body

@@ -1,0 +1,210 @@
+"""Rates that gateways share over a real Redis: what they let through together, and what happens while it is away."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import time
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from fairlead_gateway.limits.limiter import Caps, Limited, Limiter
+from fairlead_gateway.limits.rate import Sharing
+from fairlead_gateway.limits.shared import BadUrl, Settler
+from redisserver import RedisServer, redis_server
+
+
+@pytest.fixture
+async def redis(tmp_path: Path) -> AsyncIterator[RedisServer]:
+    async with redis_server(tmp_path) as started:
+        yield started
+
+
+class Replica:
+    """The limits of one gateway, where every agent has so many calls a minute."""
+
+    def __init__(
+        self, url: str, per_minute: int, *, interval: float = 60, timeout: float = 5, closed: bool = False
+    ) -> None:
+        self.sharing = Sharing()
+        self.settler = Settler(url, self.sharing, interval=interval, timeout=timeout, closed=closed)
+        self.limiter = Limiter(Caps(calls_per_minute=per_minute), self.sharing)
+
+    def call(self, times: int = 1, agent: str = "ada") -> int:
+        """How many were admitted."""
+        admitted = 0
+        for _ in range(times):
+            found = self.limiter.admit(agent)
+            if not isinstance(found, Limited):
+                admitted += 1
+                for account in found:
+                    account.leave()
+        return admitted
+
+
+@contextlib.asynccontextmanager
+async def replicas(count: int, *args: object, started: bool = False, **more: object) -> AsyncIterator[list[Replica]]:
+    made = [Replica(*args, **more) for _ in range(count)]  # type: ignore[arg-type]
+    for replica in made:
+        if started:
+            replica.settler.start()
+    try:
+        yield made
+    finally:
+        for replica in made:
+            await replica.settler.stop()
+
+
+def settled(replica: Replica, before: int) -> bool:
+    return replica.settler.settlements > before + 1 or not replica.sharing.dirty
+
+
+async def until(condition: object) -> None:
+    async with asyncio.timeout(30):
+        while not condition():  # type: ignore[operator]  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+
+
+async def test_what_one_replica_admitted_is_gone_for_the_other_once_both_have_settled(redis: RedisServer) -> None:
+    async with replicas(2, redis.url, 10) as (one, two):
+        assert one.call(6) == 6
+        await one.settler.settle()
+        assert two.call(1) == 1
+        await two.settler.settle()
+        assert two.call(10) == 3
+        await two.settler.settle()
+        assert one.call(1, "bob") == 1
+        assert one.call(1) == 1  # as far as it knows
+        await one.settler.settle()
+        assert one.call(9) == two.call(9) == 0
+
+
+async def test_what_is_too_much_stays_within_a_burst_for_each_replica_and_is_paid_back(redis: RedisServer) -> None:
+    """In any order of calls and settlements. The rate is so low that next to nothing comes back meanwhile."""
+    chance = random.Random(9)
+    for number, count in enumerate((2, 3, 2, 4)):
+        async with replicas(count, redis.url, 30) as made:
+            agent, admitted, began = f"agent-{number}", 0, time.monotonic()
+            for _ in range(40):
+                replica = chance.choice(made)
+                if chance.random() < 0.5:
+                    await replica.settler.settle()
+                else:
+                    admitted += replica.call(chance.randint(1, 12), agent)
+            came_back = (time.monotonic() - began) / 2 + 1
+            assert 30 <= admitted <= 30 * count + came_back
+            for replica in [*made, *made]:
+                replica.call(1, agent)
+                await replica.settler.settle()
+            if admitted > 30 + came_back:
+                assert all(replica.call(1, agent) == 0 for replica in made)
+
+
+@pytest.mark.parametrize("count", [2, 3])
+async def test_replicas_that_settle_by_themselves_let_through_one_limit_and_a_little(
+    redis: RedisServer, count: int
+) -> None:
+    per_minute, interval = 120, 0.02  # two a second
+    async with replicas(count, redis.url, per_minute, interval=interval, started=True) as made:
+        await until(lambda: all(replica.settler.up for replica in made))
+        for replica in made:  # each settles at least once between two rounds, so nobody has more than a round untold
+            replica.call(1)
+        began, admitted, slowest = time.monotonic(), count, interval
+        for _ in range(10 + per_minute // (3 * count)):
+            round_began = time.monotonic()
+            before = [replica.settler.settlements for replica in made]
+            new = [replica.call(3) for replica in made]
+            admitted += sum(new)
+            for replica, told, calls in zip(made, before, new, strict=True):
+                if calls:
+                    await until(partial(settled, replica, told))
+            slowest = max(slowest, time.monotonic() - round_began)
+        took = time.monotonic() - began
+        rate, unseen = per_minute / 60, 2 * 3
+        assert per_minute <= admitted <= per_minute + rate * took + (count - 1) * (unseen + 2 * rate * slowest) + 1
+        assert admitted < per_minute * count, "as if each had the limit to itself"
+
+
+async def test_a_redis_that_crashes_is_told_of_once_and_shared_again_when_it_is_back(
+    redis: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with replicas(2, redis.url, 10, interval=0.02, timeout=0.5, started=True) as (one, two):
+        await until(lambda: one.settler.up and two.settler.up)
+        await redis.stop()
+        assert one.call(1) == two.call(1) == 1
+        await until(lambda: one.settler.failures > 1 and two.settler.failures > 1)
+        assert one.call(4) == two.call(4) == 4, "each goes on by itself"
+        await redis.start()
+        await until(lambda: one.settler.up and two.settler.up and not one.sharing.dirty and not two.sharing.dirty)
+        await until(lambda: one.call(1, "probe") + two.call(1, "probe") == 0)
+        told = [record.getMessage().partition("(")[0].strip() for record in caplog.records]
+        assert sorted(told) == sorted(
+            ["Redis at 127.0.0.1 does not answer", "Redis at 127.0.0.1 answers again: limits are shared"] * 2
+        )
+        assert "sesame" not in caplog.text
+
+
+async def test_a_redis_that_hangs_delays_no_call_and_leaves_no_task(redis: RedisServer) -> None:
+    tasks = len(asyncio.all_tasks())
+    async with replicas(1, redis.url, 1_000_000, interval=0.01, timeout=0.1, started=True) as (one,):
+        await until(lambda: one.settler.up)
+        redis.freeze()
+        try:
+            failures = one.settler.failures
+            most = 0
+            while one.settler.failures < failures + 5:
+                assert one.call(10) == 10
+                await asyncio.sleep(0.002)
+                most = max(most, len(asyncio.all_tasks()))
+            assert most <= tasks + 2, "the settler, and what the client does while it hangs up"
+            assert len(one.sharing.dirty) <= 2, "one rate, which may be on its way as well"
+        finally:
+            redis.thaw()
+        await until(lambda: one.settler.up)
+    await until(lambda: len(asyncio.all_tasks()) == tasks)
+
+
+async def test_closed_nothing_shared_is_admitted_before_redis_answered_nor_while_it_is_away(redis: RedisServer) -> None:
+    async with replicas(1, redis.url, 10, interval=0.02, timeout=0.5, closed=True, started=True) as (one,):
+        refused = one.limiter.admit("ada")
+        assert isinstance(refused, Limited)
+        assert (refused.message, refused.retry_after) == ("limits that replicas share cannot be looked up now", 1.0)
+        await until(lambda: one.settler.up)
+        assert one.call(1) == 1
+        await redis.stop()
+        await until(lambda: not one.settler.up)
+        assert one.call(1) == 0
+        await redis.start()
+        await until(lambda: one.settler.up)
+        assert one.call(1) == 1
+
+
+async def test_a_wrong_password_is_a_redis_that_does_not_answer(
+    redis: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with replicas(1, redis.url.replace("sesame", "hunter2"), 10) as (one,):
+        assert one.call(1) == 1
+        await one.settler.settle()
+        assert one.settler.up is False
+        assert "hunter2" not in caplog.text
+
+
+async def test_keys_are_of_one_size_name_nobody_and_end_by_themselves(redis: RedisServer) -> None:
+    async with replicas(1, redis.url, 60) as (one,):
+        one.call(1, "ada@example.com")
+        await one.settler.settle()
+        keys = await one.settler._redis.keys("*")
+        assert len(keys) == 1
+        assert b"ada" not in keys[0]
+        assert 0 < await one.settler._redis.pttl(keys[0]) <= 1001
+
+
+@pytest.mark.parametrize("url", ["http://x", "redis://:pw@host:port/0", ""])
+def test_a_url_that_cannot_be_used_is_refused_without_repeating_it(url: str) -> None:
+    with pytest.raises(BadUrl) as caught:
+        Settler(url, Sharing(), interval=1, timeout=1, closed=False)
+    assert "pw" not in str(caught.value)

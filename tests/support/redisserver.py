@@ -1,0 +1,85 @@
+"""A Redis of a test's own: Debian's redis-server, on a free port, without persistence.
+
+async with redis_server() as redis:
+    Settler(redis.url, …)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from ports import free_port
+
+STARTED_SECONDS = 30
+
+
+class RedisServer:
+    """See the module."""
+
+    def __init__(self, folder: Path, password: str) -> None:
+        self.port = free_port()
+        self._folder = folder
+        self._password = password
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def url(self) -> str:
+        return f"redis://:{self._password}@127.0.0.1:{self.port}/0"
+
+    async def start(self) -> None:
+        self._process = await asyncio.create_subprocess_exec(
+            "redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
+            "--dir", str(self._folder), "--requirepass", self._password,
+            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
+        )  # fmt: skip
+        async with asyncio.timeout(STARTED_SECONDS):
+            while not await self._listens():  # noqa: ASYNC110  # it tells nobody
+                await asyncio.sleep(0.02)
+
+    async def stop(self) -> None:
+        """As in a crash."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            await process.wait()
+
+    def freeze(self) -> None:
+        """It keeps its connections and answers nothing."""
+        assert self._process is not None
+        os.kill(self._process.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        assert self._process is not None
+        os.kill(self._process.pid, signal.SIGCONT)
+
+    async def _listens(self) -> bool:
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        except OSError:
+            return False
+        writer.close()
+        return True
+
+
+@contextlib.asynccontextmanager
+async def redis_server(folder: Path, password: str = "sesame") -> AsyncIterator[RedisServer]:
+    """One that runs. Without redis-server the test is skipped; in CI it fails."""
+    if shutil.which("redis-server") is None:
+        missing = "redis-server is not installed (Debian: apt-get install redis-server)"
+        if os.environ.get("CI"):
+            pytest.fail(missing)
+        pytest.skip(missing)
+    server = RedisServer(folder, password)
+    await server.start()
+    try:
+        yield server
+    finally:
+        await server.stop()

@@ -1,0 +1,155 @@
+"""How much an agent may call: in all, of one namespace, and how much a tool takes from all."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairlead_gateway.limits.limiter import NO_LEASE, Account, Caps, Lease, Limited, Limiter
+
+
+class Left(msgspec.Struct, frozen=True):
+    """What policies leave somebody of one namespace's servers."""
+
+    namespace: str
+    calls_per_minute: int | None = None
+    concurrency: int | None = None
+
+
+class Time:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def lease(found: Lease | Limited) -> Lease:
+    assert not isinstance(found, Limited), found
+    return found
+
+
+def refusal(found: Lease | Limited) -> Limited:
+    assert isinstance(found, Limited)
+    return found
+
+
+def test_without_a_limit_nothing_is_kept_of_anybody() -> None:
+    limiter = Limiter()
+    assert limiter.admit("ada") is NO_LEASE
+    assert lease(limiter.admit("ada", Left("team"))) == ()
+    assert len(limiter) == 0
+
+
+def test_each_agent_has_the_calls_of_a_minute_to_itself() -> None:
+    time = Time()
+    limiter = Limiter(Caps(calls_per_minute=3), clock=time)
+    assert [isinstance(limiter.admit("ada"), Limited) for _ in range(4)] == [False, False, False, True]
+    refused = refusal(limiter.admit("ada"))
+    assert (refused.scope, refused.message) == ("agent", "each agent may make 3 calls a minute")
+    assert refused.retry_after == pytest.approx(20)
+    assert not isinstance(limiter.admit("bob"), Limited)
+    time.now += 20
+    assert not isinstance(limiter.admit("ada"), Limited)
+    assert isinstance(limiter.admit("ada"), Limited)
+
+
+def test_no_more_calls_at_once_than_allowed_and_the_next_when_one_is_over() -> None:
+    limiter = Limiter(Caps(concurrency=2))
+    first, _ = lease(limiter.admit("ada")), lease(limiter.admit("ada"))
+    refused = refusal(limiter.admit("ada"))
+    assert (refused.message, refused.retry_after) == ("each agent may make 2 calls at once", 1.0)
+    for account in first:
+        account.leave()
+    assert not isinstance(limiter.admit("ada"), Limited)
+
+
+def test_policies_bound_each_asker_in_each_namespace_by_itself() -> None:
+    limiter = Limiter(clock=Time())
+    team, other = Left("team", calls_per_minute=1), Left("other", calls_per_minute=1)
+    assert not isinstance(limiter.admit("ada", team), Limited)
+    refused = refusal(limiter.admit("ada", team))
+    assert (refused.scope, refused.message) == ("policy", "the policies of namespace team allow 1 calls a minute")
+    assert not isinstance(limiter.admit("ada", other), Limited)
+    assert not isinstance(limiter.admit("bob", team), Limited)
+
+
+def test_a_policy_of_no_calls_refuses_without_a_time_to_come_again() -> None:
+    refused = refusal(Limiter().admit("ada", Left("team", calls_per_minute=0)))
+    assert (refused.message, refused.retry_after) == ("the policies of namespace team allow no calls", None)
+
+
+def test_a_tool_counts_the_calls_of_everybody() -> None:
+    limiter = Limiter(clock=Time())
+    caps = Caps(calls_per_minute=2)
+    assert not isinstance(limiter.admit("ada", None, "team/demo/add", caps), Limited)
+    assert not isinstance(limiter.admit("bob", None, "team/demo/add", caps), Limited)
+    assert refusal(limiter.admit("eve", None, "team/demo/add", caps)).scope == "tool"
+    assert not isinstance(limiter.admit("eve", None, "team/demo/sub", caps), Limited)
+
+
+def test_a_call_that_one_limit_refuses_uses_up_none_of_the_others() -> None:
+    time = Time()
+    limiter = Limiter(Caps(calls_per_minute=2, concurrency=2), clock=time)
+    full = Left("team", concurrency=1)
+    held = lease(limiter.admit("ada", full))
+    for _ in range(5):
+        assert refusal(limiter.admit("ada", full)).scope == "policy"
+    for account in held:
+        account.leave()
+    assert not isinstance(limiter.admit("ada"), Limited)
+
+
+def test_a_limit_that_changes_holds_at_once_and_keeps_count_of_what_runs() -> None:
+    limiter = Limiter(clock=Time())
+    held = [lease(limiter.admit("ada", Left("team", concurrency=3))) for _ in range(2)]
+    assert isinstance(limiter.admit("ada", Left("team", concurrency=2)), Limited)
+    for entered in held:
+        for account in entered:
+            account.leave()
+    assert not isinstance(limiter.admit("ada", Left("team", concurrency=2)), Limited)
+
+
+def test_agents_that_are_as_if_they_had_never_called_are_forgotten() -> None:
+    time = Time()
+    limiter = Limiter(Caps(calls_per_minute=60), clock=time)
+    for number in range(5000):
+        time.now += 1.0
+        for account in lease(limiter.admit(f"agent-{number}")):
+            account.leave()
+    assert len(limiter) < 10
+
+
+def test_agents_that_are_busy_are_remembered_up_to_a_number() -> None:
+    limiter = Limiter(Caps(concurrency=1), clock=Time(), most=10)
+    for number in range(50):
+        lease(limiter.admit(f"agent-{number}"))
+    assert len(limiter) == 10
+    assert isinstance(limiter.admit("agent-49"), Limited)
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 4)), max_size=120))
+def test_calls_at_once_never_exceed_the_bound_and_the_count_comes_back_to_nothing(steps: list[tuple[str, int]]) -> None:
+    time = Time()
+    limiter = Limiter(Caps(calls_per_minute=30, concurrency=2), clock=time)
+    share = Left("team", concurrency=1)
+    running: list[tuple[str, Lease]] = []
+    accounts: set[Account] = set()
+    for agent, step in steps:
+        if step == 4:
+            time.now += 2.0
+        elif step == 3 and running:
+            for account in running.pop(0)[1]:
+                account.leave()
+        elif step < 3:
+            found = limiter.admit(agent, share if step == 2 else None)
+            if not isinstance(found, Limited):
+                running.append((agent, found))
+                accounts.update(found)
+        assert all(sum(1 for one, _ in running if one == name) <= 2 for name in "ab")
+    for _, entered in running:
+        for account in entered:
+            account.leave()
+    assert all(account.busy == 0 for account in accounts)

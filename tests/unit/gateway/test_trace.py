@@ -1,0 +1,49 @@
+"""Which trace a request belongs to, and how its server is told."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from msgspec import Raw
+
+from fairlead_gateway.calls.trace import Trace, named, trace_id, with_trace
+
+PARENT = b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+OTHER = "00-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa-bbbbbbbbbbbbbbbb-00"
+
+
+def test_the_meta_of_a_message_counts_before_the_headers_of_its_request() -> None:
+    meta = Raw(json.dumps({"traceparent": OTHER, "tracestate": "a=b"}).encode())
+    assert named(PARENT, b"x=y", None) == Trace(PARENT, b"x=y")
+    assert named(PARENT, b"x=y", Raw(b'{"progressToken":1}')) == Trace(PARENT, b"x=y")
+    assert named(PARENT, b"x=y", meta) == Trace(OTHER.encode(), b"a=b")
+    assert trace_id(PARENT, meta) == "a" * 32
+    assert named(None, None, None) is None
+
+
+@pytest.mark.parametrize(
+    "parent",
+    [
+        "", "nonsense", "00-" + "0" * 32 + "-bbbbbbbbbbbbbbbb-01", "00-" + "a" * 32 + "-0000000000000000-01",
+        "ff-" + "a" * 32 + "-bbbbbbbbbbbbbbbb-01", "00-" + "A" * 32 + "-bbbbbbbbbbbbbbbb-01",
+        OTHER + "\r\nEvil: 1", OTHER + "\n",
+    ],
+)  # fmt: skip
+def test_what_is_no_traceparent_is_not_passed_on(parent: str) -> None:
+    assert named(parent.encode(), None, None) is None
+    assert named(None, None, Raw(json.dumps({"traceparent": parent}).encode())) is None
+
+
+@pytest.mark.parametrize("state", [b"a=b\r\nEvil: 1", b"x" * 513, "ä=b".encode()])
+def test_a_tracestate_that_is_none_is_left_out(state: bytes) -> None:
+    assert named(PARENT, state, None) == Trace(PARENT)
+
+
+def test_a_trace_is_written_as_lines_of_a_head_and_into_the_meta_of_params() -> None:
+    assert Trace(PARENT, b"x=y").lines == b"traceparent: %b\r\ntracestate: x=y\r\n" % PARENT
+    assert Trace(PARENT).lines == b"traceparent: %b\r\n" % PARENT
+    params = {"name": Raw(b'"t"'), "_meta": Raw(b'{"tracestate":"old=1","k":[1]}')}
+    assert json.loads(bytes(with_trace(params, Trace(PARENT))["_meta"])) == {"k": [1], "traceparent": PARENT.decode()}
+    meta = json.loads(bytes(with_trace({}, Trace(PARENT, b"q=1"))["_meta"]))
+    assert meta == {"traceparent": PARENT.decode(), "tracestate": "q=1"}
