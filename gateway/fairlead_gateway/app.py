@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from fairlead_api.documents.rules import Tier
 from fairlead_api.reports import PATH
 from fairlead_gateway.about import NAME, VERSION
 from fairlead_gateway.accounting import Accounting
@@ -48,6 +47,7 @@ from fairlead_gateway.rest.application import Readiness, application
 from fairlead_gateway.rest.guard import Guard
 from fairlead_gateway.rest.plane import Plane
 from fairlead_gateway.selection.route import Reach, Route
+from fairlead_gateway.selection.tiers import fastest_limit
 from fairlead_gateway.selection.view import Selection, bind_all, server_info
 from fairlead_gateway.settings import BadSetting, Settings
 from fairlead_gateway.telemetry import Book
@@ -301,11 +301,6 @@ def build(
     plane.guard.auditor = accounting.auditor
     keeper = Keeper(source, swap, cache=cache, own=own, environment=settings.environment)
     return Gateway(settings, keeper, registry, front, book, plane, checks, outbox, tools, accounting, refresher)
-
-
-def fastest_limit(tiers: Iterable[Tier]) -> float:
-    """Milliseconds: what takes longer is late in some tier."""
-    return min((tier.max_latency_ms for tier in tiers if tier.max_latency_ms is not None), default=float("inf"))
 
 
 def hedged(reach: Reach, tool: Tool) -> Upstream | None:

@@ -2,7 +2,8 @@
 
 The transcript has 2,000 characters and no phrase in it, so that all of it is read; the 100 phrases are those that ship
 first. The meter is `reports.samples`: one attempt begun and ended, the clock read by the caller. What the operator does
-with a sample (window, scores, health) is off the path of a call and stands beside it.
+with a sample (window, scores, health), and with each second in which nobody calls anything, is off the path of a call
+and stands beside it.
 """
 
 from __future__ import annotations
@@ -17,14 +18,18 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.reports import OK
 from fairlead_gateway.conversation.choose import Chooser, State, Turn
 from fairlead_gateway.reports.samples import SampleLog
+from fairlead_operator.latency.ledger import Ledger, ToolKey
 from fairlead_operator.latency.samples import Outcome
 from fairlead_operator.latency.samples import Sample as Measured
 from fairlead_operator.latency.tool import Declaration, ToolRecord
 from fairlead_operator.publish.compile import compile_rules
+from gatewayworld import catalog
 from harness import Goal, Report, Sample, Settings
 
 CHARACTERS: Final = 2000
 PHRASES: Final = 100
+FLEET: Final = 10_000
+TOOLS_OF_A_SERVER: Final = 10
 WORDS: Final = "the boat lay by the quay and nobody had seen the ferryman since the rain began "
 TIERS: Final = (Tier(name="fast", max_latency_ms=500), Tier(name="deep", max_latency_ms=4000))
 
@@ -54,6 +59,21 @@ def judging() -> Callable[[], object]:
     return lambda: record.observe(next(endless))
 
 
+def idling() -> Callable[[], object]:
+    """One round of decisions in a fleet of measured tools of which none was called since the last one."""
+    book = Ledger(TIERS)
+    for server in range(FLEET // TOOLS_OF_A_SERVER):
+        shop = catalog(f"shop{server}", "http://127.0.0.1:1/mcp", [f"tool{n}" for n in range(TOOLS_OF_A_SERVER)])
+        book.know(shop, 0.0)
+        for entry in shop.tools:
+            samples = [Measured(f"{n}", 0.0, 100.0 + n, Outcome.OK) for n in range(20)]
+            book.take(ToolKey(shop.key, entry.name, "cluster"), samples, 0.0)
+    book.decide(0.0)
+    for state in book.due(0.0, ""):
+        book.written(state, 0.0)
+    return lambda: (book.decide(100.0), book.due(100.0, ""))
+
+
 def microseconds(work: Callable[[], object], times: int) -> float:
     """Of one run, on average."""
     begun = time.perf_counter()
@@ -69,6 +89,7 @@ def run(settings: Settings) -> Report:
         f"choose a tier ({CHARACTERS:,} characters, {PHRASES} phrases)": (choosing(), 50),
         "time an attempt (gateway, path of a call)": (metering(), 3),
         "take a sample (operator)": (judging(), None),
+        f"a round over {FLEET:,} tools that nobody calls (operator)": (idling(), None),
     }
     rounds = [{name: microseconds(work, times) for name, (work, _) in cases.items()} for _ in range(settings.rounds)]
     report = Report("choice")

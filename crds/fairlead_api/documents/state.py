@@ -13,6 +13,8 @@ from fairlead_api.documents.base import DocumentStruct, current_format
 
 STATE: Final = "state"
 SERVERS_PER_STATE: Final = 100
+DEGRADED: Final = "Degraded"
+"""State of a tool that cannot be relied upon."""
 
 
 class Quantiles(DocumentStruct, kw_only=True, frozen=True):

@@ -6,7 +6,7 @@ every list, format and call. A tool of which nothing was decided yet goes by wha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -38,6 +38,11 @@ class Hidden(msgspec.Struct, frozen=True):
 def by_speed(tiers: tuple[Tier, ...]) -> list[Tier]:
     """The fastest first; those without a limit last."""
     return sorted(tiers, key=lambda tier: (tier.max_latency_ms or float("inf"), tier.name))
+
+
+def fastest_limit(tiers: Iterable[Tier]) -> float:
+    """Milliseconds: what takes longer is late in some tier."""
+    return min((tier.max_latency_ms for tier in tiers if tier.max_latency_ms is not None), default=float("inf"))
 
 
 def default_tier(tiers: tuple[Tier, ...]) -> Tier | None:

@@ -12,7 +12,7 @@ from typing import Final
 from fairlead_api.documents.state import ToolState
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.mcpserver import LatencySummary
-from fairlead_operator.latency.ledger import MOVED
+from fairlead_operator.latency.difference import MOVED
 
 SETTLE_S: Final = 5.0
 """Before the first figures of a server are shown: its tools are measured one after the other."""

@@ -23,16 +23,18 @@ HEALTHY_FROM: Final = 25
 class HealthScore:
     """The health of one tool in one environment."""
 
-    def __init__(self, *, score: int = 100) -> None:
-        """`score`: the one published before a restart (0 to 100)."""
+    def __init__(self, *, score: int = 100, degraded: bool = False, now: float = 0.0) -> None:
+        """`score` and `degraded`: as published before a restart (0 to 100). `now`: from when on a degraded tool waits
+        for its trial.
+        """
         self.points = (100 - score) // 5
         self.gate = Gate()
         self.bad = 0
         """Bad calls since the last time that the score was full."""
         self.seen = 0
         """All calls since then."""
-        if score == 0:
-            self.gate.shown = False
+        if degraded:
+            self.gate.shown, self.gate.hidden_at = False, now
         self._trial_failed = False
 
     @property

@@ -2,6 +2,8 @@
 
 State documents hold up to 100 servers each. One is written when a tier or a health state of it moved, else at most
 every 60 s and only when a published figure moved by more than a tenth: a fleet of steady tools writes nothing.
+
+A round looks at what was called since the last one, and at what time alone may bring back; the rest costs nothing.
 """
 
 from __future__ import annotations
@@ -10,17 +12,19 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+import msgspec
+
 from fairlead_api.documents.catalog import Catalog, ToolEntry
 from fairlead_api.documents.rules import Tier
-from fairlead_api.documents.state import SERVERS_PER_STATE, Quantiles, ServerState, State, ToolState
+from fairlead_api.documents.state import SERVERS_PER_STATE, ServerState, State, ToolState
 from fairlead_api.meta import ServerKey
+from fairlead_operator.latency.difference import quantiles_differ, round_trips_differ
 from fairlead_operator.latency.samples import Sample
+from fairlead_operator.latency.score import definition
 from fairlead_operator.latency.tool import Declaration, ToolRecord
 
 FIGURES_EVERY_S: Final = 60.0
 """Seconds between two documents that differ in figures alone."""
-MOVED: Final = 0.1
-"""Share by which a figure has to move to be worth a document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,14 @@ class Ledger:
         """Grows with everything that may change how many tools a tier shows."""
         self._moved: set[int] = set()
         """Shards that have to be written now."""
+        self._other: set[int] = set()
+        """Shards with figures that are worth a document as soon as the last one is old enough."""
+        self._stirred: dict[ToolKey, None] = {}
+        """Tools to be looked at in the next round, in the order in which they were heard of."""
+        self._restless: dict[ToolKey, None] = {}
+        """Tools that time alone may bring back, to be looked at in each round."""
+        self._measured: dict[int, set[ToolKey]] = {}
+        """Shard to the tools whose figures were not compared yet with what was published."""
 
     def restore(self, states: Iterable[State]) -> None:
         """Take over what was published before a restart. Called once, before anything else."""
@@ -81,24 +93,30 @@ class Ledger:
                 kept.round_trips = dict(server.round_trip_ms)
                 kept.round_trips_published = dict(server.round_trip_ms)
 
-    def know(self, catalog: Catalog) -> None:
+    def know(self, catalog: Catalog, now: float) -> None:
         """Learn what a server declares of its tools; records of tools that it no longer has are dropped."""
         kept = self._servers.get(catalog.key)
-        self.changes += 1
         if kept is None:
             kept = self._servers[catalog.key] = _Kept(self._room())
-        before, kept.declarations = (
-            kept.declarations,
-            {entry.name: _declaration(entry) for entry in catalog.tools if entry.enabled},
-        )
-        stale = [key for key in kept.records if before.get(key[0]) != kept.declarations.get(key[0])]
-        for key in stale:
-            del kept.records[key]
+        before, after = kept.declarations, {entry.name: _declaration(entry) for entry in catalog.tools if entry.enabled}
+        if before == after:
+            return
+        self.changes += 1
+        kept.declarations = after
+        for (name, environment), record in list(kept.records.items()):
+            if name not in after:
+                del kept.records[name, environment]
+            elif before.get(name) != after[name]:
+                record.declare(after[name], now)
+                self._stirred[ToolKey(catalog.key, name, environment)] = None
         gone = [key for key in kept.published if key[0] not in kept.declarations]
         for key in gone:
             del kept.published[key]
         if gone:
             self._moved.add(kept.shard)
+        for name, environment in kept.published:
+            if (name, environment) not in kept.records:  # as it was before a restart, it goes on without being called
+                self._stirred[ToolKey(catalog.key, name, environment)] = None
 
     def forget(self, alive: Collection[ServerKey]) -> None:
         """Drop every server that is not among the living."""
@@ -110,14 +128,22 @@ class Ledger:
 
     def decide_by(self, tiers: Sequence[Tier], now: float) -> None:
         """Judge by other tiers from now on: windows stay, scores of tiers that changed begin anew."""
-        if tuple(tiers) == self._tiers:
+        before, self._tiers = self._tiers, tuple(tiers)
+        if before == self._tiers:
             return
-        self._tiers = tuple(tiers)
         self.changes += 1
-        for kept in self._servers.values():
-            for (name, environment), record in list(kept.records.items()):
-                state = record.state(name, environment, now)
-                kept.records[name, environment] = self._begin(kept, name, environment, now, state)
+        known = {(tier.name, definition(tier)) for tier in before}
+        same = {tier.name for tier in self._tiers if (tier.name, definition(tier)) in known}
+        if len(same) == len(before) == len(self._tiers):
+            return
+        for server, kept in self._servers.items():
+            if kept.records or kept.published:
+                self._moved.add(kept.shard)
+            if before:
+                kept.published = {key: _without(state, same) for key, state in kept.published.items()}
+            for (name, environment), record in kept.records.items():
+                record.judge_by(self._tiers, now)
+                self._stirred[ToolKey(server, name, environment)] = None
 
     def take(self, tool: ToolKey, samples: Iterable[Sample], now: float) -> bool:
         """Take the samples of one tool, in the order of their ends; False for a tool that is not known."""
@@ -126,6 +152,8 @@ class Ledger:
             return False
         for sample in sorted(samples, key=lambda sample: sample.at):
             record.observe(sample)
+        self._stirred[tool] = None
+        self._measured.setdefault(self._servers[tool.server].shard, set()).add(tool)
         return True
 
     def watch(self, server: ServerKey, tools: Collection[str]) -> None:
@@ -153,20 +181,27 @@ class Ledger:
         kept = self._servers.get(server)
         if kept is not None:
             kept.round_trips[self._environment] = milliseconds
+            if round_trips_differ(kept.round_trips_published, kept.round_trips):
+                self._other.add(kept.shard)
 
     def decide(self, now: float) -> list[Move]:
         """Bring every decision up to date; what moved."""
         moves = []
-        for server, kept in self._servers.items():
-            for (name, environment), record in kept.records.items():
-                before, degraded = record.tiers, record.health.degraded
-                after = record.decide(now)
-                if before != after or degraded != record.health.degraded:
-                    self._moved.add(kept.shard)
-                if before != after:
-                    hidden = record.state(name, environment, now).hidden
-                    self.changes += 1
-                    moves.append(Move(ToolKey(server, name, environment), before, after, hidden))
+        for tool in {**self._restless, **self._stirred}:
+            record, kept = self._record(tool, now), self._servers.get(tool.server)
+            self._restless.pop(tool, None)
+            if record is None or kept is None:
+                continue
+            before, degraded = record.tiers, record.health.degraded
+            after = record.decide(now)
+            if before != after or degraded != record.health.degraded:
+                self._moved.add(kept.shard)
+            if before != after:
+                self.changes += 1
+                moves.append(Move(tool, before, after, record.state(tool.name, tool.environment, now).hidden))
+            if record.restless:
+                self._restless[tool] = None
+        self._stirred.clear()
         return moves
 
     def due(self, now: float, stamp: str) -> list[State]:
@@ -174,15 +209,17 @@ class Ledger:
         `written`; a document that is not written is due again.
         """
         due = []
-        for shard in sorted({kept.shard for kept in self._servers.values()} | self._moved):
+        for shard in sorted({*self._moved, *self._other, *self._measured}):
             rested = now - self._written_at.get(shard, -FIGURES_EVERY_S) >= FIGURES_EVERY_S
-            if shard in self._moved or (rested and self._figures_moved(shard, now)):
+            if shard in self._moved or (rested and self._figures_moved(shard)):
                 due.append(self._document(shard, now, stamp))
         return due
 
     def written(self, state: State, now: float) -> None:
         """The document is stored."""
-        self._moved.discard(state.shard)
+        for waiting in (self._moved, self._other):
+            waiting.discard(state.shard)
+        self._measured.pop(state.shard, None)
         self._written_at[state.shard] = now
         for server in state.servers:
             kept = self._servers.get(ServerKey(server.namespace, server.name))
@@ -227,12 +264,15 @@ class Ledger:
 
     def _record(self, tool: ToolKey, now: float) -> ToolRecord | None:
         kept = self._servers.get(tool.server)
-        if kept is None or tool.name not in kept.declarations:
+        if kept is None or tool.name not in kept.declarations or not self._tiers:
             return None
         key = (tool.name, tool.environment)
         record = kept.records.get(key)
         if record is None:
-            record = kept.records[key] = self._begin(kept, *key, now, kept.published.get(key))
+            published = kept.published.get(key)
+            record = kept.records[key] = self._begin(kept, *key, now, published)
+            if published is not None and published.tiers != record.tiers:
+                self._moved.add(kept.shard)
         return record
 
     def _begin(self, kept: _Kept, name: str, environment: str, now: float, published: ToolState | None) -> ToolRecord:
@@ -266,30 +306,28 @@ class Ledger:
             states[name, environment] = record.state(name, environment, now)
         return tuple(states[key] for key in sorted(states))
 
-    def _figures_moved(self, shard: int, now: float) -> bool:
-        return any(
-            _farther(kept.round_trips_published, kept.round_trips)
-            or any(_differ(kept.published.get(key), record.window.quantiles()) for key, record in kept.records.items())
-            for kept in self._servers.values()
-            if kept.shard == shard and kept.records
-        )
+    def _figures_moved(self, shard: int) -> bool:
+        """Whether a figure is worth a document; what is not is compared again when more is known of it."""
+        for tool in self._measured.pop(shard, ()):
+            kept = self._servers.get(tool.server)
+            record = kept.records.get((tool.name, tool.environment)) if kept is not None else None
+            if kept is None or record is None:
+                continue
+            if quantiles_differ(kept.published.get((tool.name, tool.environment)), record.window.quantiles()):
+                self._other.add(shard)
+                break
+        return shard in self._other
 
 
-def _differ(published: ToolState | None, now: Quantiles | None) -> bool:
-    before = published.quantiles if published is not None else None
-    if before is None or now is None:
-        return before is not now
-    pairs = ((before.p50_ms, now.p50_ms), (before.p90_ms, now.p90_ms), (before.p95_ms, now.p95_ms),
-             (before.p99_ms, now.p99_ms))  # fmt: skip
-    return any(_moved(old, new) for old, new in pairs)
-
-
-def _farther(published: Mapping[str, float], now: Mapping[str, float]) -> bool:
-    return any(name not in published or _moved(published[name], value) for name, value in now.items())
-
-
-def _moved(old: float, new: float) -> bool:
-    return abs(new - old) > MOVED * max(old, 0.1)
+def _without(state: ToolState, same: Collection[str]) -> ToolState:
+    """Without what was decided by tiers that are defined otherwise now."""
+    return msgspec.structs.replace(
+        state,
+        tiers=None if state.tiers is None else tuple(name for name in state.tiers if name in same),
+        hidden={name: why for name, why in state.hidden.items() if name in same},
+        fits={name: why for name, why in state.fits.items() if name in same},
+        points={name: points for name, points in state.points.items() if name in same},
+    )
 
 
 def _declaration(entry: ToolEntry) -> Declaration:

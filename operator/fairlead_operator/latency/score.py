@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from fairlead_api.documents.rules import Tier
 from fairlead_operator.latency.gate import Gate
 from fairlead_operator.latency.thresholds import DETECTORS, Detector, run_needed
 from fairlead_operator.latency.window import Window
 
+MEASURED: Final = ("recent", "window")
+"""Causes for hiding a tool that was measured."""
+
+Definition = tuple[int | None, str, int, str, float | None]
+
+
+def definition(tier: Tier) -> Definition:
+    """What of a tier decides about tools; not who gets it, and when."""
+    return tier.max_latency_ms, tier.quantile, tier.min_samples, tier.unmeasured, tier.hysteresis
+
 
 class TierScore:
     """The score of one tool in one tier that has a limit."""
 
-    def __init__(self, tier: Tier, *, points: int | None = None) -> None:
-        """`points`: those published before a restart; None for a tool of which nothing is known yet."""
+    def __init__(self, tier: Tier, *, points: int | None = None, bimodal: bool = False) -> None:
+        """`points`: where its score goes on, 0 for a tool that is to be judged by its window; None for a tool of which
+        nothing is known yet.
+        """
         assert tier.max_latency_ms is not None
         self.tier = tier.name
+        self.rule = tier
+        self.definition = definition(tier)
         self.limit_ms = float(tier.max_latency_ms)
         self.late_from_ms = tier.max_latency_ms * (1 + (tier.hysteresis or 0.0))
         """A call counts as late above this."""
         self.min_samples = tier.min_samples
         self._quantile = tier.quantile
-        self.detector: Detector = DETECTORS[tier.quantile]
+        self.detector: Detector = DETECTORS["p95" if bimodal else tier.quantile]
         self.gate = Gate()
         self.cause = "recent"
         """Why it is hidden: `recent`, `window`, `declared` or `unmeasured`."""
@@ -30,9 +46,14 @@ class TierScore:
         self.run = 0
         """Samples in time, in a row, up to now."""
 
-    def hide_unmeasured(self, now: float, cause: str) -> None:
-        """Begin hidden, because of what is declared or because nothing is known."""
+    def begin_hidden(self, now: float, cause: str) -> None:
+        """Hidden from the start: by what is declared, because nothing is known, or as it was before a restart."""
         self.gate.shown, self.gate.hidden_at, self.cause = False, now, cause
+
+    @property
+    def waits(self) -> bool:
+        """Whether time alone may bring it back."""
+        return not self.gate.shown and self.cause in MEASURED
 
     def observe(self, *, late: bool, proves: bool = True) -> None:
         """Take one sample. `proves`: in time, it speaks for bringing a hidden tool back."""
@@ -64,7 +85,7 @@ class TierScore:
             self._perhaps_hide(now, window)
         elif self._proven(now, window):
             self._show(now, window, keep=self.run)
-        elif trials and self.cause in ("recent", "window") and self.gate.trial_in(now) <= 0:
+        elif trials and self.cause in MEASURED and self.gate.trial_in(now) <= 0:
             self._show(now, window, keep=0, on_trial=True)
         self._alarm = False
         return self.gate.shown
@@ -77,7 +98,7 @@ class TierScore:
         """Samples in time in a row that bring it back, in all."""
         before = len(window) - self.run
         needed = run_needed(self.late(window) / before if before > 0 else 1.0)
-        return needed if self.cause in ("recent", "window") else max(needed, self.min_samples)
+        return needed if self.cause in MEASURED else max(needed, self.min_samples)
 
     def _proven(self, now: float, window: Window) -> bool:
         return self.run >= self.needed(window) and self.gate.evidence_counts(now)

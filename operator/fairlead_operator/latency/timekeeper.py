@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 from fairlead_api.documents.catalog import Catalog, LocalEndpoint
-from fairlead_api.documents.codec import UnreadableDocument, decode, encode, state_name
-from fairlead_api.documents.rules import Tier
+from fairlead_api.documents.codec import RULES_NAME, UnreadableDocument, decode, encode, state_name
+from fairlead_api.documents.rules import Rules, Tier
 from fairlead_api.documents.state import STATE, State
 from fairlead_api.documents.store import pack
 from fairlead_api.meta import LABEL_DOCUMENT, ServerKey
@@ -64,25 +64,32 @@ class Timekeeper:
 
     async def restore(self) -> None:
         """Go on from what is published. Raises PlatformTrouble."""
+        rules = await self._read(RULES_NAME)
+        if isinstance(rules, Rules):
+            self.decide_by(rules.tiers)  # what the states were decided by
         states = []
         for name, labels in (await self._documents.listing()).items():
             if labels.get(LABEL_DOCUMENT) != STATE:
                 continue
-            data = await self._documents.read(name)
-            try:
-                document = decode(data) if data is not None else None
-            except UnreadableDocument as error:
-                logger.warning("%s is made anew: %s", name, error)
-                continue
+            document = await self._read(name)
             if isinstance(document, State):
                 states.append(document)
         self.ledger.restore(states)
         for state in states:
             self._offer(state)
 
+    async def _read(self, name: str) -> object:
+        """None for a document that is not there, or that cannot be read."""
+        data = await self._documents.read(name)
+        try:
+            return decode(data) if data is not None else None
+        except UnreadableDocument as error:
+            logger.warning("%s is made anew: %s", name, error)
+            return None
+
     def know(self, catalog: Catalog) -> None:
         """A catalog as it is published."""
-        self.ledger.know(catalog)
+        self.ledger.know(catalog, self._monotonic())
 
     def forget(self, alive: Collection[ServerKey]) -> None:
         """Keep the living only, and what gateways have of their own."""
@@ -101,7 +108,7 @@ class Timekeeper:
         for catalog in report.own:
             if isinstance(catalog.endpoint, LocalEndpoint):
                 self._own.add(catalog.key)
-                self.ledger.know(catalog)
+                self.ledger.know(catalog, now)
         for tool in report.tools:
             key = ToolKey(ServerKey(tool.namespace, tool.server), tool.tool, report.environment)
             self.ledger.take(key, list(_samples(report.replica, tool)), now)

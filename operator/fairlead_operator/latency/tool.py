@@ -5,18 +5,18 @@ Owned by whoever collects samples: `observe` for each, in the order of their end
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from fairlead_api.documents.rules import Tier
-from fairlead_api.documents.state import Health, ToolState
+from fairlead_api.documents.state import DEGRADED, Health, ToolState
 from fairlead_operator.latency.bimodal import is_bimodal
 from fairlead_operator.latency.health import HealthScore
 from fairlead_operator.latency.samples import Outcome, Sample
-from fairlead_operator.latency.score import TierScore
+from fairlead_operator.latency.score import MEASURED, TierScore, definition
 from fairlead_operator.latency.window import Entry, Window
-from fairlead_operator.latency.wording import why_degraded, why_hidden, why_shown
+from fairlead_operator.latency.wording import cause_of, why_degraded, why_hidden, why_shown
 
 MOST_RUNNING: Final = 1000
 """Running attempts remembered per tool; beyond that the oldest are taken for lost."""
@@ -42,19 +42,45 @@ class ToolRecord:
         self, tiers: Sequence[Tier], declaration: Declaration, *, now: float, published: ToolState | None = None
     ) -> None:
         """`published`: its state before a restart, from which window, scores and decisions go on."""
-        by_slowness = sorted(tiers, key=_slowness)
         figures = published.quantiles if published else None
         self.declaration = declaration
         self.window = Window.from_figures(figures) if figures else Window()
-        self.health = HealthScore(score=published.health.score if published else 100)
+        health = published.health if published else Health()
+        self.health = HealthScore(score=health.score, degraded=health.state == DEGRADED, now=now)
         self.bimodal = published.bimodal if published else False
         self.tiers: tuple[str, ...] = ()
         """Names of the tiers that show it since the last decision, fastest first."""
-        self._scores = [_begin(tier, declaration, published, now) for tier in by_slowness if tier.max_latency_ms]
-        self._unlimited = tuple(tier.name for tier in by_slowness if not tier.max_latency_ms)
+        points = published.points if published else {}
+        hidden = published.hidden if published else {}
+        self._scores = [self._score(tier, now, points, hidden) for tier in _limited(tiers)]
+        self._unlimited = _unlimited(tiers)
         self._running: dict[str, tuple[Entry, set[str]]] = {}
         self._samples = 0
         self.decide(now)
+
+    def judge_by(self, tiers: Sequence[Tier], now: float) -> None:
+        """Other tiers hold from the next decision on: the window stays, and so do scores of tiers that decide as
+        before. What the others show of the tool is a move if they existed.
+        """
+        shown, existed = self.tiers, {*(score.tier for score in self._scores), *self._unlimited}
+        known = {(score.tier, score.definition): score for score in self._scores}
+        limited = _limited(tiers)
+        self._scores = [known.get((tier.name, definition(tier))) or self._score(tier, now, {}, {}) for tier in limited]
+        self._unlimited = _unlimited(tiers)
+        kept = {score.tier for score in self._scores if (score.tier, score.definition) in known}
+        for _, counted in self._running.values():
+            counted &= kept
+        decided = self.decide(now)
+        names = (*(score.tier for score in self._scores), *self._unlimited)
+        self.tiers = tuple(name for name in names if name in (shown if name in existed else decided))
+
+    def declare(self, declaration: Declaration, now: float) -> None:
+        """Something else is said of it; that counts where nothing that was measured decides."""
+        self.declaration = replace(declaration, probed=self.declaration.probed)
+        self._scores = [
+            score if score.waits or len(self.window) >= score.min_samples else self._score(score.rule, now, {}, {})
+            for score in self._scores
+        ]
 
     def observe(self, sample: Sample) -> None:
         """Take one sample; a running attempt may be given again and again, and its end last."""
@@ -121,6 +147,11 @@ class ToolRecord:
             return None
         return max(hiding) if hiding else float("inf")
 
+    @property
+    def restless(self) -> bool:
+        """Whether time alone may change what is decided of it."""
+        return self.health.degraded or any(score.waits for score in self._scores)
+
     def reached_by_probes(self, reached: bool) -> None:
         """Whether probes reach it from now on while it is hidden."""
         if self.declaration.probed is not reached:
@@ -130,6 +161,23 @@ class ToolRecord:
     def _on_trial(self) -> bool:
         """Probes with fixed arguments may meet a cache: of a tool with two speeds they prove nothing."""
         return self.bimodal or not self.declaration.probed
+
+    def _score(self, tier: Tier, now: float, points: Mapping[str, int], hidden: Mapping[str, str]) -> TierScore:
+        """In a tier: as it was published (`points` and reasons by tier), else by what was measured, else by what is
+        declared, else by the tier's `unmeasured`.
+        """
+        cause = cause_of(hidden[tier.name]) if tier.name in hidden else None
+        if tier.name in points and len(self.window) and cause not in ("declared", "unmeasured"):
+            score = TierScore(tier, points=points[tier.name], bimodal=self.bimodal)
+            if cause is not None and cause in MEASURED:
+                score.begin_hidden(now, cause)
+            return score
+        if len(self.window) >= tier.min_samples:
+            return TierScore(tier, points=0, bimodal=self.bimodal)
+        score = TierScore(tier, points=points.get(tier.name), bimodal=self.bimodal)
+        if not tier.admits_unmeasured(self.declaration.estimated_ms):
+            score.begin_hidden(now, "unmeasured" if self.declaration.estimated_ms is None else "declared")
+        return score
 
     def _remember(self, entry: Entry | None, duration_ms: float) -> Entry:
         self._samples += 1
@@ -160,21 +208,14 @@ class ToolRecord:
         if not self.health.degraded:
             return Health(score=self.health.score)
         reason = why_degraded(self.health, self.tiers[0] if self.tiers else "none")
-        return Health(score=self.health.score, state="Degraded", reason=reason)
+        return Health(score=self.health.score, state=DEGRADED, reason=reason)
 
 
-def _slowness(tier: Tier) -> tuple[float, str]:
-    return (tier.max_latency_ms or float("inf"), tier.name)
+def _limited(tiers: Sequence[Tier]) -> list[Tier]:
+    """Those with a limit, the fastest first."""
+    return sorted((tier for tier in tiers if tier.max_latency_ms), key=lambda tier: (tier.max_latency_ms, tier.name))
 
 
-def _begin(tier: Tier, declaration: Declaration, published: ToolState | None, now: float) -> TierScore:
-    """The score of a tool in a tier as it was published, else by what is declared, else by the tier's `unmeasured`."""
-    if published is not None and published.tiers is not None and tier.name in published.points:
-        score = TierScore(tier, points=published.points[tier.name])
-        if tier.name in published.hidden and not published.hidden[tier.name].startswith("degraded"):
-            score.gate.hide(now)
-        return score
-    score = TierScore(tier)
-    if not tier.admits_unmeasured(declaration.estimated_ms):
-        score.hide_unmeasured(now, "unmeasured" if declaration.estimated_ms is None else "declared")
-    return score
+def _unlimited(tiers: Sequence[Tier]) -> tuple[str, ...]:
+    """Names of those without one."""
+    return tuple(sorted(tier.name for tier in tiers if not tier.max_latency_ms))

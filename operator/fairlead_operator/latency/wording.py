@@ -47,6 +47,15 @@ def why_degraded(health: HealthScore, tier: str) -> str:
     return f"degraded score={health.score} failures={health.bad}/{health.seen} tier={tier} back={good}-good"
 
 
+def cause_of(reason: str) -> str:
+    """Why a tier does not show a tool, by the line that was published: the cause of its score, or `degraded`."""
+    word, *fields = reason.split()
+    if word == "degraded":
+        return word
+    said = {key: value for key, _, value in (field.partition("=") for field in fields)}
+    return "unmeasured" if word == "unmeasured" else said.get("by", "recent")
+
+
 def _quantile(score: TierScore, window: Window) -> str:
     return _ms(window.quantile(1 - score.detector.share))
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from customworld import of
 from fairlead_api.documents.catalog import DeclaredLatency
 from fairlead_api.documents.rules import Rules, Tier
+from fairlead_api.reports import OK, Attempt, Report, ToolAttempts
 from fairlead_gateway import tool
 from fairlead_gateway.app import Gateway
 from fairlead_operator.gateways.http import HttpGateways
@@ -57,16 +58,20 @@ class World:
 
 @contextlib.asynccontextmanager
 async def world(
-    folder: Path, server: Slow, token: str = "", latency: DeclaredLatency | None = None
+    folder: Path,
+    server: Slow,
+    token: str = "",
+    latency: DeclaredLatency | None = None,
+    tiers: tuple[Tier, ...] = TIERS,
 ) -> AsyncIterator[World]:
     """A gateway before one server, and the part of an operator that judges latencies."""
     async with raw_server(server) as raw:
         shop = catalog("shop", raw.url, [entry("knot", latency=latency)])
-        async with running(folder, shop, Rules(tiers=TIERS), pull_token=token) as gateway:
+        async with running(folder, shop, Rules(tiers=tiers), pull_token=token) as gateway:
             moves: list[Move] = []
             timekeeper = Timekeeper(DirectoryDocuments(folder / "documents"), moves.append)
             await timekeeper.restore()
-            timekeeper.decide_by(TIERS)
+            timekeeper.decide_by(tiers)
             timekeeper.know(shop)
             gateways = HttpGateways([f"http://127.0.0.1:{gateway.metrics_port}"], token)
             async with asyncio.TaskGroup() as group:
@@ -181,11 +186,12 @@ async def test_calls_past_their_declared_maximum_are_cut_off_and_degrade_the_too
     tmp_path: Path,
 ) -> None:
     server = Slow(seconds=30.0)
-    async with world(tmp_path, server, latency=DeclaredLatency(max_duration_ms=30)) as here:
+    tiers = (Tier(name="fast", max_latency_ms=2000, default=True), TIERS[1])
+    async with world(tmp_path, server, latency=DeclaredLatency(max_duration_ms=30), tiers=tiers) as here:
         async with await Wire.connect(here.gateway) as wire:
             answers = [await wire.ask(calling("shop__knot")) for _ in range(4)]
         codes = [answer.message["result"]["_meta"]["fairlead.dev/error"]["code"] for answer in answers]
-        assert codes == ["TIMEOUT"] * 4, "30 ms are within the limit of its tier: it is its health that hides it"
+        assert codes == ["TIMEOUT"] * 4, "far within the limit of its tier: it is its health that hides it"
         await here.until()
         assert await here.listed("/mcp/deep") == ["shop__knot"]
         (state,) = here.gateway.snapshot.states.values()
@@ -195,3 +201,26 @@ async def test_calls_past_their_declared_maximum_are_cut_off_and_degrade_the_too
             for _ in range(31):
                 await wire.ask(calling("shop__knot").to("/mcp/deep"))
         await here.until("shop__knot")
+
+
+async def test_what_gateways_tell_before_the_tiers_are_read_again_is_judged_by_those_that_were_published(
+    tmp_path: Path,
+) -> None:
+    server = Slow(seconds=0.06)
+    async with world(tmp_path, server) as here:
+        await call(here, 6)
+        await here.until()
+        ((before,),) = (states.values() for states in here.gateway.snapshot.states.values())
+    shop = catalog("shop", "http://127.0.0.1:1/mcp", [entry("knot")])
+    again = Timekeeper(DirectoryDocuments(tmp_path / "documents"))
+    await again.restore()
+    again.know(shop)
+    heard = ToolAttempts("default", "shop", "knot", (Attempt(1, 0.0, 5.0, OK),))
+    again.take(Report(replica="r", cursor="r.1.0", environment="cluster", tools=(heard,)))
+    again.decide_by(TIERS)
+    await again.round()
+    (state,) = again.ledger.states(shop.key, 0.0)
+    assert state.tiers == before.tiers == ("deep",)
+    assert before.quantiles is not None
+    assert state.quantiles is not None
+    assert state.quantiles.samples == before.quantiles.samples + 1

@@ -37,7 +37,7 @@ def catalog(name: str = "chandler", tools: tuple[str, ...] = ("rope", "tar"), es
 def ledger(*catalogs: Catalog) -> Ledger:
     made = Ledger(TIERS)
     for each in catalogs or (catalog(),):
-        made.know(each)
+        made.know(each, 0.0)
     return made
 
 
@@ -104,7 +104,7 @@ def test_an_operator_that_starts_again_publishes_nothing_and_forgets_nothing() -
     (state,) = publish(book, 1.0)
     again = Ledger(TIERS)
     again.restore([state])
-    again.know(catalog())
+    again.know(catalog(), 0.0)
     assert publish(again, 0.0) == []
     assert again.states(ROPE.server, 0.0) == state.servers[0].tools
     again.take(ROPE, calls(1, 100.0, at=2.0), 2.0)
@@ -117,7 +117,7 @@ def test_tools_and_servers_that_are_gone_leave_the_documents() -> None:
     for key in (ROPE, tar):
         book.take(key, calls(20, 100.0), 0.0)
     publish(book, 0.0)
-    book.know(catalog(tools=("tar",)))
+    book.know(catalog(tools=("tar",)), 1.0)
     book.forget({ROPE.server})
     (state,) = publish(book, 1.0)
     assert state.servers == ()
@@ -127,13 +127,84 @@ def test_samples_of_tools_that_nobody_knows_are_refused() -> None:
     assert not ledger().take(ToolKey(ROPE.server, "sextant", "cluster"), calls(1, 5.0), 0.0)
 
 
-def test_a_new_declaration_begins_a_new_record() -> None:
-    book = ledger(catalog(estimated=50))
+def test_a_new_declaration_counts_until_a_tool_is_measured() -> None:
+    book = ledger(catalog(tools=("rope", "tar"), estimated=800))
+    tar = ToolKey(ROPE.server, "tar", "cluster")
+    book.take(ROPE, calls(12, 100.0), 0.0)
+    book.take(tar, calls(2, 100.0), 0.0)
+    book.decide(0.0)
+    publish(book, 0.0)
+    assert [state.tiers for state in book.states(ROPE.server, 0.0)] == [("fast", "deep"), ("deep",)]
+    book.know(catalog(tools=("rope", "tar"), estimated=50), 1.0)
+    (move,) = book.decide(1.0)
+    assert (move.tool, move.after) == (tar, ("fast", "deep"))
+    book.know(catalog(tools=("rope", "tar"), estimated=900), 2.0)
+    (move,) = book.decide(2.0)
+    assert (move.tool, move.after) == (tar, ("deep",))
+    assert "estimated=900ms" in move.reasons["fast"]
+
+
+def test_the_same_catalog_again_is_no_change() -> None:
+    book = ledger()
+    before = book.changes
+    book.know(catalog(), 1.0)
+    assert book.changes == before
+
+
+def restarted(state: State, now: float = 0.0, tiers: tuple[Tier, ...] = TIERS) -> Ledger:
+    again = Ledger(TIERS)
+    again.restore([state])
+    again.decide_by(tiers, now)
+    again.know(catalog(), now)
+    return again
+
+
+def test_a_hidden_tool_that_nobody_calls_is_tried_again_after_a_restart() -> None:
+    book = ledger()
     book.take(ROPE, calls(5, 900.0), 0.0)
     book.decide(0.0)
-    book.know(catalog(estimated=800))
-    book.take(ROPE, calls(1, 100.0, at=1.0), 1.0)
-    assert "estimated=800ms" in book.states(ROPE.server, 1.0)[0].hidden["fast"]
+    (state,) = publish(book, 0.0)
+    again = restarted(state, 1000.0)
+    assert [again.decide(now) for now in (1000.0, 1001.0, 1029.0)] == [[], [], []]
+    (move,) = again.decide(1030.0)
+    assert (move.tool, move.after) == (ROPE, ("fast", "deep"))
+
+
+def test_a_tier_that_changed_while_the_operator_was_away_decides_anew() -> None:
+    book = ledger()
+    book.take(ROPE, calls(20, 900.0), 0.0)
+    book.decide(0.0)
+    (state,) = publish(book, 0.0)
+    assert state.servers[0].tools[0].tiers == ("deep",)
+    again = restarted(state, tiers=(Tier(name="fast", max_latency_ms=1000, default=True), TIERS[1]))
+    again.decide(0.0)
+    (state,) = publish(again, 0.0)
+    assert state.servers[0].tools[0].tiers == ("fast", "deep")
+    assert "tier=1000ms" in state.servers[0].tools[0].fits["fast"]
+
+
+def test_what_other_tiers_decide_is_a_move_and_is_published_at_once() -> None:
+    book = ledger()
+    book.take(ROPE, calls(20, 300.0), 0.0)
+    book.decide(0.0)
+    publish(book, 0.0)
+    new = Tier(name="new", max_latency_ms=400)
+    book.decide_by((Tier(name="fast", max_latency_ms=200), new, TIERS[1]), 1.0)
+    (move,) = book.decide(1.0)
+    assert (move.before, move.after) == (("fast", "new", "deep"), ("new", "deep"))
+    (state,) = publish(book, 1.0)
+    assert state.servers[0].tools[0].tiers == ("new", "deep")
+
+
+def test_who_gets_a_tier_is_no_matter_of_what_it_shows() -> None:
+    book = ledger()
+    book.take(ROPE, calls(20, 100.0) + calls(2, 900.0, at=1.0), 0.0)
+    book.decide(0.0)
+    publish(book, 0.0)
+    book.decide_by((Tier(name="fast", max_latency_ms=500, call_timeout_ms=900), TIERS[1]), 1.0)
+    assert book.decide(1.0) == []
+    assert publish(book, 1.0) == []
+    assert book.states(ROPE.server, 1.0)[0].points["fast"] == 12
 
 
 def test_figures_of_two_environments_stay_apart() -> None:

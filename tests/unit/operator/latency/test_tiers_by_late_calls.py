@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import count
 
+import msgspec
 import pytest
 
 from fairlead_api.documents.rules import Tier
@@ -48,10 +49,11 @@ def after(record: ToolRecord, letters: str, at: float = 0.0) -> int | None:
         (0, "LLLLTL", None),
         (0, "LLLLTLL", 7),
         (0, "T" * 100 + "LLLLL", 105),
-        (18, "LL", 2),
-        (18, "LTL", None),
-        (18, "LTLL", 4),
-        (18, "T" * 18 + "LLLL", None),
+        (12, "LL", None),
+        (12, "LLL", 3),
+        (12, "LLTL", None),
+        (12, "LLTLL", 5),
+        (12, "T" * 12 + "LLLL", None),
         (0, "LT" * 5, 10),
         (0, ("L" + "T" * 5) * 20, 67),
         (0, ("L" + "T" * 6) * 20, 99),
@@ -148,16 +150,16 @@ def test_neutral_answers_speak_of_nothing() -> None:
 def test_what_a_fast_tier_shows_every_slower_one_shows() -> None:
     record = ToolRecord([DEEP, ANY, FAST, STANDARD], Declaration(probed=True), now=0.0)
     before = record.tiers
-    after(record, "SS")
+    after(record, "SSS")
     assert (before, record.tiers) == (("fast", "standard", "deep", "any"), ("deep", "any"))
 
 
 @pytest.mark.parametrize(
     ("estimated", "unmeasured", "tiers", "why"),
     [
-        (50, "Show", ("fast", "deep"), "fits estimated=50ms tier=500ms points=18/30"),
+        (50, "Show", ("fast", "deep"), "fits estimated=50ms tier=500ms points=12/30"),
         (800, "Show", ("deep",), "over_budget estimated=800ms tier=500ms by=declared back=10-in-time"),
-        (None, "Show", ("fast", "deep"), "fits unmeasured tier=500ms points=18/30"),
+        (None, "Show", ("fast", "deep"), "fits unmeasured tier=500ms points=12/30"),
         (None, "Hide", ("deep",), "unmeasured tier=500ms back=10-in-time"),
     ],
 )
@@ -199,6 +201,61 @@ def test_a_restarted_operator_goes_on_from_what_was_published() -> None:
     steady = measured()
     after(steady, "T" * 60)
     assert ToolRecord([FAST], Declaration(), now=0.0, published=steady.state("t", "cluster", 0.0)).tiers == ("fast",)
+
+
+@pytest.mark.parametrize(
+    ("estimated", "unmeasured"), [(800, "Show"), (None, "Hide")], ids=["declared too slow", "unmeasured"]
+)
+def test_a_restart_makes_no_trial_of_what_no_call_has_hidden(estimated: int | None, unmeasured: str) -> None:
+    tiers = [Tier(name="fast", max_latency_ms=500, unmeasured=unmeasured), DEEP]
+    before = ToolRecord(tiers, Declaration(estimated_ms=estimated), now=0.0).state("t", "cluster", 0.0)
+    again = ToolRecord(tiers, Declaration(estimated_ms=estimated), now=0.0, published=before)
+    assert again.decide(3600.0) == ("deep",)
+    assert again.state("t", "cluster", 3600.0).hidden == before.hidden
+
+
+def test_a_degraded_tool_that_nothing_reaches_waits_for_its_trial_from_the_restart_on() -> None:
+    record = ToolRecord([FAST, STANDARD], Declaration(), now=0.0)
+    for number in range(4):
+        record.observe(Sample(f"b{number}", 0.0, 20.0, Outcome.BAD))
+    record.decide(0.0)
+    record.observe(Sample("g", 0.0, 20.0, Outcome.OK))  # mending, and degraded all the same
+    record.decide(0.0)
+    state = record.state("t", "cluster", 0.0)
+    again = ToolRecord([FAST, STANDARD], Declaration(), now=1000.0, published=state)
+    assert again.tiers == again.decide(1029.0) == ("standard",)
+    assert again.decide(1030.0) == ("fast", "standard")
+
+
+@pytest.mark.parametrize(("limit", "tiers"), [(100, ("deep",)), (200, ("new", "deep"))])
+def test_a_new_tier_judges_a_measured_tool_by_its_window_and_not_by_what_it_declares(
+    limit: int, tiers: tuple[str, ...]
+) -> None:
+    estimated = 150 if limit == 100 else 5000
+    record = measured(estimated_ms=estimated)
+    after(record, "T" * 20)
+    record.judge_by([Tier(name="new", max_latency_ms=limit), DEEP], 1.0)
+    assert record.decide(1.0) == tiers
+    again = ToolRecord(
+        [Tier(name="new", max_latency_ms=limit), DEEP],
+        record.declaration,
+        now=1.0,
+        published=msgspec.structs.replace(record.state("t", "cluster", 1.0), points={}, hidden={}),
+    )
+    assert again.tiers == tiers
+    assert again._scores[0].points == 0
+
+
+def test_tiers_that_decide_as_before_keep_their_scores_and_others_begin_anew() -> None:
+    record = measured()
+    after(record, "T" * 20 + "LL" + "S")
+    assert [score.points for score in record._scores] == [18, 0]
+    fast = msgspec.structs.replace(FAST, default=True, call_timeout_ms=900)
+    record.judge_by([fast, msgspec.structs.replace(DEEP, max_latency_ms=3000)], 1.0)
+    assert [score.points for score in record._scores] == [18, 0]
+    record.judge_by([msgspec.structs.replace(FAST, max_latency_ms=600), DEEP], 1.0)
+    assert record._scores[0].points == 0
+    assert len(record.window) == 23
 
 
 def test_a_degraded_tool_moves_up_one_tier_and_says_why() -> None:

@@ -1,0 +1,30 @@
+"""Whether published figures are worth writing anew: only what moved by more than a tenth is. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from fairlead_api.documents.state import Quantiles, ToolState
+
+MOVED: Final = 0.1
+"""Share by which a figure has to move to be worth a document."""
+
+
+def quantiles_differ(published: ToolState | None, now: Quantiles | None) -> bool:
+    """Whether the quantiles of one tool moved."""
+    before = published.quantiles if published is not None else None
+    if before is None or now is None:
+        return before is not now
+    pairs = ((before.p50_ms, now.p50_ms), (before.p90_ms, now.p90_ms), (before.p95_ms, now.p95_ms),
+             (before.p99_ms, now.p99_ms))  # fmt: skip
+    return any(_moved(old, new) for old, new in pairs)
+
+
+def round_trips_differ(published: Mapping[str, float], now: Mapping[str, float]) -> bool:
+    """Whether the round trips of one server moved, by environment."""
+    return any(name not in published or _moved(published[name], value) for name, value in now.items())
+
+
+def _moved(old: float, new: float) -> bool:
+    return abs(new - old) > MOVED * max(old, 0.1)
