@@ -1,20 +1,22 @@
 """Latency tiers: late calls, moves and wrong hides of the rule as it ships, on traces of tools that misbehave.
 
 Two modes on the same traces (`traces`). The replay drives the operator's `ToolRecord` in virtual time over many seeds:
-that is what goals are judged by. The live run (`--long`; an hour) has real HTTP tool servers, the gateway and the
-operator's timekeeper and puller, five times as fast as the trace, once. `--plots` draws each trace into the docs.
+that is what goals are judged by. `--long` (half an hour) has `fairlead up` in front of real HTTP tool servers instead,
+in real time, once, and judges that by the same goals; `--realtime` keeps the machine's other work out of it. `--plots`
+draws each trace into the docs: with `--long` what was measured live, else what was replayed.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from harness import Cell, Goal, Report, Settings
-from tier_live import live
+from processes import become_realtime
+from tier_live import AT_ONCE, Found, columns, measured
 from tier_plots import draw
 from tier_replay import (
     AS_SHIPPED,
@@ -35,6 +37,8 @@ SEEDS: Final = 40
 OTHER_SEEDS: Final = 4
 QUICK_SEEDS: Final = 3
 """Runs per round: of what ships, of what it is compared with, and of everything with --quick."""
+QUICK_LIVE: Final = ("liar, one",)
+QUICK_CALLS: Final = 60
 PLOTS: Final = Path(__file__).resolve().parents[2] / "operator/fairlead_operator/latency/plots"
 
 ONE: Final = ("shift, one", "shift, hot", "dead, one", "liar, one")
@@ -47,6 +51,32 @@ BACK: Final = ("recovering, one", "recovering, four", "slow and back, one", "slo
 
 def run(settings: Settings) -> Report:
     """One row per trace and policy; goals are those of p95 with probes."""
+    return live(settings) if settings.long else replay(settings)
+
+
+def live(settings: Settings) -> Report:
+    """The shipped product in real time. Raises Unmeasurable."""
+    if settings.realtime:
+        become_realtime()
+    report = Report("tiers, live")
+    found: dict[str, dict[str, Found]] = {}
+    for name, policy, each in measured(*((QUICK_LIVE, QUICK_CALLS) if settings.quick else ())):
+        report.rows.append({"trace": name, "policy": policy, **figures([each]), **columns(each)})
+        found.setdefault(name, {})[policy] = each
+    if not settings.quick:
+        report.goals.extend(goals({name: [policies[P95.name]] for name, policies in found.items()}))
+    report.notes.append(
+        "`fairlead up` in a process of its own, tools behind real HTTP servers, probes as they ship, real time, one "
+        f"seed; {AT_ONCE} traces with all policies side by side; late: what the agent waited"
+    )
+    if settings.plots:
+        for name, policies in found.items():
+            _plot(TRACES[name], {policy: policies[policy] for policy in (NO_TIERS.name, P95.name)})
+    return report
+
+
+def replay(settings: Settings) -> Report:
+    """The rule in virtual time."""
     report = Report("tiers")
     shipped: dict[str, list[Outcomes]] = {}
     for trace in TRACES.values():
@@ -64,13 +94,14 @@ def run(settings: Settings) -> Report:
     )
     report.notes.append("late per shift: late calls of one misbehaving tool until it heals; mean, and 95th percentile")
     if settings.plots:
-        PLOTS.mkdir(exist_ok=True)
         for trace in TRACES.values():
-            compared = {policy.name: Replay(trace, 0, policy).run() for policy in (NO_TIERS, P95)}
-            (PLOTS / f"{file_name(trace)}.svg").write_text(draw(trace, compared))
-    if settings.long:
-        live(report)
+            _plot(trace, {policy.name: Replay(trace, 0, policy).run() for policy in (NO_TIERS, P95)})
     return report
+
+
+def _plot(trace: Trace, compared: Mapping[str, Outcomes]) -> None:
+    PLOTS.mkdir(exist_ok=True)
+    (PLOTS / f"{file_name(trace)}.svg").write_text(draw(trace, compared))
 
 
 def replayed(trace: Trace, policy: Policy, channel: Channel, seeds: int) -> list[Outcomes]:

@@ -1,9 +1,9 @@
-"""The traces on a gateway and the operator's timekeeper and puller, with tools behind real HTTP, five times as fast.
+"""The traces in real time on the shipped product: what `tier_world` serves, and an agent that calls what it sees.
 
-All that is measured in milliseconds is a fifth (limits, durations, gaps between calls), and the timekeeper's clock runs
-five times as fast. What the gateway and the puller wait for is not: a report that is told after a tenth of a second is
-told after half a second of the trace. Nothing probes, so tools come back on trial. One policy runs after the other:
-side by side they would wait for each other.
+Nothing is sped up: 2,000 calls at five a second take 400 seconds. Several runs wait side by side, because waiting is
+nearly all that they do; each has its own servers, and its own `fairlead up` where measurements count.
+
+What moved is seen from outside, in the lists: the agent's before each call, and those of every tier once a second.
 """
 
 from __future__ import annotations
@@ -13,182 +13,220 @@ import contextlib
 import tempfile
 import time
 from bisect import bisect_right
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
-import msgspec
+from gatewayworld import Wire, calling, modern
+from harness import Cell, Unmeasurable
+from tier_replay import DECLARED, FAST, NO_TIERS, P50, P95, Outcomes, Policy
+from tier_world import STARTUP_S, Served, served
+from traces import CALLS, LIMIT_MS, MAX_LATE, TRACES, Draw, Subject, Trace
 
-from fairlead_api.documents.catalog import Catalog, DeclaredLatency
-from fairlead_api.documents.rules import Rules, Tier
-from fairlead_gateway.app import Gateway
-from fairlead_operator.gateways.http import HttpGateways
-from fairlead_operator.gateways.pull import Puller
-from fairlead_operator.latency.ledger import Move
-from fairlead_operator.latency.timekeeper import Timekeeper
-from fairlead_operator.local.documents import DirectoryDocuments
-from gatewayworld import Wire, calling, catalog, entry, modern, running
-from harness import Report, Unmeasurable
-from rawserver import Reply, Request, raw_server
-from tier_replay import DECLARED, FAST, NO_TIERS, P50, P95, Policy
-from traces import CALLS, LIMIT_MS, TRACES, Draw, Subject, Trace
-
-SPEED: Final = 5
 SEED: Final = 0
-LIVE: Final = (
-    "steady 0.6", "steady 0.8", "steady 0.9", "shift, one", "dead, one", "liar, one", "recovering, four", "spike, four",
-    "drift, four", "bimodal, four",
-)  # fmt: skip
-INTERNAL_ERROR: Final = -32603
+POLICIES: Final = (NO_TIERS, DECLARED, P50, P95)
+AT_ONCE: Final = 6
+"""Traces, with every policy, that run side by side."""
+STARTS_AT_ONCE: Final = 2
+IDLE_S: Final = 20.0
+LOOK_S: Final = 1.0
+"""Between two looks at the lists of all tiers."""
+TRACES_LIVE: Final = tuple(name for name in TRACES if not name.startswith("grey"))
+
+
+class Beside:
+    """Runs that share a machine: they start one after the other, and begin their traces together."""
+
+    def __init__(self, runs: int) -> None:
+        self.starts = asyncio.Semaphore(STARTS_AT_ONCE)
+        self.begin = asyncio.Barrier(runs)
 
 
 @dataclass
-class Found:
-    """What one policy made of a trace."""
+class Found(Outcomes):
+    """What the shipped product made of a trace under one policy. Late is what the agent waited for."""
 
-    calls: int = 0
-    late: int = 0
-    """By the trace: the tool took longer than the limit."""
-    waited: int = 0
-    """The agent waited longer, the gateway's own time and the machine's noise included."""
-    demote: float | None = None
-    recover: float | None = None
-    moves: int = 0
-
-
-class Tools:
-    """The server: each call names its place in the trace, which says how long it takes."""
-
-    def __init__(self, subjects: list[Subject], draws: list[Draw]) -> None:
-        self._durations = {subject.name: subject.duration for subject in subjects}
-        self._draws = draws
-
-    async def __call__(self, request: Request, reply: Reply) -> None:
-        """Answer after the duration of the trace."""
-        draw = self._draws[request.params["arguments"]["n"]]
-        ms, answered = self._durations[request.params["name"]].draw(draw.at, draw.spread, draw.side)
-        await asyncio.sleep(ms / 1000 / SPEED)
-        if answered:
-            reply.result(request, {"resultType": "complete", "content": []})
-        else:
-            reply.error(request, 200, INTERNAL_ERROR, "gone")
+    late_by_trace: int = 0
+    """Calls of tools that took longer than the limit by themselves: without the machine's noise and the gateway."""
+    unanswered: int = 0
+    """Calls that came to nothing at all; of a run that counts there are none."""
+    tier_moves: dict[str, int] = field(default_factory=dict)
+    """Tier to how often a tool that misbehaves left it or came back."""
+    tier_wrong: dict[str, int] = field(default_factory=dict)
+    """Tier to the hides of tools that fitted it at that moment."""
 
 
 class Run:
     """One policy on one trace."""
 
-    def __init__(self, trace: Trace, policy: Policy, calls: int = CALLS) -> None:
-        """`calls`: the first of them."""
+    def __init__(self, trace: Trace, policy: Policy, calls: int = CALLS, beside: Beside | None = None) -> None:
+        """`calls`: the first of them. `beside`: the runs that it begins together with."""
         self._trace = trace
         self._policy = policy
         self._subjects = trace.tools()
         self._draws = trace.draws(SEED, calls)
-        self._begun = 0.0
-        self._idle: list[Wire] = []
-        self.found = Found()
+        self._begun: float | None = None
+        self._beside = beside or Beside(1)
+        self._idle: list[tuple[float, Wire]] = []
+        self._lists: dict[str, set[str]] = {}
+        self._open = {subject.name for subject in self._subjects if subject.misbehaves}
+        self._ill = set[str]()
+        self.found = Found(subjects=len(self._open))
 
     async def measure(self) -> Found:
-        """All calls of the trace."""
+        """All calls of the trace, from the moment on that all tools are listed."""
         with tempfile.TemporaryDirectory() as folder:
-            async with raw_server(Tools(self._subjects, self._draws)) as raw:
-                shop = self._catalog(raw.url)
-                async with running(Path(folder), shop, Rules(tiers=self._tiers())) as gateway:
-                    self._begun = time.monotonic()
-                    async with self._operator(Path(folder), shop, gateway), asyncio.TaskGroup() as calls:
-                        for number, draw in enumerate(self._draws):
-                            await asyncio.sleep(self._begun + draw.at / SPEED - time.monotonic())
-                            calls.create_task(self._call(gateway, number, draw), name=f"call {number}")
-                    for wire in self._idle:
-                        wire.close()
+            async with contextlib.AsyncExitStack() as stack:
+                world = served(Path(folder), self._subjects, self._draws, self._policy, self._now)
+                async with self._beside.starts:
+                    where = await stack.enter_async_context(world)
+                await self._all_listed(where)
+                await self._beside.begin.wait()
+                self._begun = time.monotonic()
+                async with self._watched(where), asyncio.TaskGroup() as calls:
+                    for number, draw in enumerate(self._draws):
+                        await asyncio.sleep(draw.at - self._now())
+                        calls.create_task(self._call(where, number, draw), name=f"call {number}")
+                for _, wire in self._idle:
+                    wire.close()
         return self.found
 
-    def _tiers(self) -> tuple[Tier, ...]:
-        if not self._policy.declared:
-            return (Tier(name=FAST, default=True),)
-        return tuple(
-            msgspec.structs.replace(tier, max_latency_ms=(tier.max_latency_ms or 0) // SPEED)
-            for tier in self._policy.tiers()
-        )
+    def _now(self) -> float:
+        """Seconds since the begin of the trace; 0 before."""
+        return 0.0 if self._begun is None else time.monotonic() - self._begun
 
-    def _catalog(self, url: str) -> Catalog:
-        tools = [
-            msgspec.structs.replace(
-                entry(subject.name), latency=DeclaredLatency(estimated_duration_ms=subject.declared_ms // SPEED)
-            )
-            for subject in self._subjects
-        ]
-        return catalog("shop", url, tools)
+    async def _all_listed(self, where: Served) -> None:
+        wanted = {subject.name for subject in self._subjects}
+        try:
+            async with asyncio.timeout(STARTUP_S), await Wire.connect(where) as wire:
+                while await _listed(wire) != wanted:  # noqa: ASYNC110  # the list is what an agent goes by
+                    await asyncio.sleep(0.02)
+        except TimeoutError:
+            raise Unmeasurable(f"{self._trace.name}: the tools were not listed within {STARTUP_S:g} s") from None
+        self._lists = {tier.name: set(wanted) for tier in self._policy.tiers()}
 
     @contextlib.asynccontextmanager
-    async def _operator(self, folder: Path, shop: Catalog, gateway: Gateway) -> AsyncIterator[None]:
+    async def _watched(self, where: Served) -> AsyncIterator[None]:
+        """Look at the lists of all tiers meanwhile."""
         if self._policy.quantile is None:
             yield
             return
-        documents = DirectoryDocuments(folder / "documents")
-        timekeeper = Timekeeper(documents, self._moved, monotonic=lambda: time.monotonic() * SPEED)
-        timekeeper.decide_by(self._tiers())
-        timekeeper.know(shop)
-        gateways = HttpGateways([f"http://127.0.0.1:{gateway.metrics_port}"])
-        puller = Puller(gateways, timekeeper.take)
-        tasks = [asyncio.create_task(part.run(), name=str(part)) for part in (puller, timekeeper)]
+        task = asyncio.create_task(self._watch(where), name=f"lists of {self._trace.name}")
         try:
             yield
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            await gateways.aclose()
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
-    def _moved(self, move: Move) -> None:
-        if not any(subject.misbehaves and subject.name == move.tool.name for subject in self._subjects):
-            return
-        if (FAST in move.before) is (FAST in move.after):
-            return
-        self.found.moves += 1
-        at = (time.monotonic() - self._begun) * SPEED
-        change, heal = self._trace.change, self._trace.heal
-        if FAST in move.before and change is not None and at >= change and self.found.demote is None:
-            self.found.demote = at - change
-        if FAST in move.after and heal is not None and at >= heal and self.found.recover is None:
-            self.found.recover = at - heal
+    async def _watch(self, where: Served) -> None:
+        async with await Wire.connect(where) as wire:
+            while True:
+                for tier in self._lists:
+                    self._saw(tier, await _listed(wire, f"/mcp/{tier}"))
+                await asyncio.sleep(LOOK_S)
 
-    async def _call(self, gateway: Gateway, number: int, draw: Draw) -> None:
-        wire = self._idle.pop() if self._idle else await Wire.connect(gateway)
-        answer = await wire.ask(modern("tools/list"))
-        listed = {tool["name"].removeprefix("shop__") for tool in answer.message["result"]["tools"]}
+    async def _call(self, where: Served, number: int, draw: Draw) -> None:
+        wire = await self._wire(where)
+        listed = await _listed(wire)
+        if self._policy.quantile is not None:
+            self._saw(FAST, listed)
         seen = [subject for subject in self._subjects if subject.name in listed] or self._subjects
         sums = list(accumulate(subject.weight for subject in seen))
         subject = seen[min(len(seen) - 1, bisect_right(sums, draw.pick * sums[-1]))]
+        server = "ill" if subject.misbehaves else "well"
         begun = time.monotonic()
-        await wire.ask(calling(f"shop__{subject.name}", {"n": number}))
-        waited = (time.monotonic() - begun) * 1000 * SPEED
-        self.found.calls += 1
-        self.found.late += subject.duration.draw(draw.at, draw.spread, draw.side)[0] > LIMIT_MS
-        self.found.waited += waited > LIMIT_MS
-        self._idle.append(wire)
+        answer = await wire.ask(calling(f"{server}__{subject.name}", {"n": number}))
+        waited = (time.monotonic() - begun) * 1000
+        self.found.unanswered += "result" not in answer.message
+        self._count(subject, draw, waited)
+        self._idle.append((time.monotonic(), wire))
+
+    async def _wire(self, where: Served) -> Wire:
+        """One that was used a moment ago, before the gateway closes what is idle."""
+        while self._idle:
+            since, wire = self._idle.pop()
+            if time.monotonic() - since < IDLE_S:
+                return wire
+            wire.close()
+        return await Wire.connect(where)
+
+    def _count(self, subject: Subject, draw: Draw, waited: float) -> None:
+        found, late = self.found, waited > LIMIT_MS
+        found.calls += 1
+        found.late += late
+        found.late_by_trace += subject.duration.draw(draw.at, draw.spread, draw.side)[0] > LIMIT_MS
+        if subject.misbehaves:
+            found.timeline.append((draw.at, waited, late))
+            change, heal = self._trace.change, self._trace.heal
+            ill = change is not None and change <= draw.at and (heal is None or draw.at < heal)
+            found.late_while_bad += late and ill
+
+    def _saw(self, tier: str, listed: Collection[str]) -> None:
+        """A list: what left it or came back since the last one."""
+        known = self._lists[tier]
+        for subject in self._subjects:
+            hidden = subject.name not in listed
+            if hidden is (subject.name in known):
+                known.symmetric_difference_update({subject.name})
+                self._moved(tier, subject, hidden=hidden)
+
+    def _moved(self, tier: str, subject: Subject, *, hidden: bool) -> None:
+        found, now, trace = self.found, self._now(), self._trace
+        limit = next(each.max_latency_ms or float("inf") for each in self._policy.tiers() if each.name == tier)
+        if hidden and subject.duration.late(now, limit) <= MAX_LATE:
+            found.tier_wrong[tier] = found.tier_wrong.get(tier, 0) + 1
+            found.wrong_hides += tier == FAST
+        if not subject.misbehaves:
+            return
+        found.tier_moves[tier] = found.tier_moves.get(tier, 0) + 1
+        if tier != FAST:
+            return
+        found.moves += 1
+        found.hidden.append((now, subject.name, hidden))
+        if hidden and subject.name in self._open and trace.change is not None and now >= trace.change:
+            self._open.discard(subject.name)
+            self._ill.add(subject.name)
+            found.demote.append(now - trace.change)
+        elif not hidden and subject.name in self._ill and trace.heal is not None and now >= trace.heal:
+            self._ill.discard(subject.name)
+            found.recover.append(now - trace.heal)
 
 
-def live(report: Report) -> None:
-    """Rows for one seed of each trace and policy. Raises Unmeasurable."""
-    for name in LIVE:
-        trace = TRACES[name]
-        for policy in (NO_TIERS, DECLARED, P50, P95):
-            found = asyncio.run(Run(trace, policy).measure())
-            if found.calls != CALLS:
-                raise Unmeasurable(f"{name}: {found.calls} calls were answered")
-            report.rows.append({
-                "trace": f"live: {name}",
-                "policy": policy.name,
-                "late calls": found.late,
-                "in time %": f"{100 * (1 - found.late / found.calls):.2f}",
-                "late per shift": f"{found.waited} as the agent waited",
-                "demote s": found.demote,
-                "recover s (slowest)": None if found.recover is None else f"{found.recover:.0f}",
-                "moves": f"{found.moves / sum(subject.misbehaves for subject in trace.tools()):.2f}",
-                "runs with a wrong hide %": None,
-            })  # fmt: skip
-    report.notes.append(
-        f"live: real HTTP servers, gateway, puller and timekeeper, {SPEED} times as fast, one seed, no probes"
-    )
+async def _listed(wire: Wire, target: str = "/mcp") -> set[str]:
+    answer = await wire.ask(modern("tools/list").to(target))
+    return {tool["name"].partition("__")[2] for tool in answer.message["result"]["tools"]}
+
+
+async def _side_by_side(names: Sequence[str], calls: int) -> dict[tuple[str, str], Found]:
+    beside = Beside(len(names) * len(POLICIES))
+    async with asyncio.TaskGroup() as group:
+        tasks = {
+            (name, policy.name): group.create_task(Run(TRACES[name], policy, calls, beside).measure(), name=name)
+            for name in names
+            for policy in POLICIES
+        }
+    return {key: task.result() for key, task in tasks.items()}
+
+
+def measured(names: Sequence[str] = TRACES_LIVE, calls: int = CALLS) -> Iterator[tuple[str, str, Found]]:
+    """Trace, policy and what was found. Raises Unmeasurable."""
+    for begin in range(0, len(names), AT_ONCE):
+        for (name, policy), found in asyncio.run(_side_by_side(names[begin : begin + AT_ONCE], calls)).items():
+            if found.calls != calls or found.unanswered:
+                raise Unmeasurable(f"{name}, {policy}: {found.calls} calls, {found.unanswered} without a result")
+            yield name, policy, found
+
+
+def columns(found: Found) -> dict[str, Cell]:
+    """What a live run adds to the figures of a replay."""
+    return {
+        "late by the tools": found.late_by_trace,
+        "moves per tier": _per_tier(found.tier_moves),
+        "wrong hides per tier": _per_tier(found.tier_wrong),
+    }
+
+
+def _per_tier(counts: dict[str, int]) -> str | None:
+    return ", ".join(f"{tier} {count}" for tier, count in sorted(counts.items())) or None

@@ -139,6 +139,7 @@ class Replay:
         self._number = 0
         self._open = {place for place, tool in enumerate(self._tools) if tool.misbehaves}
         self._ill = set[int]()
+        self._restless = set[int]()
         self.out = Outcomes(calls=len(self._draws), subjects=len(self._open))
 
     def run(self) -> Outcomes:
@@ -214,13 +215,17 @@ class Replay:
                     self._hurry(known if known > now else attempt.begun + attempt.ms / 1000)
 
     def _judge(self, told: Iterable[_Attempt], now: float) -> None:
+        stirred = set(self._restless)
         for attempt in sorted(told, key=lambda each: min(each.begun + each.ms / 1000, now)):
+            stirred.add(attempt.tool)
             self._records[attempt.tool].observe(attempt.sample(now))
             if attempt.probe and attempt.ms <= (self._records[attempt.tool].awaiting() or 0.0):
                 self._next_probe[attempt.tool] = now + CONFIRM_S
         before = list(self._shown)
-        for place, record in enumerate(self._records):
+        for place in sorted(stirred):  # as the ledger does
+            record = self._records[place]
             record.decide(now)
+            (self._restless.add if record.restless else self._restless.discard)(place)
             self._shown[place] = self._listed(place)
             if self._shown[place] != before[place]:
                 self._moved(place, now)

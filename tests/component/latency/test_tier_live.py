@@ -1,18 +1,24 @@
-"""The live half of `hack/bench tiers`: real servers, a gateway and the operator's parts on the begin of a trace."""
+"""The live half of `hack/bench tiers`: `fairlead up` before real servers, on the begin of a trace, in real time."""
 
 from __future__ import annotations
 
+from bench_tiers import columns, figures
 from tier_live import Run
 from tier_replay import DECLARED, P95
 from traces import TRACES
 
-CALLS = 60
+CALLS = 40
 
 
-async def test_a_liar_is_hidden_once_its_calls_are_measured() -> None:
+async def test_a_liar_is_hidden_once_its_calls_are_measured_and_not_by_what_it_declares() -> None:
     measured = await Run(TRACES["liar, one"], P95, CALLS).measure()
     declared = await Run(TRACES["liar, one"], DECLARED, CALLS).measure()
     assert measured.calls == declared.calls == CALLS
+    assert measured.unanswered == declared.unanswered == 0
     assert declared.moves == 0
-    assert measured.demote is not None
-    assert measured.late < declared.late
+    assert measured.moves == measured.tier_moves["fast"] == len(measured.demote) == 1
+    assert "standard" not in measured.tier_moves, "800 ms fit there"
+    assert measured.late_by_trace < declared.late_by_trace
+    row = {**figures([measured]), **columns(measured)}
+    assert row["moves"] == "1.00"
+    assert row["moves per tier"] == "fast 1"
