@@ -1,4 +1,4 @@
-"""The labeled utterances of `tests/golden/conversation/utterances.txt`, and how many of them a chooser gets right."""
+"""The labeled utterances of `tests/golden/conversation`, and how many of them a chooser gets right."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 
 from fairlead_gateway.conversation.choose import Chooser, State, Turn
 
-FILE = Path(__file__).resolve().parents[1] / "golden/conversation/utterances.txt"
+FOLDER = Path(__file__).resolve().parents[1] / "golden/conversation"
 EVERY = 3
 """One of that many is held out."""
-SETS = ("looked at", "held out", "hard")
-"""What phrases were tuned by, what was kept aside meanwhile, and what was written afterwards
-to defeat them: the same wishes in other words, and the same words in small talk."""
+SETS = ("looked at", "held out", "hard", "unseen")
+"""What phrases were tuned by, and what was kept aside meanwhile; what was written afterwards to defeat them, by which
+they have been tuned since; and what somebody wrote who knew neither, by which they never are."""
 
 
 @dataclass(frozen=True)
@@ -28,13 +28,16 @@ class Utterance:
 
 
 def utterances() -> list[Utterance]:
-    """All of them, in the order of the file."""
-    lines = [line for line in FILE.read_text().splitlines() if line and not line.startswith("#")]
-    return [_utterance(line, place) for place, line in enumerate(lines)]
+    """All of them, in the order of the files."""
+    known = [_utterance(line, SETS[place % EVERY == EVERY - 1]) for place, line in enumerate(_lines("utterances.txt"))]
+    return known + [_utterance(line, "unseen") for line in _lines("unseen.txt")]
 
 
-def _utterance(line: str, place: int) -> Utterance:
-    kind = SETS[place % EVERY == EVERY - 1]
+def _lines(name: str) -> list[str]:
+    return [line for line in (FOLDER / name).read_text().splitlines() if line and not line.startswith("#")]
+
+
+def _utterance(line: str, kind: str) -> Utterance:
     if line.startswith("hard\t"):
         kind, line = "hard", line.removeprefix("hard\t")
     labels, _, text = line.partition("\t")

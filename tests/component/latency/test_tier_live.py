@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bench_tiers import columns, figures
-from tier_live import Run
+from bench_tiers import figures
+from tier_live import Run, columns
 from tier_replay import DECLARED, P95
 from traces import TRACES
 

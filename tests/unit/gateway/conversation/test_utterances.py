@@ -1,6 +1,7 @@
 """How often the shipped phrases choose the tier that a person chose. `-s` prints the accuracy per tier.
 
-All utterances are by one author, so what is held out is no sample of the world. The hard ones show where phrases end.
+All but the unseen ones are by the author of the phrases, so what is held out is no sample of the world. The unseen ones
+show where phrases end.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ ORDER = ("fast", "standard", "deep")
 
 @pytest.mark.parametrize(
     ("kind", "least", "least_per_tier"),
-    [("looked at", 0.96, 0.94), ("held out", 0.94, 0.90), ("hard", 0.36, 0.0)],
+    [("looked at", 0.96, 0.94), ("held out", 0.94, 0.90), ("hard", 0.75, 0.6), ("unseen", 0.6, 0.35)],
 )
 def test_the_shipped_phrases_choose_as_a_person_does(kind: str, least: float, least_per_tier: float) -> None:
     found = accuracy(CHOOSER, kind)
@@ -27,7 +28,7 @@ def test_the_shipped_phrases_choose_as_a_person_does(kind: str, least: float, le
 
 
 def test_there_are_enough_utterances_to_speak_of_accuracy() -> None:
-    said = [each for each in utterances() if each.kind != "hard"]
+    said = [each for each in utterances() if each.kind in ("looked at", "held out")]
     assert len(said) >= 200
     assert sum(len(each.heard) > 1 for each in said) >= 20
     assert len({each.heard[-1] for each in said}) == len(said)
