@@ -26,6 +26,14 @@ class Authority:
 
     def server_context(self, folder: Path) -> ssl.SSLContext:
         """For a server on 127.0.0.1."""
+        file = folder / "server.pem"
+        file.write_text(self.issued())
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(file)
+        return context
+
+    def issued(self) -> str:
+        """A key and a certificate for 127.0.0.1, as PEM in one; for a client too."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "server")])
         names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
@@ -34,11 +42,7 @@ class Authority:
         private = key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
-        file = folder / "server.pem"
-        file.write_text(private.decode() + _pem(certificate))
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(file)
-        return context
+        return private.decode() + _pem(certificate)
 
 
 def _draft(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:

@@ -15,6 +15,7 @@ from controlplane import ControlPlane
 from fairlead_gateway.app import Gateway, build
 from fairlead_gateway.catalog.kube import KubeCredentials, KubeSource
 from fairlead_gateway.catalog.kubeapi import KubeApi, load_configuration
+from fairlead_gateway.identity.setup import trusted
 from fairlead_gateway.settings import Settings
 from fairlead_mcp.http.dial import Resolve, resolve_by_dns
 from gatewayworld import ask, modern
@@ -32,8 +33,10 @@ async def gateway_on(
 ) -> AsyncIterator[Gateway]:
     """A gateway on free ports and on the documents of one namespace."""
     api = KubeApi(await load_configuration(kubeconfig or plane.kubeconfig), namespace)
+    set_up = Settings(**{"port": 0, "metrics_port": 0, **settings})
     gateway = build(
-        Settings(**{"port": 0, "metrics_port": 0, **settings}),
+        set_up,
+        trust=trusted(set_up, api),
         source=KubeSource(api),
         credentials=KubeCredentials(api),
         resolve=resolve_by_dns if resolve is None else resolve,

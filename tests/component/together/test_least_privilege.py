@@ -89,7 +89,9 @@ async def test_every_right_is_used_by_a_run_and_nothing_is_asked_for_beyond_them
         async with (
             modern_server([tool("add")], call=lambda request: {"content": []}) as server,
             running(world, kubeconfig=str(accounts.operator)),
-            serving(world, kubeconfig=accounts.gateway) as gateway,
+            serving(
+                world, kubeconfig=accounts.gateway, anonymous="allow", api_key_secrets=("fairlead-api-keys",)
+            ) as gateway,
         ):
             world.create("remote", {"url": server.url, "auth": bearer("key"), "pin": True})
             world.create("unlabelled", {"url": server.url, "auth": bearer("other")})
