@@ -5,7 +5,7 @@
 Used by `hack/bench faults` and the end-to-end tests, outside the cluster as a process and inside as a pod: it is one
 file that needs nothing but Python. Each tool adds two numbers that no other call has, so an answer that belongs to
 another call, or to an earlier one, is seen. `GET /?since=T` on the listening port tells what happened to
-calls that began after T (seconds of the wall clock).
+calls that began after T, `&at=T` also how many were open then (seconds of the wall clock).
 
 The rate does not wait for answers. A connection that is not accepted is tried again for `PATIENCE` seconds, as nothing
 has been sent yet; what was sent is never sent again.
@@ -200,16 +200,19 @@ class SteadyLoad:
         await self._ask(connection, {"jsonrpc": "2.0", "method": "notifications/initialized"})
         self._idle.append(connection)
 
-    def told(self, since: float) -> dict[str, Any]:
-        """What became of the calls that began at `since` or later and have ended, and how many have not."""
+    def told(self, since: float, at: float = 0.0) -> dict[str, Any]:
+        """What became of the calls that began at `since` or later and have ended, and how many have not; and how many
+        were open at the moment `at`.
+        """
         calls = [call for call in self.calls if call.began >= since]
         good = sorted(call.ended - call.began for call in calls if call.outcome == OK)
         return {
             "calls": len(calls),
             "good": len(good),
             "in_flight": len(self.in_flight),
-            "p50_ms": round(good[len(good) // 2] * 1000, 1) if good else None,
-            "longest_ms": round(good[-1] * 1000, 1) if good else None,
+            "open_then": sum(call.began <= at <= call.ended for call in self.calls),
+            "p50_ms": round(good[len(good) // 2] * 1000, 1) if good else 0.0,
+            "longest_ms": round(good[-1] * 1000, 1) if good else 0.0,
             "reconnects": sum(call.attempts for call in calls),
             "bad": [asdict(call) for call in calls if call.outcome != OK],
         }
@@ -254,8 +257,8 @@ async def serve(load: SteadyLoad, host: str, port: int) -> None:
 
     async def tell(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         target = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split(" ")[1]
-        since = float(parse_qs(urlsplit(target).query).get("since", ["0"])[0])
-        body = json.dumps(load.told(since)).encode()
+        asked = parse_qs(urlsplit(target).query)
+        body = json.dumps(load.told(*(float(asked.get(name, ["0"])[0]) for name in ("since", "at")))).encode()
         writer.write(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
         with contextlib.suppress(OSError):
             await writer.drain()

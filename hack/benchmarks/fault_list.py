@@ -1,0 +1,305 @@
+"""What is broken in `bench_faults`, and how it is mended again.
+
+Each fault is a function of the world that breaks something, mends it, and says when what. Some need to be on the node:
+they stop programs of the one-node cluster, kill containers, and cut the network inside a pod.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from fault_world import SPACE, VICTIM, World, canary, gateway_pods, image_server, server, victim
+from harness import Unmeasurable
+from installation import (
+    NAMESPACE,
+    OPERATOR,
+    RELEASE,
+    REPOSITORY,
+    CommandFailed,
+    apply,
+    kubectl,
+    read,
+    ready_pods,
+    run,
+)
+
+CLUSTER: Final = REPOSITORY / "hack" / "cluster"
+RUN: Final = Path(os.environ.get("KUBE_RUN", "/var/tmp/fairlead/kubernetes"))  # noqa: S108 - hack/kubernetes/env.sh
+MANY: Final = 100
+Json = dict[str, Any]
+
+
+@dataclass
+class Course:
+    """When what happened; seconds of the wall clock."""
+
+    healed: float = 0.0
+    """Nothing is broken any more from here on."""
+    killed: float = 0.0
+    """A gateway died here, and what it was answering with it; 0 where none did."""
+    also: Callable[[], str] = field(default=lambda: "")
+    """What else has to be so again, as a complaint while it is not."""
+    finish: Callable[[], None] = field(default=lambda: None)
+    """Waits for what still goes on."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One row of the table."""
+
+    name: str
+    happens: Callable[[World, bool], Course]
+    """Told whether it has to be quick."""
+    quick: bool = False
+    """Whether it is one of those of `--quick`."""
+
+
+def container(pod: Json) -> str:
+    """Id of a pod's first container."""
+    return str(pod["status"]["containerStatuses"][0]["containerID"]).removeprefix("containerd://")
+
+
+def kill(pod: Json) -> float:
+    """End a pod's container without a word, as the kernel does when memory is short; when that was."""
+    ctr("tasks", "kill", "--signal", "SIGKILL", container(pod))
+    return time.time()
+
+
+def ctr(*words: str) -> str:
+    """Of the node's containerd."""
+    return run("ctr", "--address", RUN / "containerd.sock", "--namespace", "k8s.io", *words)
+
+
+def stop(*names: str) -> None:
+    """End programs of the cluster."""
+    run(CLUSTER, "stop", *names)
+
+
+def start(killed: float = 0.0) -> Course:
+    """Have all programs of the cluster run again; healed is when the API server was ready."""
+    starting = threading.Thread(target=lambda: run(CLUSTER, "up"), name="cluster up")
+    starting.start()
+    while starting.is_alive() and not _api_is_ready():
+        time.sleep(0.1)
+    return Course(healed=time.time(), killed=killed, finish=starting.join)
+
+
+def _api_is_ready() -> bool:
+    try:
+        return kubectl("get", "--raw", "/readyz", "--request-timeout=1s") == "ok"
+    except CommandFailed:
+        return False
+
+
+def operator_killed(_: World, __: bool) -> Course:
+    """Its container is started again by the kubelet, and holds the Lease still."""
+    return Course(healed=kill(ready_pods(OPERATOR)[0]))
+
+
+def operator_pod_gone(_: World, __: bool) -> Course:
+    """Another pod with another name has to take the Lease."""
+    name = ready_pods(OPERATOR)[0]["metadata"]["name"]
+    kubectl("delete", "pod", "-n", NAMESPACE, name, "--force", "--grace-period=0")
+    return Course(healed=time.time())
+
+
+def gateway_killed(_: World, __: bool) -> Course:
+    """One of two."""
+    at = kill(gateway_pods()[0])
+    return Course(healed=at, killed=at)
+
+
+def gateway_pod_gone(_: World, __: bool) -> Course:
+    """By force, so that it gets no time to say goodbye to anybody."""
+    pod = gateway_pods()[0]
+    at = kill(pod)
+    kubectl("delete", "pod", "-n", NAMESPACE, pod["metadata"]["name"], "--force", "--grace-period=0")
+    return Course(healed=at, killed=at)
+
+
+def both_rolled(_: World, __: bool) -> Course:
+    """As an upgrade does it."""
+    names = [f"deployment/{RELEASE}-gateway", f"deployment/{RELEASE}-operator"]
+    kubectl("rollout", "restart", "-n", NAMESPACE, *names)
+    for name in names:
+        kubectl("rollout", "status", "-n", NAMESPACE, name, "--timeout=180s", seconds=190)
+    return Course(healed=time.time())
+
+
+def api_stopped(_: World, quick: bool) -> Course:
+    """For a minute; a gateway is killed meanwhile and has to start without it."""
+    pod = gateway_pods()[0]
+    stop("kube-apiserver")
+    time.sleep(5 if quick else 20)
+    at = kill(pod)
+    time.sleep(10 if quick else 40)
+    return start(killed=at)
+
+
+def etcd_restarted(_: World, __: bool) -> Course:
+    """Away for five seconds."""
+    stop("etcd")
+    time.sleep(5)
+    return start()
+
+
+def crash_loop(_: World, quick: bool) -> Course:
+    """A server that ends as soon as it starts, until it is mended."""
+    apply(image_server(VICTIM, "raise SystemExit('broken on purpose')", limits={"timeout": "5s", "retries": 0}))
+    _until("the crash loop", lambda: _restarts() >= 1, 60)
+    time.sleep(2 if quick else 15)
+    apply(victim())
+    _until("a good pod", lambda: bool(ready_pods(f"fairlead.dev/server={VICTIM}", SPACE)), 90)
+    return Course(healed=time.time())
+
+
+def _restarts() -> int:
+    pods = read("pods", "-n", SPACE, "-l", f"fairlead.dev/server={VICTIM}")["items"]
+    return max((s["restartCount"] for pod in pods for s in pod["status"].get("containerStatuses", ())), default=0)
+
+
+def network_cut(_: World, quick: bool) -> Course:
+    """Nothing that a gateway sends to one server arrives, and nobody says so."""
+    (there,) = {pod["status"]["podIP"] for pod in ready_pods(f"fairlead.dev/server={VICTIM}", SPACE)}
+    pids = [_pid(pod) for pod in gateway_pods()]
+    for pid in pids:
+        _iptables(pid, "-I", there)
+    time.sleep(8 if quick else 40)
+    for pid in pids:
+        _iptables(pid, "-D", there)
+    return Course(healed=time.time())
+
+
+def _pid(pod: Json) -> str:
+    rows = [line.split() for line in ctr("tasks", "list").splitlines()]
+    return next(row[1] for row in rows if row[0] == container(pod))
+
+
+def _iptables(pid: str, verb: str, address: str) -> None:
+    run("nsenter", "--net", f"--target={pid}", "iptables", verb, "OUTPUT", "-d", address, "-j", "DROP")
+
+
+def kubelet_restarted(_: World, __: bool) -> Course:
+    """Away for ten seconds."""
+    stop("kubelet")
+    time.sleep(10)
+    return start()
+
+
+def documents_deleted(_: World, __: bool) -> Course:
+    """All of them, by hand."""
+    kubectl("delete", "configmaps", "-n", NAMESPACE, "-l", "fairlead.dev/document")
+    return Course(healed=time.time(), also=_documents_amiss)
+
+
+def _documents_amiss() -> str:
+    found = read("configmaps", "-n", NAMESPACE, "-l", "fairlead.dev/document")["items"]
+    kinds = sorted(item["metadata"]["labels"]["fairlead.dev/document"] for item in found)
+    return "" if kinds.count("catalog") >= 4 and "rules" in kinds else f"documents are {kinds}"
+
+
+def edited_meanwhile(_: World, __: bool) -> Course:
+    """Twenty edits in a row, each while the one before is being worked on."""
+    for number in range(20):
+        apply(canary(f"edit {number}"))
+    return Course(healed=time.time())
+
+
+def many_at_once(_: World, __: bool) -> Course:
+    """A hundred servers by URL; whole is when all are Ready. Afterwards they are deleted."""
+    url = f"http://alpha.{SPACE}.svc:8080/mcp"
+    kubectl("create", "namespace", MANY_SPACE)
+    items = [server(f"many-{number}", url=url, calibration={"enabled": False}) for number in range(MANY)]
+    for item in items:
+        item["metadata"]["namespace"] = MANY_SPACE
+    apply(*items)
+    return Course(healed=time.time(), also=_many_amiss)
+
+
+MANY_SPACE: Final = "faults-many"
+
+
+def _many_amiss() -> str:
+    path = "jsonpath={range .items[*]}{.status.conditions[?(@.type=='Ready')].status}{' '}{end}"
+    ready = kubectl("get", "mcp", "-n", MANY_SPACE, "-o", path).split().count("True")
+    return "" if ready == MANY else f"{ready} of {MANY} are Ready"
+
+
+def many_gone(_: World, __: bool) -> Course:
+    """The same hundred, deleted with their namespace."""
+    kubectl("delete", "namespace", MANY_SPACE, "--wait=true", seconds=120)
+    return Course(healed=time.time(), also=_many_left)
+
+
+def _many_left() -> str:
+    path = "jsonpath={.items[*].metadata.labels.fairlead\\.dev/server}"
+    found = kubectl("get", "configmaps", "-n", NAMESPACE, "-l", "fairlead.dev/document=catalog", "-o", path).split()
+    left = sum(name.startswith("many-") for name in found)
+    return f"{left} catalogs of deleted servers are left" if left else ""
+
+
+FAKETIME: Final = "/usr/lib/x86_64-linux-gnu/faketime"
+
+
+def clock_jumped(here: World, quick: bool) -> Course:
+    """The operator's wall clock goes two hours ahead, then three back; its monotonic clock goes on."""
+    if not Path(FAKETIME).is_dir():
+        raise Unmeasurable("libfaketime is not installed: apt-get install faketime")
+    clock = here.folder / "clock"
+    clock.mkdir(exist_ok=True)
+    (clock / "offset").write_text("+0\n")
+    mounts = {"faketime": FAKETIME, "clock": str(clock)}
+    env = {
+        "LD_PRELOAD": "/faketime/libfaketimeMT.so.1", "FAKETIME_TIMESTAMP_FILE": "/clock/offset",
+        "FAKETIME_NO_CACHE": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1", "DONT_FAKE_MONOTONIC": "1",
+    }  # fmt: skip
+    volumes = [{"name": name, "hostPath": {"path": path}} for name, path in mounts.items()]
+    places = [{"name": name, "mountPath": f"/{name}", "readOnly": True} for name in mounts]
+    variables = [{"name": name, "value": value} for name, value in env.items()]
+    operator = {"name": "operator", "env": variables, "volumeMounts": places}
+    patch = {"volumes": volumes, "containers": [operator]}
+    name = f"deployment/{RELEASE}-operator"
+    body = json.dumps({"spec": {"template": {"spec": patch}}})
+    kubectl("patch", "-n", NAMESPACE, name, "--type=strategic", "-p", body)
+    kubectl("rollout", "status", "-n", NAMESPACE, name, "--timeout=120s", seconds=130)
+    for offset in ("+2h", "-1h"):
+        (clock / "offset").write_text(f"{offset}\n")
+        here.converged(time.time(), seconds=60)
+    (clock / "offset").write_text("+0\n")
+    healed = time.time()
+    return Course(healed=healed)
+
+
+def _until(what: str, holds: Callable[[], bool], seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > end:
+            raise Unmeasurable(f"{what} did not come within {seconds:g} s")
+        time.sleep(0.3)
+
+
+FAULTS: Final = (
+    Fault("operator killed", operator_killed, quick=True),
+    Fault("operator's pod gone", operator_pod_gone),
+    Fault("gateway killed", gateway_killed, quick=True),
+    Fault("gateway's pod gone", gateway_pod_gone),
+    Fault("both rolled", both_rolled, quick=True),
+    Fault("API server stopped for a minute, a gateway killed meanwhile", api_stopped),
+    Fault("etcd restarted", etcd_restarted),
+    Fault("MCP server crash-looping", crash_loop),
+    Fault("network cut between gateways and one server", network_cut, quick=True),
+    Fault("kubelet restarted", kubelet_restarted),
+    Fault("all documents deleted by hand", documents_deleted, quick=True),
+    Fault("McpServer edited 20 times in a row", edited_meanwhile, quick=True),
+    Fault(f"{MANY} McpServers at once", many_at_once),
+    Fault(f"{MANY} McpServers deleted at once", many_gone),
+    Fault("operator's clock jumped by 2 h and back by 3 h", clock_jumped),
+)
+"""In this order: a container that is killed twice is started again ten seconds later, so there is a rollout between."""

@@ -1,0 +1,322 @@
+"""The world of `bench_faults`: Fairlead installed by its chart, servers, load from both sides, and what is whole.
+
+Whole means more than pods that run. A change of a resource has to arrive in the list of every gateway, every server has
+to be Ready, and a call to each of them, through each gateway, has to be answered right.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from fault_clients import SdkClients
+from harness import Unmeasurable
+from installation import (
+    DEMO,
+    GATEWAY,
+    MCP_PORT,
+    NAMESPACE,
+    OPERATOR,
+    REPOSITORY,
+    CommandFailed,
+    Installation,
+    apply,
+    kubectl,
+    read,
+    ready_pods,
+)
+from ports import free_port
+
+SPACE: Final = "faults"
+TIER: Final = "faults"
+"""Without a limit, so that a slow machine takes no tool out of its lists."""
+HEALTHY: Final = ("alpha", "beta", "canary")
+VICTIM: Final = "victim"
+RATE: Final = 30.0
+VICTIM_RATE: Final = 6.0
+BUSY: Final = 12
+"""Calls of one load that may be under way when nothing hangs: a sixth of them take half a second."""
+TOOLS: Final = ("alpha__add", "alpha__add_slowly", "beta__add", "canary__add")
+LEGACY: Final = "2025-11-25"
+MODERN: Final = "2026-07-28"
+
+SDK_SERVER: Final = """
+import asyncio
+from mcp.server import MCPServer
+server = MCPServer("adder")
+@server.tool()
+async def add(a: int, b: int) -> int:
+    return a + b
+@server.tool()
+async def add_slowly(a: int, b: int) -> int:
+    await asyncio.sleep(0.5)
+    return a + b
+server.run("streamable-http", host="0.0.0.0", port=8080)
+"""
+STDIO_SERVER: Final = """
+import json, sys
+NUMBER = {"type": "integer"}
+TOOL = {"name": "add", "inputSchema": {"type": "object", "properties": {"a": NUMBER, "b": NUMBER}}}
+INFO = {"name": "adder", "version": "1"}
+def result(asked):
+    if asked["method"] == "initialize":
+        return {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": INFO}
+    if asked["method"] == "tools/list":
+        return {"tools": [TOOL]}
+    if asked["method"] != "tools/call":
+        return {}
+    total = sum(asked["params"]["arguments"].values())
+    return {"content": [{"type": "text", "text": str(total)}], "structuredContent": {"result": total}}
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" in asked and "method" in asked:
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result(asked)}), flush=True)
+"""
+"""By hand, because it starts in no time: the SDK takes seconds on a busy machine, and each gateway starts its own."""
+
+Json = dict[str, Any]
+
+
+def server(name: str, **spec: Any) -> Json:
+    """An McpServer of this world."""
+    return {
+        "apiVersion": "fairlead.dev/v1alpha1", "kind": "McpServer",
+        "metadata": {"name": name, "namespace": SPACE}, "spec": spec,
+    }  # fmt: skip
+
+
+def image_server(name: str, script: str, **spec: Any) -> Json:
+    """One whose pod runs a script."""
+    containers = [{"name": "server", "imagePullPolicy": "Never"}]
+    template = {"spec": {"containers": containers, "terminationGracePeriodSeconds": 2}}
+    return server(name, image=DEMO, command=["python", "-c", script], podTemplate=template, **spec)
+
+
+def victim() -> Json:
+    """The server that things happen to."""
+    return image_server(VICTIM, SDK_SERVER, limits={"timeout": "5s", "retries": 0})
+
+
+def canary(nonce: str) -> Json:
+    """The server whose description is changed, to see the change arrive."""
+    url = f"http://alpha.{SPACE}.svc:8080/mcp"
+    return server("canary", url=url, tools=[{"name": "add", "description": nonce}])
+
+
+def tool_of(name: str) -> str:
+    """As agents see it."""
+    return f"{name}__add"
+
+
+@dataclass
+class Told:
+    """What one load saw from some moment on."""
+
+    where: str
+    calls: int = 0
+    good: int = 0
+    in_flight: int = 0
+    open_then: int = 0
+    reconnects: int = 0
+    p50_ms: float = 0.0
+    longest_ms: float = 0.0
+    bad: list[Json] = field(default_factory=list)
+
+
+@dataclass
+class World:
+    """See the module."""
+
+    installation: Installation
+    folder: Path
+    clients: SdkClients
+    ports: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """Of each load: where it tells what it saw."""
+
+    def told(self, since: float, at: float = 0.0) -> list[Told]:
+        """Of every load but the victim's; `open_then` are the calls that were open at the moment `at`."""
+        found = [self._ask(where, since, at) for where in self.ports if where != VICTIM]
+        return [*found, Told(**self.clients.told(since, at))]
+
+    def of_victim(self, since: float) -> Told:
+        """Of the load on the server that things happen to."""
+        return self._ask(VICTIM, since, 0.0)
+
+    def _ask(self, where: str, since: float, at: float) -> Told:
+        host, port = self.ports[where]
+        with urllib.request.urlopen(f"http://{host}:{port}/?since={since}&at={at}", timeout=20) as answer:
+            return Told(where, **json.load(answer))
+
+    def quiet(self, since: float, seconds: float = 35.0) -> None:
+        """Until every call that began before now has ended, one way or the other."""
+        end, begun = time.monotonic() + seconds, time.time()
+        while time.monotonic() < end:
+            if all(told.in_flight <= BUSY for told in self.told(begun)):
+                return
+            time.sleep(0.3)
+
+    # What is whole
+
+    def converged(self, healed: float, *, seconds: float, also: Callable[[], str] = lambda: "") -> float:
+        """Seconds from `healed` until a change made now has arrived everywhere and all is well.
+
+        Raises Unmeasurable with what is amiss when it takes longer than `seconds`.
+        """
+        nonce = f"changed at {time.time()}"
+        end, applied, amiss, said = time.monotonic() + seconds, False, "the canary cannot be changed", ""
+        while time.monotonic() < end:
+            if amiss != said:
+                print(f"    {time.time() - healed:.1f} s: {amiss}", file=sys.stderr)
+                said = amiss
+            try:
+                if not applied:
+                    apply(canary(nonce))
+                    applied = True
+                amiss = self.amiss(nonce) or also()
+                if not amiss:
+                    return max(0.0, time.time() - healed)
+            except (CommandFailed, subprocess.TimeoutExpired) as error:
+                amiss = str(error)[-300:]
+            except (OSError, ValueError, KeyError, http.client.HTTPException) as error:
+                amiss = f"{type(error).__name__}: {error}"
+            time.sleep(0.2)
+        raise Unmeasurable(f"not whole again within {seconds:g} s: {amiss}")
+
+    def amiss(self, nonce: str) -> str:
+        """What is not as it should be; empty when nothing is."""
+        gateways = ready_pods(GATEWAY)
+        if len(gateways) < 2:
+            return f"{len(gateways)} of 2 gateways are ready"
+        if not ready_pods(OPERATOR):
+            return "no operator is ready"
+        for item in read("mcp", "-n", SPACE)["items"]:
+            name, conditions = item["metadata"]["name"], item.get("status", {}).get("conditions", ())
+            state: Json = next((c for c in conditions if c["type"] == "Ready"), {})
+            seen = state.get("observedGeneration") == item["metadata"]["generation"]
+            if not seen or state["status"] != "True":
+                return f"{name} is not Ready: {state}"
+        for pod in gateways:
+            if trouble := self._trouble(pod["status"]["podIP"], nonce):
+                return f"{pod['metadata']['name']}: {trouble}"
+        return ""
+
+    def _trouble(self, address: str, nonce: str) -> str:
+        """Of one gateway."""
+        with urllib.request.urlopen(f"http://{address}:{MCP_PORT}/readyz", timeout=2) as answer:
+            state = json.load(answer)
+        if state["stale"]:
+            return "its catalog is stale"
+        listed = {tool["name"]: tool for tool in ask(address, "tools/list", {})["tools"]}
+        missing = {tool_of(name) for name in (*HEALTHY, VICTIM)} - set(listed)
+        if missing:
+            return f"does not list {missing}"
+        if listed[tool_of("canary")].get("description") != nonce:
+            return "has not heard of the change"
+        for name in (*HEALTHY, VICTIM):
+            result = ask(address, "tools/call", {"name": tool_of(name), "arguments": {"a": 1, "b": 2}})
+            if result.get("structuredContent") != {"result": 3}:
+                return f"{name} answers {str(result)[:200]}"
+        return ""
+
+
+def ask(address: str, method: str, params: Json) -> Json:
+    """One request to one gateway; OSError or KeyError without a result."""
+    meta = {"io.modelcontextprotocol/protocolVersion": MODERN, "io.modelcontextprotocol/clientCapabilities": {}}
+    headers = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
+    headers |= {"mcp-protocol-version": MODERN, "mcp-method": method}
+    if "name" in params:
+        headers["mcp-name"] = params["name"]
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
+    url = f"http://{address}:{MCP_PORT}/mcp/{TIER}"
+    request = urllib.request.Request(url, json.dumps(body).encode(), headers)
+    with urllib.request.urlopen(request, timeout=4) as answer:
+        found: Json = json.load(answer)["result"]
+    return found
+
+
+@contextmanager
+def world(installation: Installation, folder: Path) -> Iterator[World]:
+    """Servers are applied and all is whole; the loads run."""
+    kubectl("create", "namespace", SPACE)
+    try:
+        apply({"apiVersion": "fairlead.dev/v1alpha1", "kind": "LatencyTier", "metadata": {"name": TIER}, "spec": {}})
+        apply(
+            image_server("alpha", SDK_SERVER),
+            image_server("beta", STDIO_SERVER, transport="stdio"),
+            victim(),
+            canary("as it was"),
+        )
+        here = World(installation, folder, SdkClients(f"{installation.url}/mcp/{TIER}", TOOLS))
+        here.converged(time.time(), seconds=180)
+        with _loads(here), here.clients.running():
+            time.sleep(5)
+            yield here
+    finally:
+        kubectl("delete", "namespace", SPACE, "--wait=false")
+        kubectl("delete", "lt", TIER, "--ignore-not-found")
+
+
+@contextmanager
+def _loads(here: World) -> Iterator[None]:
+    """Modern clients outside of the cluster, older ones inside, and some at the victim."""
+    _pod_load(here)
+    outside = f"{here.installation.url}/mcp/{TIER}"
+    wanted = {"outside": (MODERN, RATE, TOOLS), VICTIM: (MODERN, VICTIM_RATE, (tool_of(VICTIM),))}
+    processes = []
+    try:
+        for where, (era, rate, tools) in wanted.items():
+            port = free_port()
+            processes.append(
+                subprocess.Popen([sys.executable, str(LOAD), *words(outside, era, rate, tools, f"127.0.0.1:{port}")])
+            )
+            here.ports[where] = ("127.0.0.1", port)
+        yield
+    finally:
+        for process in processes:
+            process.terminate()
+            process.wait(10)
+
+
+LOAD: Final = REPOSITORY / "tests" / "support" / "steadyload.py"
+
+
+def words(url: str, era: str, rate: float, tools: Sequence[str], listen: str) -> list[str]:
+    """The command line of a load."""
+    named = [word for tool in tools for word in ("--tool", tool)]
+    return ["--url", url, "--era", era, "--rate", str(rate), *named, "--listen", listen]
+
+
+def _pod_load(here: World) -> None:
+    url = f"{here.installation.inside}/mcp/{TIER}"
+    command = ["python", "-u", "/load/steadyload.py", *words(url, LEGACY, RATE, TOOLS, "0.0.0.0:9300")]
+    container = {
+        "name": "load", "image": DEMO, "imagePullPolicy": "Never", "command": command,
+        "volumeMounts": [{"name": "load", "mountPath": "/load"}],
+    }  # fmt: skip
+    named = {"name": "load", "namespace": SPACE}
+    apply(
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": named, "data": {"steadyload.py": LOAD.read_text()}},
+        {
+            "apiVersion": "v1", "kind": "Pod", "metadata": named,
+            "spec": {
+                "containers": [container], "terminationGracePeriodSeconds": 0,
+                "volumes": [{"name": "load", "configMap": {"name": "load"}}],
+            },
+        },
+    )  # fmt: skip
+    kubectl("wait", "-n", SPACE, "--for=condition=Ready", "pod/load", "--timeout=60s", seconds=70)
+    here.ports["inside"] = (read("pod", "-n", SPACE, "load")["status"]["podIP"], 9300)
+
+
+def gateway_pods() -> list[Json]:
+    """Of the release, ready ones."""
+    return ready_pods(GATEWAY, NAMESPACE)

@@ -1,0 +1,142 @@
+"""Fairlead as its users install it: by the chart, from images of this tree, on the cluster that KUBECONFIG names.
+
+Used by the end-to-end tests and by `hack/bench faults`. The Service is a NodePort, so that clients outside of the
+cluster reach it the way a load balancer would.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+REPOSITORY: Final = Path(__file__).resolve().parents[2]
+CHART: Final = REPOSITORY / "charts" / "fairlead"
+RELEASE: Final = "fairlead"
+NAMESPACE: Final = "fairlead-system"
+TAG: Final = "e2e"
+DEMO: Final = f"localhost/fairlead-demo:{TAG}"
+GATEWAY: Final = "app.kubernetes.io/name=fairlead,app.kubernetes.io/component=gateway"
+OPERATOR: Final = "app.kubernetes.io/name=fairlead,app.kubernetes.io/component=operator"
+MCP_PORT: Final = 8080
+OPERATIONS_PORT: Final = 9464
+
+Json = dict[str, Any]
+
+
+class CommandFailed(AssertionError):
+    """A command of the world around the tests failed; the message holds what it printed."""
+
+
+def run(*command: str | Path, stdin: str | None = None, seconds: float = 600) -> str:
+    """Standard output. Raises CommandFailed."""
+    words = [str(word) for word in command]
+    done = subprocess.run(words, cwd=REPOSITORY, input=stdin, capture_output=True, text=True, timeout=seconds)
+    if done.returncode:
+        raise CommandFailed(
+            f"{' '.join(words)} exited with {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}"
+        )
+    return done.stdout
+
+
+def program(name: str) -> str:
+    """Where a program of Kubernetes is: on the path, else what `hack/kubernetes/build` made, or makes now."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kubernetes" / "v1.34.4" / "bin" / name
+    if found := shutil.which(name):
+        return found
+    if not cache.exists():
+        run(REPOSITORY / "hack/kubernetes/build", name, seconds=1800)
+    return str(cache)
+
+
+def kubectl(*words: str, stdin: str | None = None, seconds: float = 60) -> str:
+    """Raises CommandFailed."""
+    return run(program("kubectl"), *words, stdin=stdin, seconds=seconds)
+
+
+def read(*words: str) -> Json:
+    """`kubectl get … -o json`."""
+    found: Json = json.loads(kubectl("get", *words, "-o", "json"))
+    return found
+
+
+def apply(*manifests: Json, namespace: str = "") -> None:
+    """Plain `kubectl apply`, all at once."""
+    body = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(manifests)})
+    kubectl("apply", *(("-n", namespace) if namespace else ()), "-f", "-", stdin=body)
+
+
+def ready_pods(selector: str, namespace: str = NAMESPACE) -> list[Json]:
+    """Pods that are ready and not about to end."""
+    return [
+        pod
+        for pod in read("pods", "-n", namespace, "-l", selector)["items"]
+        if "deletionTimestamp" not in pod["metadata"]
+        and any(c["type"] == "Ready" and c["status"] == "True" for c in pod["status"].get("conditions", ()))
+    ]
+
+
+@dataclass(frozen=True)
+class Installation:
+    """One release."""
+
+    values: tuple[str, ...]
+    """What `helm --set` got."""
+
+    def helm(self, *words: str) -> str:
+        """Raises CommandFailed."""
+        return run(program("helm"), *words, "--namespace", NAMESPACE)
+
+    def upgrade(self, *values: str) -> None:
+        """Install, or upgrade with other values, and wait until its pods are ready."""
+        words = [word for value in (*self.values, *values) for word in ("--set", value)]
+        words += ["--install", "--create-namespace", "--wait", "--timeout", "240s"]
+        self.helm("upgrade", RELEASE, str(CHART), *words)
+
+    def uninstall(self) -> None:
+        """And wait until its pods have ended."""
+        self.helm("uninstall", RELEASE, "--wait", "--timeout", "120s")
+
+    @property
+    def service(self) -> Json:
+        """Of the gateways."""
+        return read("service", "-n", NAMESPACE, f"{RELEASE}-gateway")
+
+    @property
+    def url(self) -> str:
+        """As clients outside of the cluster see it."""
+        return f"http://{node_address()}:{self.service['spec']['ports'][0]['nodePort']}"
+
+    @property
+    def inside(self) -> str:
+        """As pods see it."""
+        return f"http://{RELEASE}-gateway.{NAMESPACE}.svc:{self.service['spec']['ports'][0]['port']}"
+
+
+def node_address() -> str:
+    """Where the node, and what listens on this machine where this machine is the node, is reached."""
+    path = "jsonpath={.items[0].status.addresses[?(@.type=='InternalIP')].address}"
+    return kubectl("get", "nodes", "-o", path)
+
+
+def load_images(*names: str) -> None:
+    """Build images of this tree and put them into the nodes' stores."""
+    run(REPOSITORY / "hack/images", "--tag", TAG, "--load", *names, seconds=1800)
+
+
+@contextmanager
+def installed(*values: str) -> Iterator[Installation]:
+    """A release that is there while in the context; everything that the chart made goes with it."""
+    always = (f"image.tag={TAG}", "image.pullPolicy=Never", f"servers.runnerImage.tag={TAG}", "crds.keep=false")
+    installation = Installation((*always, "gateway.service.type=NodePort", *values))
+    installation.upgrade()
+    try:
+        yield installation
+    finally:
+        installation.uninstall()
