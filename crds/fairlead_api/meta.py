@@ -32,6 +32,9 @@ ANNOTATION_HOSTS: Final = "fairlead.dev/hosts"
 ANNOTATION_APPROVE: Final = "fairlead.dev/approve"
 """On an McpServer with `pin: true`: the hash of the changes that are held back and are to be in force from now on."""
 ANNOTATION_SHA256: Final = "fairlead.dev/sha256"
+ANNOTATION_WITHDRAWN: Final = "fairlead.dev/withdrawn"
+"""`"true"` on the head of a document that the operator is about to delete. One that goes without it was deleted by
+somebody else, and will be back."""
 
 LABEL_VALUE_LIMIT: Final = 63
 NAME_LIMIT: Final = 253

@@ -135,7 +135,7 @@ async def _feeds(
     api = kubeapi.KubeApi(configuration, settings.release_namespace)
     try:
         await _probe(api)
-        yield kube.KubeSource(api), kube.KubeCredentials(api), None, api
+        yield kube.KubeSource(api), kube.KubeCredentials(api, settings.credentials), None, api
     finally:
         await api.aclose()
 

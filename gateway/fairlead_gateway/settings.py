@@ -36,7 +36,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     documents: Path | None = None
     """Directory of documents. Without it they are read from the Kubernetes API."""
     credentials: Path | None = None
-    """Directory of credentials; `credentials` inside `documents` by default."""
+    """Directory of credentials; `credentials` inside `documents` by default. On a cluster, where the Secrets with them
+    are mounted, for starts while the API server is away; the chart does that.
+    """
     namespace: str | None = None
     """Namespace of the release: where documents and credentials are. By default that of the pod, else fairlead-
     system.

@@ -62,7 +62,8 @@ class Outcome:
     @property
     def wrong(self) -> int:
         """Also those to callers of the server that was broken, and words that do not say what became of it."""
-        odd = sum(call["outcome"] not in EXPECTED for call in self.victim.bad)
+        killed = self.course.killed
+        odd = sum(call["outcome"] not in EXPECTED and call["began"] > killed + GRACE for call in self.victim.bad)
         return odd + [call["outcome"] for told in self.loads for call in told.bad].count(WRONG)
 
     def row(self) -> dict[str, Cell]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from controlplane import ControlPlane
 from fairlead_gateway.app import Gateway, build
-from fairlead_gateway.catalog.kube import KubeCredentials, KubeSource
+from fairlead_gateway.catalog.kube import HOLD_SECONDS, KubeCredentials, KubeSource
 from fairlead_gateway.catalog.kubeapi import KubeApi, load_configuration
 from fairlead_gateway.identity.setup import trusted
 from fairlead_gateway.settings import Settings
@@ -29,6 +29,7 @@ async def gateway_on(
     *,
     resolve: Resolve | None = None,
     kubeconfig: Path | None = None,
+    hold: float = HOLD_SECONDS,
     **settings: Any,
 ) -> AsyncIterator[Gateway]:
     """A gateway on free ports and on the documents of one namespace."""
@@ -37,8 +38,8 @@ async def gateway_on(
     gateway = build(
         set_up,
         trust=trusted(set_up, api),
-        source=KubeSource(api),
-        credentials=KubeCredentials(api),
+        source=KubeSource(api, hold=hold),
+        credentials=KubeCredentials(api, set_up.credentials),
         resolve=resolve_by_dns if resolve is None else resolve,
     )
     await gateway.start()

@@ -111,7 +111,7 @@ class Dispatcher:
             if wrong is not None:
                 flight.refuse(refusals.invalid_arguments(wrong))
                 return flight
-            if route.offline:
+            if route.offline and not route.guard.still_answers():
                 raise ConnectFailed(f"the server {route.server.key} is offline")
             if self._limiter is not None and flight.limited(self._limiter):
                 return flight

@@ -155,7 +155,7 @@ class Forwarder:
 
     async def _result(self, exchange: Exchange, errand: Errand, request: Request, started: float) -> Outcome:
         reach = errand.reach
-        if not reach.server.catalog.online:
+        if not (reach.server.catalog.online or reach.guard.still_answers()):
             raise ConnectFailed(f"the server {reach.server.key} is offline")
         if request.modern and errand.method in eras.NAMED and not await reach.upstream.era(None, started):
             bridged = await self._bridged(exchange, errand, request, started)

@@ -1,28 +1,41 @@
 """Documents and credentials from the Kubernetes API: how a gateway is fed on a cluster.
 
 Implements `catalog.source.Source` and `upstream.registry.Credentials` over `catalog.kubeapi`. A watch, never a
-mounted volume, which would lag a minute. It needs to read ConfigMaps and named Secrets in the release's namespace,
-nothing else.
+mounted volume, which would lag a minute; credentials are read from one where the API server does not answer. It needs to
+read ConfigMaps and named Secrets in the release's namespace, nothing else.
+
+A document that is gone although the operator did not say so was deleted by hand, or beside a watch that was broken. It
+is served on until the operator has had time to put it back. Rules always are: without them everything would be allowed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import random as randomness
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from fairlead_api.documents.catalog import Credential, CredentialRef
+from fairlead_api.documents.codec import RULES_NAME
 from fairlead_api.documents.store import Assembler, Blob, Change
+from fairlead_api.meta import ANNOTATION_WITHDRAWN
 from fairlead_gateway.catalog.kubeapi import ApiTrouble, ConfigMap, Expired, KubeApi
 from fairlead_gateway.catalog.source import Inbox
 from fairlead_gateway.upstream.registry import CredentialUnreadable
 
+log = logging.getLogger(__name__)
+
 FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 2.0
 """Seconds between attempts while the API server is away; short, because it is one request per replica."""
+HOLD_SECONDS: Final = 30.0
+"""How long a document is served that is gone and was not withdrawn: longer than another operator needs to take over."""
+API_SECONDS: Final = 1.5
+"""Bound on reading a credential from the API server; the registry gives up half a second later."""
 IN_THREAD: Final = 64 << 10
 """Blobs above this many bytes are unpacked in a thread."""
 
@@ -30,13 +43,25 @@ IN_THREAD: Final = 64 << 10
 class KubeSource:
     """ConfigMaps labelled as documents: listed, then watched, over every outage."""
 
-    def __init__(self, api: KubeApi, *, random: Callable[[], float] = randomness.random) -> None:
+    def __init__(
+        self, api: KubeApi, *, random: Callable[[], float] = randomness.random, hold: float = HOLD_SECONDS
+    ) -> None:
         self._api = api
         self._random = random
+        self._hold = hold
         self._assembler = Assembler()
         self._heads: set[str] = set()
+        self._held: dict[str, asyncio.TimerHandle | None] = {}
+        """Documents that are gone and were not withdrawn, and what forgets them."""
 
     async def run(self, inbox: Inbox) -> None:
+        try:
+            await self._follow(inbox)
+        finally:
+            for name in [*self._held]:
+                self._let_go(name)
+
+    async def _follow(self, inbox: Inbox) -> None:
         version: str | None = None
         pause = FIRST_PAUSE
         while True:
@@ -60,19 +85,47 @@ class KubeSource:
         found, version = await self._api.documents()
         blobs = [item.blob() for item in found]
         self._heads = {blob.name for blob in blobs if not blob.is_part}
-        inbox.changed(await asyncio.to_thread(self._assembler.replace, blobs))
-        inbox.synced(self._heads)
+        changes = await asyncio.to_thread(self._assembler.replace, blobs)
+        inbox.changed(self._unless_gone(changes, inbox))
+        inbox.synced(self._heads | self._held.keys())
         return version
 
     async def _apply(self, kind: str, item: ConfigMap, inbox: Inbox) -> None:
         blob = item.blob()
         if kind == "DELETED":
             self._heads.discard(blob.name)
-            inbox.changed(self._assembler.remove(blob.name))
+            gone = self._assembler.remove(blob.name)
+            inbox.changed(gone if ANNOTATION_WITHDRAWN in blob.annotations else self._unless_gone(gone, inbox))
         elif kind in ("ADDED", "MODIFIED"):
             if not blob.is_part:
                 self._heads.add(blob.name)
+            self._let_go(blob.name)
             inbox.changed(await self._put(blob))
+
+    def _unless_gone(self, changes: Iterable[Change], inbox: Inbox) -> list[Change]:
+        """Those that can be passed on; what would be forgotten is held."""
+        kept = []
+        for change in changes:
+            if change.document is not None or change.problem is not None:
+                self._let_go(change.name)
+                kept.append(change)
+            elif change.name not in self._held:
+                log.warning("Document %s is gone and was not withdrawn: it is served on for a while", change.name)
+                forever = change.name == RULES_NAME
+                loop = asyncio.get_running_loop()
+                self._held[change.name] = (
+                    None if forever else loop.call_later(self._hold, self._forget, change.name, inbox)
+                )
+        return kept
+
+    def _forget(self, name: str, inbox: Inbox) -> None:
+        del self._held[name]
+        inbox.changed([Change(name, None)])
+
+    def _let_go(self, name: str) -> None:
+        timer = self._held.pop(name, None)
+        if timer is not None:
+            timer.cancel()
 
     async def _put(self, blob: Blob) -> list[Change]:
         size = sum(map(len, blob.data.values())) + sum(map(len, blob.binary.values()))
@@ -82,16 +135,24 @@ class KubeSource:
 
 
 class KubeCredentials:
-    """Keys of Secrets in the release's namespace, each holding a `Credential`."""
+    """Keys of Secrets in the release's namespace, each holding a `Credential`.
 
-    def __init__(self, api: KubeApi) -> None:
+    `mounted` is a directory that has the same keys as files, as a projected volume does. They may be a minute old, and
+    serve while the API server does not answer.
+    """
+
+    def __init__(self, api: KubeApi, mounted: Path | None = None) -> None:
         self._api = api
+        self._mounted = mounted
 
     async def read(self, ref: CredentialRef) -> Credential:
         try:
-            values = await self._api.secret(ref.secret)
-        except ApiTrouble as error:
-            raise CredentialUnreadable(str(error)) from error
+            async with asyncio.timeout(API_SECONDS):
+                values = await self._api.secret(ref.secret)
+        except (ApiTrouble, TimeoutError) as error:
+            values = await asyncio.to_thread(self._from_volume, ref.key)
+            if not values:
+                raise CredentialUnreadable(str(error) or f"{self._api.host} does not answer") from error
         if ref.key not in values:
             raise CredentialUnreadable(f"Secret {ref.secret} has no key {ref.key}")
         try:
@@ -99,3 +160,13 @@ class KubeCredentials:
         except (msgspec.MsgspecError, UnicodeDecodeError):
             # without the cause: its message might quote the value
             raise CredentialUnreadable(f"key {ref.key} of Secret {ref.secret} does not hold a credential") from None
+
+    def _from_volume(self, key: str) -> dict[str, bytes]:
+        """Nothing where there is none."""
+        file = None if self._mounted is None else self._mounted / key
+        if file is None or file.parent != self._mounted:
+            return {}
+        try:
+            return {key: file.read_bytes()}
+        except OSError:
+            return {}

@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 
 MAX_WAITING: Final = 1024
 QUEUE_SECONDS: Final = 10.0
+OF_LATE: Final = 3.0
+"""Seconds without an answer until a server that is said to be offline is believed to be."""
 SWEEP_SECONDS: Final = 0.02
 MAX_SWEEP_SECONDS: Final = 0.1
 """A call that came later may have to go earlier."""
@@ -109,6 +111,7 @@ class Guard:
         self.random = random
         self.clock = clock
         self.busy = 0
+        self._noted = (0, float("-inf"))
         self.heard = 0
         """Answers and other signs of life of the server so far."""
         self.retries = self.hedges = self.hedges_won = 0
@@ -161,6 +164,19 @@ class Guard:
             return ticket
         self._queue(waiter, now)
         return QUEUED
+
+    def still_answers(self) -> bool:
+        """Whether the server answered of late and nothing failed since, whatever others say of it. Costs nothing while
+        nobody asks: it is looked at, then and now, how many answers there were.
+        """
+        heard, since = self._noted
+        now = self.clock()
+        if self.breaker.troubled:
+            return False
+        if self.heard != heard:
+            self._noted = (self.heard, now)
+            return True
+        return now - since < OF_LATE
 
     def withdraw(self, waiter: Waiter) -> None:
         """A waiter gives up. No-op for one that stands in no queue."""

@@ -8,13 +8,19 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl as tls
+import time
 from collections.abc import Awaitable, Callable
-from typing import TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from fairlead_mcp.errors import ConnectFailed
 
 Address: TypeAlias = tuple[str, int]
 Resolve: TypeAlias = Callable[[str, int], Awaitable[list[Address]]]
+
+PATIENCE: Final = 1.0
+"""Seconds that a name server gets for a name whose addresses are known."""
+REMEMBERED: Final = 300.0
+"""Seconds that they stay known. A pod's address goes to another pod some time after it is gone."""
 
 _P = TypeVar("_P", bound=asyncio.Protocol)
 
@@ -23,6 +29,38 @@ async def resolve_by_dns(host: str, port: int) -> list[Address]:
     """Addresses of `host` by the system's resolver. Raises socket.gaierror."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [(str(address[0]), int(address[1])) for *_, address in found]
+
+
+class RememberedNames:
+    """A resolver that knows the last addresses of a name, for when its own does not answer: a name server that is away
+    or loses a packet costs no call then. What the name server says is believed at once, that there is no such name too.
+
+    `clock` is in seconds.
+    """
+
+    def __init__(self, resolve: Resolve, clock: Callable[[], float] = time.monotonic) -> None:
+        self._resolve = resolve
+        self._clock = clock
+        self._known: dict[Address, tuple[float, list[Address]]] = {}
+
+    async def __call__(self, host: str, port: int) -> list[Address]:
+        """Raises what the resolver raises for a name of which nothing is known."""
+        self._forget()
+        known = self._known.get((host, port))
+        try:
+            async with asyncio.timeout(None if known is None else PATIENCE):
+                found = await self._resolve(host, port)
+        except (socket.gaierror, TimeoutError) as error:
+            if known is None or (isinstance(error, socket.gaierror) and error.errno != socket.EAI_AGAIN):
+                raise
+            return known[1]
+        self._known[host, port] = (self._clock(), found)
+        return found
+
+    def _forget(self) -> None:
+        now = self._clock()
+        for key in [key for key, (at, _) in self._known.items() if now - at > REMEMBERED]:
+            del self._known[key]
 
 
 class Dialer:

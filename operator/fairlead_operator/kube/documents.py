@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fairlead_api.documents.store import Assembler, Blob, part_names
+from fairlead_api.meta import ANNOTATION_WITHDRAWN
 from fairlead_operator.kube.client import Json, Kube
 from fairlead_operator.kube.errors import NotFound
 from fairlead_operator.kube.resources import CONFIG_MAPS, older
@@ -115,6 +116,9 @@ class KubeDocuments:
 
     async def withdraw(self, name: str) -> None:
         parts = part_names(self._blobs[name]) if name in self._blobs else ()
+        with contextlib.suppress(NotFound):
+            mark = {"metadata": {"annotations": {ANNOTATION_WITHDRAWN: "true"}}}
+            await self._kube.merge(CONFIG_MAPS, self._namespace, name, mark)
         for each in (name, *parts):
             await self._delete(each)
 

@@ -12,8 +12,10 @@ from typing import Any
 from controlplane import ControlPlane, PlaneFactory
 from fairlead_api.documents.base import sha256
 from fairlead_api.documents.catalog import Catalog, CredentialRef
-from fairlead_api.documents.codec import catalog_name, encode
+from fairlead_api.documents.codec import RULES_NAME, catalog_name, encode
+from fairlead_api.documents.rules import Rules
 from fairlead_api.documents.store import Blob, pack
+from fairlead_api.meta import ANNOTATION_WITHDRAWN
 from fairlead_gateway.app import Gateway
 from gatewayworld import ask, calling, catalog, served
 from togetherworld import gateway_on, names
@@ -45,7 +47,17 @@ def publish(plane: ControlPlane, namespace: str, document: Catalog) -> None:
 
 
 def withdraw(plane: ControlPlane, namespace: str, document: Catalog) -> None:
-    plane.request("DELETE", f"/api/v1/namespaces/{namespace}/configmaps/{catalog_name(document.key)}")
+    """As the operator does it: marked, then deleted."""
+    path = f"/api/v1/namespaces/{namespace}/configmaps/{catalog_name(document.key)}"
+    _, marked = plane.request("GET", path)
+    marked["metadata"]["annotations"][ANNOTATION_WITHDRAWN] = "true"
+    plane.request("PUT", path, marked)
+    plane.request("DELETE", path)
+
+
+def delete(plane: ControlPlane, namespace: str, name: str) -> None:
+    """As a person does it."""
+    plane.request("DELETE", f"/api/v1/namespaces/{namespace}/configmaps/{name}")
 
 
 async def lists(gateway: Gateway, *expected: str, seconds: float = 20) -> None:
@@ -72,6 +84,39 @@ async def test_documents_are_taken_in_as_they_come_change_and_go(control_plane: 
         await lists(gateway, "one__c", "two__b")
         await asyncio.to_thread(withdraw, control_plane, namespace, one)
         await lists(gateway, "two__b")
+
+
+async def test_a_document_that_somebody_deleted_is_served_until_it_is_back(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    one, two = catalog("one", NOWHERE, ["a"]), catalog("two", NOWHERE, ["b"])
+    await asyncio.to_thread(publish, control_plane, namespace, one)
+    async with gateway_on(control_plane, namespace) as gateway:
+        await lists(gateway, "one__a")
+        await asyncio.to_thread(delete, control_plane, namespace, catalog_name(one.key))
+        await asyncio.to_thread(publish, control_plane, namespace, two)  # seen after it
+        await lists(gateway, "one__a", "two__b")
+        await asyncio.to_thread(publish, control_plane, namespace, catalog("one", NOWHERE, ["c"]))
+        await lists(gateway, "one__c", "two__b")
+
+
+async def test_a_document_that_does_not_come_back_goes_and_rules_stay(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    one, rules = catalog("one", NOWHERE, ["a"]), Rules(default_action="Deny")
+    await asyncio.to_thread(publish, control_plane, namespace, one)
+    for blob in pack(RULES_NAME, "rules", encode(rules)):
+        await asyncio.to_thread(store, control_plane, namespace, blob)
+    async with gateway_on(control_plane, namespace, hold=0.1) as gateway:
+        async with asyncio.timeout(20):
+            while len(gateway.snapshot.servers) != 1 or gateway.snapshot.rules != rules:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+        for name in (RULES_NAME, catalog_name(one.key)):
+            await asyncio.to_thread(delete, control_plane, namespace, name)
+        async with asyncio.timeout(20):
+            while gateway.snapshot.servers:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+        assert gateway.snapshot.rules == rules
 
 
 async def test_a_change_is_served_within_a_second(control_plane: ControlPlane, namespace: str) -> None:
@@ -150,6 +195,28 @@ async def test_credentials_are_read_from_the_secret_that_the_catalog_names(
             await lists(gateway, "one__a", "two__a")
             assert (await ask(gateway, calling("one__a"))).message["result"]["isError"] is False
             assert (await ask(gateway, calling("two__a"))).refusal == "CONNECTION_LOST"
+        assert [request.headers["x-key"] for request in server.seen] == ["hush"]
+
+
+async def test_a_start_without_the_api_server_takes_credentials_from_their_volume(
+    private_plane: PlaneFactory, tmp_path: Path
+) -> None:
+    plane = private_plane(crds=False)
+    namespace = plane.create_namespace("release")
+    mounted = tmp_path / "mounted"
+    mounted.mkdir()
+    (mounted / "one").write_text(json.dumps({"headers": {"X-Key": "hush"}}))
+    async with modern_server() as server:
+        ref = CredentialRef(secret="fairlead-credentials-3", key="one", hash="1")
+        one = catalog("one", server.url, ["a"], credential=ref)
+        publish(plane, namespace, one)
+        async with gateway_on(plane, namespace, cache_dir=tmp_path / "cache") as gateway:
+            await lists(gateway, "one__a")
+            assert (await ask(gateway, calling("one__a"))).refusal == "CONNECTION_LOST"
+        await asyncio.to_thread(plane.kill_apiserver)
+        async with gateway_on(plane, namespace, cache_dir=tmp_path / "cache", credentials=mounted) as restarted:
+            await lists(restarted, "one__a")
+            assert (await ask(restarted, calling("one__a"))).message["result"]["isError"] is False
         assert [request.headers["x-key"] for request in server.seen] == ["hush"]
 
 

@@ -17,6 +17,7 @@ from fairlead_gateway.catalog.kube import KubeSource
 from fairlead_gateway.catalog.kubeapi import KubeApi
 from gatewayworld import catalog
 from rawserver import RawServer, Reply, Request, raw_server
+from waiting import eventually
 
 ERROR_410 = b'{"type":"ERROR","object":{"kind":"Status","code":410,"message":"too old resource version"}}\n'
 
@@ -96,11 +97,11 @@ class Noted:
 
 
 @asynccontextmanager
-async def following(cluster: Cluster) -> AsyncIterator[tuple[Noted, RawServer]]:
+async def following(cluster: Cluster, *, hold: float = 30.0) -> AsyncIterator[tuple[Noted, RawServer]]:
     async with raw_server(cluster.handle) as server:
         api = KubeApi(Configuration(host=f"http://127.0.0.1:{server.port}"), "release")
         noted = Noted()
-        task = asyncio.create_task(KubeSource(api, random=lambda: 0.0).run(noted))
+        task = asyncio.create_task(KubeSource(api, random=lambda: 0.0, hold=hold).run(noted))
         try:
             yield noted, server
         finally:
@@ -143,7 +144,8 @@ async def test_any_other_trouble_is_told_and_the_watch_goes_on_from_where_it_was
 
 async def test_events_are_taken_in_and_bookmarks_move_the_version() -> None:
     added = {"type": "ADDED", "object": item("two", "b", 101)}
-    gone = {"type": "DELETED", "object": item("one", "a", 102)}
+    gone: dict[str, Any] = {"type": "DELETED", "object": item("one", "a", 102)}
+    gone["object"]["metadata"]["annotations"]["fairlead.dev/withdrawn"] = "true"
     bookmark = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "170"}}}
     cluster = Cluster(b"".join(json.dumps(event).encode() + b"\n" for event in (added, gone, bookmark)))
     cluster.items["one"] = item("one", "a", 1)
@@ -155,14 +157,15 @@ async def test_events_are_taken_in_and_bookmarks_move_the_version() -> None:
         assert "resourceVersion=170" in server.seen[-1].path
 
 
-async def test_what_went_while_nobody_watched_is_found_gone() -> None:
+async def test_what_went_while_nobody_watched_is_held_and_then_gone() -> None:
     cluster = Cluster()
     cluster.items["one"] = item("one", "a", 1)
     cluster.items["two"] = item("two", "a", 1)
-    async with following(cluster) as (noted, _):
+    async with following(cluster, hold=0.2) as (noted, _):
         await noted.until_synced(1)
         assert set(noted.documents) == {"one", "two"}
         del cluster.items["one"]
         cluster.hold.set()
         await noted.until_synced(2)
-        assert set(noted.documents) == {"two"}
+        assert noted.names == {"one", "two"}
+        await eventually(lambda: set(noted.documents) == {"two"})

@@ -8,6 +8,8 @@
   value: 0.0.0.0
 - name: FAIRLEAD_CACHE_DIR
   value: /var/cache/fairlead
+- name: FAIRLEAD_CREDENTIALS
+  value: /etc/fairlead-credentials
 - name: FAIRLEAD_DRAIN
   value: {{ .Values.gateway.drain.waitSeconds | quote }}
 - name: FAIRLEAD_GRACE
