@@ -64,7 +64,8 @@ class Outcome:
         """Also those to callers of the server that was broken, and words that do not say what became of it."""
         killed = self.course.killed
         odd = sum(call["outcome"] not in EXPECTED and call["began"] > killed + GRACE for call in self.victim.bad)
-        return odd + [call["outcome"] for told in self.loads for call in told.bad].count(WRONG)
+        wrong: int = [call["outcome"] for told in self.loads for call in told.bad].count(WRONG)
+        return odd + wrong
 
     def row(self) -> dict[str, Cell]:
         return {
