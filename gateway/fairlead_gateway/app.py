@@ -57,7 +57,7 @@ from fairlead_gateway.upstream.registry import Credentials, Registry
 from fairlead_gateway.validation.shelf import Checks
 from fairlead_mcp.eras import Client
 from fairlead_mcp.host import ChildHost
-from fairlead_mcp.http.dial import Resolve, resolve_by_dns
+from fairlead_mcp.http.dial import RememberedNames, Resolve, resolve_by_dns
 
 if TYPE_CHECKING:
     from fairlead_gateway.rest.livemodels import Refresher
@@ -201,13 +201,13 @@ def build(
     news = News()
     own = {DOCUMENT: tools.catalog(settings.local_namespace)} if len(tools) else {}
     outbox = Outbox(settings.environment, clock, own=own.values())
-    egress = settings.egress
+    egress, remembered = settings.egress, RememberedNames(resolve, clock)
     registry = Registry(
         credentials, children=children, shared_children=shared_children, client=client,
         connections=settings.upstream_connections, waiting=settings.upstream_waiting,
         queue_seconds=settings.upstream_queue_seconds, sessions=settings.upstream_sessions,
         session_seconds=settings.upstream_session_seconds,
-        resolve=lambda key: egress.guarded(resolve, key.namespace),
+        resolve=lambda key: egress.guarded(remembered, key.namespace),
         lost=outbox.server_lost, sharing=accounting.sharing,
         local=lambda limit: LocalUpstream(tools, limit=limit, threads=settings.tool_threads, clock=clock),
     )  # fmt: skip

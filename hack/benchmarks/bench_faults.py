@@ -63,9 +63,8 @@ class Outcome:
     def wrong(self) -> int:
         """Also those to callers of the server that was broken, and words that do not say what became of it."""
         killed = self.course.killed
-        odd = sum(call["outcome"] not in EXPECTED and call["began"] > killed + GRACE for call in self.victim.bad)
-        wrong: int = [call["outcome"] for told in self.loads for call in told.bad].count(WRONG)
-        return odd + wrong
+        odd = len([c for c in self.victim.bad if c["outcome"] not in EXPECTED and c["began"] > killed + GRACE])
+        return odd + len([call for told in self.loads for call in told.bad if call["outcome"] == WRONG])
 
     def row(self) -> dict[str, Cell]:
         return {

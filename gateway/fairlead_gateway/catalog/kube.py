@@ -1,8 +1,8 @@
 """Documents and credentials from the Kubernetes API: how a gateway is fed on a cluster.
 
 Implements `catalog.source.Source` and `upstream.registry.Credentials` over `catalog.kubeapi`. A watch, never a
-mounted volume, which would lag a minute; credentials are read from one where the API server does not answer. It needs to
-read ConfigMaps and named Secrets in the release's namespace, nothing else.
+mounted volume, which would lag a minute; credentials are read from one where the API server does not answer. It needs
+to read ConfigMaps and named Secrets in the release's namespace, nothing else.
 
 A document that is gone although the operator did not say so was deleted by hand, or beside a watch that was broken. It
 is served on until the operator has had time to put it back. Rules always are: without them everything would be allowed.

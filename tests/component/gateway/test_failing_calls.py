@@ -6,10 +6,25 @@ import asyncio
 import random
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from fairlead_api.documents.catalog import CredentialRef, DeclaredLatency
-from gatewayworld import LEGACY, MODERN, Wire, ask, calling, catalog, entry, limits, modern, reached, running
+from gatewayworld import (
+    LEGACY,
+    MODERN,
+    Wire,
+    ask,
+    calling,
+    catalog,
+    entry,
+    limits,
+    modern,
+    publish,
+    reached,
+    running,
+    served,
+)
 from ports import free_port
 from rawserver import Reply, Request, raw_server
 from toolservers import BROKEN, broken_server, modern_server, sdk_server
@@ -64,6 +79,20 @@ async def test_a_server_known_to_be_offline_is_listed_and_not_called(tmp_path: P
             assert (await ask(gateway, calling("demo__x"))).refusal == "CONNECTION_LOST"
             assert len((await ask(gateway, modern("tools/list"))).message["result"]["tools"]) == 1
         assert server.seen == []
+
+
+async def test_a_server_said_to_be_offline_is_called_as_long_as_it_answers(tmp_path: Path) -> None:
+    async with modern_server() as server:
+        demo = catalog("demo", server.url, ["x"])
+        async with running(tmp_path, demo) as gateway:
+            assert (await ask(gateway, calling("demo__x"))).message["result"]["isError"] is False
+            publish(tmp_path / "documents", msgspec.structs.replace(demo, online=False))
+            await served(gateway, 2)
+            assert (await ask(gateway, calling("demo__x"))).message["result"]["isError"] is False
+            server.refuse()
+            for _ in range(2):
+                assert (await ask(gateway, calling("demo__x"))).refusal == "CONNECTION_LOST"
+            assert "is offline" in (await ask(gateway, calling("demo__x"))).body.decode()
 
 
 async def test_the_shortest_of_the_declared_limits_ends_a_call(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from fairlead_gateway.calls import retries
 from fairlead_gateway.upstream.breaker import CLOSED, FAILURES, HALF_OPEN, MAX_SECONDS, OPEN
-from fairlead_gateway.upstream.guard import PLAIN, QUEUED, TRIAL, Bounds, Guard, Refused
+from fairlead_gateway.upstream.guard import OF_LATE, PLAIN, QUEUED, TRIAL, Bounds, Guard, Refused
 from fairlead_mcp.errors import (
     BadHttp,
     ConnectFailed,
@@ -332,6 +332,28 @@ def test_nothing_is_tried_again_while_the_breaker_is_open() -> None:
     world = World()
     world.fail(FAILURES)
     assert not world.guard.may_retry()
+
+
+def test_a_server_still_answers_for_three_seconds_after_its_last_answer_and_until_a_failure() -> None:
+    now = 100.0
+    guard = Guard("demo", Bounds(limit=1), later=lambda seconds, run: None, clock=lambda: now)
+    assert not guard.still_answers(), "it never did"
+
+    def answered() -> None:
+        assert guard.enter_now()
+        guard.leave_answered()
+
+    answered()
+    assert guard.still_answers()
+    now += OF_LATE - 0.1
+    assert guard.still_answers()
+    now += 0.2
+    assert not guard.still_answers()
+    answered()
+    assert guard.still_answers()
+    assert guard.enter_now()
+    guard.leave(PLAIN, LOST, guard.heard)
+    assert not guard.still_answers()
 
 
 @pytest.mark.parametrize(
