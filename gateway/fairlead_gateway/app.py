@@ -104,8 +104,15 @@ class Gateway:
         async def metrics_page(asked: Asked) -> Page:
             return Page(200, CONTENT_TYPE, await exposed(metrics))
 
+        async def alive_page(asked: Asked) -> Page:
+            return Page(200, body=b"ok\n")
+
+        async def ready_page(asked: Asked) -> Page:
+            state = self.readiness()
+            return Page(200 if state.ready else 503, body=f"{state.reason}\n".encode())
+
         reports = guarded(settings.pull_token, reports_page(outbox))
-        pages = {"/metrics": metrics_page, PATH: reports}
+        pages = {"/metrics": metrics_page, PATH: reports, "/healthz": alive_page, "/readyz": ready_page}
         self._operations = OperationsServer(pages, settings.host, settings.metrics_port)
 
     @property

@@ -1,4 +1,5 @@
-"""The operations port: what Prometheus and the operator ask for, apart from what clients do.
+"""The operations port: what Prometheus, the operator and a kubelet ask for, apart from what clients do: whether the
+gateway is well is to be heard even when clients have all connections, or have to show certificates.
 
 Made by `app`, which gives it a page per path. One request per connection, GET only.
 """
@@ -25,7 +26,14 @@ READ_SECONDS: Final = 10.0
 CLOSE_SECONDS: Final = 1.0
 ANSWER_SECONDS: Final = LONGEST_WAIT_S + 10.0
 MAX_HEAD: Final = 16 << 10
-_REASONS: Final = {200: "OK", 401: "Unauthorized", 403: "Forbidden", 404: "Not Found", 408: "Request Timeout"}
+_REASONS: Final = {
+    200: "OK",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "Not Found",
+    408: "Request Timeout",
+    503: "Service Unavailable",
+}
 
 
 class Asked(msgspec.Struct, frozen=True):

@@ -42,6 +42,18 @@ TIER = "tiers[{0}].name={1},tiers[{0}].spec.maxLatency=1s,tiers[{0}].spec.defaul
             ["operator.serviceAccount.name=fairlead", "gateway.serviceAccount.name=fairlead"],
             "operator and gateway would share the ServiceAccount fairlead",
         ),
+        (
+            ["tls.clientCASecret=ca"],
+            "tls.secret is empty: clients can show a certificate only where the gateway has one",
+        ),
+        (["identity.serviceAccountAudiences={a}", "watchNamespace=team"], "use API keys or issuers there"),
+        (["identity.scopes={mcp}"], "those of tokens of identity.issuers, and there is none"),
+        (
+            ["identity.issuers[0].issuer=https://login.example.com"],
+            "set gateway.settings.publicUrl to how clients reach",
+        ),
+        (["redis.url=redis://a", "redis.existingSecret=b"], "both set: the address comes from one of them"),
+        (["gateway.settings.redisDown=closed"], "is closed and there is no Redis"),
         (["samples.demo=true"], "does not know that kind yet: install without them, then `helm upgrade"),
         ([TIER.format(0, "a", "true"), TIER.format(1, "a", "false")], "tiers has two tiers called a"),
         ([TIER.format(0, "a", "true"), TIER.format(1, "b", "true")], "2 have `default: true`: it has to be one"),

@@ -15,6 +15,7 @@ import yaml
 
 from controlplane import REPOSITORY, ControlPlane
 from fairlead_api.v1alpha1.mcpserver import McpServer
+from fairlead_gateway.identity.configuration import load_vouchers
 from fairlead_gateway.settings import Settings as GatewaySettings
 from fairlead_operator.server.manifests import Frame, network_policy
 from fairlead_operator.settings import Settings as OperatorSettings
@@ -113,6 +114,34 @@ def test_settings_arrive_as_they_were_meant() -> None:
     assert (operator.interval_floor, operator.workers, operator.default_action) == (60.0, 32, "Deny")
     assert operator.runner_image == "registry.example.com/fairlead-runner:0.1.0"
     assert operator.gateway_urls == (f"http://tools-gateway-ops.{NAMESPACE}.svc:9464",)
+
+
+def test_whoever_vouches_for_clients_arrives_at_the_gateway_as_it_reads_it(tmp_path: Path) -> None:
+    found = rendered(Path(__file__).parent / "values" / "closed.yaml")
+    file = tmp_path / "identity.yaml"
+    file.write_text(one(found, "ConfigMap", "fairlead-gateway")["data"]["identity.yaml"])
+    vouchers = load_vouchers(file)
+    assert [issuer.groups_claim for issuer in vouchers.issuers] == ["realm_access.roles"]
+    assert vouchers.service_accounts is not None
+    assert (vouchers.scopes, vouchers.service_accounts.audiences) == (("mcp:tools",), ("fairlead",))
+    variables = environment(found, "gateway")
+    assert variables["FAIRLEAD_API_KEY_SECRETS"] == "fairlead-api-keys,partners"
+    rules = one(found, "Role", "fairlead-gateway")["rules"]
+    watched = {name for rule in rules if "watch" in rule["verbs"] for name in rule.get("resourceNames", ())}
+    assert watched == {"fairlead-api-keys", "partners"}
+    (reviews,) = [role for role in of_kind(found, "ClusterRole") if role["metadata"]["name"].endswith("-gateway")]
+    assert grants(reviews) == {("authentication.k8s.io", "tokenreviews", "create")}
+
+
+def test_operator_and_gateway_agree_on_where_servers_may_be() -> None:
+    found = rendered(Path(__file__).parent / "values" / "closed.yaml")
+    operator, gateway = (environment(found, component) for component in ("operator", "gateway"))
+    for name, value in {
+        "ALLOWED_URLS": "*.tools.svc,192.168.0.0/16",
+        "DENIED_NETWORKS": "10.0.0.0/8",
+        "CONFINED": "yes",
+    }.items():
+        assert operator[f"FAIRLEAD_{name}"] == gateway[f"FAIRLEAD_{name}"] == value
 
 
 def test_a_setting_that_does_not_exist_is_refused_by_the_schema(helm: Helm) -> None:

@@ -104,6 +104,27 @@ priorityClassName: {{ . }}
 {{- end }}
 {{- end -}}
 
+{{/* The file about whose tokens are taken; nothing where none are. */}}
+{{- define "fairlead.identity" -}}
+{{- $file := dict -}}
+{{- with .Values.identity.issuers }}{{- $_ := set $file "issuers" . }}{{- end -}}
+{{- with .Values.identity.scopes }}{{- $_ := set $file "scopes" . }}{{- end -}}
+{{- with .Values.identity.serviceAccountAudiences }}{{- $_ := set $file "serviceAccounts" (dict "audiences" .) }}{{- end -}}
+{{- if $file }}{{- toYaml $file }}{{- end -}}
+{{- end -}}
+
+{{/* The gateway's files from values, as the data of a ConfigMap; nothing where there are none. */}}
+{{- define "fairlead.gateway.files" -}}
+{{- with .Values.gateway.routes }}
+routes.yaml: |
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with include "fairlead.identity" . }}
+identity.yaml: |
+  {{- . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
 {{/* Refuses a variable that is there twice: the API server would say so in words that do not help. Call with
 (dict "component" "gateway" "env" TEXT), TEXT being the YAML of a list of variables. */}}
 {{- define "fairlead.variables" -}}

@@ -208,9 +208,21 @@ async def test_metrics_tell_of_calls_and_catalog(tmp_path: Path) -> None:
         assert line in text.splitlines(), line
 
 
-async def test_the_metrics_port_serves_metrics_alone(tmp_path: Path) -> None:
+async def test_the_operations_port_serves_nothing_of_what_clients_ask_for(tmp_path: Path) -> None:
     async with running(tmp_path, catalog("one", "http://127.0.0.1:1/mcp", ["a"])) as gateway:
-        assert await scrape(gateway, "/other") == ""
+        assert [await scrape(gateway, path) for path in ("/other", "/mcp", "/v1/tools")] == ["", "", ""]
+
+
+async def test_the_operations_port_says_how_the_gateway_is_when_clients_have_all_connections(tmp_path: Path) -> None:
+    one = catalog("one", "http://127.0.0.1:1/mcp", ["a"])
+    async with running(tmp_path, one, client_connections=1, drain=30.0) as gateway:
+        _, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+        assert (await scrape(gateway, "/healthz"), await scrape(gateway, "/readyz")) == ("ok\n", "serving\n")
+        ending = asyncio.create_task(gateway.stop(), name="ending")
+        await asyncio.sleep(0)
+        assert await scrape(gateway, "/readyz") == "stopping\n"
+        ending.cancel()
+        writer.close()
 
 
 async def scrape(gateway: Gateway, path: str = "/metrics") -> str:

@@ -16,6 +16,7 @@
   value: {{ .Values.gateway.drain.graceSeconds | quote }}
 {{- include "fairlead.secretVariable" (dict "name" "FAIRLEAD_PULL_TOKEN" "secret" (include "fairlead.secret" .) "key" "pullToken") | nindent 0 }}
 {{- include "fairlead.secretVariable" (dict "name" "FAIRLEAD_SESSION_KEY" "secret" (include "fairlead.secret" .) "key" "sessionKey") | nindent 0 }}
+{{- include "fairlead.settings" (pick .Values.servers "allowedUrls" "deniedNetworks" "confined") | nindent 0 }}
 - name: FAIRLEAD_ENVIRONMENT
   value: {{ .Values.environment }}
 - name: FAIRLEAD_LOG_LEVEL
@@ -25,6 +26,36 @@
 {{- if .Values.gateway.routes }}
 - name: FAIRLEAD_ROUTES
   value: /etc/fairlead/routes.yaml
+{{- end }}
+- name: FAIRLEAD_AUDIT_KEY
+  valueFrom:
+    secretKeyRef:
+      name: {{ include "fairlead.secret" . }}
+      key: auditKey
+      optional: true
+{{- if .Values.redis.existingSecret }}
+{{- include "fairlead.secretVariable" (dict "name" "FAIRLEAD_REDIS" "secret" .Values.redis.existingSecret "key" "url") | nindent 0 }}
+{{- else if .Values.redis.url }}
+- name: FAIRLEAD_REDIS
+  value: {{ .Values.redis.url | quote }}
+{{- end }}
+{{- with .Values.identity.apiKeySecrets }}
+- name: FAIRLEAD_API_KEY_SECRETS
+  value: {{ join "," . | quote }}
+{{- end }}
+{{- if include "fairlead.identity" . }}
+- name: FAIRLEAD_IDENTITY
+  value: /etc/fairlead/identity.yaml
+{{- end }}
+{{- if .Values.tls.secret }}
+- name: FAIRLEAD_TLS_CERT
+  value: /etc/fairlead-tls/tls.crt
+- name: FAIRLEAD_TLS_KEY
+  value: /etc/fairlead-tls/tls.key
+{{- end }}
+{{- if .Values.tls.clientCASecret }}
+- name: FAIRLEAD_TLS_CLIENT_CA
+  value: /etc/fairlead-client-ca/ca.crt
 {{- end }}
 {{- include "fairlead.settings" .Values.gateway.settings | nindent 0 }}
 {{- with .Values.gateway.extraEnv }}

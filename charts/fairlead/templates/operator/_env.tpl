@@ -28,6 +28,7 @@
   value: {{ .Values.servers.prefixStyle }}
 - name: FAIRLEAD_DEFAULT_ACTION
   value: {{ .Values.servers.defaultAction }}
+{{- include "fairlead.settings" (pick .Values.servers "allowedUrls" "deniedNetworks" "confined") | nindent 0 }}
 - name: FAIRLEAD_ENVIRONMENT
   value: {{ .Values.environment }}
 - name: FAIRLEAD_LOG_LEVEL
