@@ -64,6 +64,8 @@ class Load:
     """`tools/list` in place of `tools/call`."""
     rate: float = 0.0
     """Calls a second, with latencies counted from when a call was due; 0: as many as there are answers."""
+    header: str = ""
+    """One more line of every head, without its end."""
     calls: int = 0
     """End after so many calls, if that is before `seconds`; 0: any number."""
 
@@ -73,6 +75,7 @@ class Load:
         words = ["-P", str(self.port), "-u", self.path, "-N", self.tool, "-c", str(self.connections)]
         words += ["-T", str(self.seconds), "-w", str(self.warmup), "-e", ERAS[self.era], "-b", str(self.text)]
         words += ["-R", str(self.tools), "-A", self.members, "-r", str(self.rate), "-n", str(self.calls)]
+        words += ["-x", self.header] if self.header else []
         return [*words, "-m", "list" if self.listing else "call"]
 
 
