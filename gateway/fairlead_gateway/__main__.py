@@ -162,7 +162,7 @@ def _announce(gateway: Gateway) -> None:
     log.info("MCP on %s://%s:%d/mcp, metrics on port %d", scheme, host, gateway.port, gateway.metrics_port)
 
 
-class _JsonLines(logging.Formatter):
+class JsonLines(logging.Formatter):
     """One object per record."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -180,7 +180,7 @@ class _JsonLines(logging.Formatter):
 def _set_up_logs(settings: Settings) -> None:
     handler = logging.StreamHandler()
     text = logging.Formatter("%(asctime)s %(levelname)-7s %(message)s", "%H:%M:%S")
-    handler.setFormatter(_JsonLines() if settings.log_format == "json" else text)
+    handler.setFormatter(JsonLines() if settings.log_format == "json" else text)
     logging.basicConfig(level=settings.log_level.upper(), handlers=[handler], force=True)
 
 

@@ -17,6 +17,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, structs
 
+from fairlead_api.documents.catalog import Credential
 from fairlead_gateway.upstream import affinity
 from fairlead_gateway.upstream.base import Gauges, Order, Outcome, Pending
 from fairlead_gateway.upstream.inquiries import IDLE_SECONDS, MAX_STREAMS, HttpInquiries, get_head
@@ -29,6 +30,7 @@ from fairlead_mcp.http.exchange import Answer, Call
 from fairlead_mcp.http.pool import Pool
 from fairlead_mcp.http.reading import read_answer
 from fairlead_mcp.http.target import Target, with_body
+from fairlead_mcp.masking import Mask
 
 SESSION_SECONDS: Final = 10.0
 """Bound on opening a session."""
@@ -60,6 +62,7 @@ class HttpUpstream:
         session_idle: float = IDLE_SECONDS,
     ) -> None:
         self.modern = modern
+        self.mask = Mask(Credential(headers=dict(headers or {})))
         self._client = client
         self._head = target.head(headers=headers)
         self._modern_head = b"%b%b: %b\r\n%b: tools/call\r\n%b: " % (
@@ -117,7 +120,10 @@ class HttpUpstream:
         return await self._inquiries.era(client, deadline)
 
     async def ask(self, inquiry: Inquiry) -> Raw:
-        return await self._inquiries.ask(inquiry)
+        try:
+            return await self._inquiries.ask(inquiry)
+        except McpError as error:
+            raise self.mask.error(error)  # noqa: B904 - it is the same one
 
     def gauges(self) -> Gauges:
         seen = self.pool.statistics()
@@ -283,7 +289,7 @@ class _HttpCall(Call):
         try:
             result = self._upstream.read(answer, self._order.id)
         except McpError as error:
-            self._outcome.failed(error)
+            self._outcome.failed(self._upstream.mask.error(error))
         else:
             self._outcome.answered(result)
 

@@ -16,8 +16,9 @@ from fairlead_gateway.upstream.base import Gauges, Order
 from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
 from fairlead_gateway.upstream.lines import OwnLog, ask_over, call_over
 from fairlead_mcp.eras import Era
-from fairlead_mcp.errors import PoolFull
+from fairlead_mcp.errors import McpError, PoolFull
 from fairlead_mcp.link import Link
+from fairlead_mcp.masking import Mask
 
 
 class LinkUpstream:
@@ -25,8 +26,9 @@ class LinkUpstream:
     connection be that of one client.
     """
 
-    def __init__(self, link: Link, *, modern: bool, limit: int, own: bool = False) -> None:
+    def __init__(self, link: Link, *, modern: bool, limit: int, own: bool = False, mask: Mask | None = None) -> None:
         self._link = link
+        self._mask = mask or Mask(None)
         self._modern = modern
         self._limit = limit
         self._count = itertools.count(1).__next__
@@ -50,6 +52,8 @@ class LinkUpstream:
         self._busy += 1
         try:
             return await call_over(self._link, order)
+        except McpError as error:
+            raise self._mask.error(error)  # noqa: B904 - it is the same one
         finally:
             self._busy -= 1
             if self._busy == 0:
@@ -66,6 +70,8 @@ class LinkUpstream:
             if self._own is not None:
                 return await self._own.ask(self._link, inquiry, lambda: self._link.opened)
             return await ask_over(self._link, inquiry)
+        except McpError as error:
+            raise self._mask.error(error)  # noqa: B904 - it is the same one
         finally:
             self._busy -= 1
             if self._busy == 0:

@@ -46,6 +46,7 @@ from fairlead_mcp.http.events import EventsOpener
 from fairlead_mcp.http.pool import NEVER
 from fairlead_mcp.http.target import Target
 from fairlead_mcp.link import Link, Opener
+from fairlead_mcp.masking import Mask
 from fairlead_mcp.tcp import TcpOpener
 
 log = logging.getLogger(__name__)
@@ -321,7 +322,8 @@ class Registry:
 
         def make() -> Upstream:
             link = Link(str(key), opener, client=self._client, legacy=not identity.modern, idle=IDLE_SECONDS)
-            return LinkUpstream(link, modern=identity.modern, limit=identity.limit, own=identity.per_client)
+            mask = Mask(credential)
+            return LinkUpstream(link, modern=identity.modern, limit=identity.limit, own=identity.per_client, mask=mask)
 
         return make
 

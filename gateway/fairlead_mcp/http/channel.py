@@ -165,7 +165,7 @@ class HttpChannel:
             except TransportError:
                 raise
             except McpError as error:
-                logger.debug("%s: not modern (%s)", self._target.host, error)
+                logger.debug("%s: not modern (%s)", self._target.host, error.reason)
                 if not (isinstance(error, RpcError) and speaks_modern(error)):
                     return None
         return None

@@ -11,12 +11,13 @@ import logging
 import random
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from fairlead_api.documents.catalog import Credential, Endpoint
 from fairlead_api.meta import ServerKey
 from fairlead_mcp.errors import ConnectionLost, McpError
+from fairlead_mcp.masking import Mask
 from fairlead_mcp.session import McpSession
 from fairlead_operator.calibration.call import Answered, call, round_trip
 from fairlead_operator.calibration.course import Answer, Course
@@ -163,6 +164,7 @@ class _Server:
     """The probes of one server."""
 
     def __init__(self, means: _Means, key: ServerKey, bench: Bench, credential: Credential | None) -> None:
+        self._mask = Mask(credential)
         self.bench = bench
         self.stirred = asyncio.Event()
         self._means = means
@@ -257,8 +259,9 @@ class _Server:
             try:
                 self.course.returned(await round_trip(session, means.monotonic))
             except McpError as error:
-                return Answered(Answer(None, words=str(error)), lost=error)
+                return Answered(Answer(None, words=self._mask.text(str(error))), lost=error)
             done = await call(session, probe, means.monotonic)
+            done = replace(done, answer=replace(done.answer, words=self._mask.text(done.answer.words)))
         means.probes += 1
         if done.sample is not None:
             sample = Sample(f"probe:{means.probes}", means.wall(), done.duration_ms, done.sample, probe=True)

@@ -13,8 +13,10 @@ from typing import Final
 from fairlead_api.documents.catalog import Credential, Endpoint, EventsEndpoint, HttpEndpoint
 from fairlead_api.meta import ServerKey
 from fairlead_mcp.egress import Egress
+from fairlead_mcp.errors import McpError
 from fairlead_mcp.http.dial import Address, Dialer, Resolve, resolve_by_dns
 from fairlead_mcp.http.target import Target
+from fairlead_mcp.masking import Mask
 from fairlead_mcp.opening import network_session
 from fairlead_mcp.session import McpSession
 from fairlead_operator.discovery.line import Line
@@ -40,8 +42,11 @@ class NetworkConnector:
         """A negotiated session; closed on the way out. Raises McpError."""
         resolve = self._egress.guarded(self._resolve, key.namespace)
         opened = network_session(str(key), endpoint, credential or Credential(), heard=heard, resolve=resolve)
-        async with opened as session:
-            yield session
+        try:
+            async with opened as session:
+                yield session
+        except McpError as error:
+            raise Mask(credential).error(error)  # noqa: B904 - it is the same one
 
     async def line(self, key: ServerKey, endpoint: Endpoint, known: Address | None) -> Line | None:
         """See the port. Only what is reached over HTTP: a connection to a server on stdio would start a process."""

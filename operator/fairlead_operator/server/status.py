@@ -165,7 +165,8 @@ def _address(endpoint: Endpoint | None) -> str | None:
         return " ".join([endpoint.command, *endpoint.args])[:TEXT_LIMIT]
     if isinstance(endpoint, TcpEndpoint):
         return f"tcp://{endpoint.host}:{endpoint.port}"
-    return endpoint.url[:2048]
+    address, query, _ = endpoint.url.partition("?")  # a query may hold what is not for everybody who may look
+    return address[:2047] + query
 
 
 def _server_info(catalog: Catalog | None) -> ServerInfo | None:

@@ -1,0 +1,197 @@
+"""Whatever a run writes, says, counts or answers: none of the secrets that it works with is in it.
+
+The secrets are planted, a server shows its own credential in its error pages, and then everything is read that left
+operator and gateway, in all the ways in which a secret might be written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from prometheus_client import generate_latest
+
+from controlplane import ControlPlane
+from fairlead_gateway import __main__ as gateway_main
+from fairlead_operator.logs import JsonLines
+from gatewayworld import ask, calling, modern
+from operatorworld import GROUP, QUICK, World, release_namespace, running
+from ports import free_port
+from rawserver import Reply, Request, raw_server
+from restworld import get, post
+from togetherworld import serving, shows
+from toolservers import answer_modern, tool
+from waiting import until_async
+
+PLANTED = {
+    "bearer": "planted-bearer-7f3a9",
+    "header": "planted-header-5c1d2",
+    "environment": "planted-environment-e88b0",
+    "query": "planted-query-1b6f4",
+    "pull token": "planted-pull-token-93aa1",
+    "session key": "planted-session-key-d20c7",
+}
+
+ADDRESS = frozenset({"query"})
+"""A query is part of the address, which stands in the McpServer for all to read, and so in its catalog."""
+
+
+@pytest.fixture
+def world(control_plane: ControlPlane, namespace: str) -> Iterator[World]:
+    with release_namespace(control_plane, namespace) as release:
+        yield World(control_plane, namespace, release)
+
+
+def written(secret: str) -> set[str]:
+    """How a secret may be written: as it is, in base64 (at each of three offsets), escaped for a URL, reversed."""
+    found = {secret, quote(secret, safe=""), secret[::-1]}
+    for offset in range(3):
+        code = base64.b64encode(b" " * offset + secret.encode()).decode()
+        found.add(code[offset and 4 : -4])
+    return found
+
+
+def leaks(name: str, text: str, *, but: frozenset[str] = frozenset()) -> list[str]:
+    """Which secrets are in a text, with what stands around them."""
+    found = []
+    for kind, secret in PLANTED.items():
+        for way in written(secret) if kind not in but else ():
+            at = text.find(way)
+            if at >= 0:
+                found.append(f"{name}: {kind}: …{text[max(0, at - 80) : at + 40]}")
+    return found
+
+
+def test_the_search_finds_a_secret_in_each_way_of_writing_it() -> None:
+    secret = PLANTED["bearer"]
+    basic = base64.b64encode(f"user:{secret}".encode()).decode()
+    for text in (secret, f"Bearer {secret}", basic, base64.b64encode(secret.encode()).decode(), quote(secret)):
+        assert leaks("text", f"before {text} after")
+    assert leaks("text", "planted-bearer") == []
+
+
+class Telltale:
+    """Lists its tools, and answers a call, and every other listing while `angry`, by showing what it was sent."""
+
+    def __init__(self) -> None:
+        self.angry = False
+
+    async def __call__(self, request: Request, reply: Reply) -> None:
+        shown = json.dumps(request.headers)
+        called = request.params.get("name") if request.method == "tools/call" else ""
+        if self.angry or called == "page":
+            reply.send(500, shown[-200:].encode(), kind="text/plain")
+        elif called == "error":
+            reply.error(request, 200, -32000, f"not for you: {shown}")
+        else:
+            answer_modern(request, reply, [tool("page"), tool("error")])
+
+
+def add_secret(world: World, name: str, value: str) -> None:
+    secret = {"metadata": {"name": name, "labels": {"fairlead.dev/credential": "true"}}, "stringData": {"key": value}}
+    assert world.request("POST", world.path("secrets"), secret)[0] == 201
+
+
+def applied(world: World, url: str) -> None:
+    for kind in ("bearer", "header", "environment"):
+        add_secret(world, kind, PLANTED[kind])
+    bearer = {"bearer": {"secretRef": {"name": "bearer", "key": "key"}}}
+    header = {"header": {"name": "X-Api-Key", "secretRef": {"name": "header", "key": "key"}}}
+    probed: list[dict[str, Any]] = [{"name": name, "probe": {"arguments": {}}} for name in ("page", "error")]
+    world.create("bearer", {"url": url, "auth": bearer, "tools": probed})
+    world.create("header", {"url": url, "auth": header})
+    world.create("query", {"url": f"{url}?key={PLANTED['query']}"})
+    from_secret = {"secretKeyRef": {"name": "environment", "key": "key"}}
+    world.create("pods", {"image": "example.com/demo:1", "env": [{"name": "KEY", "valueFrom": from_secret}]})
+
+
+def stored(world: World) -> dict[str, str]:
+    """Everything that the API server keeps and that is no Secret."""
+    paths = {
+        "config maps": f"/api/v1/namespaces/{world.release}/configmaps",
+        "events": f"/apis/events.k8s.io/v1/namespaces/{world.namespace}/events",
+        "deployments": world.path("deployments"),
+        "services": world.path("services"),
+        "leases": f"/apis/coordination.k8s.io/v1/namespaces/{world.release}/leases",
+        "tiers": f"{GROUP}/latencytiers",
+    }
+    found = {name: json.dumps(world.request("GET", path)[1]) for name, path in paths.items()}
+    found |= {name: document.decode() for name, document in world.documents().items()}
+    _, servers = world.request("GET", f"{GROUP}/namespaces/{world.namespace}/mcpservers")
+    return found | {"statuses": json.dumps([item.get("status") for item in servers["items"]])}
+
+
+async def answered(gateway: Any, world: World) -> dict[str, str]:
+    """What clients and operators are told over HTTP."""
+    found = {}
+    own = (f"servers/{world.namespace}/bearer", f"servers/{world.namespace}/query", "tools/bearer__page/explain")
+    for path in ("tools", "servers", "tiers", "models", *own):
+        found[f"/v1/{path}"] = (await get(gateway, f"/v1/{path}")).body.decode()
+    for name in ("bearer", "header", "query"):
+        for kind in ("page", "error"):
+            answer = await ask(gateway, calling(f"{name}__{kind}", {}))
+            found[f"call of {name} {kind}"] = answer.body.decode()
+            call = {"id": "1", "type": "function", "function": {"name": f"{name}__{kind}", "arguments": "{}"}}
+            message = {"role": "assistant", "content": None, "tool_calls": [call]}
+            posted = await post(gateway, "/v1/tool-calls", {"format": "openai-chat", "message": message})
+            found[f"REST call of {name} {kind}"] = posted.body.decode()
+    found["list"] = (await ask(gateway, modern("tools/list"))).body.decode()
+    found["openapi"] = (await get(gateway, "/openapi.json")).body.decode()
+    for page in ("metrics", "samples", "healthz"):
+        found[page] = await operations(gateway.metrics_port, page)
+    return found
+
+
+async def operations(port: int, page: str) -> str:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    token = PLANTED["pull token"]
+    writer.write(f"GET /{page} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n".encode())
+    answer = await asyncio.wait_for(reader.read(), 20)
+    writer.close()
+    return answer.decode()
+
+
+@pytest.mark.timeout(180)
+async def test_no_secret_is_in_anything_that_leaves_operator_or_gateway(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    port, server = free_port(), Telltale()
+    token = PLANTED["pull token"]
+    settings = replace(QUICK, gateways=f"http://127.0.0.1:{port}", pull_token=token)
+    async with raw_server(server) as raw, running(world, settings) as operator:
+        applied(world, raw.url)
+        async with serving(world, metrics_port=port, pull_token=token, session_key=PLANTED["session key"]) as gateway:
+            expected = [f"{name}__{kind}" for name in ("bearer", "header", "query") for kind in ("page", "error")]
+            await until_async("the tools", shows(gateway, *expected))
+            await world.until("a Deployment", lambda: world.get(world.path("deployments", "pods")))
+            told = await answered(gateway, world)
+            await world.until("probes", lambda: world.condition("bearer", "Calibrated").get("reason") == "ProbesFailed")
+            server.angry = True
+            for name in ("bearer", "header", "query"):
+                await post(gateway, f"/v1/servers/{world.namespace}/{name}/refresh", {})
+            for name in ("bearer", "header", "query"):
+                await world.until("offline", partial(world.is_, name, "Ready", "False", "ServerError"))
+            told |= {f"offline: {name}": text for name, text in (await answered(gateway, world)).items()}
+            told["events"] = repr(await gateway.news.after(0, 0.1))
+        told["metrics of the operator"] = generate_latest(operator.telemetry.registry).decode()
+        kept = stored(world)
+    for formatter in (logging.Formatter("%(name)s %(message)s"), JsonLines(), gateway_main.JsonLines()):
+        told[f"log as {formatter}"] = "\n".join(map(formatter.format, caplog.records))
+    assert {"fairlead_operator", "fairlead_gateway"} <= {r.name.partition(".")[0] for r in caplog.records}
+    assert any(record.levelno == logging.DEBUG for record in caplog.records)
+    found = [leak for name, text in told.items() for leak in leaks(name, text)]
+    found += [
+        leak
+        for name, text in kept.items()
+        for leak in leaks(name, text, but=ADDRESS if "catalog" in name or "config" in name else frozenset())
+    ]
+    assert not found, "\n".join(found)
