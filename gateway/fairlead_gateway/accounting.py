@@ -1,13 +1,14 @@
-"""What counts calls and keeps account of them: limits, those shared with other replicas, and the audit log.
+"""What counts calls and keeps account of them: limits, those shared with other replicas, the audit log, and traces.
 
 Made by `app` from the settings, started and stopped with the gateway; its metrics are served beside the others.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ from fairlead_gateway.limits.limiter import Caps, Limiter
 from fairlead_gateway.limits.rate import Sharing
 from fairlead_gateway.settings import BadSetting, Settings
 from fairlead_gateway.telemetry import Book
+from fairlead_gateway.tracing.configured import configured
 
 if TYPE_CHECKING:
     from fairlead_gateway.limits.shared import Settler
@@ -33,8 +35,11 @@ KEY_BYTES = 32
 class Accounting(Collector):
     """See the module."""
 
-    def __init__(self, settings: Settings, book: Book, clock: Callable[[], float] = time.monotonic) -> None:
-        """Raises BadSetting."""
+    def __init__(
+        self, settings: Settings, book: Book, clock: Callable[[], float] = time.monotonic,
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:  # fmt: skip
+        """`environ` has the variables of OpenTelemetry. Raises BadSetting."""
         self._book = book
         self.sharing = Sharing() if settings.redis else None
         self._settler = None if self.sharing is None else _settler(settings, self.sharing, clock)
@@ -42,6 +47,8 @@ class Accounting(Collector):
         self.limiter = Limiter(caps, self.sharing, clock)
         self.auditor = _auditor(settings)
         """None where the audit log is off."""
+        self.spans = configured(environ)
+        """None where calls are not traced."""
 
     def start(self) -> None:
         if self._settler is not None:
@@ -51,7 +58,9 @@ class Accounting(Collector):
         if self._settler is not None:
             await self._settler.stop()
         if self.auditor is not None:
-            self.auditor.writer.close()
+            await asyncio.to_thread(self.auditor.writer.close)
+        if self.spans is not None:
+            await asyncio.to_thread(self.spans.close)
 
     def collect(self) -> Iterable[Metric]:
         text = "Calls refused because there were too many, by what bounds them: agent, policy, tool, server"

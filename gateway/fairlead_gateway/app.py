@@ -202,7 +202,7 @@ def build(
     own_info = msgspec.json.encode(client)
     book = Book()
     accounting = Accounting(settings, book, clock)
-    counted = (accounting.limiter, accounting.auditor)
+    counted = (accounting.limiter, accounting.auditor, accounting.spans)
     tools = CustomTools() if custom is None else custom
     checks = Checks()
     news = News()

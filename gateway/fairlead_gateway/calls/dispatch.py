@@ -25,6 +25,7 @@ from fairlead_gateway.limits.limiter import Limiter
 from fairlead_gateway.selection.route import Route
 from fairlead_gateway.selection.view import View
 from fairlead_gateway.telemetry import Book, Recorder
+from fairlead_gateway.tracing.spans import Spans
 from fairlead_gateway.upstream.base import Notify, Order
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import ConnectFailed
@@ -48,7 +49,9 @@ class Dispatcher:
         signed: Callable[[bytes], object] = lambda session: None,
         limiter: Limiter | None = None,
         auditor: Auditor | None = None,
+        spans: Spans | None = None,
     ) -> None:
+        self._spans = spans
         self._limiter = limiter
         self._auditor = auditor
         self._signed = signed
@@ -103,6 +106,8 @@ class Dispatcher:
         flight = Flight(self, exchange, route, request, started)
         self.flights.add(flight)
         self._book.in_flight += 1
+        if self._spans is not None:
+            flight.span = self._spans.begin(exchange, request, route.name, route.server.key)
         if route.closed is not None:
             flight.refuse(route.closed)
             return flight

@@ -28,6 +28,7 @@ from fairlead_gateway.limits.limiter import NO_LEASE, Lease, Limited, Limiter
 from fairlead_gateway.reports.outcomes import outcome_of
 from fairlead_gateway.selection.route import Route
 from fairlead_gateway.telemetry import TOOL_ERROR
+from fairlead_gateway.tracing.spans import CallSpan
 from fairlead_gateway.upstream.base import Order, Pending, Submit
 from fairlead_gateway.upstream.guard import PLAIN, QUEUED, Ticket
 from fairlead_mcp import eras, jsonrpc
@@ -50,7 +51,7 @@ class Flight:
 
     __slots__ = ("_attempts", "_dispatcher", "_exchange", "_following", "_heard", "_key", "_lease", "_measured",
                  "_order", "_pending", "_route", "_started", "_ticket", "done", "limit", "request",
-                 "waiter")  # fmt: skip
+                 "span", "waiter")  # fmt: skip
 
     def __init__(
         self, dispatcher: Dispatcher, exchange: Exchange, route: Route, request: Request, started: float
@@ -76,6 +77,8 @@ class Flight:
         """What it is counted in until it ends."""
         self.limit = ""
         """What refused it because there were too many calls."""
+        self.span: CallSpan | None = None
+        """Where calls are traced."""
         self.done = False
         self.waiter: asyncio.Future[None] | None = None
         """Of a caller within the gateway."""
@@ -179,6 +182,9 @@ class Flight:
         self._ticket = ticket
         self._heard = guard.heard
         self._attempts += 1
+        if self.span is not None:
+            params, lines = self.span.attempt(jsonrpc.decode_object(order.params))
+            order = self._order = msgspec.structs.replace(order, params=jsonrpc.encode(params), trace=lines)
         self._measured = route.meter.begin(guard.clock())
         # not isinstance: for a protocol that takes 8 µs
         submit: Submit | None = getattr(upstream, "submit", None)
@@ -215,6 +221,8 @@ class Flight:
     def failed(self, error: Exception) -> None:
         request = self.request
         self._measure(outcome_of(error))
+        if self.span is not None:
+            self.span.attempt_over(type(error).__name__)
         self._leave(error, given_up=self._route.impatient and isinstance(error, Timeout))
         if self._again_later(error):
             return
@@ -331,6 +339,8 @@ class Flight:
             self._dispatcher.cache.failed(self._key)
         for account in self._lease:
             account.leave()
+        if self.span is not None:
+            self.span.end(error_type)
         try:
             if status:
                 self._exchange.answer(status, *body)

@@ -28,15 +28,17 @@ from fairlead_gateway.calls.live import Live, LiveRequest
 from fairlead_gateway.calls.outputs import judged
 from fairlead_gateway.calls.refusals import Refusal
 from fairlead_gateway.calls.rounds import in_rounds
+from fairlead_gateway.calls.tally import Tally
 from fairlead_gateway.calls.trace import carried
 from fairlead_gateway.calls.translate import Outcome
 from fairlead_gateway.calls.watches import Watches
 from fairlead_gateway.endpoint.inbound import Rejection, Request
 from fairlead_gateway.endpoint.replies import result_parts
-from fairlead_gateway.limits.limiter import NO_LEASE, Lease, Limited, Limiter
+from fairlead_gateway.limits.limiter import Limiter
 from fairlead_gateway.reports.outcomes import outcome_of, says_success
 from fairlead_gateway.reports.samples import Stopwatch
 from fairlead_gateway.telemetry import TOOL_ERROR, Book
+from fairlead_gateway.tracing.spans import CallSpan, Spans
 from fairlead_gateway.upstream import affinity
 from fairlead_gateway.upstream.inquiry import AnswerServer, Inquiry
 from fairlead_mcp import eras, jsonrpc
@@ -63,7 +65,9 @@ class Forwarder:
         clock: Callable[[], float] = time.monotonic,
         limiter: Limiter | None = None,
         auditor: Auditor | None = None,
+        spans: Spans | None = None,
     ) -> None:
+        self._spans = spans
         self._limiter = limiter
         self._auditor = auditor
         self._book = book
@@ -89,9 +93,7 @@ class Forwarder:
     async def run(self, exchange: Exchange, errand: Errand, request: Request) -> None:
         """Do the errand and answer it. Raises nothing but CancelledError, when the client is gone."""
         started = self._clock()
-        error_type = limit = ""
-        lease: Lease = NO_LEASE
-        size = 0
+        error_type, tally = "", self._tally(exchange, errand, request)
         self._book.in_flight += 1
         key, task = (request.session or b"", request.id), asyncio.current_task()
         if request.session is not None and task is not None:
@@ -102,19 +104,18 @@ class Forwarder:
                 error_type = refusals.INVALID_ARGUMENTS
                 self._refuse(exchange, errand, request, refusals.invalid_arguments(wrong))
                 return
-            counted = self._counted(exchange, errand)
-            if isinstance(counted, Limited):
-                error_type, limit = refusals.RATE_LIMITED, counted.scope
-                self._refuse(exchange, errand, request, refusals.limited(counted))
+            limited = tally.refused(self._limiter, exchange) if errand.method == CALL else None
+            if limited is not None:
+                error_type = refusals.RATE_LIMITED
+                self._refuse(exchange, errand, request, refusals.limited(limited))
                 return
-            lease = counted
-            outcome = await self._result(exchange, errand, request, started)
+            outcome = await self._result(exchange, errand, request, started, tally.span)
             outcome = judged(errand.check, errand.reach.server.key, outcome)
             error_type = TOOL_ERROR if outcome.is_error else ""
-            size = len(outcome.result)
+            tally.size = len(outcome.result)
             exchange.answer(200, *result_parts(request.id, outcome.result))
         except McpError as error:
-            limit = refusals.limit_of(error)
+            tally.limit = refusals.limit_of(error)
             error_type = self._failed(exchange, errand, request, error)
         except asyncio.CancelledError:
             error_type = refusals.CANCELLED
@@ -129,36 +130,36 @@ class Forwarder:
             self._book.in_flight -= 1
             if self._cancellable.get(key) is task:
                 del self._cancellable[key]
-            for account in lease:
-                account.leave()
-            self._record(exchange, errand, request, error_type, limit, self._clock() - started, size)
+            tally.over(error_type)
+            self._record(exchange, errand, request, error_type, self._clock() - started, tally)
+
+    def _tally(self, exchange: Exchange, errand: Errand, request: Request) -> Tally:
+        if self._spans is None:
+            return Tally(None)
+        return Tally(self._spans.begin(exchange, request, errand.named or "", errand.reach.server.key))
 
     def _record(
-        self, exchange: Exchange, errand: Errand, request: Request, error_type: str, limit: str, seconds: float,
-        size: int,
-    ) -> None:  # fmt: skip
+        self, exchange: Exchange, errand: Errand, request: Request, error_type: str, seconds: float, tally: Tally
+    ) -> None:
         key = errand.reach.server.key
         recorder = errand.recorder or self._book.recorder(errand.method, "", str(key))
         recorder.record(int(seconds * 1e9), error_type)
-        if limit:
-            self._book.limit(limit)
+        if tally.limit:
+            self._book.limit(tally.limit)
         if self._auditor is not None:
             self._auditor.called(
-                exchange, errand.method, key, errand.named or "", request.params, error_type, seconds, size, limit
-            )
+                exchange, errand.method, key, errand.named or "", request.params, error_type, seconds, tally.size,
+                tally.limit,
+            )  # fmt: skip
 
-    def _counted(self, exchange: Exchange, errand: Errand) -> Lease | Limited:
-        """Limits are on calls of tools."""
-        if self._limiter is None or errand.method != CALL:
-            return NO_LEASE
-        return self._limiter.admit(asker(exchange))
-
-    async def _result(self, exchange: Exchange, errand: Errand, request: Request, started: float) -> Outcome:
+    async def _result(
+        self, exchange: Exchange, errand: Errand, request: Request, started: float, span: CallSpan | None
+    ) -> Outcome:
         reach = errand.reach
         if not (reach.server.catalog.online or reach.guard.still_answers()):
             raise ConnectFailed(f"the server {reach.server.key} is offline")
         if request.modern and errand.method in eras.NAMED and not await reach.upstream.era(None, started):
-            bridged = await self._bridged(exchange, errand, request, started)
+            bridged = await self._bridged(exchange, errand, request, started, span)
             if bridged is not None:
                 return _hinted(errand, bridged)
         live = self.live.of(exchange, request)
@@ -168,14 +169,15 @@ class Forwarder:
                 live.subscribe()
             deadline = started + reach.timeout
             raw, modern = await attempted(
-                reach.guard, lambda: self._attempt(exchange, errand, request, live, deadline), agent=asker(exchange),
-                deadline=deadline, retries=reach.retries, idempotent=again, impatient=reach.impatient,
+                reach.guard, lambda: self._attempt(exchange, errand, request, live, deadline, span),
+                agent=asker(exchange), deadline=deadline, retries=reach.retries, idempotent=again,
+                impatient=reach.impatient,
             )  # fmt: skip
             if modern and not request.modern:
 
                 async def once_more(more: jsonrpc.RawObject) -> Raw:
                     errand_again = msgspec.structs.replace(errand, params={**errand.params, **more})
-                    return (await self._attempt(exchange, errand_again, request, live, deadline))[0]
+                    return (await self._attempt(exchange, errand_again, request, live, deadline, span))[0]
 
                 raw = await in_rounds(live, raw, once_more, lambda: deadline - self._clock())
         finally:
@@ -183,7 +185,9 @@ class Forwarder:
         outcome = translate.result(raw, from_modern=modern, to_modern=request.modern, server_info=reach.server_info)
         return _hinted(errand, outcome) if request.modern else outcome
 
-    async def _bridged(self, exchange: Exchange, errand: Errand, request: Request, started: float) -> Outcome | None:
+    async def _bridged(
+        self, exchange: Exchange, errand: Errand, request: Request, started: float, span: CallSpan | None
+    ) -> Outcome | None:
         """A call of a modern client whom a legacy server may ask; None where the client offers nothing."""
         reach = errand.reach
         of = (exchange.identity.principal, reach.server.key, errand.method, errand.named)
@@ -195,8 +199,8 @@ class Forwarder:
             client = self._bridge.lease(features)
             relay, deadline = Relay(live, client), started + reach.timeout
             work = attempted(
-                reach.guard, lambda: self._attempt(exchange, errand, request, relay, deadline), agent=asker(exchange),
-                deadline=deadline, retries=0, idempotent=False, impatient=reach.impatient,
+                reach.guard, lambda: self._attempt(exchange, errand, request, relay, deadline, span),
+                agent=asker(exchange), deadline=deadline, retries=0, idempotent=False, impatient=reach.impatient,
             )  # fmt: skip
             call = Bridged(relay, of, deadline, work)
             call.task.add_done_callback(lambda _: self._bridge.release(client))
@@ -212,7 +216,13 @@ class Forwarder:
         )
 
     async def _attempt(
-        self, exchange: Exchange, errand: Errand, request: Request, live: LiveRequest | Relay, deadline: float
+        self,
+        exchange: Exchange,
+        errand: Errand,
+        request: Request,
+        live: LiveRequest | Relay,
+        deadline: float,
+        span: CallSpan | None,
     ) -> tuple[Raw, bool]:
         """The raw result, and whether it is one of the modern era. Raises McpError."""
         reach, upstream = errand.reach, errand.reach.upstream
@@ -223,7 +233,7 @@ class Forwarder:
             return self._watch(errand, request), False
         ident = upstream.next_id()
         members, pin = affinity.untagged(errand.params)
-        members, lines = carried({**members}, exchange.headers)
+        members, lines = carried({**members}, exchange.headers) if span is None else span.attempt({**members})
         params = translate.params(
             members, from_modern=request.modern, to_modern=modern, client=self._client,
             token=live.token(ident), log_level=live.log_level(modern),
@@ -249,11 +259,15 @@ class Forwarder:
             raw = await upstream.ask(inquiry)
         except Exception as error:
             watch.stop(outcome_of(error))
+            if span is not None:
+                span.attempt_over(type(error).__name__)
             raise
         except BaseException:
             watch.stop(NEUTRAL)
             raise
         watch.stop(OK if says_success(raw) else NEUTRAL)
+        if span is not None:
+            span.attempt_over()
         return raw, modern
 
     def _watch(self, errand: Errand, request: Request) -> Raw:

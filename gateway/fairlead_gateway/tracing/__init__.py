@@ -1,0 +1,1 @@
+"""Spans of calls for OpenTelemetry, where it is configured. README.md says how."""
