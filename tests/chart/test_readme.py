@@ -1,0 +1,85 @@
+"""What the chart's page tells people to do: its helm commands in their order, and its values for production."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from controlplane import ControlPlane, PlaneFactory
+from helmworld import CHART, NAMESPACE, Helm, get
+from waiting import until
+
+pytestmark = pytest.mark.timeout(300)
+
+PAGE = (CHART / "README.md").read_text()
+OTHERS = Path(__file__).with_name("crds") / "others.yaml"
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+
+
+def commands(program: str) -> list[list[str]]:
+    """Each command line of the page that begins with `program`, without what waits for pods: nothing runs them."""
+    lines = [shlex.split(line) for block in blocks("sh") for line in block.splitlines()]
+    return [[word for word in line[1:] if word != "--wait"] for line in lines if line and line[0] == program]
+
+
+def test_the_commands_of_the_page_do_what_it_says(
+    private_plane: PlaneFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plane = private_plane(controllers=True, crds=False)
+    plane.kubectl("apply", "--server-side", "-f", str(OTHERS))
+    helm = Helm(tmp_path, plane)
+    (tmp_path / "charts").symlink_to(CHART.parent)
+    (production,) = blocks("yaml")
+    (tmp_path / "production.yaml").write_text(production)
+    monkeypatch.chdir(tmp_path)
+    install, _, samples, production_upgrade, uninstall = commands("helm")
+
+    helm(*install)
+    plane.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=20s")
+    helm(*samples)
+    assert [item["metadata"]["name"] for item in get(plane, "mcp", "-n", NAMESPACE)] == ["chandler"]
+    helm(*production_upgrade)
+    assert len(get(plane, "horizontalpodautoscalers,ingresses,podmonitors", "-n", NAMESPACE)) == 4
+    helm(*uninstall)
+    until("no Deployment", lambda: get(plane, "deployments", "-n", NAMESPACE) == [], seconds=30)
+    (definitions,) = [line for line in commands("kubectl") if line[0] == "delete"]
+    plane.kubectl(*definitions)
+    until("no kind of ours", lambda: ours(plane) == [], seconds=30)
+
+
+def ours(plane: ControlPlane) -> list[str]:
+    return [name for crd in get(plane, "crds") if (name := crd["metadata"]["name"]).endswith("fairlead.dev")]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (
+            (),
+            ["Nobody without a credential", "fairlead keys create NAME --secret fairlead-api-keys", "are open to all"],
+        ),
+        (("--set", "gateway.settings.anonymous=allow"), ["EVERYBODY who reaches the gateway", "8080:80"]),
+        (
+            ("--set", "watchNamespace=team", "--set", "servers.defaultAction=Deny"),
+            ["in the namespace team, the only one that counts", "are closed to all of them"],
+        ),
+        (
+            ("--set", "gateway.ingress.enabled=true,gateway.ingress.hosts={a.example},gateway.ingress.tlsSecret=c"),
+            ["https://a.example/mcp"],
+        ),
+        (
+            ("--set", "tls.secret=c,gateway.service.port=8443"),
+            ["https://fairlead-gateway.fairlead-system.svc:8443/mcp"],
+        ),
+    ],
+)
+def test_the_notes_say_how_to_reach_it_and_who_may(tmp_path: Path, words: tuple[str, ...], told: list[str]) -> None:
+    notes = Helm(tmp_path)("install", "fairlead", CHART, "--namespace", NAMESPACE, "--dry-run=client", *words)
+    for sentence in told:
+        assert sentence in notes
