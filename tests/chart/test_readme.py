@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane import ControlPlane, PlaneFactory
+from controlplane import REPOSITORY, ControlPlane, PlaneFactory
 from helmworld import CHART, NAMESPACE, Helm, get
 from waiting import until
 
@@ -51,6 +51,12 @@ def test_the_commands_of_the_page_do_what_it_says(
     (definitions,) = [line for line in commands("kubectl") if line[0] == "delete"]
     plane.kubectl(*definitions)
     until("no kind of ours", lambda: ours(plane) == [], seconds=30)
+
+
+def test_the_first_page_of_the_repository_uses_the_same_commands() -> None:
+    first = re.findall(r"^helm .*$", (REPOSITORY / "README.md").read_text(), re.MULTILINE)
+    assert len(first) == 2
+    assert set(first) <= set(PAGE.splitlines())
 
 
 def ours(plane: ControlPlane) -> list[str]:

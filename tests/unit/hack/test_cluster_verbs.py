@@ -1,0 +1,58 @@
+"""Which cluster `hack/cluster` and `hack/images --load` talk to: kind's, where Docker answers.
+
+Docker and kind are stand-ins that write down what they are told.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+NOTES = 'echo "${0##*/} $*" >>"$NOTES"\n'
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> dict[str, str]:
+    """The environment of a machine where Docker answers and kind is installed."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    docker = '[ "$1" != save ] || : >"$3"\n'
+    for name, does in {"docker": docker, "kind": '[ "$1 $2" != "get clusters" ] || echo other\n'}.items():
+        (programs / name).write_text(f"#!/bin/sh\n{NOTES}{does}")
+        (programs / name).chmod(0o755)
+    own = {"NOTES": str(tmp_path / "notes"), "KUBE_RUN": str(tmp_path / "run"), "HOME": str(tmp_path)}
+    return {**own, "PATH": f"{programs}:{os.environ['PATH']}"}
+
+
+def hack(machine: dict[str, str], *words: str) -> tuple[str, list[str]]:
+    """Standard output of a verb, and what docker and kind were told to do."""
+    notes = Path(machine["NOTES"])
+    notes.write_text("")
+    command = [str(REPOSITORY / "hack" / words[0]), *words[1:]]
+    done = subprocess.run(command, env=machine, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 0, done.stderr
+    return done.stdout, [line for line in notes.read_text().splitlines() if line != "docker info"]
+
+
+def test_where_docker_answers_the_cluster_is_one_of_kind(machine: dict[str, str]) -> None:
+    told, done = hack(machine, "cluster", "up")
+    kubeconfig = f"{machine['KUBE_RUN']}/kind.kubeconfig"
+    assert told == f"{kubeconfig}\n"
+    assert done[1] == f"kind create cluster --name fairlead --kubeconfig {kubeconfig} --wait 180s"
+    assert hack(machine, "cluster", "down")[1] == [f"kind delete cluster --name fairlead --kubeconfig {kubeconfig}"]
+
+
+def test_images_are_built_by_docker_and_loaded_into_kind(machine: dict[str, str]) -> None:
+    told, done = hack(machine, "images", "--load", "fairlead", "fairlead-demo")
+    names = ["localhost/fairlead:0.1.0", "localhost/fairlead-demo:0.1.0"]
+    assert told.split() == names
+    built = [line for line in done if line.startswith("docker build ")]
+    assert [line.split(" -t ")[1].split()[0] for line in built] == names
+    assert all("--build-arg BASE=python:3.13-slim --build-arg VERSION=0.1.0" in line for line in built)
+    loaded = [line.split()[-1] for line in done if line.startswith("kind load image-archive --name fairlead ")]
+    assert [Path(path).name for path in loaded] == ["fairlead.tar", "fairlead-demo.tar"]
+    assert not any(Path(path).exists() for path in loaded)
