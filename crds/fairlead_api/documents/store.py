@@ -119,6 +119,8 @@ class Assembler:
         self._parts: dict[str, Blob] = {}
         self._waiting: dict[str, set[str]] = {}
         self._whole: dict[str, bytes] = {}
+        self._broken: set[str] = set()
+        """Names that readers were told a problem of."""
 
     @property
     def documents(self) -> dict[str, bytes]:
@@ -145,7 +147,9 @@ class Assembler:
         if self._heads.pop(name, None) is None:
             return []
         self._waiting.pop(name, None)
-        return [Change(name, None)] if self._whole.pop(name, None) is not None else []
+        known = self._whole.pop(name, None) is not None or name in self._broken
+        self._broken.discard(name)
+        return [Change(name, None)] if known else []
 
     def replace(self, blobs: Iterable[Blob]) -> list[Change]:
         """Take in a complete listing; what it does not contain is gone."""
@@ -164,9 +168,11 @@ class Assembler:
             self._waiting[name] = {part for part in part_names(head) if part not in self._parts}
             return []
         except BrokenDocument as error:
+            self._broken.add(name)
             return [Change(name, self._whole.get(name), str(error))]
-        if self._whole.get(name) == document:
+        if self._whole.get(name) == document and name not in self._broken:
             return []
+        self._broken.discard(name)
         self._whole[name] = document
         return [Change(name, document)]
 

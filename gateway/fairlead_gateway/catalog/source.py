@@ -155,7 +155,7 @@ class Keeper:
                 self._take(change.name, change.document)
 
     def synced(self, names: Collection[str]) -> None:
-        for name in [name for name in self._raw if name not in names]:
+        for name in [name for name in {**self._raw, **self.broken} if name not in names]:
             self._forget(name)
         self.alive()
         if not self.first_snapshot.is_set():

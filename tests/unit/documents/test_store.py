@@ -107,6 +107,19 @@ def test_an_edited_head_is_reported_and_the_old_document_stays() -> None:
     assert reader.documents == {"doc": b'{"a":1}'}
 
 
+def test_a_broken_head_is_told_of_when_it_is_mended_and_when_it_goes() -> None:
+    (head,) = pack("doc", "catalog", b'{"a":1}')
+    bad, reader = replace(head, data={PLAIN: "{junk"}), Assembler()
+    reader.put(bad)
+    (gone,) = reader.remove("doc")
+    assert (gone.document, gone.problem) == (None, None)
+    for blob in (head, bad):
+        reader.put(blob)
+    (mended,) = reader.put(head)
+    assert (mended.document, mended.problem) == (b'{"a":1}', None)
+    assert reader.put(head) == []
+
+
 def test_a_compressed_document_that_ends_early_is_reported() -> None:
     (head,) = pack("doc", "catalog", b"x" * 2_000_000)
     cut = replace(head, binary={GZIPPED: head.binary[GZIPPED][:-9]})

@@ -51,3 +51,14 @@ async def test_swaps_take_no_more_than_their_share_of_a_storm_of_changes() -> No
     await keeper.stop()
     assert share < 0.5
     assert keeper.swap_seconds > busy * 0.5
+
+
+async def test_a_broken_document_that_went_while_the_source_was_away_is_broken_no_more() -> None:
+    async def swap(snapshot: Snapshot) -> bool:
+        return True
+
+    keeper = Keeper(Storm(0), swap)
+    keeper.changed([Change("junk", None, "it is not JSON")])
+    assert keeper.broken == {"junk": "it is not JSON"}
+    keeper.synced(["other"])
+    assert keeper.broken == {}
