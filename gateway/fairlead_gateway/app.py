@@ -39,6 +39,7 @@ from fairlead_gateway.guarded import GuardCollector
 from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.identity.resource import ProtectedResource
 from fairlead_gateway.identity.setup import Trust
+from fairlead_gateway.latencies import LatencyCollector
 from fairlead_gateway.news import News
 from fairlead_gateway.operations import Asked, OperationsServer, Page, guarded
 from fairlead_gateway.reports.endpoint import reports_page
@@ -99,10 +100,12 @@ class Gateway:
             book, keeper, registry.gauges, lambda: len(self._listener.connections), front.crowd, self._tasks
         )
         guards = GuardCollector(checks, lambda: registry.guards, front.dispatcher.cache, front.identities)
-        metrics = registry_of(collector, guards, CustomCollector(custom), accounting)
+        latencies = LatencyCollector(lambda: front.selection, book, lambda: outbox.asked_at, time.time)
+        self.metrics = registry_of(collector, guards, latencies, CustomCollector(custom), accounting)
+        """Everything that is told at /metrics."""
 
         async def metrics_page(asked: Asked) -> Page:
-            return Page(200, CONTENT_TYPE, await exposed(metrics))
+            return Page(200, CONTENT_TYPE, await exposed(self.metrics))
 
         async def alive_page(asked: Asked) -> Page:
             return Page(200, body=b"ok\n")
@@ -279,6 +282,7 @@ def build(
         before = front.selection
         front.selection = await asyncio.to_thread(select, snapshot, before)
         outbox.samples.late_ms = fastest_limit(snapshot.rules.tiers)
+        book.budgets({tier.name: tier.max_latency_ms for tier in snapshot.rules.tiers})
         front.streams.swapped(before, front.selection)
         news.swapped(before.snapshot, snapshot)
         return not registry.incomplete

@@ -66,7 +66,7 @@ class GatewayCollector(Collector):
             labels=["mcp_method_name", "gen_ai_tool_name", "fairlead_server", "error_type"],
         )
         for labels, series in self._book.histograms():
-            family.add_metric(list(labels), *_cumulated(series))
+            family.add_metric(list(labels), *cumulated(series))
         return family
 
     def _counts(self) -> Iterable[Metric]:
@@ -88,9 +88,11 @@ class GatewayCollector(Collector):
     def _catalog(self) -> Iterable[Metric]:
         keeper = self._keeper
         snapshot = keeper.snapshot
+        text = "Seconds since the source of the catalog was in touch"
+        age = GaugeMetricFamily("fairlead_catalog_age_seconds", text, labels=[])
         if keeper.seen_at is not None:
-            age = self._clock() - keeper.seen_at
-            yield _gauge("fairlead_catalog_age_seconds", "Seconds since the source of the catalog was in touch", age)
+            age.add_metric([], self._clock() - keeper.seen_at)
+        yield age
         yield _gauge("fairlead_catalog_stale", "1 while the catalog is served without its source", keeper.stale)
         yield _gauge("fairlead_catalog_servers", "Servers in the catalog", len(snapshot.servers))
         tools = sum(len(server.tools) for server in snapshot.servers.values())
@@ -122,7 +124,8 @@ def _counter(name: str, text: str, value: float) -> Metric:
     return CounterMetricFamily(name, text, value=float(value))
 
 
-def _cumulated(series: Series) -> tuple[list[tuple[str, float]], float]:
+def cumulated(series: Series) -> tuple[list[tuple[str, float]], float]:
+    """Buckets and sum as the text format has them."""
     buckets, total = [], 0
     for bound, count in zip((*map(str, BOUNDS), "+Inf"), list(series.buckets), strict=True):
         total += count

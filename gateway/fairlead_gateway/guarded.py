@@ -65,6 +65,11 @@ class GuardCollector(Collector):
         for key, guard in guards.items():
             state.add_metric([str(key)], STATES.index(guard.state))
         yield state
+        text = "Calls that a server works on now"
+        busy = GaugeMetricFamily("fairlead_server_calls_in_flight", text, labels=["fairlead_server"])
+        for key, guard in guards.items():
+            busy.add_metric([str(key)], guard.busy)
+        yield busy
         opened = {str(key): guard.breaker.opened for key, guard in guards.items()}
         yield _labelled("fairlead_breaker_opened", "Times that a breaker opened", "fairlead_server", opened)
         retries = {str(key): guard.retries for key, guard in guards.items()}

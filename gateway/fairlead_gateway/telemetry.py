@@ -7,7 +7,7 @@ tool and adds two numbers to it; readers may see one of them a moment earlier th
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -16,6 +16,8 @@ BOUNDS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.
 _BOUNDS_NS: Final = tuple(round(bound * 1e9) for bound in BOUNDS)
 
 MAX_LABEL_SETS: Final = 2000
+MAX_TIERS: Final = 50
+"""That have figures of their own; of more, the first by name."""
 OTHER: Final = "other"
 """Tool and server of everything above MAX_LABEL_SETS."""
 
@@ -39,6 +41,18 @@ class Series:
     @property
     def count(self) -> int:
         return sum(self.buckets)
+
+
+class Wait:
+    """What the agents of one tier waited for their calls, whoever or whatever kept them waiting."""
+
+    __slots__ = ("breaches", "limit_ns", "series")
+
+    def __init__(self) -> None:
+        self.limit_ns: float = float("inf")
+        self.breaches = 0
+        """Calls that took longer than the tier allows."""
+        self.series = Series()
 
 
 class Recorder:
@@ -85,6 +99,8 @@ class Book:
         """Calls being worked on."""
         self.rejected: dict[int, int] = {}
         """Requests refused before they became an operation, by HTTP status."""
+        self.waits: dict[str, Wait] = {}
+        """By tier, MAX_TIERS of them at most."""
 
         self.limited: dict[str, int] = {}
         """Calls refused because there were too many, by what bounds them: agent, policy, tool, server."""
@@ -108,6 +124,23 @@ class Book:
             return self._series.setdefault(key, Series()), True
         other = (method, OTHER, OTHER, error_type)
         return self._series.setdefault(other, Series()), False
+
+    def budgets(self, limits: Mapping[str, int | None]) -> None:
+        """The tiers that there are from now on, with their limits in milliseconds; what was counted of them stays."""
+        waits = {}
+        for tier in sorted(limits)[:MAX_TIERS]:
+            limit_ms = limits[tier]
+            wait = waits[tier] = self.waits.get(tier) or Wait()
+            wait.limit_ns = float("inf") if limit_ms is None else limit_ms * 1e6
+        self.waits = waits
+
+    def waited(self, tier: str | None, nanoseconds: int) -> None:
+        """An agent of that tier had its answer after that long."""
+        wait = self.waits.get(tier) if tier is not None else None
+        if wait is not None:
+            wait.series.observe(nanoseconds)
+            if nanoseconds > wait.limit_ns:
+                wait.breaches += 1
 
     def reject(self, status: int) -> None:
         self.rejected[status] = self.rejected.get(status, 0) + 1

@@ -142,6 +142,7 @@ class Operator:
         finally:
             self.controller = None
             self.telemetry.leader.set(0)
+            self.telemetry.pictures.forget()
 
 
 class _Leadership:

@@ -98,18 +98,25 @@ class Controller:
             environment=environment or world.platform.environment,
             figures_every=rhythm.figures,
             remeasured=self.enqueue,
+            delayed=lambda: self._telemetry.publish_failures.labels("state").inc(),
             now=now,
             monotonic=monotonic,
         )
-        self._prober = Prober(world.connector, self.timekeeper, self.enqueue, monotonic=monotonic, rng=rng)
+        self._prober = Prober(
+            world.connector, self.timekeeper, self.enqueue, told=self._telemetry.probed, monotonic=monotonic, rng=rng
+        )
         self._declarations = world.declarations
-        self._puller = Puller(world.gateways, self.heard, rng=rng) if world.gateways is not None else None
+        self._puller: Puller | None = None
+        if world.gateways is not None:
+            self._puller = puller = Puller(world.gateways, self.heard, asked=self._asked, rng=rng)
+            self._telemetry.pictures.gateways = lambda: puller.reached
         self.reconciler = Reconciler(
             world.platform,
             world.documents,
             world.connector,
             changed=self.enqueue,
             published=self.timekeeper.know,
+            shown=self._shown,
             prober=self._prober,
             figures=self.timekeeper.figures,
             held_back=self._telemetry.hold_back,
@@ -154,6 +161,7 @@ class Controller:
 
     def heard(self, report: Report) -> None:
         """What a gateway measured, was asked for and could not reach."""
+        self._telemetry.heard(report)
         self.timekeeper.take(report)
         for namespace, name in report.refresh:
             self.reconciler.refresh(ServerKey(namespace, name))
@@ -254,13 +262,23 @@ class Controller:
         """An event for each tool that is in other tiers than before."""
         while True:
             move = await self._moves.get()
-            self._telemetry.moves.labels("down" if len(move.after) < len(move.before) else "up").inc()
+            self._telemetry.moved(move)
             try:
                 server = await self._platform.get(move.tool.server)
             except (PlatformTrouble, UnreadableServer):
                 continue
             if server is not None:
                 await self._platform.announce(server, _tier_news(move))
+
+    def _asked(self, *, answered: bool) -> None:
+        self._telemetry.asked(answered=answered)
+
+    def _shown(self, key: ServerKey, ready: tuple[str, str] | None) -> None:
+        shown = self._telemetry.pictures.ready
+        if ready is None:
+            shown.pop(key, None)
+        else:
+            shown[key] = ready
 
     @staticmethod
     async def _wanted(event: asyncio.Event, timeout: float) -> None:
@@ -279,6 +297,7 @@ class Controller:
                 await result
         except PlatformTrouble as error:
             logger.warning("%s: tried again later: %s", what, error)
+            self._telemetry.publish_failures.labels(what).inc()
             await asyncio.sleep(self._rhythm.backoff.first)
             again.set()
 

@@ -85,7 +85,8 @@ class _Look:
 
 
 class Reconciler:
-    """See the module. `changed(key)` is called when a server needs another look, `published` with each catalog.
+    """See the module. `changed(key)` is called when a server needs another look, `published` with each catalog,
+    `shown` with status and reason of each condition Ready, and with None where the server is gone.
 
     Without a `prober` no tool is probed, without `figures` no status shows any.
     """
@@ -98,6 +99,7 @@ class Reconciler:
         *,
         changed: Callable[[ServerKey], None],
         published: Callable[[Catalog], None] = lambda catalog: None,
+        shown: Callable[[ServerKey, tuple[str, str] | None], None] = lambda key, ready: None,
         prober: Prober | None = None,
         figures: Figures | None = None,
         held_back: Counted = uncounted,
@@ -109,6 +111,7 @@ class Reconciler:
         self._platform = platform
         self._changed = changed
         self._published = published
+        self._shown = shown
         self._prober = prober
         self._figures = figures
         self._plans: dict[ServerKey, tuple[tuple[str, int], Plan]] = {}
@@ -174,6 +177,7 @@ class Reconciler:
             self._changed(other)
         await self.catalogs.withdraw(key)
         await self._platform.forget(key)
+        self._shown(key, None)
         return Done()
 
     async def _look(self, server: McpServer) -> Outcome:
@@ -324,6 +328,8 @@ class Reconciler:
     async def _show(self, server: McpServer, verdicts: Verdicts, facts: Facts) -> None:
         status = build_status(server, verdicts, facts, self._now())
         await self._platform.report(server, status)
+        ready = status.condition(ConditionType.READY)
+        self._shown(server.key, None if ready is None else (ready.status, ready.reason))
         news = _ready_news(server.status, status)
         if news is not None:
             level = logging.INFO if news.kind == "Normal" else logging.WARNING

@@ -3,55 +3,97 @@
 from __future__ import annotations
 
 import contextlib
+import time
+from collections import Counter as Count
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from fairlead_api.meta import ServerKey
+from fairlead_api.reports import RUNNING, Report
+from fairlead_operator.latency.ledger import Move
+from fairlead_operator.latency.samples import Outcome
+
+LAG_BOUNDS: Final = (0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300)
+NO_FIGURE: Final = "none"
+"""Outcome of a probe that says nothing about its tool."""
+ANSWERING: Final = "answering"
+SILENT: Final = "silent"
 
 
 class Telemetry:
-    """The metrics of one operator, in a registry of its own."""
+    """The metrics of one operator, in a registry of its own. `clock` is the time of day, in seconds."""
 
-    def __init__(self) -> None:
-        self.registry = CollectorRegistry()
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self.registry = registry = CollectorRegistry()
+        self._clock = clock
         self.reconciles = Counter(
-            "fairlead_operator_reconciles",
-            "Looks at one McpServer, by how they ended.",
-            ["outcome"],
-            registry=self.registry,
+            "fairlead_operator_reconciles", "Looks at one McpServer, by how they ended.", ["outcome"], registry=registry
         )
         self.seconds = Histogram(
             "fairlead_operator_reconcile_duration_seconds",
             "Duration of one look at one McpServer.",
             buckets=(0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30),
-            registry=self.registry,
+            registry=registry,
         )
         self.troubles = Counter(
-            "fairlead_operator_errors", "Looks that did not end in Done, by reason.", ["reason"], registry=self.registry
+            "fairlead_operator_errors", "Looks that did not end in Done, by reason.", ["reason"], registry=registry
         )
-        self.depth = Gauge(
-            "fairlead_operator_queue_depth", "McpServers that wait for a worker.", registry=self.registry
-        )
-        self.servers = Gauge("fairlead_operator_servers", "McpServers that exist.", registry=self.registry)
-        self.moves = Counter(
-            "fairlead_operator_tier_moves",
-            "Tools that left a tier (down) or came back to one (up).",
-            ["direction"],
-            registry=self.registry,
-        )
+        self.depth = Gauge("fairlead_operator_queue_depth", "McpServers that wait for a worker.", registry=registry)
+        self.servers = Gauge("fairlead_operator_servers", "McpServers that exist.", registry=registry)
         self.held = Gauge(
             "fairlead_held_definitions",
             "Definitions of a server with pin: true that are held back until approved.",
             ["namespace", "server"],
-            registry=self.registry,
+            registry=registry,
         )
-        self.leader = Gauge("fairlead_operator_leader", "1 while this replica leads.", registry=self.registry)
+        self.leader = Gauge("fairlead_operator_leader", "1 while this replica leads.", registry=registry)
         self.writes = Counter(
             "fairlead_operator_api_writes",
             "Requests to the API server that may change something.",
             ["verb", "resource"],
-            registry=self.registry,
+            registry=registry,
         )
+        self._moves = Counter(
+            "fairlead_operator_tier_moves",
+            "Tools that left a tier (down) or came back to it (up).",
+            ["fairlead_tier", "direction"],
+            registry=registry,
+        )
+        self._probes = Counter(
+            "fairlead_operator_probes",
+            "Calls that the operator made to measure a tool: ok, bad, or none where the answer says nothing of it.",
+            ["outcome"],
+            registry=registry,
+        )
+        for outcome in (Outcome.OK.value, Outcome.BAD.value, NO_FIGURE):
+            self._probes.labels(outcome)
+        self._samples = Counter(
+            "fairlead_operator_samples",
+            "Attempts of calls that gateways told of, by how they ended.",
+            ["outcome"],
+            registry=registry,
+        )
+        self._lag = Histogram(
+            "fairlead_operator_sample_lag_seconds",
+            "From the end of an attempt at a gateway to its arrival here, by both clocks.",
+            buckets=LAG_BOUNDS,
+            registry=registry,
+        )
+        self._pulls = Counter(
+            "fairlead_operator_pulls", "Reports of gateways that were asked for.", ["outcome"], registry=registry
+        )
+        self.publish_failures = Counter(
+            "fairlead_operator_publish_failures",
+            "Documents and statuses that could not be written and are tried again.",
+            ["what"],
+            registry=registry,
+        )
+        self.pictures = Pictures()
+        registry.register(self.pictures)
 
     def hold_back(self, key: ServerKey, held: int | None) -> None:
         """How many definitions of a server are held back; None for one that is not pinned, or gone."""
@@ -60,3 +102,61 @@ class Telemetry:
         else:
             with contextlib.suppress(KeyError):
                 self.held.remove(*key)
+
+    def moved(self, move: Move) -> None:
+        """A tool is in other tiers than before."""
+        for tier in set(move.before) - set(move.after):
+            self._moves.labels(tier, "down").inc()
+        for tier in set(move.after) - set(move.before):
+            self._moves.labels(tier, "up").inc()
+
+    def probed(self, outcome: Outcome | None) -> None:
+        """A probe came to that; None: to nothing."""
+        self._probes.labels(NO_FIGURE if outcome is None else outcome.value).inc()
+
+    def heard(self, report: Report) -> None:
+        """A gateway told of these attempts. What one tells at first may be old, for nobody asked before."""
+        now = self._clock()
+        known = report.replica in self.pictures.heard
+        self.pictures.heard.add(report.replica)
+        for tool in report.tools:
+            for attempt in tool.attempts:
+                if attempt.outcome != RUNNING:
+                    self._samples.labels(attempt.outcome).inc()
+                    if known:
+                        self._lag.observe(max(0.0, now - attempt.at))
+
+    def asked(self, *, answered: bool) -> None:
+        """A gateway was asked for its report."""
+        self._pulls.labels("answered" if answered else "failed").inc()
+
+
+class Pictures(Collector):
+    """What is so now, counted when it is asked for."""
+
+    def __init__(self) -> None:
+        self.ready: dict[ServerKey, tuple[str, str]] = {}
+        """Status and reason of each server's condition Ready, as shown last."""
+        self.heard: set[str] = set()
+        """Gateway processes that told of attempts before."""
+        self.gateways: Callable[[], Mapping[str, bool]] = dict
+        """Replica to whether it answered last."""
+
+    def forget(self) -> None:
+        """Whoever knew it leads no more."""
+        self.ready.clear()
+        self.heard.clear()
+        self.gateways = dict
+
+    def collect(self) -> Iterable[Metric]:
+        text = "McpServers by their condition Ready and its reason."
+        servers = GaugeMetricFamily("fairlead_operator_servers_ready", text, labels=["ready", "reason"])
+        for (ready, reason), count in Count(list(self.ready.values())).items():
+            servers.add_metric([ready, reason], count)
+        yield servers
+        text = "Gateway replicas that are asked for latencies, by whether they answered last."
+        gateways = GaugeMetricFamily("fairlead_operator_gateways", text, labels=["state"])
+        answered = list(self.gateways().values())
+        gateways.add_metric([ANSWERING], sum(answered))
+        gateways.add_metric([SILENT], len(answered) - sum(answered))
+        yield gateways

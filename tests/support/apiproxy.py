@@ -36,11 +36,16 @@ class ApiProxy:
         self.passed: list[tuple[str, str]] = []
         self._plane = plane
         self._wanted: Wanted | None = None
+        self._refused: Wanted | None = None
         self._port = free_port()
 
     def hold(self, wanted: Wanted | None) -> None:
         """From now on, keep each request that is `wanted` by method and path; None keeps no more."""
         self._wanted = wanted
+
+    def refuse(self, wanted: Wanted | None) -> None:
+        """From now on, answer each request that is `wanted` with a 500; None refuses no more."""
+        self._refused = wanted
 
     async def __aenter__(self) -> Self:
         tls = ssl.create_default_context(cafile=str(self._plane.folder / "pki/ca.crt"))
@@ -69,6 +74,8 @@ class ApiProxy:
         if self._wanted is not None and self._wanted(request.method, request.path):
             self.held.set()
             await asyncio.Event().wait()
+        if self._refused is not None and self._refused(request.method, request.path):
+            return web.Response(status=500)
         self.passed.append((request.method, request.path))
         headers = {name: value for name, value in request.headers.items() if name.lower() not in _HOP}
         url = f"{self._plane.server}{request.path_qs}"

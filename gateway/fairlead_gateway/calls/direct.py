@@ -46,11 +46,12 @@ class _Captured:
     gone = False
     """A caller that gives up cancels the task, and is still told that it did."""
 
-    def __init__(self, origin: Origin) -> None:
+    def __init__(self, origin: Origin, tier: str | None) -> None:
         self.identity = origin.identity
         self.address = origin.address
         self.headers = origin.headers
         self.body: bytes = b""
+        self.tier = tier
 
     def notify(self, message: bytes) -> bool:
         return False
@@ -85,7 +86,7 @@ class Caller:
         """
         params = {"name": Raw(jsonrpc.encode(name)), "arguments": Raw(arguments)}
         request = Request(modern=False, method=CALL, id=_ID, params=params, session=None)
-        captured = _Captured(origin)
+        captured = _Captured(origin, view.tier)
         route = self._dispatcher.resolve(view, request)
         if isinstance(route, Rejection):
             self._dispatcher.denied(captured, request, route)
@@ -108,7 +109,7 @@ class Caller:
         params = {"name": Raw(jsonrpc.encode(name))}
         request = Request(modern=False, method=CALL, id=_ID, params=params, session=None)
         rejection = Rejection(200, jsonrpc.INVALID_PARAMS, f"Unknown tool: {name}")
-        self._dispatcher.denied(_Captured(origin), request, rejection)
+        self._dispatcher.denied(_Captured(origin, view.tier), request, rejection)
 
     def refused(self, view: View, name: str) -> None:
         """Count a call of a known tool that was not made because its arguments cannot be read."""

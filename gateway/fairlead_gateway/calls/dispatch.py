@@ -156,7 +156,9 @@ class Dispatcher:
         self.flights.discard(flight)
         self._book.in_flight -= 1
         seconds = self._clock() - started
-        recorder.record(int(seconds * 1e9), error_type)
+        took = int(seconds * 1e9)
+        recorder.record(took, error_type)
+        self._book.waited(flight.tier, took)
         if flight.limit:
             self._book.limit(flight.limit)
         if self._auditor is not None:

@@ -31,6 +31,9 @@ class Exchange(Protocol):
         """Whether the client closed the connection."""
         ...
 
+    tier: str | None
+    """The latency tier whose tools the client sees."""
+
     def notify(self, message: bytes) -> bool:
         """Send a message ahead of the answer, which then follows it as an event. False: it was dropped, as the client
         is gone, does not read, or cannot take a stream.

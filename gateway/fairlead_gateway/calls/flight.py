@@ -84,6 +84,11 @@ class Flight:
         """Of a caller within the gateway."""
 
     @property
+    def tier(self) -> str | None:
+        """Of the agent."""
+        return self._exchange.tier
+
+    @property
     def deadline(self) -> float:
         return self._started + self._route.timeout
 

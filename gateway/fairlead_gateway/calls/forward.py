@@ -144,6 +144,8 @@ class Forwarder:
         key = errand.reach.server.key
         recorder = errand.recorder or self._book.recorder(errand.method, "", str(key))
         recorder.record(int(seconds * 1e9), error_type)
+        if errand.recorder is not None:
+            self._book.waited(exchange.tier, int(seconds * 1e9))
         if tally.limit:
             self._book.limit(tally.limit)
         if self._auditor is not None:

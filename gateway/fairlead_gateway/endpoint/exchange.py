@@ -52,7 +52,7 @@ class Exchange:
 
     __slots__ = (
         "_streaming", "_wire", "authority", "body", "call", "can_stream", "disconnected", "headers", "identity",
-        "keep_alive", "method", "modern", "response_complete", "target", "thread", "vetted",
+        "keep_alive", "method", "modern", "response_complete", "target", "thread", "tier", "vetted",
     )  # fmt: skip
 
     def __init__(self, wire: Wire, method: bytes, target: bytes) -> None:
@@ -62,6 +62,8 @@ class Exchange:
         """As the selection has it; which view that is, depends on who asks."""
         self.identity: Identity = ANONYMOUS
         """Who asks; set by the front before anything else is done with it."""
+        self.tier: str | None = None
+        """Of the view that it is answered by."""
         self.authority: bytes | None = None
         """Of a target in absolute form, which counts in place of Host (RFC 9112 section 3.2.2)."""
         self.headers: Headers = {}

@@ -254,6 +254,7 @@ class Front:
         return SESSION_ENDED if sessions.ended(ident) else asked
 
     def _call(self, exchange: Exchange, view: View, asked: Request) -> None:
+        exchange.tier = view.tier
         route = self.dispatcher.resolve(view, asked)
         if isinstance(route, Rejection):
             self.dispatcher.denied(exchange, asked, route)

@@ -23,7 +23,7 @@ from fairlead_operator.calibration.call import Answered, call, round_trip
 from fairlead_operator.calibration.course import Answer, Course
 from fairlead_operator.calibration.plan import Plan, Probe
 from fairlead_operator.discovery.turn import Turn
-from fairlead_operator.latency.samples import Sample
+from fairlead_operator.latency.samples import Outcome, Sample
 from fairlead_operator.ports import Connector, Verdict
 from fairlead_operator.workqueue import Backoff
 
@@ -86,6 +86,7 @@ class _Means:
     connector: Connector
     judge: Judge
     finished: Callable[[ServerKey], None]
+    told: Callable[[Outcome | None], None]
     retry: Backoff
     monotonic: Callable[[], float]
     wall: Callable[[], float]
@@ -107,7 +108,9 @@ class _Means:
 
 
 class Prober:
-    """See the module. `finished(key)` is called when a condition may have changed."""
+    """See the module. `finished(key)` is called when a condition may have changed, `told` with what each probe says of
+    its tool.
+    """
 
     def __init__(
         self,
@@ -115,13 +118,14 @@ class Prober:
         judge: Judge,
         finished: Callable[[ServerKey], None],
         *,
+        told: Callable[[Outcome | None], None] = lambda outcome: None,
         retry: Backoff | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
         rng: random.Random | None = None,
     ) -> None:
         retry = retry or Backoff(first=2.0, limit=120.0)
-        self._means = _Means(connector, judge, finished, retry, monotonic, wall, rng or random.Random())
+        self._means = _Means(connector, judge, finished, told, retry, monotonic, wall, rng or random.Random())
         self._held: dict[ServerKey, _Server] = {}
 
     def __repr__(self) -> str:
@@ -259,10 +263,12 @@ class _Server:
             try:
                 self.course.returned(await round_trip(session, means.monotonic))
             except McpError as error:
+                means.told(None)
                 return Answered(Answer(None, words=self._mask.text(str(error))), lost=error)
             done = await call(session, probe, means.monotonic)
             done = replace(done, answer=replace(done.answer, words=self._mask.text(done.answer.words)))
         means.probes += 1
+        means.told(done.sample)
         if done.sample is not None:
             sample = Sample(f"probe:{means.probes}", means.wall(), done.duration_ms, done.sample, probe=True)
             means.judge.probed(self._key, probe.tool, sample)

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from fairlead_api.reports import Report
 from fairlead_operator.ports import Gateways, GatewayTrouble
@@ -26,19 +26,27 @@ APART_SECONDS: Final = 0.1
 """Between two answers of one replica: a stream of late calls is told in lots."""
 
 
+class Asked(Protocol):
+    """Is told of each request."""
+
+    def __call__(self, *, answered: bool) -> None: ...
+
+
 class Puller:
-    """See the module. `heard` is called with each report."""
+    """See the module. `heard` is called with each report, `asked` each time that a gateway was asked for one."""
 
     def __init__(
         self,
         gateways: Gateways,
         heard: Callable[[Report], None],
         *,
+        asked: Asked = lambda *, answered: None,
         retry: Backoff | None = None,
         rng: random.Random | None = None,
     ) -> None:
         self._gateways = gateways
         self._heard = heard
+        self._asked = asked
         self._retry = retry or Backoff(first=0.5, limit=15.0)
         self._rng = rng or random.Random()
         self._asking: dict[str, asyncio.Task[None]] = {}
@@ -79,6 +87,7 @@ class Puller:
                 report = await self._gateways.report(replica, cursor, WAIT_SECONDS)
             except GatewayTrouble as error:
                 failures += 1
+                self._asked(answered=False)
                 if self.reached.get(replica, True):
                     logger.warning("no latencies from gateway %s: %s; tiers stand still for its calls", replica, error)
                 self.reached[replica] = False
@@ -87,6 +96,7 @@ class Puller:
             if not self.reached.get(replica):
                 logger.info("latencies of gateway %s are followed", replica)
             self.reached[replica], failures, cursor = True, 0, report.cursor
+            self._asked(answered=True)
             try:
                 self._heard(report)
             except Exception:

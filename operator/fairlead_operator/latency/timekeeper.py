@@ -33,7 +33,8 @@ RETRY_SECONDS: Final = 1.0
 
 class Timekeeper:
     """See the module. `moved` is told of every tool that changed tiers, `remeasured` of each server whose status has
-    other figures to show, for which `figures_every` seconds have to pass.
+    other figures to show, for which `figures_every` seconds have to pass, `delayed` of each time that nothing could be
+    published.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Timekeeper:
         environment: str = "cluster",
         figures_every: float = FIGURES_EVERY_S,
         remeasured: Callable[[ServerKey], None] = lambda server: None,
+        delayed: Callable[[], None] = lambda: None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -56,6 +58,7 @@ class Timekeeper:
         """Servers of gateways' own, which are judged like any other and declared by nobody."""
         self.environment = environment
         self._remeasured = remeasured
+        self._delayed = delayed
         self._changes = 0
         self.resized = asyncio.Event()
         """Set when a tier may show another number of tools than before."""
@@ -148,6 +151,7 @@ class Timekeeper:
                 await self.round()
             except PlatformTrouble as error:
                 logger.warning("latencies: published later: %s", error)
+                self._delayed()
                 await asyncio.sleep(RETRY_SECONDS)
             try:
                 async with asyncio.timeout(ROUND_SECONDS):

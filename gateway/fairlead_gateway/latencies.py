@@ -1,0 +1,174 @@
+"""Prometheus metrics of what was measured and decided: windows, health, tiers, and the age of it all.
+
+Made by `app`, served with the metrics of `exposition`. Read from the selection in service at scrape time, in a thread.
+Bounded: MAX_TOOLS have series of their own, what the rest comes to stands under the labels `other`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import Final
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from fairlead_api.documents.state import Quantiles, ToolState
+from fairlead_gateway.exposition import MAX_SERVERS, cumulated
+from fairlead_gateway.selection.view import Selection
+from fairlead_gateway.telemetry import OTHER, Book
+
+MAX_TOOLS: Final = 500
+MAX_TIERS: Final = 5
+"""Whose members are shown tool by tool; how many each tier shows and hides is told of all."""
+HEALTHY: Final = "Healthy"
+_TOOL: Final = ("gen_ai_tool_name", "fairlead_server")
+_TIER: Final = "fairlead_tier"
+
+Measured = tuple[str, str, ToolState]
+"""Tool and server, as labels, and its state."""
+
+
+class LatencyCollector(Collector):
+    """Of one gateway. `asked_at` is when an operator asked for samples last, `clock` the time of day, in seconds."""
+
+    def __init__(
+        self,
+        selection: Callable[[], Selection],
+        book: Book,
+        asked_at: Callable[[], float | None],
+        clock: Callable[[], float],
+    ) -> None:
+        self._selection = selection
+        self._book = book
+        self._asked_at = asked_at
+        self._since = clock()
+        self._clock = clock
+
+    def collect(self) -> Iterable[Metric]:
+        selection = self._selection()
+        yield from self._ages(selection)
+        yield from self._tiers(selection)
+        yield from self._waits()
+        yield from _servers(selection)
+        yield from _tools(selection)
+
+    def _ages(self, selection: Selection) -> Iterable[Metric]:
+        now = self._clock()
+        decided = selection.snapshot.decided_at
+        text = "Seconds since the oldest state document was written: a steady fleet writes none for hours"
+        age = GaugeMetricFamily("fairlead_decisions_age_seconds", text, labels=[])
+        if decided:
+            age.add_metric([], max(0.0, now - datetime.fromisoformat(decided).timestamp()))
+        yield age
+        text = "Seconds since an operator fetched latencies here, or since the start; while none does, tiers stay"
+        asked_at = self._asked_at()
+        silent = now - (self._since if asked_at is None else asked_at)
+        yield GaugeMetricFamily("fairlead_pull_age_seconds", text, value=max(0.0, silent))
+
+    def _tiers(self, selection: Selection) -> Iterable[Metric]:
+        snapshot = selection.snapshot
+        limits = GaugeMetricFamily("fairlead_tier_limit_seconds", "Limit of a tier that has one", labels=[_TIER])
+        shown = GaugeMetricFamily("fairlead_tier_tools", "Tools that a tier shows", labels=[_TIER])
+        text = "Tools that a tier hides, by the first word of the reason"
+        hidden = GaugeMetricFamily("fairlead_tier_hidden_tools", text, labels=[_TIER, "reason"])
+        everything = sum(len(server.tools) for server in snapshot.servers.values())
+        for tier in snapshot.rules.tiers:
+            if tier.name not in self._book.waits:
+                continue  # beyond the number of tiers that have figures
+            if tier.max_latency_ms is not None:
+                limits.add_metric([tier.name], tier.max_latency_ms / 1000)
+            left_out = selection.hidden[tier.name]
+            shown.add_metric([tier.name], everything - len(left_out))
+            for reason, count in Counter(one.reason.partition(" ")[0] for one in left_out.values()).items():
+                hidden.add_metric([tier.name, reason], count)
+        yield from (limits, shown, hidden)
+
+    def _waits(self) -> Iterable[Metric]:
+        text = "What agents of a tier waited for a tool call, queues, retries and all, in seconds"
+        durations = HistogramMetricFamily("fairlead_tier_call_duration_seconds", text, labels=[_TIER])
+        text = "Tool calls for which an agent waited longer than its tier allows"
+        breaches = CounterMetricFamily("fairlead_tier_budget_breaches", text, labels=[_TIER])
+        for tier, wait in list(self._book.waits.items()):
+            durations.add_metric([tier], *cumulated(wait.series))
+            breaches.add_metric([tier], wait.breaches)
+        yield from (durations, breaches)
+
+
+def _servers(selection: Selection) -> Iterable[Metric]:
+    servers = selection.snapshot.servers
+    text = "1 while a server counts as reachable, 0 while calls to it are refused at once"
+    up = GaugeMetricFamily("fairlead_server_up", text, labels=["fairlead_server"])
+    for key in list(servers)[:MAX_SERVERS]:
+        up.add_metric([str(key)], servers[key].catalog.online)
+    yield up
+    text = "Servers of the catalog that count as unreachable; complete, however many there are"
+    offline = sum(not server.catalog.online for server in servers.values())
+    yield GaugeMetricFamily("fairlead_catalog_servers_offline", text, value=offline)
+    text = "Servers without series of their own, because there are too many"
+    yield GaugeMetricFamily("fairlead_metric_servers_overflowed", text, value=max(0, len(servers) - MAX_SERVERS))
+
+
+def _tools(selection: Selection) -> Iterable[Metric]:
+    measured = list(_measured(selection))
+    own, rest = measured[:MAX_TOOLS], [state for _, _, state in measured[MAX_TOOLS:]]
+    text = "Measured tools without series of their own; they are summed up under `other`"
+    yield GaugeMetricFamily("fairlead_metric_tools_overflowed", text, value=len(rest))
+    yield from _figures(own, rest)
+    yield from _health(own, rest)
+    text = "1 where a tier shows a measured tool, 0 where it hides it"
+    member = GaugeMetricFamily("fairlead_tool_in_tier", text, labels=[*_TOOL, _TIER])
+    refs = {str(key): key for key in selection.snapshot.servers}
+    for tier, hidden in list(selection.hidden.items())[:MAX_TIERS]:
+        for tool, server, _ in own:
+            member.add_metric([tool, server, tier], (refs[server], tool) not in hidden)
+    yield member
+
+
+def _figures(own: Sequence[Measured], rest: Sequence[ToolState]) -> Iterable[Metric]:
+    text = "Quantiles of the last successful upstream attempts of a tool, up to 100, as decided by"
+    latency = GaugeMetricFamily("fairlead_tool_latency_seconds", text, labels=[*_TOOL, "quantile"])
+    samples = GaugeMetricFamily("fairlead_tool_window_samples", "Attempts that these quantiles are of", labels=_TOOL)
+    for tool, server, state in own:
+        if state.quantiles is not None:
+            for quantile, seconds in _quantiles(state.quantiles):
+                latency.add_metric([tool, server, quantile], seconds)
+            samples.add_metric([tool, server], state.quantiles.samples)
+    others = [state.quantiles for state in rest if state.quantiles is not None]
+    if others:
+        for slowest in zip(*map(_quantiles, others), strict=True):
+            latency.add_metric([OTHER, OTHER, slowest[0][0]], max(seconds for _, seconds in slowest))
+        samples.add_metric([OTHER, OTHER], sum(figures.samples for figures in others))
+    yield from (latency, samples)
+
+
+def _health(own: Sequence[Measured], rest: Sequence[ToolState]) -> Iterable[Metric]:
+    text = "Health of a tool: 100 all calls good, 0 degraded, healthy again from 25"
+    score = GaugeMetricFamily("fairlead_tool_health_score", text, labels=_TOOL)
+    text = "1 while a tool is degraded, and so out of its fastest tier"
+    degraded = GaugeMetricFamily("fairlead_tool_degraded", text, labels=_TOOL)
+    for tool, server, state in own:
+        score.add_metric([tool, server], state.health.score)
+        degraded.add_metric([tool, server], state.health.state != HEALTHY)
+    if rest:
+        score.add_metric([OTHER, OTHER], min(state.health.score for state in rest))
+        degraded.add_metric([OTHER, OTHER], any(state.health.state != HEALTHY for state in rest))
+    yield from (score, degraded)
+
+
+def _measured(selection: Selection) -> Iterator[Measured]:
+    """By server and name, so that the same tools have series from scrape to scrape."""
+    snapshot = selection.snapshot
+    for key, server in snapshot.servers.items():
+        states = snapshot.states.get(key)
+        for tool in server.tools if states else ():
+            state = states.get(tool.name) if states else None
+            if state is not None:
+                yield tool.name, str(key), state
+
+
+def _quantiles(figures: Quantiles) -> tuple[tuple[str, float], ...]:
+    """Quantile, as Prometheus writes it, and seconds."""
+    pairs = (("0.5", figures.p50_ms), ("0.9", figures.p90_ms), ("0.95", figures.p95_ms), ("0.99", figures.p99_ms))
+    return tuple((name, milliseconds / 1000) for name, milliseconds in pairs)

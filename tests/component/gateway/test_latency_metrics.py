@@ -1,0 +1,118 @@
+"""What a gateway tells of latencies at /metrics: bounded, complete in its sums, and counted by what agents waited."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from fairlead_api.documents.rules import Rules, Tier
+from fairlead_api.documents.state import Health, Quantiles, ServerState, State, ToolState
+from fairlead_gateway.app import Gateway
+from fairlead_gateway.exposition import exposed
+from fairlead_gateway.latencies import MAX_TOOLS
+from fairlead_gateway.telemetry import MAX_TIERS, Book
+from gatewayworld import LEGACY, ask, calling, catalog, running
+from rawserver import Reply, Request, raw_server
+from restworld import MESSAGES, post
+
+TIERS = Rules(tiers=(Tier(name="fast", max_latency_ms=40, default=True), Tier(name="deep", max_latency_ms=4000)))
+Labels = tuple[tuple[str, str], ...]
+
+
+async def told(gateway: Gateway) -> dict[str, dict[Labels, float]]:
+    """Series by name and labels."""
+    text = (await exposed(gateway.metrics)).decode()
+    found: dict[str, dict[Labels, float]] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            found.setdefault(sample.name, {})[tuple(sorted(sample.labels.items()))] = sample.value
+    return found
+
+
+def labelled(**labels: str) -> Labels:
+    return tuple(sorted(labels.items()))
+
+
+def state_of(number: int) -> ToolState:
+    figures = Quantiles(p50_ms=number, p90_ms=number, p95_ms=number, p99_ms=number, samples=2)
+    shown = number < 9000
+    return ToolState(
+        name=f"t{number:05}", quantiles=figures, tiers=("fast", "deep") if shown else ("deep",),
+        hidden={} if shown else {"fast": "over_budget p95=1s tier=40ms"},
+        health=Health(score=3) if number == 9999 else Health(),
+    )  # fmt: skip
+
+
+async def test_ten_thousand_tools_have_a_bounded_number_of_series_and_complete_sums(tmp_path: Path) -> None:
+    names = [f"t{number:05}" for number in range(10_000)]
+    states = ServerState(namespace="default", name="big", tools=tuple(map(state_of, range(10_000))))
+    big = catalog("big", "http://127.0.0.1:9/mcp", names)
+    async with running(tmp_path, big, TIERS, State(servers=(states,)), validate=False) as gateway:
+        series = await told(gateway)
+    rest = labelled(gen_ai_tool_name="other", fairlead_server="other")
+    assert series["fairlead_metric_tools_overflowed"][()] == 10_000 - MAX_TOOLS
+    assert sum(map(len, series.values())) < 12 * MAX_TOOLS
+    assert len(series["fairlead_tool_latency_seconds"]) == 4 * (MAX_TOOLS + 1)
+    slowest = labelled(gen_ai_tool_name="other", fairlead_server="other", quantile="0.95")
+    assert series["fairlead_tool_latency_seconds"][slowest] == 9.999
+    assert series["fairlead_tool_window_samples"][rest] == 2 * (10_000 - MAX_TOOLS)
+    assert series["fairlead_tool_health_score"][rest] == 3
+    assert series["fairlead_tier_tools"] == {
+        labelled(fairlead_tier="fast"): 9000,
+        labelled(fairlead_tier="deep"): 10_000,
+    }
+    assert series["fairlead_tier_hidden_tools"] == {labelled(fairlead_tier="fast", reason="over_budget"): 1000}
+
+
+async def test_breaches_count_what_agents_waited_in_the_tier_that_they_are_in(tmp_path: Path) -> None:
+    async def slow(request: Request, reply: Reply) -> None:
+        await asyncio.sleep(0.06)  # the duration that is too long
+        reply.result(request, {"resultType": "complete", "content": []})
+
+    async with raw_server(slow) as server, running(tmp_path, catalog("shop", server.url, ["knot"]), TIERS) as gateway:
+        await ask(gateway, calling("shop__knot"))
+        await ask(gateway, calling("shop__knot", era=LEGACY, number=2))
+        await ask(gateway, calling("shop__knot").to("/mcp/deep"))
+        message = MESSAGES["anthropic"]([("a", "shop__knot", {})])
+        await post(gateway, "/v1/tool-calls", {"format": "anthropic", "message": message})
+        await ask(gateway, calling("shop__none"))
+        series = await told(gateway)
+    fast, deep = labelled(fairlead_tier="fast"), labelled(fairlead_tier="deep")
+    assert series["fairlead_tier_budget_breaches_total"] == {fast: 3, deep: 0}
+    assert series["fairlead_tier_call_duration_seconds_count"] == {fast: 3, deep: 1}
+    assert series["fairlead_tier_limit_seconds"] == {fast: 0.04, deep: 4}
+
+
+async def test_a_server_that_cannot_be_reached_is_down_and_nobody_has_fetched_anything(tmp_path: Path) -> None:
+    shop = catalog("shop", "http://127.0.0.1:9/mcp", ["knot"], online=False)
+    other = catalog("other", "http://127.0.0.1:9/mcp", ["knot"])
+    async with running(tmp_path, shop, other, TIERS) as gateway:
+        series = await told(gateway)
+        before = series["fairlead_pull_age_seconds"][()]
+        gateway.outbox.report("")
+        after = (await told(gateway))["fairlead_pull_age_seconds"][()]
+    up = {dict(labels)["fairlead_server"]: value for labels, value in series["fairlead_server_up"].items()}
+    assert up == {"default/shop": 0, "default/other": 1}
+    assert series["fairlead_catalog_servers_offline"][()] == 1
+    assert after < before
+
+
+def test_tiers_beyond_the_bound_are_not_counted_and_known_ones_keep_their_figures() -> None:
+    book = Book()
+    book.budgets({"fast": 500})
+    book.waited("fast", 600_000_000)
+    book.budgets({"fast": 700} | {f"t{number:03}": None for number in range(2 * MAX_TIERS)})
+    book.waited("fast", 600_000_000)
+    book.waited("t099", 1)
+    book.waited(None, 1)
+    assert len(book.waits) == MAX_TIERS
+    assert (book.waits["fast"].breaches, book.waits["fast"].series.count) == (1, 2)
+
+
+def test_the_page_of_metrics_names_each_series_once() -> None:
+    page = (Path(__file__).parents[3] / "gateway/METRICS.md").read_text()
+    names = re.findall(r"^\| `(\w+)`", page, re.MULTILINE)
+    assert len(names) == len(set(names)) > 50

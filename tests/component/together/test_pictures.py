@@ -1,0 +1,289 @@
+"""Dashboard and alerts against a real Prometheus, which scrapes a real gateway and operator in every state that the
+alerts speak of.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import re
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from urllib.request import ProxyHandler, build_opener
+
+import pytest
+import yaml
+
+from apiproxy import ApiProxy
+from controlplane import ControlPlane
+from fairlead_api.documents.codec import state_name
+from fairlead_gateway.app import Gateway, build
+from fairlead_gateway.catalog.kube import KubeCredentials, KubeSource
+from fairlead_gateway.catalog.kubeapi import KubeApi, load_configuration
+from fairlead_gateway.settings import Settings
+from fairlead_operator.probes import served
+from gatewayworld import Wire, ask, calling, modern
+from operatorworld import QUICK, World, release_namespace, running
+from ports import free_port
+from prometheus import Prometheus, hurried, hurried_query, program, prometheus
+from rawserver import Reply, Request, raw_server
+from toolservers import answer_modern, tool
+from waiting import until_async
+
+ROOT = Path(__file__).parents[3]
+RULES = ROOT / "charts/fairlead/alerts/fairlead.yaml"
+DASHBOARD = ROOT / "charts/fairlead/dashboards/fairlead.json"
+PAGE = ROOT / "gateway/METRICS.md"
+ALERTS = [rule["alert"] for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
+THRESHOLDS = {"FairleadDecisionsStale": ("> 60", "> 2"), "FairleadSampleLag": ("> 10", "> 2")}
+
+
+@pytest.fixture
+def world(control_plane: ControlPlane, namespace: str) -> Iterator[World]:
+    with release_namespace(control_plane, namespace) as release:
+        yield World(control_plane, namespace, release)
+
+
+class Shop:
+    """A server that is as good or as bad as a test wants it."""
+
+    def __init__(self, *tools: Any) -> None:
+        self.tools = list(tools)
+        self.deaf = False
+        self.broken = False
+        self.refuses = False
+        self.seconds = 0.0
+
+    async def __call__(self, request: Request, reply: Reply) -> None:
+        if self.deaf:
+            reply.close()
+        elif request.method != "tools/call":
+            answer_modern(request, reply, self.tools)
+        elif self.broken:
+            reply.error(request, 200, -32603, "broken")
+        else:
+            await asyncio.sleep(self.seconds)  # the duration that is measured
+            reply.result(request, {"resultType": "complete", "content": [], "isError": self.refuses})
+
+
+class Relay:
+    """A way to a port that can be shut: connections are then hung up on."""
+
+    def __init__(self, port: int) -> None:
+        self.open = True
+        self._port = port
+
+    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            head = await reader.readuntil(b"\r\n\r\n")
+            if self.open:
+                back, forth = await asyncio.open_connection("127.0.0.1", self._port)
+                forth.write(head)
+                answer = await back.read()
+                forth.close()
+                if self.open:
+                    writer.write(answer)
+                    await writer.drain()
+        writer.close()
+
+
+@dataclass
+class Ports:
+    gateway: int
+    operator: int
+    relay: int
+
+
+class Traffic:
+    """Calls, one after the other on each of a few connections, until cancelled."""
+
+    def __init__(self, gateway: Gateway, group: asyncio.TaskGroup) -> None:
+        self._gateway = gateway
+        self._group = group
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def call(self, name: str, target: str, *, wires: int = 1, pause: float = 0.05) -> None:
+        for _ in range(wires):
+            self._tasks.append(self._group.create_task(self._keep_calling(name, target, pause)))
+
+    def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+    async def _keep_calling(self, name: str, target: str, pause: float) -> None:
+        async with await Wire.connect(self._gateway) as wire:
+            while True:
+                await wire.ask(calling(name).to(target))
+                await asyncio.sleep(pause)  # the pace of an agent
+
+
+@contextlib.asynccontextmanager
+async def operating(world: World, ports: Ports, proxy: ApiProxy) -> AsyncIterator[None]:
+    settings = replace(QUICK, gateways=f"http://127.0.0.1:{ports.relay}")
+    async with (
+        running(world, settings, kubeconfig=str(proxy.kubeconfig)) as operator,
+        served(operator, "127.0.0.1", ports.operator),
+    ):
+        yield
+
+
+@contextlib.asynccontextmanager
+async def serving(world: World, ports: Ports, proxy: ApiProxy) -> AsyncIterator[Gateway]:
+    api = KubeApi(await load_configuration(proxy.kubeconfig), world.release)
+    gateway = build(
+        Settings(port=0, metrics_port=ports.gateway),
+        source=KubeSource(api), credentials=KubeCredentials(api), resolve=world.hosts.resolve,
+    )  # fmt: skip
+    await gateway.start()
+    try:
+        yield gateway
+    finally:
+        await gateway.stop(0)
+        await api.aclose()
+
+
+def scraped(port: int) -> set[str]:
+    """Names of the series that a port tells, without those of the process."""
+    with build_opener(ProxyHandler({})).open(f"http://127.0.0.1:{port}/metrics", timeout=20) as answer:
+        text = answer.read().decode()
+    names = {line.split(" ")[2] for line in text.splitlines() if line.startswith("# TYPE ")}
+    return {name for name in names if not name.startswith(("process_", "python_")) and not name.endswith("_created")}
+
+
+async def panels_without_data(watch: Prometheus) -> list[str]:
+    panels = [panel for panel in json.loads(DASHBOARD.read_text())["panels"] if panel["type"] != "row"]
+    return [
+        f"{panel['title']}: {target['expr']}"
+        for panel in panels
+        for target in panel["targets"]
+        if not await watch.query(hurried_query(target["expr"]))
+    ]
+
+
+@pytest.mark.timeout(300)
+async def test_every_alert_fires_and_clears_and_every_panel_has_data(world: World, tmp_path: Path) -> None:
+    ports = Ports(free_port(), free_port(), free_port())
+    shop, flaky = Shop(tool("knot"), tool("splice")), Shop(tool("reef"))
+    narrow, gone, useless = (
+        Shop(tool("bend")),
+        Shop(tool("hitch")),
+        Shop(tool("look", annotations={"readOnlyHint": True})),
+    )
+    rules, relay = hurried(RULES.read_text(), THRESHOLDS), Relay(ports.gateway)
+    async with contextlib.AsyncExitStack() as stack:
+        enter = stack.enter_async_context
+        targets = {"gateway": ports.gateway, "operator": ports.operator}
+        watch = await enter(prometheus(_folder(tmp_path / "prometheus"), targets, rules))
+        await watch.until_fired(["FairleadGatewayAbsent", "FairleadOperatorNotLeading"])
+
+        operators_way = await enter(ApiProxy(world.plane, _folder(tmp_path / "operator")))
+        gateways_way = await enter(ApiProxy(world.plane, _folder(tmp_path / "gateway")))
+        stack.push_async_callback(_closed, await asyncio.start_server(relay, "127.0.0.1", ports.relay))
+        for name, server in {"shop": shop, "flaky": flaky, "narrow": narrow, "gone": gone}.items():
+            limits = {"concurrency": 1} if name == "narrow" else {}
+            world.create(name, {"url": (await enter(raw_server(server))).url, "limits": limits})
+        gateway = await enter(serving(world, ports, gateways_way))
+        async with contextlib.AsyncExitStack() as operator:
+            await operator.enter_async_context(operating(world, ports, operators_way))
+            async with asyncio.TaskGroup() as group:
+                traffic = Traffic(gateway, group)
+                await _tools_are(gateway, 5)
+                for name in ("shop__knot", "shop__splice", "flaky__reef", "narrow__bend", "gone__hitch"):
+                    traffic.call(name, "/mcp")
+                await watch.until_quiet()
+
+                # everything breaks
+                shop.seconds, flaky.broken, gone.deaf, narrow.seconds = 0.7, True, True, 0.3
+                useless.refuses = True
+                traffic.call("gone__hitch", "/mcp", wires=20, pause=60.0)
+                world.create("useless", {"url": (await enter(raw_server(useless))).url, "trustAnnotations": True})
+                traffic.call("narrow__bend", "/mcp", wires=20)
+                traffic.call("shop__knot", "/mcp", wires=4)
+                await ask(gateway, modern("tools/list").with_headers(mcp_method="tools/call"))
+                await watch.until_fired([
+                    "FairleadServerDown", "FairleadBreakerOpen", "FairleadCallsFail", "FairleadBudgetBreaches",
+                    "FairleadToolLeftTier", "FairleadToolDegraded", "FairleadCallsQueue", "FairleadServersNotReady",
+                    "FairleadProbesFail",
+                ])  # fmt: skip
+                assert await panels_without_data(watch) == []
+                assert await asyncio.to_thread(scraped, ports.gateway) | await asyncio.to_thread(
+                    scraped, ports.operator
+                ) == set(re.findall(r"^\| `(\w+)`", PAGE.read_text(), re.MULTILINE))
+
+                # what was measured does not reach the operator, and what it decides not the API server
+                relay.open = False
+                await watch.until_fired(["FairleadGatewaySilent"])
+                await asyncio.sleep(3.0)  # so late will the samples be
+                operators_way.refuse(lambda method, path: method != "GET" and path.endswith(state_name(0)))
+                relay.open, flaky.broken, gone.deaf, narrow.seconds, shop.seconds = True, False, False, 0.0, 0.0
+                await watch.until_fired(["FairleadSampleLag", "FairleadPublishingFails"])
+                operators_way.refuse(None)
+                traffic.stop()
+
+            # nobody decides, the documents are touched, and then cannot be watched
+            await operator.aclose()
+            _put_junk(world)
+            await watch.until_fired(["FairleadDocumentsBroken"])
+            world.request("DELETE", world.config_map_path("junk"))
+            await gateways_way.__aexit__(None, None, None)
+            await watch.until_fired(["FairleadDecisionsStale", "FairleadCatalogStale"])
+            assert await watch.fired() == set(ALERTS)
+
+        # and all is well again
+        await gateways_way.__aenter__()
+        world.request("DELETE", world.server_path("useless"))
+        await enter(operating(world, ports, operators_way))
+        async with asyncio.TaskGroup() as group:
+            traffic = Traffic(gateway, group)
+            for name in ("shop__knot", "shop__splice", "flaky__reef", "gone__hitch"):
+                traffic.call(name, "/mcp/deep")
+            await watch.until_quiet(seconds=90)
+            traffic.stop()
+
+
+def test_the_rules_are_what_promtool_takes_for_rules() -> None:
+    done = subprocess.run(
+        [program("promtool"), "check", "rules", str(RULES)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_alert_says_what_to_do() -> None:
+    page = (RULES.parents[1] / "ALERTS.md").read_text()
+    headings = re.findall(r"^## (\w+)$", page, re.MULTILINE)
+    assert headings == ALERTS
+    for group in yaml.safe_load(RULES.read_text())["groups"]:
+        for rule in group["rules"]:
+            assert rule["labels"]["severity"] in ("critical", "warning", "info")
+            assert {"summary", "description"} < rule["annotations"].keys()
+            assert rule["annotations"]["runbook"] == f"charts/fairlead/ALERTS.md#{rule['alert'].lower()}"
+
+
+async def _tools_are(gateway: Gateway, count: int) -> None:
+    async def look() -> bool:
+        answer = await ask(gateway, modern("tools/list"))
+        return len(answer.message["result"]["tools"]) == count
+
+    await until_async(f"{count} tools", look, seconds=40)
+
+
+def _put_junk(world: World) -> None:
+    body = {
+        "apiVersion": "v1", "kind": "ConfigMap", "data": {"document.json": "{junk"},
+        "metadata": {"name": "junk", "namespace": world.release, "labels": {"fairlead.dev/document": "catalog"}},
+    }  # fmt: skip
+    status, answer = world.request("POST", f"/api/v1/namespaces/{world.release}/configmaps", body)
+    assert status == 201, answer
+
+
+def _folder(path: Path) -> Path:
+    path.mkdir()
+    return path
+
+
+async def _closed(server: asyncio.Server) -> None:
+    server.close()

@@ -1,0 +1,149 @@
+"""Debian's Prometheus on a port of its own, with the shipped alert rules at a pace that a test can wait for.
+
+async with prometheus(folder, {"gateway": 9464}, rules) as watch:
+    await watch.until_firing("FairleadServerDown")
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import shutil
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+from urllib.request import ProxyHandler, build_opener
+
+import pytest
+import yaml
+
+from ports import free_port
+from waiting import until_async
+
+PACE: Final = "1s"
+WINDOW: Final = "8s"
+"""Every range of a rule, and every rate interval of the dashboard: several scrapes."""
+_RANGE: Final = re.compile(r"\[(\d+[smhd]|\$__\w+)\]")
+_FOR: Final = re.compile(r"^(\s+for:) .*$", re.MULTILINE)
+
+
+def program(name: str) -> str:
+    """Its path. Skips the test where it is not installed, and fails it in CI."""
+    found = shutil.which(name)
+    if found is None:
+        reason = f"{name} is not installed (Debian: apt-get install prometheus)"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return found
+
+
+def hurried(rules: str, thresholds: Mapping[str, tuple[str, str]]) -> str:
+    """The rules with ranges and waiting times of seconds. `thresholds`: alert to what stands for what in it."""
+    quick = _FOR.sub(r"\1 1s", _RANGE.sub(f"[{WINDOW}]", rules))
+    head, *alerts = re.split(r"(?=^      - alert: )", quick, flags=re.MULTILINE)
+    for alert, (slow, fast) in thresholds.items():
+        place = next(i for i, text in enumerate(alerts) if text.startswith(f"      - alert: {alert}\n"))
+        assert slow in alerts[place], f"{alert} has no {slow}"
+        alerts[place] = alerts[place].replace(slow, fast)
+    return head + "".join(alerts)
+
+
+def hurried_query(expr: str) -> str:
+    """A query of the dashboard, as Grafana would send it for a short time and all servers."""
+    return _RANGE.sub(f"[{WINDOW}]", expr).replace("$server", ".*")
+
+
+@dataclass
+class Prometheus:
+    """A running one."""
+
+    port: int
+
+    async def query(self, expr: str) -> list[Any]:
+        """The instant vector of an expression. AssertionError where it cannot be evaluated."""
+        return list((await self._get(f"/api/v1/query?query={quote(expr, safe='')}"))["data"]["result"])
+
+    async def firing(self) -> set[str]:
+        """Alerts that fire now."""
+        return {one["metric"]["alertname"] for one in await self.query('ALERTS{alertstate="firing"}')}
+
+    async def fired(self) -> set[str]:
+        """Alerts that have fired in the last half hour."""
+        series = await self.query('count_over_time(ALERTS{alertstate="firing"}[30m])')
+        return {one["metric"]["alertname"] for one in series}
+
+    async def until_fired(self, expected: Iterable[str], *, seconds: float = 40.0) -> None:
+        """Wait until each of them has fired."""
+        missing = set(expected)
+
+        async def look() -> bool:
+            missing.difference_update(await self.fired())
+            return not missing
+
+        try:
+            await until_async("alerts", look, seconds=seconds)
+        except AssertionError:
+            raise AssertionError(f"not fired within {seconds:g} s: {sorted(missing)}") from None
+
+    async def until_quiet(self, *, seconds: float = 60.0) -> None:
+        """Wait until no alert fires."""
+        left: list[Any] = []
+
+        async def look() -> bool:
+            left[:] = await self.query('ALERTS{alertstate="firing"}')
+            return not left
+
+        try:
+            await until_async("silence", look, seconds=seconds)
+        except AssertionError:
+            raise AssertionError(f"still not quiet after {seconds:g} s: {[one['metric'] for one in left]}") from None
+
+    async def _get(self, path: str) -> Any:
+        await asyncio.sleep(0.2)  # it needs the CPU more than whoever asks it again and again
+        return await asyncio.to_thread(self._fetch, path)
+
+    def _fetch(self, path: str) -> Any:
+        with build_opener(ProxyHandler({})).open(f"http://127.0.0.1:{self.port}{path}", timeout=20) as answer:
+            found = json.loads(answer.read())
+        assert found["status"] == "success", found
+        return found
+
+
+@contextlib.asynccontextmanager
+async def prometheus(folder: Path, targets: Mapping[str, int], rules: str) -> AsyncIterator[Prometheus]:
+    """One that scrapes ports of this machine, by job; `folder` exists, and is its own."""
+    binary, port = program("prometheus"), free_port()
+    (folder / "rules.yaml").write_text(rules)
+    jobs = [
+        {"job_name": job, "static_configs": [{"targets": [f"127.0.0.1:{there}"]}]} for job, there in targets.items()
+    ]
+    pace = {"scrape_interval": PACE, "scrape_timeout": PACE, "evaluation_interval": PACE}
+    (folder / "prometheus.yaml").write_text(
+        yaml.safe_dump({"global": pace, "rule_files": ["rules.yaml"], "scrape_configs": jobs})
+    )
+    process = await asyncio.create_subprocess_exec(
+        binary, f"--config.file={folder}/prometheus.yaml", f"--storage.tsdb.path={folder}/data",
+        f"--web.listen-address=127.0.0.1:{port}", "--query.lookback-delta=5s", "--log.level=warn",
+    )  # fmt: skip
+    watch = Prometheus(port)
+
+    async def answers() -> bool:
+        with contextlib.suppress(OSError):
+            await watch.query("vector(1)")
+            return True
+        assert process.returncode is None, f"prometheus ended with {process.returncode}"
+        return False
+
+    try:
+        await until_async("prometheus answers", answers)
+        yield watch
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        await process.wait()
