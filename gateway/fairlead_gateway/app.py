@@ -290,7 +290,10 @@ def build(
     def select(snapshot: Snapshot, before: Selection) -> Selection:
         # in a thread: tens of thousands of tools take tens of milliseconds
         reaches = {key: reach(server) for key, server in snapshot.servers.items()}
-        selection = Selection(snapshot, bind_all(reaches, bind, before), reaches, before=before, now=clock())
+        selection = Selection(
+            snapshot, bind_all(reaches, bind, before), reaches, before=before, now=clock(),
+            figures=settings.meta_latency,
+        )  # fmt: skip
         selection.prepare()
         return selection
 

@@ -106,6 +106,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Of one result, where the server sets less."""
     validate: bool = True
     """Whether arguments are checked against a tool's `inputSchema`, and results against its `outputSchema`."""
+    meta_latency: bool = False
+    """Whether `tools/list` has each tool's declared and measured latency in its `_meta`. With it a list changes when a
+    published figure does, and with the list what clients and model providers keep of it.
+    """
     result_cache_bytes: Annotated[int, Meta(ge=0)] = 64 << 20
     """For results of tools with `cacheableSeconds`; 0 keeps none."""
     upstream_connections: int = 64

@@ -6,6 +6,8 @@ annotations, icons and members that nobody knows stay byte for byte, or clients 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 from msgspec import Raw
 
@@ -39,6 +41,19 @@ def verbatim(definition: bytes, *, name: str) -> bytes:
     if "name" not in members or _name(members["name"]) != name:
         return shown(definition, name=name)
     return definition
+
+
+def with_meta(definition: bytes, members: Mapping[str, Raw]) -> bytes:
+    """The definition with members of its `_meta` added or replaced, all else as it is. One whose `_meta` is no object
+    stays as it is. Raises UnusableDefinition.
+    """
+    whole = _read(definition)
+    try:
+        meta = _members(whole.get("_meta", Raw(b"{}")))
+    except msgspec.DecodeError:
+        return definition
+    whole["_meta"] = Raw(_encode({**meta, **members}))
+    return _encode(whole)
 
 
 def plain(definition: bytes) -> bytes:

@@ -21,6 +21,7 @@ from fairlead_gateway.calls.refusals import OVER_BUDGET, Refusal
 from fairlead_gateway.catalog.model import EMPTY, Server, Snapshot, Tool
 from fairlead_gateway.formats.names import did_you_mean
 from fairlead_gateway.identity.model import Identity
+from fairlead_gateway.selection.annotated import annotated
 from fairlead_gateway.selection.offers import NOTHING, Offers, merged_offers, server_offers
 from fairlead_gateway.selection.route import Reach, Route
 from fairlead_gateway.selection.tiers import Hidden, ToolRef, default_tier, hidden_in
@@ -134,8 +135,11 @@ class Selection:
         *,
         before: Selection | None = None,
         now: float = 0.0,
+        figures: bool = False,
     ) -> None:
-        """`before` is the selection that this one takes the place of, `now` the gateway's clock in seconds."""
+        """`before` is the selection that this one takes the place of, `now` the gateway's clock in seconds. `figures`:
+        lists have what is known of each tool's speed.
+        """
         self.snapshot = snapshot
         self.routes = routes
         known: Mapping[str, Mapping[ToolRef, Hidden]] = before.hidden if before is not None else {}
@@ -144,9 +148,10 @@ class Selection:
         }
         """What each tier does not show: the one decision behind every list and call."""
         self.targets: dict[bytes, View] = {}
-        self._add(_merged(snapshot, routes, reaches))
+        shown = self._annotated if figures else _plain
+        self._add(_merged(snapshot, routes, reaches, shown))
         for key, server in snapshot.servers.items():
-            self._add(_of_server(server, routes[key], reaches.get(key)))
+            self._add(_of_server(server, routes[key], reaches.get(key), shown))
 
     def seen_by(self, identity: Identity) -> Mapping[bytes, View]:
         """The views of whoever asks, by request target. A target that is not in it does not exist for that asker."""
@@ -159,6 +164,9 @@ class Selection:
         self.targets[whole.target] = whole.view() if default is None else whole.view(default, self.hidden[default.name])
         for tier in tiers:
             self.targets[in_tier(whole.target, tier.name)] = whole.view(tier, self.hidden[tier.name], below=True)
+
+    def _annotated(self, definition: bytes, server: Server, tool: Tool) -> bytes:
+        return annotated(definition, tool, self.snapshot.states.get(server.key, {}).get(tool.name))
 
     def prepare(self) -> None:
         """Put the merged list together now, so that no request has to wait for it."""
@@ -255,18 +263,32 @@ class _Whole:
         return found
 
 
+Shown = Callable[[bytes, Server, Tool], bytes]
+"""What a list has of a definition."""
+
+
+def _plain(definition: bytes, server: Server, tool: Tool) -> bytes:
+    return definition
+
+
 def _merged(
-    snapshot: Snapshot, routes: Mapping[ServerKey, Mapping[str, Route]], reaches: Mapping[ServerKey, Reach]
+    snapshot: Snapshot,
+    routes: Mapping[ServerKey, Mapping[str, Route]],
+    reaches: Mapping[ServerKey, Reach],
+    shown: Shown,
 ) -> _Whole:
     tools = {
-        name: ((server.key, tool.name), routes[server.key][tool.name], tool.merged)
+        name: ((server.key, tool.name), routes[server.key][tool.name], shown(tool.merged, server, tool))
         for name, (server, tool) in snapshot.merged.items()
     }
     return _Whole(MERGED, "mcp", tools, merged_offers(snapshot, reaches))
 
 
-def _of_server(server: Server, routes: Mapping[str, Route], reach: Reach | None) -> _Whole:
-    tools = {tool.name: ((server.key, tool.name), routes[tool.name], tool.definition) for tool in server.tools}
+def _of_server(server: Server, routes: Mapping[str, Route], reach: Reach | None, shown: Shown) -> _Whole:
+    tools = {
+        tool.name: ((server.key, tool.name), routes[tool.name], shown(tool.definition, server, tool))
+        for tool in server.tools
+    }
     return _Whole(server_target(server.key), str(server.key), tools, server_offers(server, reach), server)
 
 

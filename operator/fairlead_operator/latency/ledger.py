@@ -293,10 +293,13 @@ class Ledger:
 
     def _document(self, shard: int, now: float, stamp: str) -> State:
         servers = [
-            ServerState(namespace=key.namespace, name=key.name, tools=tools, round_trip_ms=dict(kept.round_trips))
+            ServerState(
+                namespace=key.namespace, name=key.name, round_trip_ms=dict(kept.round_trips),
+                tools=tuple(_steadied(kept.published.get((tool.name, tool.environment)), tool) for tool in tools),
+            )
             for key, kept in sorted(self._servers.items())
             if kept.shard == shard and (tools := self._of_server(kept, now))
-        ]
+        ]  # fmt: skip
         return State(shard=shard, servers=tuple(servers), decided_at=stamp)
 
     def _of_server(self, kept: _Kept, now: float) -> tuple[ToolState, ...]:
@@ -328,6 +331,16 @@ def _without(state: ToolState, same: Collection[str]) -> ToolState:
         fits={name: why for name, why in state.fits.items() if name in same},
         points={name: points for name, points in state.points.items() if name in same},
     )
+
+
+def _steadied(published: ToolState | None, now: ToolState) -> ToolState:
+    """With the figures as published while none of them has moved by more than a tenth: a document that is written for
+    another tool's sake changes nothing that readers show of this one.
+    """
+    before = published.quantiles if published is not None else None
+    if before is None or now.quantiles is None or quantiles_differ(published, now.quantiles):
+        return now
+    return msgspec.structs.replace(now, quantiles=msgspec.structs.replace(before, samples=now.quantiles.samples))
 
 
 def _declaration(entry: ToolEntry) -> Declaration:

@@ -76,6 +76,28 @@ def test_figures_that_moved_by_more_than_a_tenth_wait_for_a_minute() -> None:
     assert state.servers[0].tools[0].quantiles.p50_ms == 150.0
 
 
+def test_a_document_for_one_tool_leaves_the_figures_of_steady_ones_as_they_were() -> None:
+    book = ledger()
+    tar = ToolKey(ROPE.server, "tar", "cluster")
+    book.take(ROPE, calls(20, 100.0), 0.0)
+    book.take(tar, calls(20, 100.0), 0.0)
+    book.decide(0.0)
+    publish(book, 0.0)
+    book.take(ROPE, calls(80, 105.0, at=1.0), 1.0)
+    book.take(tar, calls(10, 900.0, at=1.0), 1.0)
+    book.decide(1.0)
+    (state,) = publish(book, 1.0)
+    rope, moved = (tool.quantiles for tool in state.servers[0].tools)
+    assert rope is not None
+    assert moved is not None
+    assert (rope.p50_ms, rope.p99_ms, rope.samples) == (100.0, 100.0, 100)
+    assert moved.p99_ms == 900.0
+    book.take(ROPE, calls(100, 112.0, at=2.0), 2.0)
+    book.rewrite(0)
+    (state,) = publish(book, 2.0)
+    assert [tool.quantiles.p50_ms for tool in state.servers[0].tools if tool.quantiles] == [112.0, 900.0]
+
+
 def test_a_tool_that_leaves_a_tier_is_published_at_once() -> None:
     book = ledger()
     book.take(ROPE, calls(20, 100.0), 0.0)

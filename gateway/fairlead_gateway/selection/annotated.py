@@ -1,0 +1,36 @@
+"""What is known of a tool's speed, written into the `_meta` of its definition: only where the installation asks for it
+(`FAIRLEAD_META_LATENCY`), for with it a list changes whenever a published figure does.
+
+Pure module, used by `selection.view`. Every replica writes the same bytes, as figures come from the state document
+alone, in which one changes only when it has moved by more than a tenth.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_api.documents.state import ToolState
+from fairlead_gateway.catalog.definitions import with_meta
+from fairlead_gateway.catalog.model import Tool
+
+PREFIX: Final = "fairlead.dev/"
+
+
+def annotated(definition: bytes, tool: Tool, state: ToolState | None) -> bytes:
+    """The definition with the fields that `GET /v1/tools` has as `latency`, each under `fairlead.dev/`; what is not
+    known is left out. Members that its author gave there under these names are replaced, all others stay.
+    """
+    figures = state.quantiles if state is not None else None
+    known = {
+        "estimated_duration_ms": tool.estimated_duration_ms,
+        "max_duration_ms": tool.max_duration_ms,
+        "measured_duration_ms": round(figures.p50_ms) if figures else None,
+        "measured_p99_ms": round(figures.p99_ms) if figures else None,
+        "idempotent": tool.idempotent,
+        "cacheable_seconds": tool.cacheable_seconds,
+    }
+    members = {PREFIX + name: Raw(msgspec.json.encode(value)) for name, value in known.items() if value is not None}
+    return with_meta(definition, members)
