@@ -25,6 +25,7 @@ from fairlead_cli.options import (
 )
 from fairlead_cli.output import Output
 from fairlead_cli.pinned import approve, diff
+from fairlead_cli.predicting import predict
 from fairlead_cli.servers import events, refresh
 from fairlead_cli.speed import explain, tiers
 
@@ -187,6 +188,7 @@ app.command()(tiers)
 app.command()(explain)
 app.command()(diff)
 app.command()(approve)
+app.command()(predict)
 
 
 @app.command()

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from fairlead_api.documents.rules import Tier
 from fairlead_api.reports import PATH
 from fairlead_gateway.about import NAME, VERSION
 from fairlead_gateway.accounting import Accounting
@@ -281,8 +282,7 @@ def build(
         await registry.sync(snapshot.servers)
         before = front.selection
         front.selection = await asyncio.to_thread(select, snapshot, before)
-        outbox.samples.late_ms = fastest_limit(snapshot.rules.tiers)
-        book.budgets({tier.name: tier.max_latency_ms for tier in snapshot.rules.tiers})
+        _measure_by(snapshot.rules.tiers, outbox, book)
         front.streams.swapped(before, front.selection)
         news.swapped(before.snapshot, snapshot)
         return not registry.incomplete
@@ -349,3 +349,8 @@ def _refresher(models: Models) -> Refresher | None:
 def shortest(default: float, *milliseconds: int | None) -> float:
     """Seconds: the smallest of what is set."""
     return min([default, *(value / 1000 for value in milliseconds if value is not None)])
+
+
+def _measure_by(tiers: Collection[Tier], outbox: Outbox, book: Book) -> None:
+    outbox.samples.late_ms = fastest_limit(tiers)
+    book.budgets({tier.name: tier.max_latency_ms for tier in tiers})

@@ -109,7 +109,7 @@ class Caller:
         params = {"name": Raw(jsonrpc.encode(name))}
         request = Request(modern=False, method=CALL, id=_ID, params=params, session=None)
         rejection = Rejection(200, jsonrpc.INVALID_PARAMS, f"Unknown tool: {name}")
-        self._dispatcher.denied(_Captured(origin, view.tier), request, rejection)
+        self._dispatcher.denied(_Captured(origin, None), request, rejection)
 
     def refused(self, view: View, name: str) -> None:
         """Count a call of a known tool that was not made because its arguments cannot be read."""

@@ -173,6 +173,17 @@ CALLS: Final[dict[str, Any]] = {
         },
     },
 }
+_COST: Final[dict[str, Any]] = {
+    "strategy": "parallel",
+    "atOnce": 1,
+    "usualMs": 5.1,
+    "slowMs": 7.9,
+    "unknown": [],
+    "tier": "fast",
+    "tierMs": 500,
+    "fits": True,
+    "actualMs": None,
+}
 RESULTS: Final[dict[str, Any]] = {
     "OpenAI Chat": {
         "format": "openai-chat",
@@ -182,6 +193,23 @@ RESULTS: Final[dict[str, Any]] = {
         ],
         "pending": [],
         "report": [],
+        "cost": {**_COST, "actualMs": 5.9},
+    }
+}
+PREDICTED: Final[dict[str, Any]] = {
+    "one call": {
+        "format": "openai-chat",
+        "calls": [
+            {
+                "usualMs": 5.1,
+                "slowMs": 7.9,
+                "basis": "measured",
+                "id": "call_1",
+                "name": "demo__get_stock",
+                "tool": "demo__get_stock",
+            }
+        ],
+        "cost": _COST,
     }
 }
 

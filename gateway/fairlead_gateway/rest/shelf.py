@@ -11,8 +11,9 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from fairlead_api.documents.catalog import ToolEntry
+from fairlead_api.documents.state import ToolState
 from fairlead_api.meta import ServerKey
-from fairlead_gateway.catalog.model import Snapshot
+from fairlead_gateway.catalog.model import Snapshot, Tool
 from fairlead_gateway.catalog.names import tool_id
 from fairlead_gateway.formats.format import JsonObject
 from fairlead_gateway.formats.names import Names, did_you_mean
@@ -29,7 +30,8 @@ MOST_SHELVES: Final = 64
 class Entry:
     """One visible tool."""
 
-    __slots__ = ("_decoded", "definition", "entry", "id", "key", "latency", "name", "offline", "prefix", "server")
+    __slots__ = ("_decoded", "definition", "entry", "id", "key", "name", "offline", "prefix", "server", "state",
+                 "tool")  # fmt: skip
 
     def __init__(
         self,
@@ -37,8 +39,8 @@ class Entry:
         server: ServerKey,
         prefix: str,
         entry: ToolEntry,
-        definition: bytes,
-        latency: LatencyDocument,
+        tool: Tool,
+        state: ToolState | None,
         *,
         offline: bool,
     ) -> None:
@@ -47,13 +49,20 @@ class Entry:
         self.server = server
         self.prefix = prefix
         self.entry = entry
-        self.definition = definition
+        self.definition = tool.merged
         """Raw, under the exposed name."""
-        self.latency = latency
+        self.tool = tool
+        self.state = state
+        """What was measured and decided of it, if anything."""
         self.offline = offline
-        self.key = hashlib.blake2b(definition, digest_size=16).hexdigest()
+        self.key = hashlib.blake2b(self.definition, digest_size=16).hexdigest()
         """Changes with what is shown, the name included."""
         self._decoded: JsonObject | None = None
+
+    @property
+    def latency(self) -> LatencyDocument:
+        """Declared and measured."""
+        return latency_of(self.tool, self.state)
 
     @property
     def decoded(self) -> JsonObject:
@@ -72,6 +81,8 @@ class Shelf:
 
     def __init__(self, view: View, snapshot: Snapshot) -> None:
         self.view = view
+        self.limit_ms = next((t.max_latency_ms for t in snapshot.rules.tiers if t.name == view.tier), None)
+        """Of its tier."""
         self.entries = tuple(breathing(_entries(view.routes, snapshot)))
         self.by_name = {entry.name: entry for entry in self.entries}
         self.names = Names(self.by_name)
@@ -114,9 +125,9 @@ def _entries(names: Iterable[str], snapshot: Snapshot) -> Iterable[Entry]:
         if found is not None:
             server, tool = found
             prefix, offline = server.catalog.prefix or "", not server.catalog.online
-            latency = latency_of(tool, snapshot.states.get(server.key, {}).get(tool.name))
+            state = snapshot.states.get(server.key, {}).get(tool.name)
             entry = documents[server.key][tool.name]
-            yield Entry(name, server.key, prefix, entry, tool.merged, latency, offline=offline)
+            yield Entry(name, server.key, prefix, entry, tool, state, offline=offline)
 
 
 class Shelves:

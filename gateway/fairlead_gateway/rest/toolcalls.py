@@ -27,6 +27,7 @@ from fairlead_gateway.rest import examples
 from fairlead_gateway.rest.bodies import answer, decode, encode, read
 from fairlead_gateway.rest.openapi import described
 from fairlead_gateway.rest.plane import Plane, format_called
+from fairlead_gateway.rest.predicting import Cost, Guess, PredictedCall, Prediction, guess, priced
 from fairlead_gateway.rest.problems import INVALID_ARGUMENTS, UNKNOWN_TOOL, Problem
 from fairlead_gateway.rest.provided import Provided, arguments_for, provided
 from fairlead_gateway.rest.seen import Seen
@@ -115,6 +116,8 @@ class ToolCallsAnswer(msgspec.Struct, frozen=True, rename="camel"):
     """Ids of the calls that the caller runs and answers itself."""
     report: tuple[ResultLoss, ...]
     """What of the results the format does not hold as it was."""
+    cost: Cost
+    """What the batch should have taken, and what it took."""
 
 
 class _Planned(msgspec.Struct, frozen=True):
@@ -130,6 +133,14 @@ class _Planned(msgspec.Struct, frozen=True):
     own: JsonObject | None = None
     """Its definition, where the caller sent that."""
     near: str | None = None
+
+    @property
+    def runs(self) -> bool:
+        """Whether a tool of ours is called for it."""
+        return self.entry is not None and self.call.valid
+
+
+_NOTHING: Final = Guess(None, None, "unknown")
 
 
 class _Outcome(msgspec.Struct, frozen=True):
@@ -153,10 +164,40 @@ def router(plane: Plane) -> APIRouter:
         at_once = 1 if asked.strategy == "sequential" else asked.limit
         origin = Origin(request.client.host if request.client else "", dict(request.headers.raw), seen.identity)
         works = [_work(plane, origin, shelf, one) for one in planned]
+        began = time.monotonic()
         outcomes = await _while_connected(request, run_all(works, at_once=at_once))
-        return answer(await plane.worker.do(lambda: encode(_answer(asked, planned, outcomes))))
+        cost = _cost(asked, shelf, planned, (time.monotonic() - began) * 1000)
+        return answer(await plane.worker.do(lambda: encode(_answer(asked, planned, outcomes, cost))))
+
+    @routes.post(
+        "/tool-calls/predict",
+        **described(
+            "Say what a model's tool calls would take", Prediction, examples.PREDICTED, ToolCallsBody, examples.CALLS
+        ),
+    )
+    async def predict(request: Request) -> Response:
+        seen = plane.seen(request)
+        body = await read(request, plane.max_body)
+        return answer(await plane.worker.do(lambda: encode(_predicted(plane, seen, body))))
 
     return routes
+
+
+def _predicted(plane: Plane, seen: Seen, body: bytes) -> Prediction:
+    """Nothing is called, counted or checked against a schema."""
+    asked, shelf, planned = _planned(plane, seen, body)
+    calls = []
+    for plan in planned:
+        own, known = plan.entry, guess(plan.entry, plan.timeout) if plan.runs and plan.entry else _NOTHING
+        tool = None if own is None else own.name
+        calls.append(PredictedCall(known.usual_ms, known.slow_ms, known.basis, plan.call.id, plan.call.wire_name, tool))
+    return Prediction(format_called(asked.format).name, calls, _cost(asked, shelf, planned))
+
+
+def _cost(asked: ToolCallsBody, shelf: Shelf, planned: list[_Planned], actual_ms: float | None = None) -> Cost:
+    at_once = 1 if asked.strategy == "sequential" else asked.limit
+    calls = [(plan.entry.name, guess(plan.entry, plan.timeout)) for plan in planned if plan.runs and plan.entry]
+    return priced(shelf, asked.strategy, at_once, calls, actual_ms)
 
 
 def _planned(plane: Plane, seen: Seen, body: bytes) -> tuple[ToolCallsBody, Shelf, list[_Planned]]:
@@ -230,7 +271,7 @@ async def _while_connected(request: Request, work: Awaitable[list[_Outcome]]) ->
         batch.cancel()
 
 
-def _answer(asked: ToolCallsBody, planned: list[_Planned], outcomes: list[_Outcome]) -> ToolCallsAnswer:
+def _answer(asked: ToolCallsBody, planned: list[_Planned], outcomes: list[_Outcome], cost: Cost) -> ToolCallsAnswer:
     results: list[JsonObject | None] = []
     documents = []
     for plan, outcome in zip(planned, outcomes, strict=True):
@@ -245,7 +286,7 @@ def _answer(asked: ToolCallsBody, planned: list[_Planned], outcomes: list[_Outco
         Carry(carry.images, carry.audio, carry.documents, carry.nested_media, carry.status),
     )
     return ToolCallsAnswer(
-        format_called(asked.format).name, written.messages, documents, written.pending, written.report
+        format_called(asked.format).name, written.messages, documents, written.pending, written.report, cost
     )
 
 

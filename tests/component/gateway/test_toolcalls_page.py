@@ -26,7 +26,7 @@ STOCK = {
 
 
 async def test_the_request_is_answered_as_the_page_says(tmp_path: Path) -> None:
-    request, expected = (json.loads(block) for block in re.findall(r"```json\n(.*?)```", PAGE, re.S))
+    request, expected, _ = (json.loads(block) for block in re.findall(r"```json\n(.*?)```", PAGE, re.S))
     port = free_port()
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "fairlead_cli.demo", "--port", str(port), stderr=asyncio.subprocess.DEVNULL

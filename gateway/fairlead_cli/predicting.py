@@ -1,0 +1,76 @@
+"""`fairlead predict`, with its options and help: how long calls should take together."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from fairlead_cli.options import DEFAULT_URL, HeaderOption, OutputOption, TimeoutOption, UrlOption
+from fairlead_cli.output import Output, print_json, print_table, printable
+
+
+class Strategy(StrEnum):
+    """Values of `--strategy`."""
+
+    parallel = "parallel"
+    sequential = "sequential"
+
+
+def predict(
+    tools: Annotated[list[str], typer.Argument(metavar="TOOL...", help="Tools in the order of their calls.")],
+    strategy: Annotated[Strategy, typer.Option(help="How they would be called.")] = Strategy.parallel,
+    limit: Annotated[int | None, typer.Option(min=1, max=128, help="Calls at once, of parallel ones.")] = None,
+    tier: Annotated[str | None, typer.Option(help="Tier whose limit has to hold; the default one without it.")] = None,
+    url: UrlOption = DEFAULT_URL,
+    header: HeaderOption = None,
+    timeout: TimeoutOption = 30.0,
+    output: OutputOption = Output.table,
+) -> None:
+    """Say how long some calls should take together, by what was measured of the tools, else declared. Calls nothing.
+
+    Examples:
+
+        fairlead predict demo__get_stock demo__forecast_demand
+
+        fairlead predict demo__get_stock demo__get_stock --strategy sequential --tier fast
+    """
+    from fairlead_cli.connecting import Destination
+    from fairlead_cli.rest import Plane
+
+    calls = [
+        {"id": str(number), "type": "function", "function": {"name": tool, "arguments": "{}"}}
+        for number, tool in enumerate(tools, 1)
+    ]
+    message = {"role": "assistant", "content": None, "tool_calls": calls}
+    body: dict[str, Any] = {"format": "openai-chat", "message": message, "tools": [], "strategy": strategy.value}
+    plane = Plane.of(Destination.parse(url, header or [], None, timeout).in_tier(tier))
+    body |= {"limit": limit} if limit is not None else {}
+    body |= {"tier": plane.scope["tier"]} if "tier" in plane.scope else {}
+    found = plane.post("/v1/tool-calls/predict", body)
+    if output is Output.json:
+        print_json(found)
+    else:
+        _print(found)
+
+
+def _print(found: dict[str, Any]) -> None:
+    rows = [
+        (printable(call["tool"] or call["name"]), _ms(call["usualMs"]), _ms(call["slowMs"]),
+         call["basis"] if call["tool"] else "no such tool")
+        for call in found["calls"]
+    ]  # fmt: skip
+    cost = found["cost"]
+    rows.append(
+        ("together", _ms(cost["usualMs"]), _ms(cost["slowMs"]), f"{cost['strategy']}, {cost['atOnce']} at once")
+    )
+    print_table(("TOOL", "USUALLY", "IF SLOW", "AS"), rows)
+    if cost["unknown"]:
+        print(f"\nNothing is known of {', '.join(map(printable, cost['unknown']))}: it takes at least that long.")
+    if cost["fits"] is not None:
+        print(f"\n{'Fits' if cost['fits'] else 'Does not fit'} tier {printable(cost['tier'])} ({cost['tierMs']} ms).")
+
+
+def _ms(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.0f} ms" if value >= 10 else f"{value:.1f} ms"
