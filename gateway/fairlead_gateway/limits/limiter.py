@@ -24,6 +24,14 @@ BUSY_SECONDS: Final = 1.0
 """When to come again where it is the number of calls at once."""
 
 
+AGENT, POLICY, TOOL = "agent", "policy", "tool"
+_WHAT: Final = {
+    AGENT: "each agent may make",
+    POLICY: "the policies of namespace {} allow",
+    TOOL: "the tool takes",
+}
+
+
 class Bound(Protocol):
     """What one limit allows; None for any number."""
 
@@ -63,13 +71,13 @@ class Limited(msgspec.Struct, frozen=True):
 class Account:
     """What was used up of one bound."""
 
-    __slots__ = ("_key", "_scope", "_sharing", "_what", "bound", "busy", "rate")
+    __slots__ = ("_key", "_scope", "_sharing", "_whose", "bound", "busy", "rate")
 
-    def __init__(self, key: str, scope: str, what: str, bound: Bound, sharing: Sharing | None) -> None:
+    def __init__(self, key: str, scope: str, whose: str, bound: Bound, sharing: Sharing | None) -> None:
         self._key = key
         self._scope = scope
-        self._what = what
-        """How a refusal begins."""
+        self._whose = whose
+        """The namespace of policies."""
         self._sharing = sharing
         self.busy = 0
         self.bind(bound)
@@ -84,14 +92,14 @@ class Account:
         """Count one call, until `leave`; or say why not."""
         most = self.bound.concurrency
         if most is not None and self.busy >= most:
-            return Limited(self._scope, f"{self._what} {most} calls at once", BUSY_SECONDS)
+            return Limited(self._scope, f"{self._what()} {most} calls at once", BUSY_SECONDS)
         rate = self.rate
         if rate is not None:
             wait = rate.take(now)
             if wait:
                 return self._too_fast(rate, wait)
         elif self.bound.calls_per_minute == 0:
-            return Limited(self._scope, f"{self._what} no calls", None)
+            return Limited(self._scope, f"{self._what()} no calls", None)
         self.busy += 1
         return None
 
@@ -108,10 +116,13 @@ class Account:
         """Whether a new one would be the same."""
         return not self.busy and (self.rate is None or not (self.rate.ahead(now) or self.rate.unsettled))
 
+    def _what(self) -> str:
+        return _WHAT[self._scope].format(self._whose)
+
     def _too_fast(self, rate: Rate, wait: float) -> Limited:
         if rate.blocked:
             return Limited(self._scope, "limits that replicas share cannot be looked up now", wait)
-        return Limited(self._scope, f"{self._what} {rate.calls:g} calls a minute", wait)
+        return Limited(self._scope, f"{self._what()} {rate.calls:g} calls a minute", wait)
 
 
 Lease = tuple[Account, ...]
@@ -160,18 +171,17 @@ class Limiter:
     def _applying(self, asker: str, share: Share | None, tool: str, caps: Caps | None, now: float) -> Iterator[Account]:
         """One at a time: one that nothing was counted in yet may be forgotten when the next is opened."""
         if self._agents is not None:
-            yield self._account("agent:" + asker, "agent", "each agent may make", self._agents, now)
+            yield self._account("agent:" + asker, AGENT, "", self._agents, now)
         if share is not None and (share.calls_per_minute is not None or share.concurrency is not None):
-            what = f"the policies of namespace {share.namespace} allow"
-            yield self._account(f"policy:{share.namespace}:{asker}", "policy", what, share, now)
+            yield self._account(f"policy:{share.namespace}:{asker}", POLICY, share.namespace, share, now)
         if caps is not None:
-            yield self._account("tool:" + tool, "tool", "the tool takes", caps, now)
+            yield self._account("tool:" + tool, TOOL, "", caps, now)
 
-    def _account(self, key: str, scope: str, what: str, bound: Bound, now: float) -> Account:
+    def _account(self, key: str, scope: str, whose: str, bound: Bound, now: float) -> Account:
         account = self._accounts.get(key)
         if account is None:
             self._sweep(now)
-            account = self._accounts[key] = Account(key, scope, what, bound, self._sharing)
+            account = self._accounts[key] = Account(key, scope, whose, bound, self._sharing)
         elif account.bound is not bound and not _same(account.bound, bound):
             account.bind(bound)
         return account

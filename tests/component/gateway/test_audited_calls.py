@@ -14,7 +14,7 @@ import pytest
 
 from fairlead_gateway.app import Gateway
 from fairlead_gateway.settings import BadSetting
-from gatewayworld import LEGACY, MODERN, Answer, Wire, ask, calling, catalog, legacy, limits, reached, running
+from gatewayworld import LEGACY, MODERN, Answer, Ask, Wire, ask, calling, catalog, legacy, limits, reached, running
 from rawserver import RawServer, Reply, Request, raw_server
 from restworld import post
 from toolservers import answer_modern, modern_server, tool
@@ -211,3 +211,38 @@ async def test_the_trace_of_a_request_goes_on_to_its_server(tmp_path: Path, more
     assert json.loads(second.body)["params"]["_meta"]["traceparent"] == PARENT
     assert "traceparent" not in third.headers
     assert b"traceparent" not in third.body
+
+
+async def test_one_agent_with_many_calls_keeps_another_waiting_for_one_of_them(tmp_path: Path) -> None:
+    served: list[str] = []
+
+    async def handle(request: Request, reply: Reply) -> None:
+        served.append(request.params["arguments"]["who"])
+        await next_one.wait()
+        answer_modern(request, reply, [])
+
+    def asking(who: str, address: str) -> asyncio.Task[None]:
+        return asyncio.ensure_future(_from(gateway, address, calling("demo__add", {"who": who})))
+
+    next_one = asyncio.Event()
+    async with raw_server(handle) as server:
+        demo = catalog("demo", server.url, ["add"], limits=limits(concurrency=1))
+        async with running(tmp_path, demo) as gateway:
+            guard = next(iter(gateway.registry.guards.values()))
+            calls = [asking("greedy", "127.0.0.1") for _ in range(8)]
+            async with asyncio.timeout(20):
+                while guard.waiting < 7:  # noqa: ASYNC110
+                    await asyncio.sleep(0.005)
+                calls.append(asking("polite", "127.0.0.2"))
+                while guard.waiting < 8:  # noqa: ASYNC110
+                    await asyncio.sleep(0.005)
+                next_one.set()
+                await asyncio.gather(*calls)
+    assert served.index("polite") == 2
+    assert len(served) == 9
+
+
+async def _from(gateway: Gateway, address: str, call: Ask) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port, local_addr=(address, 0))
+    async with Wire(reader, writer, f"127.0.0.1:{gateway.port}") as wire:
+        assert (await wire.ask(call)).status == 200
