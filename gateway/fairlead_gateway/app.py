@@ -16,6 +16,7 @@ from fairlead_api.documents.rules import Tier
 from fairlead_api.reports import PATH
 from fairlead_gateway.about import NAME, VERSION
 from fairlead_gateway.accounting import Accounting
+from fairlead_gateway.calls.belonging import Belonging
 from fairlead_gateway.calls.cache import ResultCache
 from fairlead_gateway.calls.direct import Caller
 from fairlead_gateway.calls.dispatch import CALL, Dispatcher
@@ -226,15 +227,15 @@ def build(
     live = Live(sessions)
     anonymous = settings.anonymous == "allow" or (settings.anonymous is None and not trust.authenticators)
     identities = Identities(trust.authenticators, anonymous=anonymous)
-    secure = settings.tls_cert is not None
-    resource = ProtectedResource(settings.public_url, trust.issuers, trust.scopes, secure=secure)
+    resource = ProtectedResource(settings.public_url, trust.issuers, trust.scopes, secure=settings.tls_cert is not None)
     allow = AllowList.for_bind(settings.host, settings.allowed_hosts, settings.allowed_origins)
     results = ResultCache(settings.result_cache_bytes, clock)
-    dispatcher = Dispatcher(book, client, own_info, clock, results, sessions.read, *counted)
+    belonging = Belonging(settings.session_key.encode())
+    dispatcher = Dispatcher(book, client, own_info, clock, results, sessions.read, *counted, belonging)
     front = Front(
         allow,
         dispatcher,
-        Forwarder(book, client, live, own_info, clock, *counted),
+        Forwarder(book, client, live, own_info, clock, *counted, belonging),
         LocalMethods(own_info, sessions, live.set_level),
         book,
         Bounds(

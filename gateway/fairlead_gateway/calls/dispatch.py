@@ -16,6 +16,7 @@ from msgspec import Raw
 
 from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.calls import refusals, translate
+from fairlead_gateway.calls.belonging import Belonging
 from fairlead_gateway.calls.cache import ResultCache, key_of, scope
 from fairlead_gateway.calls.exchange import Exchange
 from fairlead_gateway.calls.flight import Body, Flight
@@ -50,8 +51,10 @@ class Dispatcher:
         limiter: Limiter | None = None,
         auditor: Auditor | None = None,
         spans: Spans | None = None,
+        belonging: Belonging | None = None,
     ) -> None:
         self._spans = spans
+        self.belonging = belonging or Belonging()
         self._limiter = limiter
         self._auditor = auditor
         self._signed = signed

@@ -214,6 +214,9 @@ class Flight:
             self.failed(error)
             return
         self._measure(NEUTRAL if outcome.is_error else OK)
+        if outcome.needs_input:
+            marked = self._dispatcher.belonging.marked(Raw(outcome.result), self._exchange.identity)
+            outcome = msgspec.structs.replace(outcome, result=marked)
         if route.check is not None and route.check.declares_output:
             outcome = judged(route.check, route.server.key, outcome)
         if self._key is not None and not outcome.is_error and not outcome.needs_input:

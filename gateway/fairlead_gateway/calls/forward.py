@@ -21,6 +21,7 @@ from fairlead_api.reports import NEUTRAL, OK
 from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.calls import refusals, translate
 from fairlead_gateway.calls.attempts import attempted
+from fairlead_gateway.calls.belonging import Belonging
 from fairlead_gateway.calls.bridge import Bridge, Bridged, Relay, features_of
 from fairlead_gateway.calls.errands import CALL, MORE, READ, SUBSCRIPTIONS, Errand
 from fairlead_gateway.calls.exchange import Exchange, asker
@@ -66,10 +67,12 @@ class Forwarder:
         limiter: Limiter | None = None,
         auditor: Auditor | None = None,
         spans: Spans | None = None,
+        belonging: Belonging | None = None,
     ) -> None:
         self._spans = spans
         self._limiter = limiter
         self._auditor = auditor
+        self._belonging = belonging or Belonging()
         self._book = book
         self._client = client
         self.live = live
@@ -234,7 +237,7 @@ class Forwarder:
         if errand.method in SUBSCRIPTIONS and modern:
             return self._watch(errand, request), False
         ident = upstream.next_id()
-        members, pin = affinity.untagged(errand.params)
+        members, pin = affinity.untagged(self._belonging.unmarked(errand.params, exchange.identity))
         members, lines = carried({**members}, exchange.headers) if span is None else span.attempt({**members})
         params = translate.params(
             members, from_modern=request.modern, to_modern=modern, client=self._client,
@@ -270,7 +273,7 @@ class Forwarder:
         watch.stop(OK if says_success(raw) else NEUTRAL)
         if span is not None:
             span.attempt_over()
-        return raw, modern
+        return self._belonging.marked(raw, exchange.identity) if modern else raw, modern
 
     def _watch(self, errand: Errand, request: Request) -> Raw:
         """A legacy client's subscription at a modern server."""

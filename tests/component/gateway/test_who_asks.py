@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from starlette.routing import BaseRoute, Route
 
 from askers import PICKED, LegacyAsker
+from fairlead_gateway.identity.model import Identity
 from fairlead_gateway.identity.setup import Trust
 from fairlead_gateway.rest.application import application
+from fairlead_gateway.selection.view import Listing, Selection, View
 from gatewayworld import LEGACY, META, Ask, Wire, calling, catalog, legacy, modern, reached, running
 from names import Names
-from rawserver import raw_server
+from rawserver import Reply, Request, raw_server
 from toolservers import broken_server, modern_server
 
 PUBLIC = {"/healthz", "/readyz", "/.well-known/oauth-protected-resource"}
@@ -162,3 +166,101 @@ async def test_a_call_that_waits_for_its_client_goes_on_for_nobody_else(tmp_path
         )
         assert (await wire.ask(by("bob", again))).code == -32602
         assert (await wire.ask(by("ann", again))).message["result"]["resultType"] == "complete"
+
+
+@pytest.mark.parametrize("how", ["a plain call", "a call with a question before"])
+async def test_a_servers_state_is_of_use_to_nobody_but_who_got_it(tmp_path: Path, how: str) -> None:
+    """The server seals its state for the gateway, and would go on for anybody who brings it."""
+    states: list[str] = []
+
+    async def handle(request: Request, reply: Reply) -> None:
+        states.append(request.params.get("requestState", ""))
+        asked = {"q": {"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {}}}}
+        if len(states) == 1 or (len(states) == 2 and how != "a plain call"):
+            result = {"resultType": "input_required", "inputRequests": asked, "requestState": f"of ann {len(states)}"}
+        else:
+            result = {"resultType": "complete", "content": []}
+        reply.result(request, result)
+
+    async with (
+        raw_server(handle) as server,
+        running(
+            tmp_path, catalog("demo", server.url, ["x"]), trust=Trust((Names("ann", "bob"),)), anonymous="allow"
+        ) as gateway,
+        await Wire.connect(gateway) as wire,
+    ):
+        params: dict[str, Any] = {"name": "demo__x", "arguments": {}}
+        answer = await wire.ask(by("ann", modern("tools/call", params)))
+        if how != "a plain call":
+            more = {"inputResponses": {"q": PICKED}, "requestState": answer.message["result"]["requestState"]}
+            answer = await wire.ask(by("ann", modern("tools/call", {**params, **more})))
+        state = answer.message["result"]["requestState"]
+        again = modern("tools/call", {**params, "inputResponses": {"q": PICKED}, "requestState": state})
+        own = state.rsplit(".", 1)[1]
+        bare = modern("tools/call", {**params, "inputResponses": {"q": PICKED}, "requestState": own})
+        before = len(states)
+        for ask in (by("bob", again), again, by("bob", bare)):
+            assert (await wire.ask(ask)).code == -32602
+        assert len(states) == before
+        assert (await wire.ask(by("ann", again))).message["result"]["resultType"] == "complete"
+        assert states[-1] == f"of ann {before}"
+
+
+async def test_the_list_of_the_one_is_not_the_list_of_the_other(tmp_path: Path) -> None:
+    """Each route of the REST plane, and each endpoint, takes what it shows from the views of whoever asks."""
+
+    class Narrow(Selection):
+        """Bob sees no server but `open`."""
+
+        def seen_by(self, identity: Identity) -> Mapping[bytes, View]:
+            if identity.agent != "bob":
+                return super().seen_by(identity)
+            return {target: _without(view, "vault") for target, view in self.targets.items() if b"vault" not in target}
+
+    async with (
+        modern_server() as server,
+        running(
+            tmp_path,
+            catalog("open", server.url, ["add"]),
+            catalog("vault", server.url, ["add"]),
+            trust=Trust((Names("ann", "bob"),)),
+        ) as gateway,
+        await Wire.connect(gateway) as wire,
+    ):
+        gateway.front.selection.__class__ = Narrow
+        call = {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "vault__add", "input": {}}]}
+        own = {"content-type": "application/json"}
+        asks = {
+            "list": modern("tools/list"),
+            "call": calling("vault__add"),
+            "endpoint": modern("tools/list").to("/servers/default/vault/mcp"),
+            "tools": Ask(verb="GET", target="/v1/tools", body=b""),
+            "tool": Ask(verb="GET", target="/v1/tools/vault__add", body=b""),
+            "explain": Ask(verb="GET", target="/v1/tools/mcp.vault.add/explain", body=b""),
+            "servers": Ask(verb="GET", target="/v1/servers", body=b""),
+            "server": Ask(verb="GET", target="/v1/servers/default/vault", body=b""),
+            "refresh": Ask({}, own, target="/v1/servers/default/vault/refresh"),
+            "tool calls": Ask({"format": "anthropic", "message": call}, own, target="/v1/tool-calls"),
+            "own tools": Ask({"format": "mcp", "tools": []}, own, target="/v1/tools"),
+            "plan": Ask({"models": ["gpt-5"], "pinned": ["vault__add"]}, own, target="/v1/plan"),
+        }
+        seen = {name: (await wire.ask(by("bob", ask)), await wire.ask(by("ann", ask))) for name, ask in asks.items()}
+    for name, (bobs, anns) in seen.items():
+        assert bobs.body != anns.body, name
+        said = json.loads(bobs.body)
+        assert "vault" not in str(said.get("known", "")), name
+    assert seen["call"][0].code == -32602
+    assert seen["endpoint"][0].status == 404
+    for name in ("tool", "explain", "server", "refresh", "plan"):
+        assert (seen[name][0].status, seen[name][1].status < 300) == (404, True), name
+    for name in ("list", "tools", "servers", "own tools"):
+        assert b"vault" not in seen[name][0].body, name
+        assert b"vault" in seen[name][1].body, name
+    assert seen["tool calls"][0].message["calls"][0]["state"] == "pending"
+    assert seen["tool calls"][1].message["calls"][0]["state"] == "done"
+
+
+def _without(view: View, prefix: str) -> View:
+    routes = {name: route for name, route in view.routes.items() if not name.startswith(prefix)}
+    definitions = [msgspec.json.encode({"name": name, "inputSchema": {"type": "object"}}) for name in routes]
+    return View(view.title, routes, Listing(definitions), base=view.base)

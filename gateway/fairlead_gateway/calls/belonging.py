@@ -1,0 +1,60 @@
+"""Whose a server's `requestState` is: a mark in front of it, so that nobody goes on with somebody else's call.
+
+Used by `calls.flight` and `calls.forward`. A server seals its state (MCP 2026-07-28, "Multi Round-Trip Requests") for
+the gateway, which speaks for many: what tells its holders apart has to be added here. Nothing is kept; replicas that
+share the key of sessions read each other's marks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+from typing import Final
+
+from msgspec import Raw
+
+from fairlead_gateway.identity.model import Identity
+from fairlead_mcp import jsonrpc
+from fairlead_mcp.errors import RpcError
+
+_STATE: Final = "requestState"
+_MARK: Final = re.compile(r"fairlead-of\.([0-9a-f]{32})\.")
+
+
+class Belonging:
+    """Marks and reads states with one key."""
+
+    def __init__(self, key: bytes = b"") -> None:
+        self._key = hashlib.blake2b(key or secrets.token_bytes(32), digest_size=32, person=b"states").digest()
+
+    def marked(self, result: Raw, identity: Identity) -> Raw:
+        """A server's result, with its state marked as that of an asker. What anonymous clients get stays as it is."""
+        if not identity.owner or b'"requestState"' not in bytes(result):
+            return result
+        try:
+            members = jsonrpc.decode_object(result)
+            state = jsonrpc.decode_text(members[_STATE])
+        except (*jsonrpc.UNREADABLE, KeyError):
+            return result
+        members[_STATE] = Raw(jsonrpc.encode(f"fairlead-of.{self._mac(identity.owner, state)}.{state}"))
+        return Raw(jsonrpc.encode(members))
+
+    def unmarked(self, params: jsonrpc.RawObject, identity: Identity) -> jsonrpc.RawObject:
+        """Params with the server's own state. Raises RpcError (-32602) for one that is somebody else's."""
+        try:
+            said = jsonrpc.decode_text(params[_STATE])
+        except (*jsonrpc.UNREADABLE, KeyError):
+            return params
+        found = _MARK.match(said)
+        state = said if found is None else said[found.end() :]
+        if found is None and not identity.owner:
+            return params
+        if found is None or not hmac.compare_digest(found[1], self._mac(identity.owner, state)):
+            raise RpcError(jsonrpc.INVALID_PARAMS, "requestState: that call is none of yours", None)
+        return {**params, _STATE: Raw(jsonrpc.encode(state))}
+
+    def _mac(self, owner: str, state: str) -> str:
+        said = f"{owner} {state}".encode("utf-8", "surrogatepass")
+        return hashlib.blake2b(said, key=self._key, digest_size=16).hexdigest()
