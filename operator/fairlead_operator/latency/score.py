@@ -116,7 +116,7 @@ class TierScore:
     def _show(self, now: float, window: Window, *, keep: int, on_trial: bool = False) -> None:
         self.gate.show(now, on_trial=on_trial)
         window.keep_last(keep)
-        self._restart(self.detector.start)
+        self._restart(self.detector.again)
 
     def _restart(self, points: int) -> None:
         self.points = self._lowest = points

@@ -49,6 +49,7 @@ def after(record: ToolRecord, letters: str, at: float = 0.0) -> int | None:
         (0, "LLLLTL", None),
         (0, "LLLLTLL", 7),
         (0, "T" * 100 + "LLLLL", 105),
+        (18, "LL", 2),
         (12, "LL", None),
         (12, "LLL", 3),
         (12, "LLTL", None),
@@ -82,7 +83,7 @@ def test_probes_in_time_in_a_row_bring_a_tool_back(probes: str, listed: bool) ->
     after(record, probes)
     assert ("fast" in record.tiers) is listed
     if listed:
-        assert record.state("t", "cluster", 0.0).points["fast"] == DETECTORS["p95"].start
+        assert record.state("t", "cluster", 0.0).points["fast"] == DETECTORS["p95"].again
 
 
 def test_the_rarer_the_late_calls_were_the_longer_the_run_that_clears_a_tool() -> None:
