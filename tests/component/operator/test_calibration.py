@@ -65,7 +65,7 @@ async def test_a_trusted_servers_read_only_tools_are_measured_on_connect_and_a_s
 ) -> None:
     tools = Tools({"forecast": 0.6})
     async with raw_server(tools) as server, running(world):
-        world.create("weather", {"url": server.url, "trustAnnotations": True, "calibration": {"samples": 2}})
+        world.create("weather", {"url": server.url, "trustAnnotations": True, "calibration": {"samples": 3}})
         await world.until("Calibrated", lambda: world.is_("weather", "Calibrated", "True", "Calibrated"))
         await world.until("moved", tiers_are(world, "forecast", "standard", "deep"))
         published = states(world)
@@ -84,7 +84,7 @@ async def test_a_trusted_servers_read_only_tools_are_measured_on_connect_and_a_s
     assert tools.called[0] == ("clock", {"zone": "test"})
     assert published["forecast"].hidden["fast"].startswith("over_budget p95=6")
     assert published["clock"].quantiles is not None
-    assert published["clock"].quantiles.samples == 2
+    assert published["clock"].quantiles.samples == 3
     assert status["latency"]["slowestTool"] == "forecast"
     assert 600 <= status["latency"]["p50Ms"] <= status["latency"]["p95Ms"]
     assert wide[0].split()[:7] == ["NAME", "TRANSPORT", "TOOLS", "READY", "REASON", "P50", "P95"]
@@ -98,7 +98,7 @@ async def test_a_trusted_servers_read_only_tools_are_measured_on_connect_and_a_s
 async def test_a_slow_tool_comes_back_by_probes_alone(world: World) -> None:
     tools = Tools({"forecast": 0.6})
     async with raw_server(tools) as server, running(world):
-        world.create("weather", {"url": server.url, "trustAnnotations": True, "calibration": {"samples": 2}})
+        world.create("weather", {"url": server.url, "trustAnnotations": True, "calibration": {"samples": 3}})
         await world.until("moved", tiers_are(world, "forecast", "standard", "deep"))
         tools.seconds.clear()
         await world.until("back", tiers_are(world, "forecast", "fast", "standard", "deep"), seconds=50)
