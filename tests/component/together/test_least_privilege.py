@@ -38,6 +38,8 @@ UNSEEN = {
     Grant("fairlead-operator", "release", "", "configmaps", "create"): NEW_BY_APPLY,
 }
 """Grants that no request in the log names, each with its reason."""
+KEYS: dict[str, Any] = {"api_key_secrets": ("fairlead-api-keys",), "anonymous": "allow"}
+"""Settings of a gateway that knows API keys."""
 
 
 def world_on(plane: ControlPlane) -> World:
