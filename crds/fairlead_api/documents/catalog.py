@@ -114,6 +114,10 @@ class ToolEntry(DocumentStruct, kw_only=True, frozen=True):
     latency: DeclaredLatency | None = None
     probe_arguments: dict[str, Any] | None = None
     """Arguments that are safe to call it with; None = none were given."""
+    calls_per_minute: int | None = None
+    """Of all agents together; None = no limit."""
+    concurrency: int | None = None
+    """The same, at each gateway replica."""
 
 
 class Definition(DocumentStruct, kw_only=True, frozen=True):

@@ -49,6 +49,8 @@ class Errand(msgspec.Struct, frozen=True):
     """The same."""
     idempotent: bool = False
     """Whether it may be asked again although the server may have got it."""
+    route: Route | None = None
+    """Of the tool, for a call."""
 
 
 def needs_more(request: Request, live: Live) -> bool:
@@ -78,7 +80,9 @@ def call_of(route: Route, request: Request, headers: Headers) -> Errand | Reject
         lines = mirrored.lines(arguments, route.mirrored)
     reach = msgspec.structs.replace(route.reach, timeout=route.timeout, impatient=route.impatient)
     params = {**request.params, "name": route.name_raw}
-    return Errand(reach, CALL, params, route.name, lines, route.recorder, route.check, route.meter, route.idempotent)
+    return Errand(
+        reach, CALL, params, route.name, lines, route.recorder, route.check, route.meter, route.idempotent, route
+    )
 
 
 def resolve(offers: Offers, request: Request) -> Errand | Rejection:

@@ -107,7 +107,7 @@ class Forwarder:
                 error_type = refusals.INVALID_ARGUMENTS
                 self._refuse(exchange, errand, request, refusals.invalid_arguments(wrong))
                 return
-            limited = tally.refused(self._limiter, exchange) if errand.method == CALL else None
+            limited = tally.refused(self._limiter, exchange, errand.route)
             if limited is not None:
                 error_type = refusals.RATE_LIMITED
                 self._refuse(exchange, errand, request, refusals.limited(limited))

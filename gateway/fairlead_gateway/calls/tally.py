@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from fairlead_gateway.calls.exchange import Exchange, asker
 from fairlead_gateway.limits.limiter import NO_LEASE, Lease, Limited, Limiter
+from fairlead_gateway.selection.route import Route
 from fairlead_gateway.tracing.spans import CallSpan
 
 
@@ -23,11 +24,11 @@ class Tally:
         """Of the result, in bytes."""
         self.span = span
 
-    def refused(self, limiter: Limiter | None, exchange: Exchange) -> Limited | None:
-        """Count it, or say why not."""
-        if limiter is None:
+    def refused(self, limiter: Limiter | None, exchange: Exchange, route: Route | None) -> Limited | None:
+        """Count a call of a tool, or say why not; limits are on nothing else."""
+        if limiter is None or route is None:
             return None
-        found = limiter.admit(asker(exchange))
+        found = limiter.admit(asker(exchange), None, route.id, route.caps)
         if isinstance(found, Limited):
             self.limit = found.scope
             return found

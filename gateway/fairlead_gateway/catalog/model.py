@@ -20,6 +20,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_gateway.catalog.definitions import UnusableDefinition, is_idempotent, shown, verbatim
 from fairlead_gateway.catalog.names import exposed_name
 from fairlead_gateway.catalog.offered import Item, Offered, offered
+from fairlead_gateway.limits.limiter import Caps
 
 _UNDECLARED: Final = DeclaredLatency()
 REMOVE: Final = "Remove"
@@ -46,6 +47,8 @@ class Tool(msgspec.Struct, frozen=True):
     """Of the definition as the server sent it; empty where it is not known."""
     estimated_duration_ms: int | None = None
     """Declared median."""
+    caps: Caps | None = None
+    """How often it may be called, by all agents together; None for as often as one likes."""
 
 
 class Server(msgspec.Struct, frozen=True):
@@ -181,6 +184,7 @@ def _tool(entry: ToolEntry, catalog: Catalog) -> Tool:
         cacheable_seconds=declared.cacheable_seconds or 0,
         hash=entry.hash,
         estimated_duration_ms=declared.estimated_duration_ms,
+        caps=Caps(entry.calls_per_minute, entry.concurrency) or None,
     )
 
 

@@ -43,9 +43,32 @@ class Reach(msgspec.Struct, frozen=True):
 class Route:
     """See the module. Prepared once, shared by all calls."""
 
-    __slots__ = ("cache_scope", "cacheable_seconds", "check", "closed", "guard", "idempotent", "impatient",
-                 "max_bytes", "meter", "mirrored", "name", "name_header", "name_raw", "offline", "per_client",
-                 "reach", "recorder", "retries", "server", "server_info", "timeout", "upstream")  # fmt: skip
+    __slots__ = (
+        "cache_scope",
+        "cacheable_seconds",
+        "caps",
+        "check",
+        "closed",
+        "guard",
+        "id",
+        "idempotent",
+        "impatient",
+        "max_bytes",
+        "meter",
+        "mirrored",
+        "name",
+        "name_header",
+        "name_raw",
+        "offline",
+        "per_client",
+        "reach",
+        "recorder",
+        "retries",
+        "server",
+        "server_info",
+        "timeout",
+        "upstream",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -62,6 +85,9 @@ class Route:
         self.reach = reach
         self.server = server
         self.name = tool.name
+        self.id = f"{server.key}/{tool.name}"
+        self.caps = tool.caps
+        """What it takes from everybody together; None for any number of calls."""
         self.name_raw = Raw(jsonrpc.encode(tool.name))
         self.name_header = eras.header_value(tool.name)
         self.upstream = reach.upstream if upstream is None else upstream

@@ -21,7 +21,7 @@ from fairlead_api.documents.catalog import (
     list_hash,
     search_hash,
 )
-from fairlead_api.v1alpha1.mcpserver import McpServer, ToolLatency, ToolOverride
+from fairlead_api.v1alpha1.mcpserver import McpServer, ToolLatency, ToolLimits, ToolOverride
 from fairlead_operator.discovery.judging import PROMPT, RESOURCE, TEMPLATE, TOOL, Kind, Sieve
 from fairlead_operator.discovery.listing import Found
 from fairlead_operator.discovery.remarks import Remarks
@@ -128,6 +128,7 @@ def _tool(name: str, raw: Raw, override: ToolOverride | None, *, trusted: bool) 
     tags = tuple(override.tags) if override else ()
     categories = tuple(override.categories) if override else ()
     probe = override.probe if override else None
+    limits = override.limits if override and override.limits else ToolLimits()
     return ToolEntry(
         name=name,
         definition=raw,
@@ -139,6 +140,8 @@ def _tool(name: str, raw: Raw, override: ToolOverride | None, *, trusted: bool) 
         categories=categories,
         latency=_latency(override.latency if override else None, _carried(raw).meta, trusted=trusted),
         probe_arguments=probe.arguments if probe else None,
+        calls_per_minute=limits.calls_per_minute,
+        concurrency=limits.concurrency,
     )
 
 

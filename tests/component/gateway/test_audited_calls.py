@@ -14,7 +14,21 @@ import pytest
 
 from fairlead_gateway.app import Gateway
 from fairlead_gateway.settings import BadSetting
-from gatewayworld import LEGACY, MODERN, Answer, Ask, Wire, ask, calling, catalog, legacy, limits, reached, running
+from gatewayworld import (
+    LEGACY,
+    MODERN,
+    Answer,
+    Ask,
+    Wire,
+    ask,
+    calling,
+    catalog,
+    entry,
+    legacy,
+    limits,
+    reached,
+    running,
+)
 from rawserver import RawServer, Reply, Request, raw_server
 from restworld import post
 from toolservers import answer_modern, modern_server, tool
@@ -108,6 +122,19 @@ async def test_calls_of_a_models_message_are_limited_as_any_other(tmp_path: Path
         ("allowed", "mcp.demo.add", "127.0.0.1"), ("limited", "mcp.demo.add", "127.0.0.1"),
         ("denied", "nonesuch", "127.0.0.1"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("more", [{}, {"progressToken": "p"}])
+async def test_a_tool_takes_so_many_calls_from_everybody_together_and_another_its_own(
+    tmp_path: Path, server: RawServer, more: dict[str, Any]
+) -> None:
+    tools = [entry("add", calls_per_minute=1), entry("sub")]
+    async with running(tmp_path, catalog("demo", server.url, tools)) as gateway:
+        first, second = [await ask(gateway, calling("demo__add", {}, **more)) for _ in range(2)]
+        assert not first.message["result"]["isError"]
+        assert refused(second)["message"] == "The tool takes 1 calls a minute"
+        assert not (await ask(gateway, calling("demo__sub", {}, **more))).message["result"]["isError"]
+        assert gateway.book.limited == {"tool": 1}
 
 
 async def test_what_a_server_may_get_in_a_second_is_a_limit_too(tmp_path: Path, server: RawServer) -> None:

@@ -120,6 +120,11 @@ def test_resources_templates_and_prompts_are_named_by_what_identifies_them() -> 
     assert remarks == Remarks(listed=4)
 
 
+def test_limits_of_a_tool_are_published_with_it() -> None:
+    catalog, _ = built({"name": "a"}, {"name": "b"}, tools=[{"name": "a", "limits": {"callsPerMinute": 60}}])
+    assert [(tool.calls_per_minute, tool.concurrency) for tool in catalog.tools] == [(60, None), (None, None)]
+
+
 def test_the_hash_changes_with_any_definition_and_with_nothing_else() -> None:
     base, _ = built({"name": "a"}, {"name": "b"})
     assert built({"name": "a"}, {"name": "b"}, tools=[{"name": "a", "tags": ["t"]}])[0].hash == base.hash

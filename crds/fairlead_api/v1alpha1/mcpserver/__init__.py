@@ -20,7 +20,7 @@ from fairlead_api.v1alpha1.mcpserver.status import (
     ServerInfo,
     Transport,
 )
-from fairlead_api.v1alpha1.mcpserver.tools import Probe, ToolLatency, ToolOverride
+from fairlead_api.v1alpha1.mcpserver.tools import Probe, ToolLatency, ToolLimits, ToolOverride
 from fairlead_api.v1alpha1.rules import Rule
 
 __all__ = [
@@ -45,6 +45,7 @@ __all__ = [
     "ServerInfo",
     "SourceKind",
     "ToolLatency",
+    "ToolLimits",
     "ToolOverride",
     "Transport",
 ]

@@ -53,6 +53,17 @@ class Probe(Model):
     Giving them allows probing a tool that is not known as read-only."""
 
 
+class ToolLimits(Model):
+    """Bounds on the calls of one tool, all agents together. Absent members bound nothing."""
+
+    calls_per_minute: int | None = Field(default=None, ge=1, le=1000000)
+    """Calls started per minute; those of a whole minute may come at once. Of all gateway replicas where they share
+    limits, else of each.
+    """
+    concurrency: int | None = Field(default=None, ge=1, le=100000)
+    """Calls in flight, per gateway replica. One beyond it is refused; it does not wait."""
+
+
 class ToolOverride(Model):
     """Says something about one tool of the server, found by its name."""
 
@@ -68,6 +79,8 @@ class ToolOverride(Model):
     """Kinds of tools that it belongs to, such as `web-search`."""
     latency: ToolLatency | None = None
     """What is declared about its speed."""
+    limits: ToolLimits | None = None
+    """How often it may be called, by all agents together."""
     probe: Probe | None = None
     """How to call it in order to measure it.
     Absent: with generated arguments, and only if it is trusted as read-only."""
