@@ -63,6 +63,7 @@ COLUMNS: Final[dict[type[Resource], tuple[Column, ...]]] = {
     ),
     ToolPolicy: (
         Column("Servers", ".status.servers", "integer"),
+        Column("Tools", ".status.tools", "integer"),
         Column("Accepted", _condition("Accepted", "status")),
         Column("Reason", _condition("Accepted", "reason")),
         Column("Max Tier", ".spec.tiers.max", "string", 1),

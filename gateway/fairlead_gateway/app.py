@@ -50,8 +50,10 @@ from fairlead_gateway.rest.application import Readiness, application
 from fairlead_gateway.rest.guard import Guard
 from fairlead_gateway.rest.plane import Plane
 from fairlead_gateway.selection.route import Reach, Route
+from fairlead_gateway.selection.selection import Selection, bind_all
 from fairlead_gateway.selection.tiers import fastest_limit
-from fairlead_gateway.selection.view import Selection, bind_all, server_info
+from fairlead_gateway.selection.view import MERGED
+from fairlead_gateway.selection.whole import server_info
 from fairlead_gateway.settings import BadSetting, Settings
 from fairlead_gateway.telemetry import Book
 from fairlead_gateway.upstream.base import Upstream
@@ -284,7 +286,7 @@ def build(
         before = front.selection
         front.selection = await asyncio.to_thread(select, snapshot, before)
         _measure_by(snapshot.rules.tiers, outbox, book)
-        front.streams.swapped(before, front.selection)
+        await front.streams.swapped(before, front.selection)
         news.swapped(before.snapshot, snapshot)
         return not registry.incomplete
 
@@ -303,7 +305,7 @@ def build(
     plane = Plane(
         lambda: front.selection,
         Caller(dispatcher),
-        Guard(allow, identities, resource),
+        Guard(allow, identities, resource, lambda who: front.preparations.ready(front.selection, who, MERGED)),
         news,
         outbox,
         max_body=settings.max_request_bytes,

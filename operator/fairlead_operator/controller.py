@@ -14,7 +14,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from fairlead_api.documents.catalog import Catalog
 from fairlead_api.documents.codec import RULES_NAME
+from fairlead_api.documents.rules import Rules
 from fairlead_api.documents.state import STATE
 from fairlead_api.meta import LABEL_DOCUMENT, LABEL_NAME, LABEL_NAMESPACE, ServerKey
 from fairlead_api.reports import Report
@@ -33,6 +35,7 @@ from fairlead_operator.ports import (
     PlatformTrouble,
     UnreadableServer,
 )
+from fairlead_operator.publish.policies import PolicyStatuses
 from fairlead_operator.publish.rules import RulesPublisher
 from fairlead_operator.reconciler import Options, Reconciler
 from fairlead_operator.telemetry import Telemetry
@@ -115,7 +118,7 @@ class Controller:
             world.documents,
             world.connector,
             changed=self.enqueue,
-            published=self.timekeeper.know,
+            published=self._published,
             shown=self._shown,
             prober=self._prober,
             figures=self.timekeeper.figures,
@@ -129,8 +132,9 @@ class Controller:
             world.declarations,
             world.documents,
             default_action,
-            compiled=lambda rules: self.timekeeper.decide_by(rules.tiers),
+            compiled=self._compiled,
         )
+        self._policies = PolicyStatuses(world.declarations, world.platform, now)
         self.queue: WorkQueue[ServerKey] = WorkQueue(
             self._work, workers=rhythm.workers, backoff=rhythm.backoff, rng=rng
         )
@@ -188,6 +192,7 @@ class Controller:
                 group.create_task(self.timekeeper.run(), name="latencies")
                 group.create_task(self._keep_telling(), name="tier moves")
                 group.create_task(self._keep_counting(), name="tier sizes")
+                group.create_task(self._keep_policies(), name="statuses of policies")
                 if self._puller is not None:
                     group.create_task(self._puller.run(), name="gateways")
         finally:
@@ -210,6 +215,7 @@ class Controller:
                 alive.append((key, server.metadata.uid))
         await self.reconciler.catalogs.sweep(alive)
         self.timekeeper.forget(keys)
+        self._policies.forget(keys)
         await self._platform.sweep(keys)
 
     async def _work(self, key: ServerKey) -> Outcome:
@@ -233,6 +239,21 @@ class Controller:
             await asyncio.sleep(self._rhythm.settle)
             self._rules_wanted.clear()
             await self._persist("rules", self._rules.publish, self._rules_wanted)
+
+    def _published(self, catalog: Catalog) -> None:
+        self.timekeeper.know(catalog)
+        self._policies.know(catalog)
+
+    def _compiled(self, rules: Rules) -> None:
+        self.timekeeper.decide_by(rules.tiers)
+        self._policies.compiled(rules)
+
+    async def _keep_policies(self) -> None:
+        while True:
+            await self._policies.wanted.wait()
+            await asyncio.sleep(self._rhythm.settle)
+            self._policies.wanted.clear()
+            await self._persist("statuses of policies", self._policies.show, self._policies.wanted)
 
     async def _restore(self) -> None:
         while True:

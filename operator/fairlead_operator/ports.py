@@ -14,9 +14,10 @@ from fairlead_api.documents.catalog import Credential, CredentialRef, Endpoint
 from fairlead_api.documents.store import Blob
 from fairlead_api.meta import ServerKey
 from fairlead_api.reports import Report
+from fairlead_api.v1alpha1.common import Resource
 from fairlead_api.v1alpha1.latencytier import LatencyTier
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
-from fairlead_api.v1alpha1.toolpolicy import ToolPolicy
+from fairlead_api.v1alpha1.toolpolicy import ToolPolicy, ToolPolicyStatus
 from fairlead_mcp.session import McpSession
 from fairlead_operator.discovery.line import Line
 
@@ -100,7 +101,7 @@ class Platform(Protocol):
         """Show the status; writes only where it differs from what is shown."""
         ...
 
-    async def announce(self, server: McpServer, announcement: Announcement) -> None:
+    async def announce(self, resource: Resource, announcement: Announcement) -> None:
         """Tell people. Never raises; what cannot be told is logged."""
         ...
 
@@ -154,6 +155,10 @@ class Declarations(Protocol):
 
     async def labels(self) -> Mapping[ServerKey, Mapping[str, str]]:
         """Every McpServer that exists now, with its labels: what the selectors of policies select from."""
+        ...
+
+    async def show_policy(self, policy: ToolPolicy, status: ToolPolicyStatus) -> None:
+        """Show the status of a policy. Raises PlatformTrouble."""
         ...
 
     async def show_tools(self, counts: Mapping[str, int]) -> None:

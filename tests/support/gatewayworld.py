@@ -276,7 +276,7 @@ class Wire:
         self.send(ask)
         return await self.answer()
 
-    async def answer(self, seconds: float = 10) -> Answer:
+    async def answer(self, seconds: float = 30) -> Answer:
         """The next answer. Raises asyncio.IncompleteReadError when the gateway closed instead."""
         async with asyncio.timeout(seconds):
             head = (await self.reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
@@ -288,7 +288,7 @@ class Wire:
                 return Answer(status, headers, await self._chunks())
             return Answer(status, headers, await self.reader.readexactly(int(headers.get("content-length", "0"))))
 
-    async def closed(self, seconds: float = 10) -> bytes:
+    async def closed(self, seconds: float = 30) -> bytes:
         """What is left until the gateway closes the connection."""
         async with asyncio.timeout(seconds):
             return await self.reader.read()

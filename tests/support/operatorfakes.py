@@ -19,10 +19,11 @@ from msgspec import Raw
 from fairlead_api.documents.catalog import Credential, Endpoint, HttpEndpoint
 from fairlead_api.documents.store import Assembler, Blob, part_names
 from fairlead_api.meta import ServerKey
+from fairlead_api.v1alpha1.common import Resource
 from fairlead_api.v1alpha1.conditions import Reason
 from fairlead_api.v1alpha1.latencytier import LatencyTier
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
-from fairlead_api.v1alpha1.toolpolicy import ToolPolicy
+from fairlead_api.v1alpha1.toolpolicy import ToolPolicy, ToolPolicyStatus
 from fairlead_mcp.eras import Era, Negotiated
 from fairlead_mcp.errors import ConnectionLost, RpcError, Timeout
 from fairlead_mcp.session import McpSession
@@ -98,7 +99,7 @@ class MemoryPlatform:
             self.reported.append(status)
             self.servers[server.key] = server.model_copy(update={"status": status})
 
-    async def announce(self, server: McpServer, announcement: Announcement) -> None:
+    async def announce(self, resource: Resource, announcement: Announcement) -> None:
         self.announced.append(announcement)
 
     async def forget(self, key: ServerKey) -> None:
@@ -159,6 +160,11 @@ class MemoryDeclarations:
 
     async def labels(self) -> Mapping[ServerKey, Mapping[str, str]]:
         return self.label_map
+
+    async def show_policy(self, policy: ToolPolicy, status: ToolPolicyStatus) -> None:
+        self.policy_list = [
+            each.model_copy(update={"status": status}) if each.key == policy.key else each for each in self.policy_list
+        ]
 
     async def show_tools(self, counts: Mapping[str, int]) -> None:
         self.shown = dict(counts)

@@ -82,12 +82,16 @@ class Policy(DocumentStruct, kw_only=True, frozen=True):
     name: str
     servers: tuple[str, ...] = ()
     """Names, in that namespace, of the servers that the selector matched when this was written."""
+    every: bool = False
+    """There is no selector: it is about every server of the namespace, those that came later included."""
     subjects: tuple[Subject, ...] = ()
     rules: tuple[Rule, ...] = ()
     default_tier: str | None = None
     max_tier: str | None = None
     limits: PolicyLimits = PolicyLimits()
     pinned: tuple[str, ...] = ()
+    denied: str = "Hide"
+    """How a denied call is answered: `Hide`, as if the tool did not exist; `Explain`, with the reason."""
 
 
 class Rules(DocumentStruct, kw_only=True, frozen=True, tag_field="kind", tag=RULES):
@@ -97,3 +101,7 @@ class Rules(DocumentStruct, kw_only=True, frozen=True, tag_field="kind", tag=RUL
     default_action: str = "Allow"
     tiers: tuple[Tier, ...] = ()
     policies: tuple[Policy, ...] = ()
+    judged: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    """Namespaces that have a policy with a selector, to all servers that the selectors were asked about. A server that
+    is not among them may be selected: nobody sees it until the rules know it.
+    """

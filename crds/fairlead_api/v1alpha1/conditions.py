@@ -63,6 +63,7 @@ class Reason(StrEnum):
     NOTHING_SELECTED = "NothingSelected"
     RULES_MATCH_NOTHING = "RulesMatchNothing"
     CONFLICTED = "Conflicted"
+    UNKNOWN_TIER = "UnknownTier"
 
     # ResolvedRefs
     RESOLVED_REFS = "ResolvedRefs"

@@ -50,6 +50,12 @@ _ACCEPTED: Final = {
         "Another policy says otherwise about the same tools; status.conflicts says which. Deny wins.",
         "Change one of the two, if that is not what is meant.",
     ),
+    Reason.UNKNOWN_TIER: Explanation(
+        "False",
+        "The policy names a LatencyTier that does not exist. As max it leaves the fastest tier only, as default it "
+        "says nothing; the rest of the policy is in force.",
+        "Correct spec.tiers, or create the tier.",
+    ),
 }
 
 _RESOLVED_REFS: Final = {

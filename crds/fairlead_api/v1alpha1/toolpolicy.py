@@ -53,19 +53,19 @@ class ServerSelector(Model):
 class Subject(Model):
     """Whom the policy is about."""
 
-    kind: Literal["Agent", "Group", "ServiceAccount", "Any"]
+    kind: Literal["Agent", "Group", "ServiceAccount", "Authenticated", "Any"]
     """`Agent`: an identity by its name. `Group`: all with that group. `ServiceAccount`: one of Kubernetes.
-    `Any`: everybody, anonymous callers too."""
+    `Authenticated`: everybody but anonymous callers. `Any`: everybody, anonymous callers too."""
     name: str | None = Field(default=None, min_length=1, max_length=253)
-    """Name of the agent, group or ServiceAccount; absent for `Any`."""
+    """Name of the agent, group or ServiceAccount; absent for `Authenticated` and `Any`."""
     namespace: str | None = Field(default=None, min_length=1, max_length=63)
     """Namespace of the ServiceAccount. Absent: that of the policy."""
 
     guards: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            cel="(self.kind == 'Any') != has(self.name)",
-            message="subjects: give a name to an Agent, Group or ServiceAccount, and none to Any",
-            holds=lambda subject: (subject.kind == "Any") != (subject.name is not None),
+            cel="(self.kind in ['Authenticated', 'Any']) != has(self.name)",
+            message="subjects: give a name to an Agent, Group or ServiceAccount, and none to Authenticated or Any",
+            holds=lambda subject: (subject.kind in ("Authenticated", "Any")) != (subject.name is not None),
             path=".name",
         ),
         Rule(
@@ -78,7 +78,9 @@ class Subject(Model):
 
 
 class ToolAnnotations(Model):
-    """What a tool says about itself (MCP tool annotations). Only the members given here are compared."""
+    """What a tool says about itself (MCP tool annotations). Only the members given here are compared. Where a tool says
+    nothing, or its server is not trusted with annotations, MCP's defaults count: not read-only, destructive, not
+    idempotent, open world."""
 
     read_only_hint: bool | None = None
     """It changes nothing."""
@@ -96,15 +98,17 @@ class PolicyRule(Model):
     action: Literal["Allow", "Deny"]
     """What happens to the tools that match. Deny wins over Allow, wherever it stands."""
     tools: Annotated[list[Glob], Distinct()] = Field(default=[], max_length=256)
-    """Names without prefix; `*` stands for any characters, `?` for one."""
+    """Whole names, as the server calls its tools, without prefix. `*` stands for any characters, none included, `?`
+    for exactly one; case counts."""
     tags: Annotated[list[Word], Distinct()] = Field(default=[], max_length=64)
     """Tags, as given in the McpServer."""
     categories: Annotated[list[Word], Distinct()] = Field(default=[], max_length=64)
     """Categories, as given in the McpServer."""
     annotations: ToolAnnotations | None = None
-    """What the tool says about itself; a server that is not trusted with annotations matches nothing here."""
+    """What the tool says about itself."""
     arguments: dict[str, Any] | None = None
-    """JSON Schema that a call's arguments must meet as well for the rule to allow it; with `Allow` only."""
+    """JSON Schema that a call's arguments must meet as well for the rule to allow it; with `Allow` only. The tool is
+    listed all the same. Of several rules that allow a tool, one that takes the arguments is enough."""
 
     guards: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -184,10 +188,16 @@ class ToolPolicyStatus(Model):
     """`metadata.generation` that this status describes."""
     servers: int | None = Field(default=None, ge=0)
     """McpServers that it selects. Absent: not known yet."""
+    tools: int | None = Field(default=None, ge=0)
+    """Tools of these that its own rules allow. Absent: not known yet."""
     conflicts: Annotated[list[PolicyConflict], Distinct(key="policy")] = Field(default=[], max_length=64)
     """Policies that say otherwise."""
     unmatched_rules: list[int] = Field(default=[], max_length=256)
     """Places in `spec.rules`, from 0, of rules that match no tool."""
+
+    def condition(self, type_: str) -> Condition | None:
+        """The condition of that type; None where it was not reported."""
+        return next((condition for condition in self.conditions if condition.type == type_), None)
 
 
 class ToolPolicy(Resource):

@@ -11,7 +11,7 @@ from typing import Literal
 
 from fairlead_api.load import Problem
 from fairlead_api.meta import ServerKey
-from fairlead_api.v1alpha1.common import Condition
+from fairlead_api.v1alpha1.common import Condition, Resource
 from fairlead_api.v1alpha1.conditions import ConditionType, Reason
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_cli.up.quickstart import Skipped
@@ -100,7 +100,7 @@ class Board:
             self._rows[server.key] = row
             self._changed()
 
-    def announced(self, server: McpServer, announcement: Announcement) -> None:
+    def announced(self, resource: Resource, announcement: Announcement) -> None:
         """Implements Audience: everything that it says stands in the rows already."""
 
     def forgotten(self, key: ServerKey) -> None:

@@ -82,6 +82,9 @@ class Dispatcher:
         route = view.routes.get(name) or view.unlisted(name, self._clock())
         if route is None:
             self._unknown.record(0, str(jsonrpc.INVALID_PARAMS))
+            denied = view.denied(name)
+            if denied is not None:
+                return _invalid(request, refusals.not_allowed(name, denied))
             near = view.nearest(name)
             hint = "" if near is None else f". Did you mean {near}?"
             return _invalid(request, f"Unknown tool: {name}{hint}")
@@ -118,6 +121,10 @@ class Dispatcher:
             wrong = None if route.check is None else route.check.arguments(request.params.get("arguments"))
             if wrong is not None:
                 flight.refuse(refusals.invalid_arguments(wrong))
+                return flight
+            refusal = None if route.constraint is None else route.constraint.refusal(request.params.get("arguments"))
+            if refusal is not None:
+                flight.refuse(refusal)
                 return flight
             if route.offline and not route.guard.still_answers():
                 raise ConnectFailed(f"the server {route.server.key} is offline")

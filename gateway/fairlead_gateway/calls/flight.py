@@ -110,7 +110,7 @@ class Flight:
     def limited(self, limiter: Limiter) -> bool:
         """Count it, or refuse it: there are too many."""
         route = self._route
-        found = limiter.admit(asker(self._exchange), None, route.id, route.caps)
+        found = limiter.admit(asker(self._exchange), route.share, route.id, route.caps)
         if isinstance(found, Limited):
             self.limit = found.scope
             self.refuse(refusals.limited(found))

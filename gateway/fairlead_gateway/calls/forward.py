@@ -104,8 +104,8 @@ class Forwarder:
         try:
             wrong = _wrong_arguments(errand)
             if wrong is not None:
-                error_type = refusals.INVALID_ARGUMENTS
-                self._refuse(exchange, errand, request, refusals.invalid_arguments(wrong))
+                error_type = wrong.code
+                self._refuse(exchange, errand, request, wrong)
                 return
             limited = tally.refused(self._limiter, exchange, errand.route)
             if limited is not None:
@@ -325,12 +325,17 @@ class Forwarder:
         exchange.answer(200, *result_parts(request.id, outcome.result))
 
 
-def _wrong_arguments(errand: Errand) -> str | None:
-    """A retry of a request that asked for more need not repeat its arguments; where it does, they have to fit."""
+def _wrong_arguments(errand: Errand) -> Refusal | None:
+    """A retry of a request that asked for more need not repeat its arguments; where it does, or where policies allow
+    some only, they have to fit.
+    """
     arguments = errand.params.get("arguments")
-    if errand.check is None or (arguments is None and any(more in errand.params for more in MORE)):
-        return None
-    return errand.check.arguments(arguments)
+    repeated = arguments is not None or not any(more in errand.params for more in MORE)
+    wrong = errand.check.arguments(arguments) if errand.check is not None and repeated else None
+    if wrong is not None:
+        return refusals.invalid_arguments(wrong)
+    constraint = None if errand.route is None else errand.route.constraint
+    return None if constraint is None else constraint.refusal(arguments)
 
 
 def _hinted(errand: Errand, outcome: Outcome) -> Outcome:

@@ -82,6 +82,11 @@ def _in_milliseconds(seconds: float) -> int:
     return max(1, math.ceil(seconds * 1000))
 
 
+def not_allowed(name: str, reason: str) -> str:
+    """What somebody is told who may know that a tool is kept from them."""
+    return f"Not allowed: {name}: {reason}"
+
+
 def warning(code: str, message: str) -> bytes:
     """The value of META_WARNING, raw."""
     return jsonrpc.encode({"code": code, "message": message})

@@ -28,7 +28,7 @@ class Tally:
         """Count a call of a tool, or say why not; limits are on nothing else."""
         if limiter is None or route is None:
             return None
-        found = limiter.admit(asker(exchange), None, route.id, route.caps)
+        found = limiter.admit(asker(exchange), route.share, route.id, route.caps)
         if isinstance(found, Limited):
             self.limit = found.scope
             return found

@@ -49,6 +49,9 @@ class Tool(msgspec.Struct, frozen=True):
     """Declared median."""
     caps: Caps | None = None
     """How often it may be called, by all agents together; None for as often as one likes."""
+    tags: tuple[str, ...] = ()
+    """As given in the McpServer; policies name them."""
+    categories: tuple[str, ...] = ()
 
 
 class Server(msgspec.Struct, frozen=True):
@@ -86,7 +89,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     """By URI template, for merged endpoints."""
     collisions: tuple[Collision, ...] = ()
     rules: Rules = Rules()
-    """As published; the empty rules where none are."""
+    """As published last; the empty rules where none ever were."""
     states: Mapping[ServerKey, Mapping[str, ToolState]] = {}
     """By the server's own name of the tool: what was measured and decided of it in this gateway's environment."""
     decided_at: str = ""
@@ -104,13 +107,13 @@ EMPTY: Final = Snapshot()
 
 def build(documents: Mapping[str, Document], before: Snapshot = EMPTY, environment: str = "cluster") -> Snapshot:
     """Compile documents, given by name. Of two for one server, the first by document name counts. Of what was measured
-    counts what was measured in `environment`.
+    counts what was measured in `environment`. Rules whose document is gone stay in force.
     """
     catalogs: dict[ServerKey, Catalog] = {}
     states: dict[ServerKey, dict[str, ToolState]] = {}
     decided = []
     trips: dict[ServerKey, float] = {}
-    rules = EMPTY.rules
+    rules = before.rules
     for _, document in sorted(documents.items()):
         if isinstance(document, Catalog):
             catalogs.setdefault(document.key, document)
@@ -185,6 +188,8 @@ def _tool(entry: ToolEntry, catalog: Catalog) -> Tool:
         hash=entry.hash,
         estimated_duration_ms=declared.estimated_duration_ms,
         caps=Caps(entry.calls_per_minute, entry.concurrency) or None,
+        tags=entry.tags,
+        categories=entry.categories,
     )
 
 

@@ -33,13 +33,15 @@ from fairlead_gateway.endpoint.inbound import (
     prefers_streams,
 )
 from fairlead_gateway.endpoint.local import LocalMethods
+from fairlead_gateway.endpoint.preparing import Preparations
 from fairlead_gateway.endpoint.resumable import SINCE, Attachment, Threads
 from fairlead_gateway.endpoint.streams import Streams
 from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.identity.model import Identity
 from fairlead_gateway.identity.refusal import Refusal
 from fairlead_gateway.identity.resource import ProtectedResource
-from fairlead_gateway.selection.view import MERGED, Selection, View, in_tier
+from fairlead_gateway.selection.selection import Selection
+from fairlead_gateway.selection.view import MERGED, View, in_tier
 from fairlead_gateway.telemetry import Book
 from fairlead_mcp import eras, jsonrpc
 
@@ -104,7 +106,8 @@ class Front:
         """Told of requests that are turned away; set by whoever has one."""
         self.session_ended: Callable[[bytes], None] = lambda session: None
         """Told of each session that a client gives up; set by whoever keeps something for it."""
-        self.streams = Streams(forwarder.watches, identities)
+        self.preparations = Preparations()
+        self.streams = Streams(forwarder.watches, identities, self.preparations)
         self.threads = Threads(clock)
         forwarder.live.outlet = self.streams.tell
         self.retiring = False
@@ -163,6 +166,9 @@ class Front:
     def _take(self, exchange: Exchange, identity: Identity) -> None:
         """The request of somebody who is known."""
         exchange.identity = identity
+        if not self.selection.ready(identity, exchange.target):
+            self._prepare(exchange, identity)
+            return
         view = self.selection.seen_by(identity).get(exchange.target)
         if exchange.method == b"POST":
             if view is None:
@@ -176,6 +182,20 @@ class Front:
             self._end_session(exchange)
         else:
             self._open_stream(exchange, self._get(exchange, view))
+
+    def _prepare(self, exchange: Exchange, identity: Identity) -> None:
+        """Have the view put together of which this is the first request; other requests go on meanwhile."""
+        task = asyncio.get_running_loop().create_task(self._prepared(exchange, identity), name="prepare a view")
+        self.errands.add(task)
+        task.add_done_callback(self.errands.discard)
+
+    async def _prepared(self, exchange: Exchange, identity: Identity) -> None:
+        try:
+            await self.preparations.ready(self.selection, identity, exchange.target)
+            if not exchange.gone:
+                self._take(exchange, identity)
+        except Exception as error:  # noqa: BLE001  # the edge of the request; it is logged
+            self._failed(exchange, error)
 
     def _nowhere(self, identity: Identity) -> Rejection:
         views = self.selection.seen_by(identity)

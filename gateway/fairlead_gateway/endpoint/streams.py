@@ -13,13 +13,16 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
+from fairlead_api.meta import ServerKey
 from fairlead_gateway.calls.watches import UPDATED, Watches, watchable
 from fairlead_gateway.endpoint import replies
 from fairlead_gateway.endpoint.exchange import Exchange
 from fairlead_gateway.endpoint.inbound import SESSION, Rejection, Request
+from fairlead_gateway.endpoint.preparing import Preparations
 from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.selection.route import Reach
-from fairlead_gateway.selection.view import Selection, View
+from fairlead_gateway.selection.selection import Selection
+from fairlead_gateway.selection.view import View, server_target
 from fairlead_mcp import eras, jsonrpc
 
 KEEP_ALIVE_SECONDS: Final = 15.0
@@ -49,7 +52,7 @@ class Stream:
         self.lists = tuple(lists)
         self.resources: list[str] = []
         """URIs that are watched for it."""
-        self.watched: list[object] = []
+        self.watched: list[tuple[Stream, ServerKey]] = []
         """Who it is to the watches."""
 
     def cancel(self) -> None:
@@ -89,7 +92,8 @@ class Stream:
 class Streams:
     """All open streams of one gateway. A stream ends with the credential that it was opened with."""
 
-    def __init__(self, watches: Watches, identities: Identities) -> None:
+    def __init__(self, watches: Watches, identities: Identities, preparations: Preparations) -> None:
+        self._preparations = preparations
         self._watches = watches
         self._identities = identities
         self._open: set[Stream] = set()
@@ -141,21 +145,25 @@ class Streams:
             exchange.write(_COMMENT)
         return refused
 
-    def swapped(self, before: Selection, after: Selection) -> None:
-        """Tell everybody whose lists are others now; end the streams of endpoints that are gone."""
-        if not self._open:
-            return
+    async def swapped(self, before: Selection, after: Selection) -> None:
+        """Tell everybody whose own lists are others now; end the streams of endpoints that are gone, and those on
+        resources of servers that are.
+        """
         changes: dict[tuple[int, int], tuple[View, View, frozenset[str]]] = {}
         for stream in [*self._open]:
             asked = stream.exchange
-            old = before.seen_by(asked.identity).get(asked.target)
-            new = after.seen_by(asked.identity).get(asked.target)
-            if new is None or old is None:
+            for selection in (before, after):
+                await self._preparations.ready(selection, asked.identity, asked.target)
+            if stream not in self._open:
+                continue
+            views = after.seen_by(asked.identity)
+            old, new = before.seen_by(asked.identity).get(asked.target), views.get(asked.target)
+            if new is None or old is None or any(server_target(key) not in views for _, key in stream.watched):
                 self._end(stream)
                 continue
             both = id(old), id(new)
             if both not in changes:
-                differing = frozenset(name for name in LISTS if _bytes(old, name) != _bytes(new, name))
+                differing = frozenset(name for name in LISTS if _differ(old, new, name))
                 changes[both] = old, new, differing  # with the views, so that no other takes over their ids
             for name in stream.lists:
                 if name in changes[both][2]:
@@ -207,9 +215,13 @@ def offered(view: View) -> list[str]:
     return [name for name in LISTS if name == "tools" or name in view.offers.features]
 
 
-def _bytes(view: View, name: str) -> tuple[bytes, ...]:
+def _differ(old: View, new: View, name: str) -> bool:
     if name == "tools":
-        return (view.listing,)
+        return not old.lists_as(new)
+    return _bytes(old, name) != _bytes(new, name)
+
+
+def _bytes(view: View, name: str) -> tuple[bytes, ...]:
     listings = view.offers.listings
     if name == "prompts":
         return (listings["prompts/list"],)

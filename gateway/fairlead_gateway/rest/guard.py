@@ -7,6 +7,7 @@ token. A resource finds the asker in the scope, and nothing without one.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -42,12 +43,20 @@ def public(path: str) -> bool:
 class Guard:
     """Decides about one request at a time. One per gateway."""
 
-    def __init__(self, allow: AllowList, identities: Identities, resource: ProtectedResource) -> None:
+    def __init__(
+        self,
+        allow: AllowList,
+        identities: Identities,
+        resource: ProtectedResource,
+        prepare: Callable[[Identity], Awaitable[None]],
+    ) -> None:
+        """`prepare` has put together what an asker sees, so that nobody has to wait for it in the loop."""
         self.allow = allow
         self.identities = identities
         self.resource = resource
         self.auditor: Auditor | None = None
         """Told of requests that are turned away; set by whoever has one."""
+        self._prepare = prepare
 
     def misplaced(self, headers: dict[bytes, bytes]) -> Problem | None:
         """The refusal of a request that a web page from elsewhere may have made."""
@@ -62,6 +71,7 @@ class Guard:
         authorization = headers.get(b"authorization")
         verdict = self.identities.known(authorization) or await self.identities.identify(authorization)
         if isinstance(verdict, Identity):
+            await self._prepare(verdict)
             return verdict
         if self.auditor is not None:
             self.auditor.turned_away(Origin(address, headers), verdict.status, verdict.message)

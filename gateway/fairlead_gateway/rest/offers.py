@@ -69,7 +69,7 @@ def candidates(
     found = [Candidate(name, sizes.of(raw, hash_of(raw)).tokens, pinned=True) for name, raw in theirs]
     for entry in breathing(entries):
         size = sizes.of(entry.definition, entry.key.encode())
-        is_pinned = entry.name in pinned or entry.id in pinned
+        is_pinned = entry.pinned or entry.name in pinned or entry.id in pinned
         found.append(Candidate(entry.name, size.tokens, size.short, is_pinned))
     return found
 

@@ -28,7 +28,7 @@ from fairlead_gateway.rest.problems import RATE_LIMITED, UNKNOWN_FORMAT, Problem
 from fairlead_gateway.rest.seen import Seen
 from fairlead_gateway.rest.shelf import Shelf, Shelves
 from fairlead_gateway.rest.worker import Lacking, Worker
-from fairlead_gateway.selection.view import Selection
+from fairlead_gateway.selection.selection import Selection
 
 MAX_BODY: Final = 4 << 20
 MAX_LACKING: Final = 3

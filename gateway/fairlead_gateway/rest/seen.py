@@ -5,13 +5,19 @@ Made by `Plane.seen` for each request, from the identity that the guard left in 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
+from typing import Final
 
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.catalog.model import Server, Snapshot
 from fairlead_gateway.identity.model import Identity
 from fairlead_gateway.rest.problems import UNKNOWN_TIER, Problem
-from fairlead_gateway.selection.view import MERGED, Selection, View, in_tier, server_target
+from fairlead_gateway.selection.selection import Selection
+from fairlead_gateway.selection.view import MERGED, View, in_tier, server_target
+
+PAUSE: Final = 5e-5
+"""Seconds between two slices of a view that is put together: calls go on meanwhile."""
 
 
 class Seen:
@@ -40,11 +46,21 @@ class Seen:
         return tuple(tier for tier in self.snapshot.tiers if in_tier(MERGED, tier) in self._views)
 
     def view(self, tier: str | None) -> View:
-        """The merged view of a tier, of the default one with None. Raises Problem."""
-        found = self._views.get(MERGED if tier is None else in_tier(MERGED, tier))
+        """The merged view of a tier, of the default one with None. Not in the loop. Raises Problem."""
+        target = MERGED if tier is None else in_tier(MERGED, tier)
+        for _ in self._selection.perspective(self.identity).steps(target) if not self.whole else ():
+            time.sleep(PAUSE)
+        found = self._views.get(target)
         if found is None:
             raise Problem(UNKNOWN_TIER, f"there is no tier {str(tier)[:64]!r}", known=self.tiers)
         return found
+
+    @property
+    def default_tier(self) -> str | None:
+        """The tier of this asker who names none; None where there is none, or one per server."""
+        if self.whole:
+            return next((tier.name for tier in self.snapshot.rules.tiers if tier.default), None)
+        return self._selection.perspective(self.identity).default_tier
 
     def of_server(self, key: ServerKey) -> View | None:
         """The view of one server; None: it does not exist for this asker."""
@@ -52,4 +68,4 @@ class Seen:
 
     def servers(self) -> list[Server]:
         """Those that exist for it, in the order of the catalog."""
-        return [server for key, server in self.snapshot.servers.items() if self.of_server(key) is not None]
+        return [server for key, server in self.snapshot.servers.items() if server_target(key) in self._views]

@@ -17,7 +17,9 @@ from fairlead_gateway.rest.openapi import described
 from fairlead_gateway.rest.plane import Plane
 from fairlead_gateway.rest.problems import NOT_DISCOVERED, UNKNOWN_SERVER, Problem
 from fairlead_gateway.rest.seen import Seen
-from fairlead_gateway.selection.view import View, server_info, server_target
+from fairlead_gateway.rest.worker import breathing
+from fairlead_gateway.selection.view import View, server_target
+from fairlead_gateway.selection.whole import server_info
 from fairlead_gateway.upstream.breaker import CLOSED
 
 MOST_KNOWN: Final = 100
@@ -60,7 +62,7 @@ class ServerDocument(msgspec.Struct, frozen=True, rename="camel"):
     updated_at: str
     """When those last changed, RFC 3339."""
     problems: tuple[str, ...]
-    """A sentence for each tool that could not be taken in."""
+    """A sentence for each tool that could not be taken in; for those who see all of its tools."""
     refreshed: RefreshDocument | None
     """Null until somebody asks for a discovery. An operator that asks by itself leaves no trace here."""
 
@@ -89,8 +91,7 @@ def router(plane: Plane) -> APIRouter:
     @routes.get("/servers", **described("List servers", ServerList, examples.SERVERS))
     async def list_servers(request: Request) -> Response:
         seen = plane.seen(request)
-        documents = [document(server, seen.of_server(server.key)) for server in seen.servers()]
-        return answer(await plane.worker.do(lambda: encode(ServerList(documents))))
+        return answer(await plane.worker.do(lambda: encode(listed(seen))))
 
     @routes.get(
         "/servers/{server:path}",
@@ -118,6 +119,11 @@ def router(plane: Plane) -> APIRouter:
         return answer(RefreshAsked(str(found.key), refreshed.at if refreshed else None, at), 202)
 
     return routes
+
+
+def listed(seen: Seen) -> ServerList:
+    """Every server that there is for somebody."""
+    return ServerList([document(server, seen.of_server(server.key)) for server in breathing(seen.servers())])
 
 
 def server_called(seen: Seen, name: str) -> Server:
@@ -156,6 +162,6 @@ def document(server: Server, view: View | None) -> ServerDocument:
         server_info=None if info is None else Raw(info),
         hash=catalog.hash,
         updated_at=catalog.updated_at,
-        problems=server.problems,
+        problems=server.problems if len(routes) == len(server.tools) else (),
         refreshed=None if last is None else RefreshDocument(last.at, last.failure or None),
     )

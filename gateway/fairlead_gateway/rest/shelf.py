@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Container, Iterable
 from typing import Final
 
 from fairlead_api.documents.catalog import ToolEntry
@@ -30,8 +30,8 @@ MOST_SHELVES: Final = 64
 class Entry:
     """One visible tool."""
 
-    __slots__ = ("_decoded", "definition", "entry", "id", "key", "name", "offline", "prefix", "server", "state",
-                 "tool")  # fmt: skip
+    __slots__ = ("_decoded", "definition", "entry", "id", "key", "name", "offline", "pinned", "prefix", "server",
+                 "state", "tool")  # fmt: skip
 
     def __init__(
         self,
@@ -43,6 +43,7 @@ class Entry:
         state: ToolState | None,
         *,
         offline: bool,
+        pinned: bool = False,
     ) -> None:
         self.id = tool_id(server, entry.name)
         self.name = name
@@ -55,6 +56,8 @@ class Entry:
         self.state = state
         """What was measured and decided of it, if anything."""
         self.offline = offline
+        self.pinned = pinned
+        """Whether policies keep budgets from cutting it."""
         self.key = hashlib.blake2b(self.definition, digest_size=16).hexdigest()
         """Changes with what is shown, the name included."""
         self._decoded: JsonObject | None = None
@@ -83,7 +86,7 @@ class Shelf:
         self.view = view
         self.limit_ms = next((t.max_latency_ms for t in snapshot.rules.tiers if t.name == view.tier), None)
         """Of its tier."""
-        self.entries = tuple(breathing(_entries(view.routes, snapshot)))
+        self.entries = tuple(breathing(_entries(view.routes, snapshot, view.pinned)))
         self.by_name = {entry.name: entry for entry in self.entries}
         self.names = Names(self.by_name)
         """Over all that is visible, so that a tool has the same safe name in every answer, however it was filtered."""
@@ -118,7 +121,7 @@ class Shelf:
         ]
 
 
-def _entries(names: Iterable[str], snapshot: Snapshot) -> Iterable[Entry]:
+def _entries(names: Iterable[str], snapshot: Snapshot, pinned: Container[str] = ()) -> Iterable[Entry]:
     documents = {key: {tool.name: tool for tool in server.catalog.tools} for key, server in snapshot.servers.items()}
     for name in names:
         found = snapshot.merged.get(name)
@@ -127,7 +130,7 @@ def _entries(names: Iterable[str], snapshot: Snapshot) -> Iterable[Entry]:
             prefix, offline = server.catalog.prefix or "", not server.catalog.online
             state = snapshot.states.get(server.key, {}).get(tool.name)
             entry = documents[server.key][tool.name]
-            yield Entry(name, server.key, prefix, entry, tool, state, offline=offline)
+            yield Entry(name, server.key, prefix, entry, tool, state, offline=offline, pinned=name in pinned)
 
 
 class Shelves:

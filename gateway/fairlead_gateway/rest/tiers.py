@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 from fastapi import APIRouter, Request, Response
@@ -19,6 +19,9 @@ from fairlead_gateway.rest.problems import INVALID_ARGUMENTS, UNKNOWN_TIER, Prob
 from fairlead_gateway.rest.seen import Seen
 from fairlead_gateway.selection.tiers import by_speed
 from fairlead_gateway.selection.view import MERGED, in_tier
+
+POLICY: Final = "policy"
+"""The rule of a choice that policies made faster."""
 
 
 class TierDocument(msgspec.Struct, frozen=True, rename="camel"):
@@ -86,7 +89,7 @@ def router(plane: Plane) -> APIRouter:
 
 def listed(seen: Seen) -> TierList:
     """Every tier with what it shows and hides."""
-    snapshot, shown = seen.snapshot, seen.tiers
+    snapshot, shown, default = seen.snapshot, seen.tiers, seen.default_tier
     documents = []
     for tier in by_speed(snapshot.rules.tiers):
         if tier.name not in shown:
@@ -97,13 +100,24 @@ def listed(seen: Seen) -> TierList:
                 name=tier.name,
                 max_latency_ms=tier.max_latency_ms,
                 quantile=tier.quantile,
-                default=tier.default,
+                default=tier.name == default,
                 endpoint=in_tier(MERGED, tier.name).decode(),
                 tools=len(view.routes),
                 hidden={name: hidden.reason for name, hidden in view.hidden.items()},
             )
         )
     return TierList(documents, snapshot.decided_at)
+
+
+def _attainable(choice: Choice, seen: Seen) -> Choice:
+    """The choice, but no slower a tier than policies let the asker ask for."""
+    shown = seen.tiers
+    if choice.tier in shown:
+        return choice
+    slowest = [tier for tier in by_speed(seen.snapshot.rules.tiers) if tier.name in shown][-1]
+    return msgspec.structs.replace(
+        choice, tier=slowest.name, rule=POLICY, matched=None, limit_ms=slowest.max_latency_ms
+    )
 
 
 def chosen(plane: Plane, seen: Seen, wanted: TierRequest) -> TierAnswer:
@@ -117,6 +131,7 @@ def chosen(plane: Plane, seen: Seen, wanted: TierRequest) -> TierAnswer:
     except ForgedState as error:
         raise Problem(INVALID_ARGUMENTS, f"state: {error}; begin with an empty one") from error
     choice, after = chooser.choose(wanted, state, choosers.clock())
+    choice = _attainable(choice, seen)
     view = seen.view(choice.tier)
     ahead = outlook(view, seen.snapshot, choice.limit_ms, wanted.speech_turn_ms)
     return TierAnswer(

@@ -17,7 +17,7 @@ from msgspec import Meta
 
 from fairlead_gateway.calls.batch import run_all
 from fairlead_gateway.calls.direct import Origin, Unknown
-from fairlead_gateway.calls.refusals import META_WARNING
+from fairlead_gateway.calls.refusals import META_WARNING, not_allowed
 from fairlead_gateway.formats.format import JsonObject
 from fairlead_gateway.formats.messages.call import META_ERROR, Carry, Invalid, ResultLoss, ToolCall, invalid_result
 from fairlead_gateway.formats.messages.registry import message_format, parse_stream
@@ -133,6 +133,8 @@ class _Planned(msgspec.Struct, frozen=True):
     own: JsonObject | None = None
     """Its definition, where the caller sent that."""
     near: str | None = None
+    denied: str | None = None
+    """Why it is kept from whoever asks, where that may be told."""
 
     @property
     def runs(self) -> bool:
@@ -219,6 +221,9 @@ def _plan(asked: ToolCallsBody, shelf: Shelf, call: ToolCall, own: Provided | No
     entry = shelf.find(name) or shelf.unlisted(name)
     if entry is None:
         mine = None if own is None else own.find(name) or own.find(call.name)
+        denied = None if mine is not None else shelf.view.denied(name)
+        if denied is not None:
+            return _Planned(call, None, denied=not_allowed(name, denied))
         near = None if mine is not None else _near(name, shelf, own)
         return _Planned(call, None, theirs=call.valid and (own is None or mine is not None), own=mine, near=near)
     if isinstance(call.arguments, Invalid):
@@ -298,7 +303,7 @@ def _result(plan: _Planned, outcome: _Outcome) -> JsonObject | None:
         return invalid_result(plan.call)
     if plan.theirs:
         return None
-    message = outcome.unknown or f"Unknown tool: {plan.call.wire_name}"
+    message = outcome.unknown or plan.denied or f"Unknown tool: {plan.call.wire_name}"
     if plan.near is not None:
         message += f". Did you mean {plan.near}?"
     return {"content": [{"type": "text", "text": message}], "isError": True}

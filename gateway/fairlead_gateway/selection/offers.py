@@ -6,7 +6,7 @@ Pure module. Compiled by `selection.view` with each view; lists are bytes that a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 from types import MappingProxyType
 from typing import Final
@@ -51,8 +51,19 @@ class Offers:
         self._resources = resources
         self._templates = templates
         self._reaches = reaches
-        self._servers = servers
+        self._servers = tuple(servers)
         self._alone = alone
+
+    def without(self, servers: Collection[ServerKey]) -> Offers:
+        """The same without what some servers have."""
+
+        def rest(items: Mapping[str, tuple[Server, Item]]) -> dict[str, tuple[Server, Item]]:
+            return {name: held for name, held in items.items() if held[0].key not in servers}
+
+        return Offers(
+            rest(self._prompts), rest(self._resources), rest(self._templates), self._reaches,
+            servers=[server for server in self._servers if server.key not in servers], alone=self._alone,
+        )  # fmt: skip
 
     def prompt(self, name: str) -> Asked | None:
         """Who has the prompt that is shown under a name."""

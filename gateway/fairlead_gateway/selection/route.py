@@ -6,6 +6,7 @@ Pure module. Made by the composition root with each snapshot, found by `selectio
 from __future__ import annotations
 
 import copy
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Raw
@@ -18,8 +19,12 @@ from fairlead_gateway.reports.samples import Meter
 from fairlead_gateway.telemetry import Recorder
 from fairlead_gateway.upstream.base import Upstream
 from fairlead_gateway.upstream.guard import Guard
+from fairlead_gateway.validation.constraint import Constraint
 from fairlead_gateway.validation.shelf import ToolCheck
 from fairlead_mcp import eras, jsonrpc
+
+if TYPE_CHECKING:
+    from fairlead_gateway.selection.policy import Share
 
 
 class Reach(msgspec.Struct, frozen=True):
@@ -43,32 +48,10 @@ class Reach(msgspec.Struct, frozen=True):
 class Route:
     """See the module. Prepared once, shared by all calls."""
 
-    __slots__ = (
-        "cache_scope",
-        "cacheable_seconds",
-        "caps",
-        "check",
-        "closed",
-        "guard",
-        "id",
-        "idempotent",
-        "impatient",
-        "max_bytes",
-        "meter",
-        "mirrored",
-        "name",
-        "name_header",
-        "name_raw",
-        "offline",
-        "per_client",
-        "reach",
-        "recorder",
-        "retries",
-        "server",
-        "server_info",
-        "timeout",
-        "upstream",
-    )  # fmt: skip
+    __slots__ = ("cache_scope", "cacheable_seconds", "caps", "check", "closed", "constraint", "guard", "id",
+                 "idempotent", "impatient", "max_bytes", "meter", "mirrored", "name", "name_header", "name_raw",
+                 "offline", "per_client", "reach", "recorder", "retries", "server", "server_info", "share", "timeout",
+                 "upstream")  # fmt: skip
 
     def __init__(
         self,
@@ -112,6 +95,10 @@ class Route:
         self.offline = not server.catalog.online
         self.closed: Refusal | None = None
         """Why it is not called; answered in place of the server."""
+        self.constraint: Constraint | None = None
+        """What policies allow of the arguments; None: anything."""
+        self.share: Share | None = None
+        """What policies allow the asker to take up of the server's namespace; None: anything."""
         self.mirrored = mirrored(tool.definition)
         """Arguments that travel in headers too."""
 
@@ -120,6 +107,12 @@ class Route:
         closed = copy.copy(self)
         closed.closed = refusal
         return closed
+
+    def bounded(self, constraint: Constraint | None, share: Share | None) -> Route:
+        """The same route for somebody whom policies bound."""
+        bounded = copy.copy(self)
+        bounded.constraint, bounded.share = constraint, share
+        return bounded
 
     def within(self, seconds: float) -> Route:
         """The same route with that time for a call, if it has more; itself if not."""

@@ -25,7 +25,7 @@ ToolRef = tuple[ServerKey, str]
 
 
 class Hidden(msgspec.Struct, frozen=True):
-    """A tool that a tier does not show."""
+    """A tool that a tier, or a limit on lists, does not show."""
 
     reason: str
     """As the operator gave it, such as `over_budget p95=812ms tier=500ms`."""
@@ -33,6 +33,8 @@ class Hidden(msgspec.Struct, frozen=True):
     """The fastest tier that shows it; None where none does."""
     callable_until: float
     """Seconds of the gateway's clock: up to then calls from lists that still show it are made."""
+    by: str | None = None
+    """The tier that does not show it; None: a policy's limit on lists."""
 
 
 def by_speed(tiers: tuple[Tier, ...]) -> list[Tier]:
@@ -78,5 +80,5 @@ def hidden_in(tier: Tier, snapshot: Snapshot, before: Mapping[ToolRef, Hidden], 
                 holder = next((other.name for other in ordered if why_hidden(other, tool, state) is None), None)
                 known = before.get((key, tool.name))
                 until = now + GRACE_SECONDS if known is None else known.callable_until
-                found[key, tool.name] = Hidden(reason, holder, until)
+                found[key, tool.name] = Hidden(reason, holder, until, tier.name)
     return found

@@ -100,6 +100,25 @@ class Checker:
             return None
         return _explained(validator, decoded, explained)
 
+    def doubt(self, value: bytes | Raw) -> str | None:
+        """As `wrong`, but a value that cannot be checked in full does not fit."""
+        if len(value) > MAX_VALUE_BYTES:
+            return "they are too large to be checked"
+        try:
+            decoded = _decode(value)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return "they cannot be read"
+        height = height_of(decoded, len(self._heights)) if self._slow else 0
+        if (
+            len(value) > self._max_bytes
+            or height >= len(self._heights)
+            or len(value) * self._heights[height] > MAX_WORK
+        ):
+            return "they are too large or too deep to be checked"
+        if self._fast.is_valid(decoded):
+            return None
+        return _explained(self._fast, decoded, len(value) * self._heights[height] <= MAX_EXPLAINED)
+
     def _for(self, size: int, decoded: Any) -> tuple[jsonschema_rs.Validator, bool] | None:
         """What checks a value of that size, and whether it may look for more than one error."""
         height = height_of(decoded, len(self._heights)) if self._slow else 0

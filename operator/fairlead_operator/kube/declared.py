@@ -17,7 +17,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.common import Resource
 from fairlead_api.v1alpha1.latencytier import LatencyTier
 from fairlead_api.v1alpha1.mcpserver import McpServer
-from fairlead_api.v1alpha1.toolpolicy import ToolPolicy
+from fairlead_api.v1alpha1.toolpolicy import ToolPolicy, ToolPolicyStatus
 from fairlead_operator.kube.client import Json, Kube
 from fairlead_operator.kube.errors import Conflict, Forbidden, Invalid, NotFound
 from fairlead_operator.kube.resources import LATENCY_TIERS, MCP_SERVERS, TOOL_POLICIES, Kind, newer
@@ -168,6 +168,14 @@ class KubeDeclarations:
 
     async def labels(self) -> Mapping[ServerKey, Mapping[str, str]]:
         return dict(self._labels)
+
+    async def show_policy(self, policy: ToolPolicy, status: ToolPolicyStatus) -> None:
+        body = {"metadata": {"name": policy.metadata.name}, "status": status.to_wire()}
+        try:
+            applied = await self._kube.apply(TOOL_POLICIES, policy.metadata.namespace, body, subresource="status")
+        except NotFound:
+            return
+        self._policies.put(applied)
 
     async def show_tools(self, counts: Mapping[str, int]) -> None:
         for tier in self._tiers.sound():

@@ -16,10 +16,10 @@ from datetime import UTC, datetime
 from typing import Final
 
 from fairlead_api.meta import API_VERSION, MANAGER
-from fairlead_api.v1alpha1.mcpserver import McpServer
+from fairlead_api.v1alpha1.common import Resource
 from fairlead_operator.kube.client import Kube
 from fairlead_operator.kube.errors import KubeError
-from fairlead_operator.kube.resources import EVENTS, MCP_SERVERS
+from fairlead_operator.kube.resources import EVENTS
 from fairlead_operator.ports import Announcement
 
 logger = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ REPEATS: Final = 3
 
 
 class Events:
-    """Posts Events about McpServers. One is dropped that is the last one of its server again, or that was posted
+    """Posts Events about our resources. One is dropped that is the last one of its resource again, or that was posted
     `REPEATS` times already, within `quiet` seconds.
     """
 
@@ -51,11 +51,11 @@ class Events:
         self._last: dict[str, Announcement] = {}
         """By uid, for those of `_told`."""
 
-    async def post(self, server: McpServer, announcement: Announcement) -> None:
+    async def post(self, resource: Resource, announcement: Announcement) -> None:
         """Tell it, unless it was told lately. Never raises."""
-        if not self._is_news(server.metadata.uid, announcement):
+        if not self._is_news(resource.metadata.uid, announcement):
             return
-        metadata = server.metadata
+        metadata = resource.metadata
         body = {
             "apiVersion": EVENTS.api_version,
             "kind": EVENTS.kind,
@@ -69,7 +69,7 @@ class Events:
             "reportingInstance": self._instance[:128],
             "regarding": {
                 "apiVersion": API_VERSION,
-                "kind": MCP_SERVERS.kind,
+                "kind": resource.kind_name,
                 "namespace": metadata.namespace,
                 "name": metadata.name,
                 "uid": metadata.uid,
@@ -78,7 +78,7 @@ class Events:
         try:
             await self._kube.create(EVENTS, metadata.namespace, body)
         except KubeError as error:
-            logger.warning("an event about %s was not posted: %s", server.key, error)
+            logger.warning("an event about %s was not posted: %s", metadata.name, error)
 
     def _is_news(self, uid: str, announcement: Announcement) -> bool:
         now, subject = self._monotonic(), (uid, announcement)

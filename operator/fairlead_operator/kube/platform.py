@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from fairlead_api.documents.catalog import Credential, Endpoint, EventsEndpoint, HttpEndpoint, TcpEndpoint
 from fairlead_api.meta import ServerKey
+from fairlead_api.v1alpha1.common import Resource
 from fairlead_api.v1alpha1.conditions import ConditionType, Reason
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_operator.kube.client import Kube
@@ -130,8 +131,8 @@ class KubePlatform:
             return  # changed or deleted meanwhile: its event is on the way, and brings the next look
         self._servers.put(answer)
 
-    async def announce(self, server: McpServer, announcement: Announcement) -> None:
-        await self._events.post(server, announcement)
+    async def announce(self, resource: Resource, announcement: Announcement) -> None:
+        await self._events.post(resource, announcement)
 
     async def forget(self, key: ServerKey) -> None:
         await self._store.remove(key)

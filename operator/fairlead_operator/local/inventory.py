@@ -14,7 +14,7 @@ from fairlead_api.documents.catalog import Credential
 from fairlead_api.meta import ServerKey, short_hash
 from fairlead_api.v1alpha1.latencytier import LatencyTier
 from fairlead_api.v1alpha1.mcpserver import McpServer
-from fairlead_api.v1alpha1.toolpolicy import ToolPolicy
+from fairlead_api.v1alpha1.toolpolicy import ToolPolicy, ToolPolicyStatus
 
 
 @dataclass(frozen=True)
@@ -112,6 +112,9 @@ class Inventory:
     async def labels(self) -> Mapping[ServerKey, Mapping[str, str]]:
         """Every server with its labels."""
         return _labels(self._contents.servers.values())
+
+    async def show_policy(self, policy: ToolPolicy, status: ToolPolicyStatus) -> None:
+        """Declarations in files have no status; what is amiss is announced."""
 
     async def show_tools(self, counts: Mapping[str, int]) -> None:
         """Declarations in files have no status; `fairlead tiers` shows the sizes."""

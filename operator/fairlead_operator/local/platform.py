@@ -16,6 +16,7 @@ from typing import Final, Literal, Protocol
 
 from fairlead_api.documents.catalog import ChildEndpoint, Credential, Endpoint, EventsEndpoint, HttpEndpoint
 from fairlead_api.meta import ANNOTATION_APPROVE, ServerKey
+from fairlead_api.v1alpha1.common import Resource
 from fairlead_api.v1alpha1.conditions import Reason
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_mcp.child import Child, ChildState
@@ -46,7 +47,7 @@ class Audience(Protocol):
         """The status of a server, as often as it changes."""
         ...
 
-    def announced(self, server: McpServer, announcement: Announcement) -> None:
+    def announced(self, resource: Resource, announcement: Announcement) -> None:
         """What would be an Event on a cluster."""
         ...
 
@@ -138,9 +139,9 @@ class LocalPlatform:
             self._statuses[server.key] = status
             self._audience.reported(server, status)
 
-    async def announce(self, server: McpServer, announcement: Announcement) -> None:
+    async def announce(self, resource: Resource, announcement: Announcement) -> None:
         """Tell people."""
-        self._audience.announced(server, announcement)
+        self._audience.announced(resource, announcement)
 
     async def sweep(self, alive: Collection[ServerKey]) -> None:
         """Forget what is kept of servers that are not `alive`."""

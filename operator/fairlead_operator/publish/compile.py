@@ -28,10 +28,15 @@ def compile_rules(
     declared = tiers or DEFAULT_TIERS
     default = default_tier(declared)
     compiled = [_tier(tier, default=tier.metadata.name == default) for tier in declared]
+    selecting = {policy.metadata.namespace for policy in policies if not takes_all(policy.spec.servers)}
     return Rules(
         default_action=default_action,
         tiers=tuple(sorted(compiled, key=lambda tier: tier.name)),
         policies=tuple(_policy(policy, labels) for policy in sorted(policies, key=lambda policy: policy.key)),
+        judged={
+            namespace: tuple(sorted(key.name for key in labels if key.namespace == namespace))
+            for namespace in sorted(selecting)
+        },
     )
 
 
@@ -49,6 +54,11 @@ def selects(selector: ServerSelector | None, labels: Mapping[str, str]) -> bool:
         return True
     exact = all(labels.get(key) == value for key, value in selector.match_labels.items())
     return exact and all(_meets(requirement, labels) for requirement in selector.match_expressions)
+
+
+def takes_all(selector: ServerSelector | None) -> bool:
+    """Whether a selector takes every server, those included that nobody has thought of yet."""
+    return selector is None or not (selector.match_labels or selector.match_expressions)
 
 
 def _meets(requirement: LabelRequirement, labels: Mapping[str, str]) -> bool:
@@ -96,6 +106,7 @@ def _policy(policy: ToolPolicy, labels: Mapping[ServerKey, Mapping[str, str]]) -
         namespace=namespace,
         name=policy.metadata.name,
         servers=tuple(sorted(selected)),
+        every=takes_all(spec.servers),
         subjects=tuple(Subject(kind=s.kind, name=s.name, namespace=s.namespace) for s in spec.subjects or ()),
         rules=tuple(_rule(rule) for rule in spec.rules),
         default_tier=spec.tiers.default if spec.tiers else None,
@@ -109,6 +120,7 @@ def _policy(policy: ToolPolicy, labels: Mapping[ServerKey, Mapping[str, str]]) -
         if spec.limits
         else PolicyLimits(),
         pinned=tuple(spec.pinned),
+        denied=spec.denied,
     )
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from fairlead_api.documents.catalog import ChildEndpoint, HttpEndpoint
 from fairlead_api.meta import ServerKey
+from fairlead_api.v1alpha1.common import Resource
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_mcp.errors import ConnectFailed
 from fairlead_mcp.host import ChildHost
@@ -47,7 +48,7 @@ class Heard:
     def reported(self, server: McpServer, status: McpServerStatus) -> None:
         self.statuses.append(status)
 
-    def announced(self, server: McpServer, announcement: Announcement) -> None:
+    def announced(self, resource: Resource, announcement: Announcement) -> None:
         """Not looked at."""
 
     def forgotten(self, key: ServerKey) -> None:

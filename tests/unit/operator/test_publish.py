@@ -107,12 +107,14 @@ def test_everything_that_a_policy_says_is_in_the_document() -> None:
         tiers={"default": "fast", "max": "standard"},
         limits={"maxTools": 5, "toolTokens": 900, "callsPerMinute": 60, "concurrency": 2},
         pinned=["get_time"],
+        denied="Explain",
     )
     (compiled,) = compile_rules([], [said], {}).policies
     wire = msgspec.json.decode(msgspec.json.encode(compiled))
     assert wire == {
         "namespace": "team",
         "name": "p",
+        "every": True,
         "subjects": [{"kind": "ServiceAccount", "name": "bot", "namespace": "agents"}],
         "rules": [
             {
@@ -128,6 +130,7 @@ def test_everything_that_a_policy_says_is_in_the_document() -> None:
         "maxTier": "standard",
         "limits": {"maxTools": 5, "toolTokens": 900, "callsPerMinute": 60, "concurrency": 2},
         "pinned": ["get_time"],
+        "denied": "Explain",
     }
 
 

@@ -1,0 +1,245 @@
+"""The merge table: what the policies of one namespace come to for whoever some of them speak of. Pure.
+
+A server is *selected* once any policy of its namespace selects it, whomever that speaks of. What no policy selects
+follows the installation's default. Of what is selected, a tool is shown if a rule of a policy that selects the server
+and speaks of the asker allows it, and none of those denies it; where no such policy speaks of the asker, nothing is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Iterable, Mapping
+from typing import Final, Literal
+
+import msgspec
+
+from fairlead_api.documents.rules import Policy, PolicyLimits
+from fairlead_api.policies.index import ToolIndex
+
+ALLOW: Final = "Allow"
+DENY: Final = "Deny"
+EXPLAIN: Final = "Explain"
+
+Policies = Mapping[int, Policy]
+"""The policies of one namespace, by their place among all."""
+Why = Literal["Default", "Rule", "NothingAllows", "NotSpokenOf", "NotJudged"]
+
+
+class RuleRef(msgspec.Struct, frozen=True, order=True):
+    """One rule: the place of its policy among all policies, and its own place in that."""
+
+    policy: int
+    rule: int
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What is decided about one tool, and by what."""
+
+    allowed: bool
+    why: Why
+    by: RuleRef | None = None
+    """The rule that decided: the first that denies, else the first that allows with any arguments, else the first that
+    allows.
+    """
+    policies: tuple[int, ...] = ()
+    """Those that select the server; for `NothingAllows` those that speak of the asker too."""
+
+
+class ServerTiers(msgspec.Struct, frozen=True):
+    """Latency tiers of one server for one rule set, by name, and the policies that say so."""
+
+    default: str | None = None
+    max: str | None = None
+    default_by: int | None = None
+    max_by: int | None = None
+
+
+class Merged(msgspec.Struct, frozen=True):
+    """What one namespace's policies come to. Bits are those of the index."""
+
+    visible: int
+    """What is shown and may be called."""
+    free: int
+    """Of that, what may be called with any arguments."""
+    constrained: tuple[tuple[int, RuleRef], ...] = ()
+    """Rules that allow with arguments only, and the visible tools that are not free and that they allow."""
+    pinned: int = 0
+    """Visible tools that no budget cuts."""
+    limits: PolicyLimits = PolicyLimits()
+    """Of the namespace's share."""
+    limited_by: Mapping[str, int] = {}
+    """Member of the limits to the policy that it comes from."""
+    tiers: Mapping[str, ServerTiers] = {}
+    """By server, where a policy says something."""
+    explaining: frozenset[str] = frozenset()
+    """Servers whose denied calls are answered with the reason."""
+    bare: frozenset[str] = frozenset()
+    """Selected servers of which every tool is allowed, whatever it is called: those without tools are shown too."""
+
+
+def merged(
+    index: ToolIndex,
+    policies: Policies,
+    speaking: Collection[int],
+    *,
+    allow_by_default: bool,
+    ranks: Mapping[str, int] | None = None,
+    unjudged: Iterable[str] = (),
+) -> Merged:
+    """As `merging`, at once."""
+    work = merging(index, policies, speaking, allow_by_default=allow_by_default, ranks=ranks, unjudged=unjudged)
+    try:
+        while True:
+            next(work)
+    except StopIteration as end:
+        found: Merged = end.value
+        return found
+
+
+def merging(
+    index: ToolIndex,
+    policies: Policies,
+    speaking: Collection[int],
+    *,
+    allow_by_default: bool,
+    ranks: Mapping[str, int] | None = None,
+    unjudged: Iterable[str] = (),
+) -> Generator[None, None, Merged]:
+    """Merge, in steps of less than a millisecond each. `ranks`: tiers, the fastest lowest. `unjudged`: servers that
+    the rules do not know yet, which some policy may select.
+    """
+    selected = index.of_servers(unjudged)
+    for policy in policies.values():
+        selected |= selected_by(index, policy)
+    allowed = denied = free = pinned = 0
+    constrained = []
+    heard = {place: policy for place, policy in policies.items() if place in speaking}
+    for place, policy in heard.items():
+        reach = selected_by(index, policy)
+        pinned |= index.named(policy.pinned) & reach
+        for number, rule in enumerate(policy.rules):
+            bits = index.matching(rule) & reach
+            yield
+            if rule.action == DENY:
+                denied |= bits
+            elif rule.action != ALLOW:
+                continue
+            elif rule.arguments is None:
+                free |= bits
+            else:
+                allowed |= bits
+                constrained.append((bits, RuleRef(place, number)))
+    closed = index.of_servers(unjudged) | denied
+    unselected = index.all & ~selected if allow_by_default else 0
+    free = (free & ~closed) | unselected
+    visible = (allowed & ~closed) | free
+    limits, limited_by = _limits(heard)
+    yield
+    bounded = [(bits & visible & ~free, ref) for bits, ref in constrained]
+    return Merged(
+        visible,
+        free,
+        tuple((bits, ref) for bits, ref in bounded if bits),
+        pinned & visible,
+        limits,
+        limited_by,
+        _tiers(index, heard, ranks or {}),
+        _explaining(index, heard),
+        _bare(index, heard),
+    )
+
+
+def verdict(
+    index: ToolIndex,
+    policies: Policies,
+    speaking: Collection[int],
+    at: int,
+    *,
+    allow_by_default: bool,
+    unjudged: Collection[str] = (),
+) -> Verdict:
+    """Why the tool at a place of the index is, or is not, among the `visible` of `merged`."""
+    server, bit = index.refs[at][0], 1 << at
+    if server in unjudged:
+        return Verdict(False, "NotJudged")
+    selecting = tuple(place for place, policy in policies.items() if selected_by(index, policy) & bit)
+    if not selecting:
+        return Verdict(allow_by_default, "Default")
+    heard = tuple(place for place in selecting if place in speaking)
+    if not heard:
+        return Verdict(False, "NotSpokenOf", policies=selecting)
+    allowing: list[tuple[bool, RuleRef]] = []
+    for place in heard:
+        for number, rule in enumerate(policies[place].rules):
+            if not index.matching(rule) & bit:
+                continue
+            if rule.action == DENY:
+                return Verdict(False, "Rule", RuleRef(place, number), selecting)
+            if rule.action == ALLOW:
+                allowing.append((rule.arguments is not None, RuleRef(place, number)))
+    if allowing:
+        return Verdict(True, "Rule", min(allowing)[1], selecting)
+    return Verdict(False, "NothingAllows", policies=heard)
+
+
+def selected_by(index: ToolIndex, policy: Policy) -> int:
+    """Bits of the tools of the servers that a policy selects."""
+    return index.all if policy.every else index.of_servers(policy.servers)
+
+
+def selects(policy: Policy, server: str) -> bool:
+    """Whether a policy selects a server of its namespace."""
+    return policy.every or server in policy.servers
+
+
+def _limits(heard: Policies) -> tuple[PolicyLimits, dict[str, int]]:
+    """The smallest of each, and of equals the first policy's."""
+    found: dict[str, int] = {}
+    by: dict[str, int] = {}
+    for place, policy in heard.items():
+        for member in PolicyLimits.__struct_fields__:
+            value = getattr(policy.limits, member)
+            if value is not None and value < found.get(member, value + 1):
+                found[member], by[member] = value, place
+    return PolicyLimits(**found), by
+
+
+def _tiers(index: ToolIndex, heard: Policies, ranks: Mapping[str, int]) -> dict[str, ServerTiers]:
+    """The faster of each. A `max` that no tier has is the fastest tier, for it was meant as a bound; a `default` that
+    no tier has says nothing.
+    """
+    found: dict[str, ServerTiers] = {}
+    fastest = min(ranks, key=lambda name: ranks[name], default=None)
+    for place, policy in heard.items():
+        if policy.default_tier is None and policy.max_tier is None:
+            continue
+        default = policy.default_tier if policy.default_tier in ranks else None
+        most = policy.max_tier if policy.max_tier is None or policy.max_tier in ranks else fastest
+        for server in index.servers if policy.every else policy.servers:
+            known = found.get(server, ServerTiers())
+            if default is not None and (known.default is None or ranks[default] < ranks[known.default]):
+                known = msgspec.structs.replace(known, default=default, default_by=place)
+            if most is not None and (known.max is None or ranks[most] < ranks[known.max]):
+                known = msgspec.structs.replace(known, max=most, max_by=place)
+            found[server] = known
+    return found
+
+
+def _explaining(index: ToolIndex, heard: Policies) -> frozenset[str]:
+    """Servers of which every policy that speaks of the asker wants reasons told: hiding wins."""
+    told: set[str] = set()
+    hidden: set[str] = set()
+    for policy in heard.values():
+        (told if policy.denied == EXPLAIN else hidden).update(index.servers if policy.every else policy.servers)
+    return frozenset(told - hidden)
+
+
+def _bare(index: ToolIndex, heard: Policies) -> frozenset[str]:
+    """Servers with a rule that allows any tool, and none that denies any."""
+    allowed: set[str] = set()
+    denied: set[str] = set()
+    for policy in heard.values():
+        for rule in policy.rules:
+            if "*" in rule.tools and not (rule.tags or rule.categories or rule.annotations):
+                servers = index.servers if policy.every else policy.servers
+                (denied if rule.action == DENY else allowed).update(servers)
+    return frozenset(allowed - denied)

@@ -1,0 +1,46 @@
+"""Views put together in turns with everything else that the loop does, however many requests wait for one.
+
+Owned by `endpoint.front`, asked wherever a view may be looked at for the first time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Final
+
+from fairlead_gateway.identity.model import Identity
+from fairlead_gateway.selection.perspective import Perspective
+from fairlead_gateway.selection.selection import Selection
+
+TURN: Final = 0.001
+"""Seconds of work between two turns of the loop."""
+
+
+class Preparations:
+    """See the module. Of several that want the same view, the first has it made."""
+
+    def __init__(self) -> None:
+        self._running: dict[tuple[int, bytes], asyncio.Task[None]] = {}
+
+    async def ready(self, selection: Selection, identity: Identity, target: bytes) -> None:
+        """Return when the view of a target, if there is one for this asker, can be had at once."""
+        if selection.ready(identity, target):
+            return
+        perspective = selection.perspective(identity)
+        key = id(perspective), target  # whose id is nobody else's while the task holds it
+        task = self._running.get(key)
+        if task is None:
+            work = _in_turns(perspective, target)
+            task = asyncio.get_running_loop().create_task(work, name=f"put together {target!r}")
+            self._running[key] = task
+            task.add_done_callback(lambda _: self._running.pop(key, None))
+        await asyncio.shield(task)
+
+
+async def _in_turns(perspective: Perspective, target: bytes) -> None:
+    until = time.perf_counter() + TURN
+    for _ in perspective.steps(target):
+        if time.perf_counter() >= until:
+            await asyncio.sleep(0)
+            until = time.perf_counter() + TURN

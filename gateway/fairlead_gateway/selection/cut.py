@@ -1,0 +1,56 @@
+"""Which tools of a list go where a policy bounds a namespace's share of it. Pure module, used by `perspective`.
+
+Tools are taken in the order of their names, pinned ones first, as `budget.plan` does for a model. Tokens are estimated
+from bytes: every replica has to come to the same list, at once and with every catalog, whatever it can count with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from fairlead_gateway.budget.conversation import Tokens
+from fairlead_gateway.budget.counting import BytesCounter
+from fairlead_gateway.budget.models import MAX_WINDOW, Window
+from fairlead_gateway.budget.outcome import MAX_TOOLS, Plan
+from fairlead_gateway.budget.plan import Candidate, Limits, Model, plan
+from fairlead_gateway.budget.sizes import Sizes
+
+if TYPE_CHECKING:
+    from fairlead_gateway.selection.policy import Share
+
+SLICE: Final = 64
+"""Definitions that are measured between two pauses."""
+_ANY: Final = Model("any", Window(MAX_WINDOW, source="none"))
+_NO_CONVERSATION: Final = Tokens(0, 0)
+
+
+class Cutter:
+    """Remembers what definitions cost. One per gateway, handed on from selection to selection."""
+
+    def __init__(self) -> None:
+        self._sizes = Sizes(BytesCounter())
+
+    def cut(self, tools: Sequence[tuple[str, bytes, bool]], share: Share) -> Generator[None, None, dict[str, str]]:
+        """`tools`: names in order, definitions, and whether they are pinned. Names to reasons of those that go."""
+        if share.tool_tokens is None and share.max_tools is not None and len(tools) <= share.max_tools:
+            return {}
+        candidates = []
+        for number, (name, definition, pinned) in enumerate(tools, 1):
+            tokens = 1 if share.tool_tokens is None else self._sizes.of(definition).tokens
+            candidates.append(Candidate(name, tokens, pinned=pinned))
+            if number % SLICE == 0:
+                yield
+        limits = Limits(share.max_tools, share.tool_tokens, reserved_output=0)
+        outcome = plan([_ANY], candidates, _NO_CONVERSATION, limits, BytesCounter.name)
+        yield
+        if isinstance(outcome, Plan):
+            return {cut.name: _reason(share, by_count=cut.reason == MAX_TOOLS) for cut in outcome.cut}
+        kept = {name for name, _, pinned in tools if pinned}
+        return {name: _reason(share, by_count=share.max_tools == 0) for name, _, _ in tools if name not in kept}
+
+
+def _reason(share: Share, *, by_count: bool) -> str:
+    if by_count:
+        return f"over_limit maxTools={share.max_tools} policy={share.by['max_tools']}"
+    return f"over_limit toolTokens={share.tool_tokens} policy={share.by['tool_tokens']}"

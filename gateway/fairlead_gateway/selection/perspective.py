@@ -1,0 +1,270 @@
+"""What one rule set sees: the views of a selection with everything taken out that policies keep from it.
+
+Pure module. Made by `Selection.seen_by`, one per rule set that somebody asked with; a view is put together when it is
+first asked for, in slices, so that a large catalog holds no call up. It shares lists with every view that shows the
+same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping
+from typing import Final
+
+import msgspec
+
+from fairlead_api.documents.rules import Tier
+from fairlead_api.meta import ServerKey
+from fairlead_gateway.selection.cut import Cutter
+from fairlead_gateway.selection.offers import Offers
+from fairlead_gateway.selection.policy import Policies, RuleSet
+from fairlead_gateway.selection.route import Route
+from fairlead_gateway.selection.tiers import GRACE_SECONDS, Hidden, ToolRef
+from fairlead_gateway.selection.view import View
+from fairlead_gateway.selection.whole import Whole
+
+SLICE: Final = 512
+"""Tools between two pauses: about half a millisecond."""
+_A_TOOL: Final = 200
+"""Bytes that a tool in a view takes beside its definition."""
+
+Origins = Mapping[bytes, tuple[Whole, Tier | None]]
+"""Request target to endpoint and the tier that it names."""
+Hides = Mapping[str, Mapping[ToolRef, Hidden]]
+"""What each tier does not show."""
+
+
+class Ground(msgspec.Struct, frozen=True):
+    """What the perspectives of one selection have in common."""
+
+    policies: Policies
+    origins: Origins
+    targets: Mapping[bytes, View]
+    """The views of whoever no policy speaks of."""
+    hidden: Hides
+    default: Tier | None
+    """The installation's."""
+    cutter: Cutter
+    now: float
+
+
+class Perspective(Mapping[bytes, View]):
+    """See the module. A target that does not exist for the rule set is not in it."""
+
+    def __init__(
+        self,
+        ground: Ground,
+        rules: RuleSet,
+        before: Mapping[bytes, View],
+        grown: Callable[[Perspective], None] = lambda perspective: None,
+    ) -> None:
+        """`before`: views of the same rule set in the selection before. `grown` is told when it takes up more."""
+        self.rules = rules
+        self.weight = 0
+        """Bytes, about."""
+        self.views: dict[bytes, View] = {}
+        """Those that were asked for."""
+        self._ground = ground
+        self._before = before
+        self._grown = grown
+        self._offers: dict[bytes, Offers] = {}
+
+    def __repr__(self) -> str:
+        return f"<Perspective of {', '.join(self.rules.names) or 'no policy'}: {len(self.views)} views>"
+
+    def __contains__(self, target: object) -> bool:
+        self.rules.work_out()
+        origin = self._ground.origins.get(target) if isinstance(target, bytes) else None
+        return origin is not None and self._exists(*origin)
+
+    def __getitem__(self, target: bytes) -> View:
+        view = self.views.get(target)
+        if view is None:
+            if target not in self:
+                raise KeyError(target)
+            for _ in self.steps(target):
+                pass
+            view = self.views[target]
+        return view
+
+    def __iter__(self) -> Iterator[bytes]:
+        return (target for target in self._ground.origins if target in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def ready(self, target: bytes) -> bool:
+        """Whether looking the target up costs nothing."""
+        return target in self.views or (self.rules.ready and target not in self)
+
+    def steps(self, target: bytes) -> Generator[None, None, None]:
+        """Put the view of a target together, if it exists, in slices of about a millisecond."""
+        if not self.rules.ready:
+            yield from self.rules.steps()
+        origin = self._ground.origins.get(target)
+        if target in self.views or origin is None or not self._exists(*origin):
+            return
+        view = yield from self._view(target, *origin)
+        self.views[target] = view
+        self._grown(self)
+
+    @property
+    def default_tier(self) -> str | None:
+        """The tier of its askers who name none; None where there is none, or one per server."""
+        names = {tier.name if tier is not None else None for tier in self._tiers(self._merged, None).values()}
+        return names.pop() if len(names) == 1 else None
+
+    @property
+    def _merged(self) -> Whole:
+        return next(iter(self._ground.origins.values()))[0]
+
+    def _exists(self, whole: Whole, tier: Tier | None) -> bool:
+        rules, ranks = self.rules, self._ground.policies.ranks
+        if whole.alone in rules.dark:
+            return False
+        if tier is None or not rules.tiered:
+            return True
+        lit = [key for key in whole.servers if key not in rules.dark]
+        most = [rules.tiers(key).max for key in lit]
+        return not lit or any(name is None or ranks[name] >= ranks[tier.name] for name in most)
+
+    def _tiers(self, whole: Whole, asked: Tier | None) -> dict[ServerKey, Tier | None]:
+        """The tier that counts at each server: the one asked for, else that of policies, else the installation's; never
+        a slower one than policies allow.
+        """
+        ground, rules = self._ground, self.rules
+        plain = ground.default if asked is None else asked
+        if not rules.tiered:
+            return dict.fromkeys((key for key in whole.servers if key not in rules.dark), plain)
+        known, ranks = ground.policies.tiers, ground.policies.ranks
+        found: dict[ServerKey, Tier | None] = {}
+        for key in whole.servers:
+            if key in rules.dark:
+                continue
+            said, tier = rules.tiers(key), plain
+            if asked is None and said.default is not None:
+                tier = known[said.default]
+            if said.max is not None and (tier is None or ranks[tier.name] > ranks[said.max]):
+                tier = known[said.max]
+            found[key] = tier
+        return found
+
+    def _view(self, target: bytes, whole: Whole, asked: Tier | None) -> Generator[None, None, View]:
+        rules, ground = self.rules, self._ground
+        tiers = self._tiers(whole, asked)
+        sight = _Sight(rules, tiers, ground)
+        weight = 0
+        for number, (name, (ref, route, definition)) in enumerate(whole.tools.items(), 1):
+            if ref not in rules.unseen:
+                sight.take(name, ref, route)
+                weight += len(definition) + _A_TOOL
+            if number % SLICE == 0:
+                yield
+        yield from self._cut(whole, sight, self._before.get(target))
+        plain = ground.targets[target]
+        if sight.same and len(sight.everything) == len(whole.tools) and len(tiers) == len(whole.servers):
+            return plain
+        routes = {name: route for name, route in sight.everything.items() if name not in sight.hidden}
+        yield
+        listing = whole.listing(frozenset(whole.tools.keys() - routes.keys()))
+        yield
+        self.weight += weight
+        names = {tier.name if tier is not None else None for tier in tiers.values()}
+        return View(
+            plain.title,
+            routes,
+            listing,
+            whole.server_info,
+            whole.instructions,
+            self._offers_of(whole),
+            base=whole.target,
+            tier=names.pop() if len(names) == 1 else None,
+            hidden=sight.hidden,
+            everything=sight.everything,
+            pinned=frozenset(sight.pinned),
+            denied=lambda name: self._denied(whole, name),
+        )
+
+    def _cut(self, whole: Whole, sight: _Sight, before: View | None) -> Generator[None, None, None]:
+        """Take out of the list what is beyond the limits of a namespace's share."""
+        for share in self.rules.shares.values():
+            if share.max_tools is None and share.tool_tokens is None:
+                continue
+            shown = [
+                (name, whole.tools[name][2], name in sight.pinned)
+                for name, route in sight.everything.items()
+                if route.server.key.namespace == share.namespace and name not in sight.hidden
+            ]
+            cut = yield from self._ground.cutter.cut(shown, share)
+            for name, reason in cut.items():
+                sight.hidden[name] = Hidden(reason, None, self._until(name, before), None)
+
+    def _until(self, name: str, before: View | None) -> float:
+        if before is None:
+            return 0.0
+        known = before.hidden.get(name)
+        if known is not None:
+            return known.callable_until
+        return self._ground.now + GRACE_SECONDS if name in before.routes else 0.0
+
+    def _offers_of(self, whole: Whole) -> Offers:
+        dark = self.rules.dark
+        if not any(key in dark for key in whole.servers):
+            return whole.offers
+        found = self._offers.get(whole.target)
+        if found is None:
+            found = self._offers[whole.target] = whole.offers.without(dark)
+        return found
+
+    def _denied(self, whole: Whole, name: str) -> str | None:
+        held = whole.tools.get(name)
+        if held is None or held[0] not in self.rules.unseen or not self.rules.explains(held[0][0]):
+            return None
+        policies, (key, tool) = self._ground.policies, held[0]
+        found = policies.verdict(key, tool, self.rules.key)
+        return None if found is None else policies.sentence(found)
+
+
+class _Sight:
+    """The tools of a view in the making."""
+
+    def __init__(self, rules: RuleSet, tiers: Mapping[ServerKey, Tier | None], ground: Ground) -> None:
+        nothing: Mapping[ToolRef, Hidden] = {}
+        self._rules = rules
+        self._ground = ground
+        self._constraints = rules.constraints
+        self._shares = rules.shares
+        self._hides = {key: nothing if tier is None else ground.hidden[tier.name] for key, tier in tiers.items()}
+        self._seconds = {
+            key: tier.call_timeout_ms / 1000 if tier is not None and tier.call_timeout_ms is not None else None
+            for key, tier in tiers.items()
+        }
+        self.everything: dict[str, Route] = {}
+        """Shown and hidden tools."""
+        self.hidden: dict[str, Hidden] = {}
+        self.pinned: list[str] = []
+        self.same = not rules.tiered and not rules.shares and not rules.constraints and not rules.pinned
+        """Whether every tool that is taken is as it is for whoever no policy speaks of."""
+
+    def take(self, name: str, ref: ToolRef, route: Route) -> None:
+        """A tool that the policies allow."""
+        key = ref[0]
+        seconds = self._seconds[key]
+        if seconds is not None:
+            route = route.within(seconds)
+        if not self.same:
+            constraint, share = self._constraints.get(ref), self._shares.get(key.namespace)
+            if constraint is not None or share is not None:
+                route = route.bounded(constraint, share)
+            if ref in self._rules.pinned:
+                self.pinned.append(name)
+        self.everything[name] = route
+        hidden = self._hides[key].get(ref)
+        if hidden is not None:
+            self.hidden[name] = self._attainable(key, hidden)
+
+    def _attainable(self, key: ServerKey, hidden: Hidden) -> Hidden:
+        """Nobody is told of a tier that is not for them."""
+        most, ranks = self._rules.tiers(key).max, self._ground.policies.ranks
+        if most is None or hidden.tier is None or ranks[hidden.tier] <= ranks[most]:
+            return hidden
+        return msgspec.structs.replace(hidden, tier=None)

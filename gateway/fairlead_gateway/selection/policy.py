@@ -1,0 +1,313 @@
+"""Who may see and call which tools: the rules of one snapshot, and the rule set of each asker.
+
+Pure module. Made with a `Selection`. A *rule set* is the policies that speak of somebody: askers of whom the same
+policies speak see the same, so what is worked out is kept per rule set and never per asker. `merge` of the API has the
+table by which several policies become one decision; here it is asked, for lists and calls alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Mapping
+from functools import cached_property
+from typing import Final
+
+import msgspec
+
+from fairlead_api.documents.catalog import LocalEndpoint
+from fairlead_api.documents.rules import Policy, Rule, Rules, Tier
+from fairlead_api.meta import ServerKey
+from fairlead_api.policies.index import Shelved, ToolIndex
+from fairlead_api.policies.merge import ALLOW, Merged, RuleRef, ServerTiers, Verdict, merging, selects, verdict
+from fairlead_api.policies.subjects import Key, Speakers, keys_of
+from fairlead_gateway.catalog.model import Server, Snapshot
+from fairlead_gateway.identity.model import Identity
+from fairlead_gateway.selection.tiers import ToolRef, by_speed
+from fairlead_gateway.validation.constraint import Allowance, Constraint, allowance
+
+NO_TIERS: Final = ServerTiers()
+_NO_RULES: Final = Rules()
+
+
+class Share(msgspec.Struct, frozen=True):
+    """What one rule set may take up of one namespace's servers. None bounds nothing."""
+
+    namespace: str
+    max_tools: int | None = None
+    tool_tokens: int | None = None
+    calls_per_minute: int | None = None
+    concurrency: int | None = None
+    by: Mapping[str, str] = {}
+    """Member to the policy that it comes from."""
+
+
+class RuleSet:
+    """What the policies that speak of somebody come to. `steps` has to be gone through before anything is read."""
+
+    def __init__(self, policies: Policies, key: tuple[int, ...]) -> None:
+        self.key = key
+        """Places of the policies among the rules."""
+        self.names = tuple(policies.name(place) for place in key)
+        self._policies = policies
+        self._merged: dict[str, Merged] = {}
+        self.unseen: frozenset[ToolRef] = frozenset()
+        """Every tool that it does not see."""
+        self.dark: frozenset[ServerKey] = frozenset()
+        """Servers that do not exist for it."""
+        self.pinned: frozenset[ToolRef] = frozenset()
+        self.ready = False
+        self.open = False
+        """Whether it changes nothing: everything is seen, with any arguments, in any tier, without limits."""
+
+    def steps(self) -> Generator[None, None, None]:
+        """Work it out, in slices of about a millisecond."""
+        policies = self._policies
+        unseen: set[ToolRef] = set()
+        dark: set[ServerKey] = set()
+        pinned: set[ToolRef] = set()
+        for namespace in policies.namespaces:
+            index = policies.index(namespace)
+            found = yield from policies.merging(namespace, self.key)
+            self._merged[namespace] = found
+            yield
+            unseen.update(_refs(namespace, index, index.all & ~found.visible))
+            yield
+            if found.pinned:
+                pinned.update(_refs(namespace, index, found.pinned))
+            dark.update(policies.dark(namespace, found))
+            yield
+        if not policies.allow_by_default:
+            for server in policies.others():
+                dark.add(server.key)
+                unseen.update((server.key, tool.name) for tool in server.tools)
+                yield
+        self.unseen, self.dark, self.pinned = frozenset(unseen), frozenset(dark), frozenset(pinned)
+        self.open = not self._changes()
+        self.ready = True
+
+    def work_out(self) -> None:
+        """All of `steps` at once."""
+        if not self.ready:
+            for _ in self.steps():
+                pass
+
+    def _changes(self) -> bool:
+        return bool(self.unseen or self.dark) or any(
+            found.constrained or found.tiers or found.limited_by or found.pinned for found in self._merged.values()
+        )
+
+    def tiers(self, server: ServerKey) -> ServerTiers:
+        """What policies say of latency tiers at a server."""
+        found = self._merged.get(server.namespace)
+        return NO_TIERS if found is None else found.tiers.get(server.name, NO_TIERS)
+
+    @cached_property
+    def tiered(self) -> bool:
+        """Whether policies say anything of tiers."""
+        return any(found.tiers for found in self._merged.values())
+
+    @cached_property
+    def shares(self) -> Mapping[str, Share]:
+        """By namespace, where something is bounded."""
+        return {
+            namespace: Share(
+                namespace,
+                **msgspec.structs.asdict(found.limits),
+                by={member: self._policies.name(place) for member, place in found.limited_by.items()},
+            )
+            for namespace, found in self._merged.items()
+            if found.limited_by
+        }
+
+    @cached_property
+    def constraints(self) -> Mapping[ToolRef, Constraint]:
+        """Of tools that may not be called with any arguments."""
+        allowed: dict[ToolRef, list[RuleRef]] = {}
+        for namespace, found in self._merged.items():
+            index = self._policies.index(namespace)
+            for bits, by in found.constrained:
+                for tool in _refs(namespace, index, bits):
+                    allowed.setdefault(tool, []).append(by)
+        made: dict[tuple[tuple[RuleRef, ...], bool], Constraint] = {}
+        constraints = {}
+        for tool, rules in allowed.items():
+            told = self.explains(tool[0])
+            key = tuple(rules), told
+            if key not in made:
+                made[key] = Constraint([self._policies.allowances[rule] for rule in rules], told=told)
+            constraints[tool] = made[key]
+        return constraints
+
+    def explains(self, server: ServerKey) -> bool:
+        """Whether reasons are told at a server."""
+        found = self._merged.get(server.namespace)
+        return found is not None and server.name in found.explaining
+
+    def rules_for(self, tool: ToolRef) -> tuple[RuleRef, ...]:
+        """Rules one of which has to take the arguments of a call; none: any arguments will do."""
+        key, name = tool
+        found = self._merged.get(key.namespace)
+        if found is None:
+            return ()
+        at = self._policies.index(key.namespace).place(key.name, name)
+        return tuple(by for bits, by in found.constrained if at is not None and bits >> at & 1)
+
+
+def _refs(namespace: str, index: ToolIndex, bits: int) -> Iterable[ToolRef]:
+    return ((ServerKey(namespace, server), tool) for server, tool in index.chosen(bits, index.refs))
+
+
+class Policies:
+    """The policies of one snapshot. What did not change is taken over from `before`."""
+
+    def __init__(self, snapshot: Snapshot, before: Policies | None = None) -> None:
+        self.rules = rules = snapshot.rules
+        self.allow_by_default = rules.default_action == ALLOW
+        self._servers = snapshot.servers
+        same = before is not None and before.rules == rules
+        known = before.speakers if before is not None and same else None
+        self.speakers: Speakers = known or Speakers(rules.policies)
+        self._by_namespace: dict[str, dict[int, Policy]] = {}
+        for place, policy in enumerate(rules.policies):
+            self._by_namespace.setdefault(policy.namespace, {})[place] = policy
+        self.ranks = {tier.name: rank for rank, tier in enumerate(by_speed(rules.tiers))}
+        self.indexed: dict[str, tuple[tuple[Server, ...], ToolIndex]] = {
+            namespace: self._indexed(namespace, before) for namespace in self._by_namespace
+        }
+        self.allowances = self._allowances(before)
+        """Compiled schemas of the rules that have one."""
+
+    @property
+    def enforced(self) -> bool:
+        """Whether there is anything to go by."""
+        return bool(self.rules.policies) or not self.allow_by_default
+
+    @property
+    def namespaces(self) -> Iterable[str]:
+        """Those that have policies."""
+        return self._by_namespace
+
+    @property
+    def tiers(self) -> Mapping[str, Tier]:
+        return {tier.name: tier for tier in self.rules.tiers}
+
+    def key_for(self, identity: Identity) -> tuple[int, ...]:
+        """The rule set of an asker."""
+        return self.speakers.of(subjects_of(identity))
+
+    def name(self, place: int) -> str:
+        """`namespace/name` of a policy."""
+        policy = self.rules.policies[place]
+        return f"{policy.namespace}/{policy.name}"
+
+    def sentence(self, found: Verdict) -> str:
+        """A verdict in words."""
+        by = f"rule {found.by.rule} of {self.name(found.by.policy)}" if found.by is not None else ""
+        policies = ", ".join(self.name(place) for place in found.policies)
+        match found.why:
+            case "Rule":
+                return f"{by} {'allows' if found.allowed else 'denies'} it"
+            case "Default":
+                return f"no policy selects the server; the installation's defaultAction is {self.rules.default_action}"
+            case "NothingAllows":
+                return f"no rule of {policies} allows it"
+            case "NotSpokenOf":
+                return f"{policies} select the server, and none speaks of whoever asks"
+            case _:
+                return "the policies were not compiled for this server yet"
+
+    def rule(self, ref: RuleRef) -> Rule:
+        return self.rules.policies[ref.policy].rules[ref.rule]
+
+    def index(self, namespace: str) -> ToolIndex:
+        """The tools of a namespace that has policies."""
+        return self.indexed[namespace][1]
+
+    def merging(self, namespace: str, key: tuple[int, ...]) -> Generator[None, None, Merged]:
+        return merging(
+            self.index(namespace), self._by_namespace[namespace], frozenset(key),
+            allow_by_default=self.allow_by_default, ranks=self.ranks, unjudged=self._unjudged(namespace),
+        )  # fmt: skip
+
+    def verdict(self, server: ServerKey, tool: str, key: tuple[int, ...]) -> Verdict | None:
+        """What a rule set comes to for one tool, and why; None: there is no such tool."""
+        held = self._servers.get(server)
+        if held is None or all(each.name != tool for each in held.tools):
+            return None
+        if server.namespace not in self._by_namespace:
+            return Verdict(self.allow_by_default, "Default")
+        index = self.index(server.namespace)
+        at = index.place(server.name, tool)
+        assert at is not None, "an index has every tool of its namespace"
+        return verdict(
+            index, self._by_namespace[server.namespace], frozenset(key), at,
+            allow_by_default=self.allow_by_default, unjudged=self._unjudged(server.namespace),
+        )  # fmt: skip
+
+    def dark(self, namespace: str, found: Merged) -> Iterable[ServerKey]:
+        """Servers of a namespace of which nothing is visible. One without tools is, if anything that it could have is
+        allowed.
+        """
+        index, policies, unjudged = self.index(namespace), self._by_namespace[namespace], self._unjudged(namespace)
+        for server in self.indexed[namespace][0]:
+            name = server.key.name
+            bits = index.of_servers((name,))
+            if bits:
+                shown = bool(bits & found.visible)
+            elif any(selects(policy, name) for policy in policies.values()) or name in unjudged:
+                shown = name in found.bare and name not in unjudged
+            else:
+                shown = self.allow_by_default
+            if not shown:
+                yield server.key
+
+    def others(self) -> Iterable[Server]:
+        """Servers of namespaces without policies."""
+        return (server for key, server in self._servers.items() if key.namespace not in self._by_namespace)
+
+    def _unjudged(self, namespace: str) -> frozenset[str]:
+        """Servers that selectors were not asked about yet; tools of the gateway's own are no McpServer."""
+        judged = self.rules.judged.get(namespace)
+        if judged is None:
+            return frozenset()
+        known = frozenset(judged)
+        return frozenset(
+            server.key.name
+            for server in self.indexed[namespace][0]
+            if server.key.name not in known and not isinstance(server.catalog.endpoint, LocalEndpoint)
+        )
+
+    def _indexed(self, namespace: str, before: Policies | None) -> tuple[tuple[Server, ...], ToolIndex]:
+        servers = tuple(server for key, server in self._servers.items() if key.namespace == namespace)
+        known = before.indexed.get(namespace) if before is not None else None
+        if known is not None and len(known[0]) == len(servers) and all(map(_is, known[0], servers)):
+            return known
+        index = ToolIndex(
+            Shelved(server.key.name, server.tools, server.catalog.trust_annotations) for server in servers
+        )
+        index.prepare(rule for policy in self._by_namespace[namespace].values() for rule in policy.rules)
+        return servers, index
+
+    def _allowances(self, before: Policies | None) -> dict[RuleRef, Allowance]:
+        if before is not None and before.rules == self.rules:
+            return before.allowances
+        return {
+            RuleRef(place, number): allowance(f"rule {number} of {self.name(place)}", rule.arguments)
+            for place, policy in enumerate(self.rules.policies)
+            for number, rule in enumerate(policy.rules)
+            if rule.arguments is not None
+        }
+
+
+def _is(one: Server, other: Server) -> bool:
+    return one is other
+
+
+def subjects_of(identity: Identity) -> tuple[Key, ...]:
+    """Every subject of policies that somebody is."""
+    account = identity.service_account
+    return keys_of(
+        identity.agent,
+        identity.groups,
+        None if account is None else (account.namespace, account.name),
+        authenticated=identity.kind != "anonymous",
+    )

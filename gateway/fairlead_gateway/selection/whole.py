@@ -1,0 +1,137 @@
+"""Everything that one endpoint could show, and the views of it: by latency tier, and by what policies allow.
+
+Pure module, used by `selection.selection` for what is seen where no policy says anything, and by
+`selection.perspective` for what a rule set sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from fairlead_api.documents.rules import Tier
+from fairlead_api.meta import ServerKey
+from fairlead_gateway.catalog.model import Server, Snapshot, Tool
+from fairlead_gateway.selection.offers import Offers, merged_offers, server_offers
+from fairlead_gateway.selection.route import Reach, Route
+from fairlead_gateway.selection.tiers import Hidden, ToolRef
+from fairlead_gateway.selection.view import MERGED, Listing, View, server_target
+from fairlead_mcp import jsonrpc
+
+Tools = Mapping[str, tuple[ToolRef, Route, bytes]]
+"""Shown name to tool, route and definition, in the order of the names."""
+
+
+class Whole:
+    """See the module. Views of it that hide the same tools share what can be shared."""
+
+    def __init__(
+        self, target: bytes, title: str, tools: Tools, offers: Offers, servers: Collection[Server], *, alone: bool
+    ) -> None:
+        """`servers`: those behind it. `alone`: it is the endpoint of the only one."""
+        self.target = target
+        self.title = title
+        self.tools = tools
+        self.offers = offers
+        self.servers = tuple(server.key for server in servers)
+        only = next(iter(servers)) if alone else None
+        self.alone = only.key if only is not None else None
+        self.server_info = server_info(only) if only is not None else None
+        self.instructions = only.catalog.instructions if only is not None else None
+        self._routes = {name: route for name, (_, route, _) in tools.items()}
+        self._listings: WeakValueDictionary[frozenset[str], Listing] = WeakValueDictionary()
+        self._shown: dict[tuple[frozenset[str], int | None], Mapping[str, Route]] = {}
+
+    def view(
+        self,
+        tier: Tier | None = None,
+        hidden: Mapping[ToolRef, Hidden] = MappingProxyType({}),
+        *,
+        below: bool = False,
+    ) -> View:
+        """The view of a tier; of everything without one. `below`: it has a target of its own."""
+        left_out = {name: hidden[ref] for name, (ref, _, _) in self.tools.items() if ref in hidden} if hidden else {}
+        timeout_ms = tier.call_timeout_ms if tier is not None else None
+        names = frozenset(left_out)
+        return View(
+            self.title_of(tier, below=below),
+            self._showing(names, timeout_ms),
+            self.listing(names),
+            self.server_info,
+            self.instructions,
+            self.offers,
+            base=self.target,
+            tier=tier.name if tier is not None else None,
+            hidden=left_out,
+            everything=self._showing(frozenset(), timeout_ms),
+        )
+
+    def title_of(self, tier: Tier | None, *, below: bool) -> str:
+        """What a view is called."""
+        return f"{self.title}/{tier.name}" if below and tier is not None else self.title
+
+    def listing(self, left_out: frozenset[str]) -> Listing:
+        """The definitions of all but some tools."""
+        found = self._listings.get(left_out)
+        if found is None:
+            shown = [definition for name, (_, _, definition) in self.tools.items() if name not in left_out]
+            found = self._listings[left_out] = Listing(shown)
+        return found
+
+    def _showing(self, left_out: frozenset[str], timeout_ms: int | None) -> Mapping[str, Route]:
+        """Routes of all but some tools, none of which gives a call more time than that."""
+        if not left_out and timeout_ms is None:
+            return self._routes
+        found = self._shown.get((left_out, timeout_ms))
+        if found is None:
+            seconds = float("inf") if timeout_ms is None else timeout_ms / 1000
+            found = {name: route.within(seconds) for name, route in self._routes.items() if name not in left_out}
+            self._shown[left_out, timeout_ms] = found
+        return found
+
+
+Shown = Callable[[bytes, Server, Tool], bytes]
+"""What a list has of a definition."""
+
+
+def plain(definition: bytes, server: Server, tool: Tool) -> bytes:
+    """All of it, and nothing else."""
+    return definition
+
+
+def merged(
+    snapshot: Snapshot,
+    routes: Mapping[ServerKey, Mapping[str, Route]],
+    reaches: Mapping[ServerKey, Reach],
+    show: Shown = plain,
+) -> Whole:
+    """The endpoint of all servers."""
+    tools = {
+        name: ((server.key, tool.name), routes[server.key][tool.name], show(tool.merged, server, tool))
+        for name, (server, tool) in snapshot.merged.items()
+    }
+    shown = [server for server in snapshot.servers.values() if server.catalog.prefix is not None]
+    return Whole(MERGED, "mcp", tools, merged_offers(snapshot, reaches), shown, alone=False)
+
+
+def of_server(server: Server, routes: Mapping[str, Route], reach: Reach | None, show: Shown = plain) -> Whole:
+    """The endpoint of one server."""
+    tools = {
+        tool.name: ((server.key, tool.name), routes[tool.name], show(tool.definition, server, tool))
+        for tool in server.tools
+    }
+    offers = server_offers(server, reach)
+    return Whole(server_target(server.key), str(server.key), tools, offers, [server], alone=True)
+
+
+def server_info(server: Server) -> bytes | None:
+    """The server's raw `serverInfo`; None where it lacks a name or a version, for then clients refuse it."""
+    info = bytes(server.catalog.server_info)
+    try:
+        members = jsonrpc.decode_object(info)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return info if members.keys() >= {"name", "version"} else None

@@ -1,0 +1,203 @@
+"""What a ToolPolicy comes to beside the others: what it selects, what it matches, and who says otherwise. Pure.
+
+By the same index and matching as the gateway's decisions. Used by `policies`, which shows it in `status`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import jsonschema_rs
+
+from fairlead_api.documents.catalog import Catalog
+from fairlead_api.documents.rules import Policy, PolicyLimits, Rules
+from fairlead_api.meta import ServerKey
+from fairlead_api.policies.index import Shelved, ToolIndex
+from fairlead_api.policies.merge import ALLOW, DENY, selected_by, selects
+from fairlead_api.policies.subjects import ANY, AUTHENTICATED, key_of
+from fairlead_api.v1alpha1.conditions import Reason
+from fairlead_api.v1alpha1.toolpolicy import PolicyConflict
+from fairlead_operator.ports import Verdict
+
+MOST_CONFLICTS: Final = 64
+MESSAGE_LIMIT: Final = 1024
+_EXAMPLES: Final = 3
+_LIMITS: Final = {
+    "max_tools": "maxTools", "tool_tokens": "toolTokens", "calls_per_minute": "callsPerMinute",
+    "concurrency": "concurrency",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Review:
+    """What was found of one policy."""
+
+    verdict: Verdict
+    servers: int
+    tools: int | None
+    """None while some server that it selects was not asked for its tools yet."""
+    unmatched: tuple[int, ...] | None
+    conflicts: tuple[PolicyConflict, ...] = ()
+
+
+@dataclass
+class _Space:
+    """One namespace: its policies, and the tools that are known of its servers."""
+
+    servers: tuple[str, ...]
+    policies: list[Policy] = field(default_factory=list)
+    catalogs: dict[str, Catalog] = field(default_factory=dict)
+
+    def index(self) -> ToolIndex:
+        return ToolIndex(
+            Shelved(name, [tool for tool in catalog.tools if tool.enabled], catalog.trust_annotations)
+            for name, catalog in sorted(self.catalogs.items())
+        )
+
+
+def review(rules: Rules, servers: Collection[ServerKey], catalogs: Iterable[Catalog]) -> dict[ServerKey, Review]:
+    """Every policy of the rules, by namespace and name. `servers` are all that exist."""
+    spaces = {policy.namespace: _Space(()) for policy in rules.policies}
+    for namespace, space in spaces.items():
+        space.servers = tuple(key.name for key in servers if key.namespace == namespace)
+    for policy in rules.policies:
+        spaces[policy.namespace].policies.append(policy)
+    for catalog in catalogs:
+        if catalog.namespace in spaces and catalog.name in spaces[catalog.namespace].servers:
+            spaces[catalog.namespace].catalogs[catalog.name] = catalog
+    tiers = {tier.name: tier.max_latency_ms or float("inf") for tier in rules.tiers}
+    found = {}
+    for namespace, space in spaces.items():
+        index = space.index()
+        for policy in space.policies:
+            found[ServerKey(namespace, policy.name)] = _review(policy, space, index, tiers)
+    return found
+
+
+def _review(policy: Policy, space: _Space, index: ToolIndex, tiers: Mapping[str, float]) -> Review:
+    selected = [name for name in space.servers if selects(policy, name)]
+    reach = selected_by(index, policy)
+    matched = [index.matching(rule) & reach for rule in policy.rules]
+    known = all(name in space.catalogs for name in selected)
+    unmatched = tuple(number for number, bits in enumerate(matched) if not bits)
+    conflicts = _conflicts(policy, space.policies, index)
+    allowed = _union(policy, matched, ALLOW) & ~_union(policy, matched, DENY)
+    return Review(
+        _verdict(policy, selected, unmatched if known else (), conflicts, tiers),
+        len(selected),
+        allowed.bit_count() if known else None,
+        unmatched if known else None,
+        conflicts,
+    )
+
+
+def _verdict(
+    policy: Policy,
+    selected: Sequence[str],
+    unmatched: Sequence[int],
+    conflicts: Sequence[PolicyConflict],
+    tiers: Mapping[str, float],
+) -> Verdict:
+    faults = [
+        f"rules[{number}].arguments is no usable JSON Schema, so the rule allows nothing: {fault}"
+        for number, rule in enumerate(policy.rules)
+        if rule.arguments is not None and (fault := _fault(rule.arguments)) is not None
+    ]
+    if faults:
+        return Verdict(False, Reason.INVALID, "; ".join(faults))
+    unknown = [
+        f"tiers.{member}: there is no LatencyTier {name}, so {effect}"
+        for member, name, effect in (
+            ("default", policy.default_tier, "it says nothing"),
+            ("max", policy.max_tier, "the fastest tier is the only one"),
+        )
+        if name is not None and name not in tiers
+    ]
+    if unknown:
+        return Verdict(False, Reason.UNKNOWN_TIER, "; ".join(unknown))
+    if not selected:
+        return Verdict(None, Reason.NOTHING_SELECTED, "no McpServer of the namespace is selected")
+    if unmatched:
+        places = ", ".join(map(str, unmatched))
+        return Verdict(None, Reason.RULES_MATCH_NOTHING, f"rules that match no tool: {places} (counted from 0)")
+    if conflicts:
+        names = ", ".join(conflict.policy for conflict in conflicts)
+        return Verdict(None, Reason.CONFLICTED, f"in force, and other policies say otherwise: {names}")
+    return Verdict(True, Reason.ACCEPTED, "in force")
+
+
+def _fault(schema: Mapping[str, Any]) -> str | None:
+    """Why values cannot be checked by a schema: as the gateway's checker sees it, without back-tracking."""
+    try:
+        jsonschema_rs.validator_for(
+            dict(schema), offline=True, validate_formats=False, ignore_unknown_formats=True,
+            pattern_options=jsonschema_rs.RegexOptions(),
+        )  # fmt: skip
+    except (jsonschema_rs.ValidationError, ValueError, RecursionError) as error:
+        return (str(error).splitlines() or [type(error).__name__])[0][:200]
+    return None
+
+
+def _union(policy: Policy, matched: Sequence[int], action: str) -> int:
+    bits = 0
+    for rule, found in zip(policy.rules, matched, strict=True):
+        if rule.action == action:
+            bits |= found
+    return bits
+
+
+def _conflicts(policy: Policy, others: Sequence[Policy], index: ToolIndex) -> tuple[PolicyConflict, ...]:
+    found = []
+    for other in others:
+        if other is not policy and _share_subjects(policy, other):
+            said = [*_about_tools(policy, other, index), *_about_bounds(policy, other)]
+            if said:
+                found.append(PolicyConflict(policy=other.name, message="; ".join(said)[:MESSAGE_LIMIT]))
+    return tuple(found[:MOST_CONFLICTS])
+
+
+def _share_subjects(one: Policy, other: Policy) -> bool:
+    """Whether somebody is certain to be a subject of both, as far as their words tell: who is in which group is not
+    known here.
+    """
+    mine, theirs = ({key_of(s, policy.namespace) for s in policy.subjects} or {(ANY,)} for policy in (one, other))
+    if (ANY,) in mine or (ANY,) in theirs or mine & theirs:
+        return True
+    return (AUTHENTICATED,) in mine or (AUTHENTICATED,) in theirs
+
+
+def _about_tools(policy: Policy, other: Policy, index: ToolIndex) -> Iterable[str]:
+    both = selected_by(index, policy) & selected_by(index, other)
+    sides = []
+    for each in (policy, other):
+        matched = [index.matching(rule) & both for rule in each.rules]
+        free = [bits if rule.arguments is None else 0 for rule, bits in zip(each.rules, matched, strict=True)]
+        sides.append((_union(each, matched, ALLOW), _union(each, matched, DENY), _union(each, free, ALLOW)))
+    (allows, denies, freely), (they_allow, they_deny, they_freely) = sides
+    if bits := allows & ~denies & they_deny:
+        yield f"it denies {_named(index, bits)}, which this one allows: denied"
+    if bits := denies & they_allow & ~they_deny:
+        yield f"it allows {_named(index, bits)}, which this one denies: denied"
+    if bits := allows & ~freely & they_freely & ~denies & ~they_deny:
+        yield f"it allows {_named(index, bits)} with any arguments, which this one bounds: any arguments are allowed"
+
+
+def _about_bounds(policy: Policy, other: Policy) -> Iterable[str]:
+    for member in PolicyLimits.__struct_fields__:
+        mine, theirs = getattr(policy.limits, member), getattr(other.limits, member)
+        if mine is not None and theirs is not None and mine != theirs:
+            yield f"its limits.{_LIMITS[member]} is {theirs}, here {mine}: {min(mine, theirs)}"
+    for member, mine, theirs in (
+        ("default", policy.default_tier, other.default_tier),
+        ("max", policy.max_tier, other.max_tier),
+    ):
+        if mine is not None and theirs is not None and mine != theirs:
+            yield f"its tiers.{member} is {theirs}, here {mine}: the faster one"
+
+
+def _named(index: ToolIndex, bits: int) -> str:
+    names = [f"{server}/{tool}" for server, tool in index.chosen(bits, index.refs)]
+    more = f" and {len(names) - _EXAMPLES} more" if len(names) > _EXAMPLES else ""
+    return ", ".join(names[:_EXAMPLES]) + more

@@ -1,0 +1,326 @@
+"""Policies in front of real clients: what an agent may not use, it cannot tell from what does not exist."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from msgspec import Raw
+
+from fairlead_api.documents.catalog import Catalog, Definition
+from fairlead_api.documents.rules import Policy, PolicyLimits, Rule, Rules, Subject, Tier
+from fairlead_gateway.app import Gateway
+from fairlead_gateway.identity.setup import Trust
+from gatewayworld import (
+    LEGACY,
+    MODERN,
+    Answer,
+    Ask,
+    Wire,
+    ask,
+    calling,
+    catalog,
+    entry,
+    legacy,
+    modern,
+    publish,
+    running,
+    served,
+)
+from policyworld import Drawn, Vouching, allowed, anybody, by, tools_of, worlds
+from rawserver import Reply, Request, raw_server
+from restworld import MESSAGES, get, post
+from toolservers import tool
+
+NPC, QA = anybody("npc"), anybody("qa")
+FORMATS = ("mcp", "openai-chat", "openai-responses", "anthropic", "gemini", "bedrock")
+ALLOWED = Policy(namespace="default", name="all", every=True, rules=(Rule(action="Allow", tools=("*",)),))
+NO_WEB = Policy(
+    namespace="default", name="no-web", every=True, subjects=(Subject(kind="Agent", name="npc"),),
+    rules=(Rule(action="Deny", tools=("web-search",)),),
+)  # fmt: skip
+LISTEN = modern("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+
+
+async def handle(request: Request, reply: Reply) -> None:
+    if request.method == "initialize":
+        return reply.result(request, {"protocolVersion": LEGACY, "capabilities": {}, "serverInfo": {"name": "s"}})
+    if "id" not in request.message:
+        return reply.send(202)
+    return reply.result(request, {"resultType": "complete", "content": [], "saw": request.params.get("arguments")})
+
+
+def tavern(url: str, *tools: Any, **more: Any) -> Catalog:
+    return catalog("tavern", url, tools or ["web-search", "roll-dice"], **more)
+
+
+async def listed(gateway: Gateway, who: str, target: str = "/mcp") -> list[str]:
+    answer = await ask(gateway, by(who, modern("tools/list").to(target)))
+    return [tool["name"] for tool in answer.message["result"]["tools"]]
+
+
+def without(answer: Answer, name: str) -> tuple[int, list[str], bytes]:
+    """An answer but for the name that was asked for."""
+    return answer.status, sorted(answer.headers), answer.body.replace(name.encode(), b"NAME")
+
+
+@pytest.mark.parametrize("era", [MODERN, LEGACY])
+async def test_an_npc_may_not_search_the_web_and_the_agent_for_questions_may(tmp_path: Path, era: str) -> None:
+    async with (
+        raw_server(handle) as server,
+        running(
+            tmp_path, tavern(server.url), Rules(policies=(ALLOWED, NO_WEB)), trust=Trust((Vouching(NPC, QA),))
+        ) as gateway,
+    ):
+        assert await listed(gateway, "npc") == ["tavern__roll-dice"]
+        assert await listed(gateway, "qa") == ["tavern__roll-dice", "tavern__web-search"]
+        search = calling("tavern__web-search", era=era)
+        assert "result" in (await ask(gateway, by("qa", search))).message
+        assert "result" in (await ask(gateway, by("npc", calling("tavern__roll-dice", era=era)))).message
+        refused = await ask(gateway, by("npc", search))
+        assert refused.code == -32602
+        assert refused.message["error"]["message"] == "Unknown tool: tavern__web-search"
+        assert len([request for request in server.seen if request.method == "tools/call"]) == 2
+
+
+@pytest.mark.parametrize("target", ["/mcp", "/servers/default/tavern/mcp"])
+@pytest.mark.parametrize("era", [MODERN, LEGACY])
+async def test_a_refused_call_is_answered_as_one_of_an_unknown_tool(tmp_path: Path, era: str, target: str) -> None:
+    """Byte for byte, headers too; the names are of one length and far from any other."""
+    prefix = "" if "servers" in target else "tavern__"
+    denied, unknown = f"{prefix}web-search", f"{prefix}qzx-qzxqzx"
+    async with (
+        raw_server(handle) as server,
+        running(
+            tmp_path, tavern(server.url), Rules(policies=(ALLOWED, NO_WEB)), trust=Trust((Vouching(NPC),))
+        ) as gateway,
+    ):
+        answers = [await ask(gateway, by("npc", calling(name, era=era).to(target))) for name in (denied, unknown)]
+        assert without(answers[0], denied) == without(answers[1], unknown)
+
+
+async def test_no_part_of_the_rest_plane_knows_a_hidden_tool(tmp_path: Path) -> None:
+    async with (
+        raw_server(handle) as server,
+        running(
+            tmp_path, tavern(server.url), catalog("vault", server.url, ["open"], namespace="bank"),
+            Rules(
+                policies=(ALLOWED, NO_WEB, Policy(namespace="bank", name="shut", every=True, rules=NO_WEB.rules)),
+                tiers=(Tier(name="fast", max_latency_ms=500, default=True),),
+            ),
+            trust=Trust((Vouching(NPC, QA),)),
+        ) as gateway,
+    ):  # fmt: skip
+        npc = {"authorization": "Bearer npc"}
+        targets = ["/v1/tools", *(f"/v1/tools?format={name}" for name in FORMATS), "/v1/tools?tier=fast"]
+        targets += ["/v1/tools/tavern__web-search", "/v1/tools/mcp.tavern.web-search", "/v1/tools/tavern__web-searc"]
+        targets += ["/v1/tools/tavern__web-search/explain", "/v1/servers", "/v1/servers/vault", "/v1/tiers"]
+        for target in targets:
+            found = await get(gateway, target, **npc)
+            shown = found.body if found.status == 200 else json.dumps(found.message.get("didYouMean")).encode()
+            assert b"web-search" not in shown, target
+            assert b"bank/vault" not in found.body, target
+        for target in ("/v1/tools/tavern__web-search", "/v1/tools/tavern__web-search/explain", "/v1/servers/vault"):
+            assert (await get(gateway, target, **npc)).status == 404
+        assert (await post(gateway, "/v1/servers/bank/vault/refresh", {}, **npc)).status == 404
+        assert (await post(gateway, "/v1/servers/default/tavern/refresh", {}, **npc)).status == 202
+        assert b"web-search" in (await get(gateway, "/v1/tools", authorization="Bearer qa")).body
+        plan = {"models": ["gpt-4o"], "messages": []}
+        planned = (await post(gateway, "/v1/plan", plan, **npc)).message
+        assert [*planned["offer"]["names"].values()] == ["tavern__roll-dice"]
+        assert (await post(gateway, "/v1/plan", {**plan, "pinned": ["tavern__web-search"]}, **npc)).status == 404
+        message = MESSAGES["mcp"]([("1", "tavern__web-search", {}), ("2", "tavern__roll-dice", {})])
+        body = {"format": "mcp", "message": message, "tools": []}
+        calls = (await post(gateway, "/v1/tool-calls", body, **npc)).message["calls"]
+        assert [call["state"] for call in calls] == ["unknown", "done"]
+        assert [request.params["name"] for request in server.seen if request.method == "tools/call"] == ["roll-dice"]
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@given(worlds())
+async def test_lists_and_calls_agree_with_a_naive_oracle_whatever_is_declared(drawn: Drawn) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        await play(drawn, Path(folder))
+
+
+async def play(drawn: Drawn, folder: Path) -> None:
+    asker = drawn.asker
+    known = () if asker.kind == "anonymous" else (asker,)
+
+    def mine(asked: Ask) -> Ask:
+        return asked if not known else by(asker.agent or "", asked)
+
+    async with raw_server(handle) as server:
+        documents = [each.catalog(server.url) for each in drawn.servers]
+        wiring: dict[str, Any] = {"trust": Trust((Vouching(*known),))} if known else {}
+        async with running(folder, *documents, drawn.rules, **wiring) as gateway, await Wire.connect(gateway) as wire:
+            expected = {(s.namespace, s.name, name): allowed(drawn, s, name) for s, name in tools_of(drawn)}
+            shown = sorted(f"{space}{name}__{tool_}" for (space, name, tool_), say in expected.items() if say)
+            merged = (await wire.ask(mine(modern("tools/list")))).message["result"]["tools"]
+            assert [each["name"] for each in merged] == shown
+            headers = mine(modern("tools/list")).headers
+            authorization = {k: v for k, v in headers.items() if k == "authorization"}
+            rest = (await get(gateway, "/v1/tools", **authorization)).message["tools"]
+            assert [each["name"] for each in rest] == shown
+            for (space, name, tool_), say in expected.items():
+                for n in (1, 2, 3):
+                    takes = say is True or any(s["properties"]["n"]["const"] == n for s in say or [])
+                    exposed = f"{space}{name}__{tool_}"
+                    for asked in (
+                        calling(exposed, {"n": n}),
+                        calling(exposed, {"n": n}, era=LEGACY),
+                        calling(tool_, {"n": n}).to(f"/servers/{space}/{name}/mcp"),
+                    ):
+                        answer = await wire.ask(mine(asked))
+                        outcome = "unknown" if "error" in answer.message else "known"
+                        assert (outcome == "known") is bool(say), (exposed, say)
+                        if say:
+                            assert bool(answer.message["result"].get("isError")) is not takes, (exposed, n, say)
+
+
+@pytest.mark.parametrize("era", [MODERN, LEGACY])
+async def test_a_server_of_which_nothing_is_seen_has_no_prompts_and_resources_either(tmp_path: Path, era: str) -> None:
+    def made(url: str, name: str, namespace: str) -> Catalog:
+        def items(member: str, value: str) -> tuple[Definition, ...]:
+            return (Definition(name=value, definition=Raw(json.dumps({member: value}).encode()), hash=""),)
+
+        return catalog(
+            name, url, ["x"], namespace=namespace, prompts=items("name", "greet"),
+            resources=items("uri", f"test://{name}"), resource_templates=items("uriTemplate", f"test://{name}/{{id}}"),
+            capabilities=Raw(b'{"prompts":{},"resources":{},"completions":{}}'),
+        )  # fmt: skip
+
+    shut = Policy(namespace="bank", name="shut", every=True, rules=(Rule(action="Deny", tools=("*",)),))
+    asking = modern if era == MODERN else legacy
+    async with (
+        raw_server(handle) as server,
+        running(
+            tmp_path, made(server.url, "vault", "bank"), made(server.url, "tavern", "default"), Rules(policies=(shut,)),
+            trust=Trust((Vouching(NPC),)),
+        ) as gateway,
+        await Wire.connect(gateway) as wire,
+    ):  # fmt: skip
+
+        async def asked(method: str, **params: Any) -> Any:
+            name = params.get("name") or params.get("uri")
+            headers = {"mcp_name": name} if era == MODERN else {}
+            return (await wire.ask(by("npc", asking(method, params).with_headers(**headers)))).message
+
+        assert [p["name"] for p in (await asked("prompts/list"))["result"]["prompts"]] == ["tavern__greet"]
+        assert [r["uri"] for r in (await asked("resources/list"))["result"]["resources"]] == ["test://tavern"]
+        templates = (await asked("resources/templates/list"))["result"]["resourceTemplates"]
+        assert [t["uriTemplate"] for t in templates] == ["test://tavern/{id}"]
+        assert "result" in await asked("prompts/get", name="tavern__greet")
+        assert "error" in await asked("prompts/get", name="vault__greet")
+        for uri, there in (("test://tavern", True), ("test://vault", False), ("test://vault/1", False)):
+            assert ("result" in await asked("resources/read", uri=uri)) is there, uri
+        ref = {"type": "ref/prompt", "name": "vault__greet"}
+        assert "error" in await asked("completion/complete", ref=ref, argument={"name": "a", "value": ""})
+        gone = await wire.ask(by("npc", asking("tools/list").to("/servers/bank/vault/mcp")))
+        none = await wire.ask(by("npc", asking("tools/list").to("/servers/bank/nones/mcp")))
+        assert (gone.status, gone.body) == (none.status, none.body)
+        assert gone.status == 404
+
+
+async def test_an_agent_is_told_of_changes_of_its_own_list_alone(tmp_path: Path) -> None:
+    async with (
+        raw_server(handle) as server,
+        running(
+            tmp_path, tavern(server.url), Rules(policies=(ALLOWED, NO_WEB)), trust=Trust((Vouching(NPC, QA),))
+        ) as gateway,
+        await Wire.connect(gateway) as npcs,
+        await Wire.connect(gateway) as qas,
+    ):
+        for wire, who in ((npcs, "npc"), (qas, "qa")):
+            wire.send(by(who, LISTEN))
+            await wire.reader.readuntil(b"acknowledged")
+        changed = entry(tool("web-search", description="another"))
+        swaps = gateway.keeper.swaps
+        publish(tmp_path / "documents", tavern(server.url, changed, "roll-dice"))
+        await qas.reader.readuntil(b"list_changed")
+        await served(gateway, swaps + 1)
+        publish(tmp_path / "documents", tavern(server.url, changed, "roll-dice", "sing"))
+        first = await npcs.reader.readuntil(b"list_changed")
+        assert await listed(gateway, "npc") == ["tavern__roll-dice", "tavern__sing"]
+        assert first.count(b"list_changed") == 1
+
+
+async def test_a_list_of_another_asker_is_not_taken_for_ones_own(tmp_path: Path) -> None:
+    """Lists are private to clients, and the same connection may carry requests of several askers."""
+    async with (
+        raw_server(handle) as server,
+        running(
+            tmp_path, tavern(server.url), Rules(policies=(ALLOWED, NO_WEB)), trust=Trust((Vouching(NPC, QA),))
+        ) as gateway,
+        await Wire.connect(gateway) as wire,
+    ):
+        for who, count in (("qa", 2), ("npc", 1), ("qa", 2), ("npc", 1)):
+            answer = await wire.ask(by(who, modern("tools/list")))
+            assert len(answer.message["result"]["tools"]) == count
+            assert answer.message["result"]["cacheScope"] == "private"
+
+
+async def test_a_tier_that_policies_do_not_allow_does_not_exist(tmp_path: Path) -> None:
+    tiers = (Tier(name="fast", max_latency_ms=500, default=True), Tier(name="deep", max_latency_ms=4000))
+    bounded = Policy(
+        namespace="default", name="quick", every=True, rules=ALLOWED.rules, max_tier="fast", default_tier="fast"
+    )
+    async with (
+        raw_server(handle) as server,
+        running(
+            tmp_path, tavern(server.url), Rules(policies=(bounded,), tiers=tiers), trust=Trust((Vouching(NPC),))
+        ) as gateway,
+    ):
+        npc = {"authorization": "Bearer npc"}
+        gone = await ask(gateway, by("npc", modern("tools/list").to("/mcp/deep")))
+        none = await ask(gateway, by("npc", modern("tools/list").to("/mcp/none")))
+        assert (gone.status, gone.body) == (none.status, none.body)
+        assert "tiers: fast" in gone.message["error"]["message"]
+        assert "deep" not in gone.message["error"]["message"]
+        shown = (await get(gateway, "/v1/tiers", **npc)).message["tiers"]
+        assert [(tier["name"], tier["default"]) for tier in shown] == [("fast", True)]
+        assert (await get(gateway, "/v1/tools?tier=deep", **npc)).status == 404
+        chosen = (await post(gateway, "/v1/tier", {"text": "think about it"}, **npc)).message
+        assert chosen["tier"] == "fast"
+
+
+async def test_pinned_tools_are_cut_by_no_budget(tmp_path: Path) -> None:
+    names = [f"tool{n}" for n in range(9)]
+    pinning = Policy(
+        namespace="default", name="pins", every=True, rules=ALLOWED.rules, pinned=("tool8",),
+        limits=PolicyLimits(max_tools=3),
+    )  # fmt: skip
+    async with (
+        raw_server(handle) as server,
+        running(
+            tmp_path, tavern(server.url, *names), Rules(policies=(pinning,)), trust=Trust((Vouching(NPC),))
+        ) as gateway,
+    ):
+        assert await listed(gateway, "npc") == ["tavern__tool0", "tavern__tool1", "tavern__tool8"]
+        offer = await get(gateway, "/v1/tools?format=mcp&maxTools=1", authorization="Bearer npc")
+        assert [*offer.message["names"].values()] == ["tavern__tool8"]
+        assert (await ask(gateway, by("npc", calling("tavern__tool5")))).refusal == "OVER_BUDGET"
+
+
+async def test_a_policy_bounds_the_calls_of_its_own_namespace(tmp_path: Path) -> None:
+    bounded = Policy(
+        namespace="default", name="slow", every=True, rules=ALLOWED.rules, limits=PolicyLimits(calls_per_minute=2)
+    )
+    async with (
+        raw_server(handle) as server,
+        running(
+            tmp_path, tavern(server.url), catalog("harbor", server.url, ["moor"], namespace="other"),
+            Rules(policies=(bounded,)), trust=Trust((Vouching(NPC, QA),)),
+        ) as gateway,
+    ):  # fmt: skip
+        for era in (MODERN, LEGACY):
+            await ask(gateway, by("npc", calling("tavern__roll-dice", era=era)))
+        assert (await ask(gateway, by("npc", calling("tavern__web-search")))).refusal == "RATE_LIMITED"
+        progress = calling("tavern__web-search", progressToken="p")
+        assert (await ask(gateway, by("npc", progress))).refusal == "RATE_LIMITED"
+        assert "isError" not in (await ask(gateway, by("npc", calling("harbor__moor")))).message["result"]
+        assert "isError" not in (await ask(gateway, by("qa", calling("tavern__web-search")))).message["result"]

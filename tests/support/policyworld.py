@@ -1,0 +1,234 @@
+"""Askers, random policies and catalogs, and a naive oracle of the merge table that shares no code with the real one.
+
+The oracle goes by the sentences of the table, one tool at a time, with a matcher of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import strategies as st
+
+from fairlead_api.documents.catalog import Catalog, ToolEntry
+from fairlead_api.documents.rules import Policy, Rule, Rules, Subject
+from fairlead_gateway.identity.authenticator import Revoked, Verdict
+from fairlead_gateway.identity.model import Identity, Kind, ServiceAccount
+from fairlead_gateway.identity.refusal import UNKNOWN_TOKEN
+from gatewayworld import Ask, catalog, entry
+from toolservers import tool
+
+TOOLS = ("ab", "abc", "ba", "web-search", "x")
+GLOBS = ("*", "a*", "*b", "?b*", "web-search", "x", "*-*", "nothing")
+SERVERS = ("s", "t")
+NAMESPACES = ("n", "m")
+ONLY_ONE = {"type": "object", "properties": {"n": {"const": 1}}, "required": ["n"]}
+ONLY_TWO = {"type": "object", "properties": {"n": {"const": 2}}, "required": ["n"]}
+
+
+@dataclass(frozen=True)
+class Server:
+    """One server of a drawn catalog."""
+
+    namespace: str
+    name: str
+    trusted: bool
+    tools: tuple[tuple[str, str, bool], ...]
+    """Name, tag, readOnlyHint."""
+
+    def catalog(self, url: str) -> Catalog:
+        entries: list[ToolEntry] = []
+        for name, tag, read_only in self.tools:
+            definition = {**tool(name), "annotations": {"readOnlyHint": read_only}}
+            definition["inputSchema"] = {"type": "object"}
+            entries.append(entry(definition, tags=(tag,)))
+        return catalog(
+            self.name, url, entries, namespace=self.namespace, prefix=f"{self.namespace}{self.name}",
+            trust_annotations=self.trusted,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A world: servers, rules, and somebody who asks."""
+
+    servers: tuple[Server, ...]
+    rules: Rules
+    asker: Identity
+    judged: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def anybody(name: str = "npc", *groups: str, account: tuple[str, str] | None = None) -> Identity:
+    """Somebody who showed a credential."""
+    found = None if account is None else ServiceAccount(*account)
+    return Identity(kind="apiKey", principal=f"key:{name}", agent=name, groups=frozenset(groups), service_account=found)
+
+
+@st.composite
+def servers(draw: st.DrawFn) -> tuple[Server, ...]:
+    places = [(namespace, name) for namespace in NAMESPACES for name in SERVERS]
+    chosen = draw(st.lists(st.sampled_from(places), min_size=1, max_size=3, unique=True))
+    each = st.tuples(st.sampled_from(TOOLS), st.sampled_from(["safe", "wild"]), st.booleans())
+    tools = st.lists(each, max_size=4, unique_by=lambda one: one[0])
+    return tuple(Server(namespace, name, draw(st.booleans()), tuple(draw(tools))) for namespace, name in chosen)
+
+
+@st.composite
+def rules_of(draw: st.DrawFn) -> Rule:
+    action = draw(st.sampled_from(["Allow", "Allow", "Deny"]))
+    by = draw(st.sampled_from(["tools", "tags", "annotations", "both"]))
+    globs = tuple(draw(st.lists(st.sampled_from(GLOBS), min_size=1, max_size=2, unique=True)))
+    return Rule(
+        action=action,
+        tools=globs if by in ("tools", "both") else (),
+        tags=(draw(st.sampled_from(["safe", "wild"])),) if by in ("tags", "both") else (),
+        annotations={"readOnlyHint": draw(st.booleans())} if by == "annotations" else {},
+        arguments=draw(st.sampled_from([None, None, ONLY_ONE, ONLY_TWO])) if action == "Allow" else None,
+    )
+
+
+SUBJECTS = (
+    Subject(kind="Agent", name="npc"),
+    Subject(kind="Agent", name="qa"),
+    Subject(kind="Group", name="staff"),
+    Subject(kind="ServiceAccount", name="bot"),
+    Subject(kind="ServiceAccount", name="bot", namespace="elsewhere"),
+    Subject(kind="Authenticated"),
+    Subject(kind="Any"),
+)
+
+
+@st.composite
+def policies(draw: st.DrawFn) -> tuple[Policy, ...]:
+    found = []
+    for number in range(draw(st.integers(0, 4))):
+        every = draw(st.booleans())
+        found.append(
+            Policy(
+                namespace=draw(st.sampled_from(NAMESPACES)),
+                name=f"p{number}",
+                every=every,
+                servers=() if every else tuple(draw(st.sets(st.sampled_from(SERVERS)))),
+                subjects=tuple(draw(st.lists(st.sampled_from(SUBJECTS), max_size=2, unique=True))),
+                rules=tuple(draw(st.lists(rules_of(), min_size=1, max_size=3))),
+                denied=draw(st.sampled_from(["Hide", "Explain"])),
+            )
+        )
+    return tuple(found)
+
+
+ASKERS = (
+    Identity(kind="anonymous", principal="anonymous"),
+    anybody("npc"),
+    anybody("qa", "staff"),
+    anybody("else", account=("n", "bot")),
+    anybody("other", "staff", "more", account=("elsewhere", "bot")),
+)
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> Drawn:
+    found = Rules(policies=draw(policies()), default_action=draw(st.sampled_from(["Allow", "Allow", "Deny"])))
+    return Drawn(draw(servers()), found, draw(st.sampled_from(ASKERS)))
+
+
+# The oracle
+
+
+def allowed(world: Drawn, server: Server, name: str) -> bool | list[dict[str, Any]]:
+    """False: the tool does not exist for the asker. True: it may be called; with schemas: if one of them takes it."""
+    selecting = [
+        policy
+        for policy in world.rules.policies
+        if policy.namespace == server.namespace and (policy.every or server.name in policy.servers)
+    ]
+    if not selecting:
+        return world.rules.default_action == "Allow"
+    matching = [
+        rule
+        for policy in selecting
+        if speaks(policy, world.asker)
+        for rule in policy.rules
+        if about(rule, server, next(one for one in server.tools if one[0] == name))
+    ]
+    if any(rule.action == "Deny" for rule in matching) or not matching:
+        return False
+    schemas = [rule.arguments for rule in matching]
+    return True if None in schemas else [schema for schema in schemas if schema is not None]
+
+
+def speaks(policy: Policy, asker: Identity) -> bool:
+    """Whether one of the policy's subjects is the asker."""
+    if not policy.subjects:
+        return True
+    for subject in policy.subjects:
+        account = asker.service_account
+        if (
+            subject.kind == "Any"
+            or (subject.kind == "Authenticated" and asker.kind != "anonymous")
+            or (subject.kind == "Agent" and asker.agent == subject.name)
+            or (subject.kind == "Group" and subject.name in asker.groups)
+            or (
+                subject.kind == "ServiceAccount"
+                and account is not None
+                and (account.namespace, account.name) == (subject.namespace or policy.namespace, subject.name)
+            )
+        ):
+            return True
+    return False
+
+
+def about(rule: Rule, server: Server, tool_: tuple[str, str, bool]) -> bool:
+    """Whether a rule is about a tool."""
+    name, tag, read_only = tool_
+    if rule.tools and not any(glob_matches(glob, name) for glob in rule.tools):
+        return False
+    if rule.tags and tag not in rule.tags:
+        return False
+    wanted = rule.annotations.get("readOnlyHint")
+    return wanted is None or wanted is (server.trusted and read_only)
+
+
+def glob_matches(glob: str, name: str) -> bool:
+    """By definition."""
+    if not glob:
+        return not name
+    if glob[0] == "*":
+        return any(glob_matches(glob[1:], name[start:]) for start in range(len(name) + 1))
+    return bool(name) and glob[0] in ("?", name[0]) and glob_matches(glob[1:], name[1:])
+
+
+def tools_of(world: Drawn) -> Sequence[tuple[Server, str]]:
+    """Every tool there is."""
+    return [(server, name) for server in world.servers for name, _, _ in server.tools]
+
+
+class Vouching:
+    """An authenticator that takes the token for the name of one of these."""
+
+    kind: Kind = "apiKey"
+    keeps = float("inf")
+
+    def __init__(self, *known: Identity) -> None:
+        self._known = {identity.agent: identity for identity in known}
+
+    def wants(self, token: str) -> bool:
+        return True
+
+    def check(self, token: str) -> Verdict:
+        return self._known.get(token, UNKNOWN_TOKEN)
+
+    async def look_up(self, token: str) -> Verdict:
+        return self.check(token)
+
+    async def start(self, revoked: Revoked) -> None:
+        """Nobody is ever revoked."""
+
+    async def aclose(self) -> None:
+        pass
+
+
+def by(name: str, ask: Ask) -> Ask:
+    """The request as somebody's."""
+    return ask.with_headers(authorization=f"Bearer {name}")

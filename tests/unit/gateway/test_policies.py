@@ -1,0 +1,336 @@
+"""The merge table, row by row and against a naive oracle: what a rule set sees, and what it may call."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from fairlead_api.documents.catalog import LocalEndpoint
+from fairlead_api.documents.codec import Document
+from fairlead_api.documents.rules import Policy, PolicyLimits, Rule, Rules, Subject, Tier
+from fairlead_api.documents.state import ServerState, State, ToolState
+from fairlead_api.meta import ServerKey
+from fairlead_gateway.catalog.model import build
+from fairlead_gateway.identity.model import ANONYMOUS, Identity
+from fairlead_gateway.selection.route import Route
+from fairlead_gateway.selection.selection import Selection
+from gatewayworld import catalog, entry
+from policyworld import Drawn, allowed, anybody, tools_of, worlds
+from selectionworld import select
+
+NPC, QA = anybody("npc", "players"), anybody("qa")
+EVERYTHING = Rule(action="Allow", tools=("*",))
+
+
+def policy(name: str, *rules: Rule, **more: Any) -> Policy:
+    more.setdefault("every", not more.get("servers"))
+    return Policy(namespace=more.pop("namespace", "default"), name=name, rules=rules or (EVERYTHING,), **more)
+
+
+def to(*names: str) -> tuple[Subject, ...]:
+    return tuple(Subject(kind="Agent", name=name) for name in names)
+
+
+def allow(*tools: str, **more: Any) -> Rule:
+    return Rule(action="Allow", tools=tools, **more)
+
+
+def deny(*tools: str, **more: Any) -> Rule:
+    return Rule(action="Deny", tools=tools, **more)
+
+
+def world(*policies: Policy, action: str = "Allow", tiers: Sequence[Tier] = (), **more: Any) -> Selection:
+    """Two servers with two tools each, `web` and `file`, in one namespace, and one in another."""
+    rules = Rules(default_action=action, policies=policies, tiers=tuple(tiers), **more)
+    documents: dict[str, Document] = {
+        "1": catalog("web", "http://w", ["get", "put"]),
+        "2": catalog("file", "http://f", ["get", "rm"]),
+        "3": catalog("else", "http://e", ["get"], namespace="other"),
+        "r": rules,
+    }
+    return select(build(documents))
+
+
+def listed(selection: Selection, who: Identity, target: bytes = b"/mcp") -> list[str]:
+    view = selection.seen_by(who)[target]
+    names = [tool["name"] for tool in json.loads(view.listing + b"}")["tools"]]
+    assert names == list(view.routes)
+    return names
+
+
+ALL = ["else__get", "file__get", "file__rm", "web__get", "web__put"]
+TABLE: dict[str, tuple[Sequence[Policy], str, Identity, list[str]]] = {
+    "no policy, default Allow": ((), "Allow", NPC, ALL),
+    "no policy, default Deny": ((), "Deny", NPC, []),
+    "selected, and nothing else is said of the other namespace": (
+        [policy("p", allow("get"))], "Allow", NPC, ["else__get", "file__get", "web__get"],
+    ),
+    "the default Deny does not touch what a policy allows": (
+        [policy("p", allow("get"))], "Deny", NPC, ["file__get", "web__get"],
+    ),
+    "a selected server is closed to whom nobody speaks of": (
+        [policy("p", subjects=to("qa"))], "Allow", NPC, ["else__get"],
+    ),
+    "and open to whom somebody does": ([policy("p", subjects=to("qa"))], "Allow", QA, ALL),
+    "a server that the selector leaves out follows the default": (
+        [policy("p", allow("get"), servers=("web",))], "Allow", NPC, ["else__get", "file__get", "file__rm", "web__get"],
+    ),
+    "deny over allow within a policy": (
+        [policy("p", allow("*"), deny("get"))], "Allow", NPC, ["else__get", "file__rm", "web__put"],
+    ),
+    "deny over allow between policies": (
+        [policy("a", allow("*")), policy("b", deny("get"), servers=("web",))], "Allow", NPC,
+        ["else__get", "file__get", "file__rm", "web__put"],
+    ),
+    "a denial speaks of its subjects only": (
+        [policy("a", allow("*")), policy("b", deny("get"), subjects=to("npc"))], "Allow", QA, ALL,
+    ),
+    "allowances add up": (
+        [policy("a", allow("get")), policy("b", allow("rm"), subjects=to("npc"))], "Allow", NPC,
+        ["else__get", "file__get", "file__rm", "web__get"],
+    ),
+    "a policy that only denies allows nothing": ([policy("p", deny("rm"))], "Allow", NPC, ["else__get"]),
+    "an anonymous asker is Any": ([policy("p", subjects=(Subject(kind="Any"),))], "Allow", ANONYMOUS, ALL),
+    "but not Authenticated": (
+        [policy("p", subjects=(Subject(kind="Authenticated"),))], "Allow", ANONYMOUS, ["else__get"],
+    ),
+    "globs are about the server's own names": ([policy("p", allow("web__*"))], "Allow", NPC, ["else__get"]),
+    "a policy of another namespace has no effect": (
+        [policy("p", deny("*"), namespace="third"), policy("q", deny("*"), namespace="other")], "Allow", NPC, ALL[1:],
+    ),
+    "subjects of a kind that nobody knows are nobody": (
+        [policy("p", subjects=(Subject(kind="Robot", name="npc"),))], "Allow", NPC, ["else__get"],
+    ),
+    "an action that nobody knows allows nothing": (
+        [policy("p", Rule(action="Perhaps", tools=("*",)))], "Allow", NPC, ["else__get"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("row", TABLE)
+def test_the_merge_table(row: str) -> None:
+    policies, action, who, expected = TABLE[row]
+    assert listed(world(*policies, action=action), who) == expected
+
+
+@settings(max_examples=300, deadline=None)
+@given(worlds())
+def test_every_decision_is_that_of_a_naive_oracle(drawn: Drawn) -> None:
+    documents: dict[str, Document] = {f"{s.namespace}-{s.name}": s.catalog("http://x") for s in drawn.servers}
+    selection = select(build({**documents, "rules": drawn.rules}))
+    views = selection.seen_by(drawn.asker)
+    policies = selection.policies
+    for server, name in tools_of(drawn):
+        expected = allowed(drawn, server, name)
+        key = ServerKey(server.namespace, server.name)
+        own = views.get(b"/servers/%b/%b/mcp" % (server.namespace.encode(), server.name.encode()))
+        for view, shown in ((views[b"/mcp"], f"{server.namespace}{server.name}__{name}"), (own, name)):
+            route = None if view is None else view.routes.get(shown)
+            assert (route is not None) is bool(expected), (server, name)
+            if route is not None:
+                for n in (1, 2, 3):
+                    takes = expected is True or any(s["properties"]["n"]["const"] == n for s in expected or [])
+                    assert takes_arguments(route, n) is takes
+        verdict = policies.verdict(key, name, policies.key_for(drawn.asker))
+        assert verdict is not None
+        assert verdict.allowed is bool(expected)
+        assert policies.sentence(verdict)
+
+
+def takes_arguments(route: Route, n: int) -> bool:
+    return route.constraint is None or route.constraint.refusal(b'{"n":%d}' % n) is None
+
+
+def test_askers_of_one_rule_set_share_their_views() -> None:
+    selection = world(policy("p", allow("get"), subjects=(Subject(kind="Authenticated"),)))
+    one, other = selection.seen_by(anybody("one")), selection.seen_by(anybody("other", "group"))
+    assert one is other
+    assert one[b"/mcp"] is other[b"/mcp"]
+
+
+def test_rule_sets_that_see_the_same_share_its_bytes() -> None:
+    selection = world(policy("p", allow("get"), subjects=to("npc")), policy("q", allow("g*"), subjects=to("qa")))
+    one, other = selection.seen_by(NPC)[b"/mcp"], selection.seen_by(QA)[b"/mcp"]
+    assert one is not other
+    assert one.listing is other.listing
+
+
+def test_whoever_nothing_is_kept_from_gets_the_very_views_of_everybody() -> None:
+    selection = world(policy("p", subjects=to("qa")))
+    assert selection.seen_by(QA)[b"/mcp"] is selection.targets[b"/mcp"]
+    assert selection.seen_by(QA) is selection.targets
+    assert selection.seen_by(NPC)[b"/mcp"] is not selection.targets[b"/mcp"]
+
+
+def test_a_server_that_shows_nothing_does_not_exist() -> None:
+    views = world(policy("p", deny("*"), servers=("web",))).seen_by(NPC)
+    assert b"/servers/default/web/mcp" not in views
+    assert views.get(b"/servers/default/web/mcp") is None
+    assert b"/servers/default/file/mcp" in views
+    assert len(views) == len([*views]) == 3
+
+
+def test_a_server_that_the_rules_do_not_know_yet_is_nobodys() -> None:
+    selection = world(policy("p", servers=("web",)), judged={"default": ("web",)})
+    assert listed(selection, NPC) == ["else__get", "web__get", "web__put"]
+
+
+def test_tools_of_the_gateway_itself_are_selected_by_policies_without_a_selector_alone() -> None:
+    local = catalog("local", LocalEndpoint(), ["mine"])
+    some = Rules(policies=(policy("p", deny("*"), servers=("web",)),), judged={"default": ("web",)})
+    assert listed(select(build({"1": local, "r": some})), NPC) == ["local__mine"]
+    every = Rules(policies=(policy("p", deny("*")),))
+    assert listed(select(build({"1": local, "r": every})), NPC) == []
+
+
+def test_the_last_rules_stay_in_force_when_their_document_is_gone() -> None:
+    documents: dict[str, Document] = {
+        "1": catalog("web", "http://w", ["get"]),
+        "r": Rules(policies=(policy("p", deny("*")),)),
+    }
+    before = build(documents)
+    del documents["r"]
+    assert listed(select(build(documents, before)), NPC) == []
+
+
+FAST, SLOW = Tier(name="fast", max_latency_ms=500, default=True), Tier(name="slow", max_latency_ms=4000)
+
+
+def tiered(*policies: Policy) -> Selection:
+    """`web__put` does not fit `fast`."""
+    put = ToolState(name="put", tiers=("slow",), hidden={"fast": "over_budget"})
+    state = State(servers=(ServerState(namespace="default", name="web", tools=(put,)),))
+    documents: dict[str, Document] = {
+        "1": catalog("web", "http://w", ["get", "put"]), "2": catalog("else", "http://e", ["get"], namespace="other"),
+        "r": Rules(policies=policies, tiers=(FAST, SLOW)), "s": state,
+    }  # fmt: skip
+    return select(build(documents))
+
+
+def test_a_policy_chooses_the_tier_of_those_who_name_none() -> None:
+    selection = tiered(policy("p", subjects=to("npc"), default_tier="slow"))
+    assert listed(selection, NPC) == ["else__get", "web__get", "web__put"]
+    assert listed(tiered(), NPC) == ["else__get", "web__get"]
+
+
+def test_a_tier_above_the_greatest_does_not_exist_where_no_server_allows_it() -> None:
+    selection = tiered(policy("p", max_tier="fast"))
+    views = selection.seen_by(NPC)
+    assert b"/servers/default/web/mcp/slow" not in views
+    assert b"/mcp/slow" in views, "the other namespace bounds nothing"
+    assert listed(selection, NPC, b"/mcp/slow") == ["else__get", "web__get"]
+    both = tiered(policy("p", max_tier="fast"), policy("q", max_tier="fast", namespace="other"))
+    assert b"/mcp/slow" not in both.seen_by(NPC)
+    assert b"/mcp/fast" in both.seen_by(NPC)
+
+
+def test_nobody_is_told_of_a_tier_that_is_not_theirs() -> None:
+    view = tiered(policy("p", max_tier="fast")).seen_by(NPC)[b"/mcp"]
+    route = view.unlisted("web__put", now=1e9)
+    assert route is not None
+    assert route.closed is not None
+    assert "slow" not in route.closed.message
+    assert "slow has it" in str(tiered(policy("p")).seen_by(NPC)[b"/mcp"].unlisted("web__put", 1e9).closed.message)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("policies", "default", "most"),
+    [
+        ([("slow", None), ("fast", None)], "fast", None),
+        ([("slow", "slow"), (None, "fast")], "slow", "fast"),
+        ([("nowhere", None)], None, None),
+        ([(None, "nowhere")], None, "fast"),
+    ],
+)
+def test_of_several_tiers_the_faster_counts(
+    policies: list[tuple[str | None, str | None]], default: str | None, most: str | None
+) -> None:
+    made = [policy(f"p{n}", default_tier=d, max_tier=m) for n, (d, m) in enumerate(policies)]
+    selection = tiered(*made)
+    rules = selection.perspective(NPC).rules
+    rules.work_out()
+    found = rules.tiers(ServerKey("default", "web"))
+    assert (found.default, found.max) == (default, most)
+
+
+def test_of_several_limits_the_smallest_counts() -> None:
+    first = policy("a", limits=PolicyLimits(max_tools=3, calls_per_minute=10))
+    second = policy("b", limits=PolicyLimits(max_tools=5, calls_per_minute=6, concurrency=2), subjects=to("npc"))
+    third = policy("c", limits=PolicyLimits(max_tools=1), subjects=to("qa"))
+    share = world(first, second, third).seen_by(NPC)[b"/mcp"].routes["web__get"].share
+    assert share is not None
+    assert (share.max_tools, share.calls_per_minute, share.concurrency) == (3, 6, 2)
+    assert share.by == {"max_tools": "default/a", "calls_per_minute": "default/b", "concurrency": "default/b"}
+    assert world(first).seen_by(NPC)[b"/mcp"].routes["else__get"].share is None
+
+
+def test_a_list_is_cut_to_max_tools_in_the_order_of_names_and_pins_stay() -> None:
+    bounded = policy("p", limits=PolicyLimits(max_tools=2), pinned=("put",))
+    selection = world(bounded)
+    assert listed(selection, NPC) == ["else__get", "file__get", "web__put"]
+    view = selection.seen_by(NPC)[b"/mcp"]
+    assert view.pinned == {"web__put"}
+    route = view.unlisted("web__get", now=1e9)
+    assert route is not None
+    assert route.closed is not None
+    assert route.closed.code == "OVER_BUDGET"
+    assert "maxTools=2 policy=default/p" in route.closed.message
+
+
+def test_what_is_cut_from_a_list_stays_callable_for_a_while() -> None:
+    documents: dict[str, Document] = {"1": catalog("web", "http://w", ["b", "c"])}
+    documents["r"] = Rules(policies=(policy("p", limits=PolicyLimits(max_tools=2)),))
+    before = select(build(documents))
+    assert listed(before, NPC) == ["web__b", "web__c"]
+    documents["1"] = catalog("web", "http://w", ["a", "b", "c"])
+    after = select(build(documents), before=before, now=1000.0)
+    assert listed(after, NPC) == ["web__a", "web__b"]
+    view = after.seen_by(NPC)[b"/mcp"]
+    assert view.unlisted("web__c", now=1059.0).closed is None  # type: ignore[union-attr]
+    assert view.unlisted("web__c", now=1061.0).closed is not None  # type: ignore[union-attr]
+
+
+def test_a_list_is_cut_to_tool_tokens() -> None:
+    small, large = {"name": "b", "inputSchema": {}}, {"name": "a", "description": "x" * 4000, "inputSchema": {}}
+    documents: dict[str, Document] = {
+        "1": catalog("s", "http://s", [entry(small), entry(large)]),
+        "r": Rules(policies=(policy("p", limits=PolicyLimits(tool_tokens=500)),)),
+    }
+    assert listed(select(build(documents)), NPC) == ["s__b"]
+
+
+def test_pins_add_up_and_never_show_what_is_denied() -> None:
+    selection = world(policy("a", pinned=("get",)), policy("b", deny("rm"), pinned=("put", "rm")))
+    assert selection.seen_by(NPC)[b"/mcp"].pinned == {"file__get", "web__get", "web__put"}
+
+
+def test_a_wrong_name_is_never_answered_with_a_hidden_one() -> None:
+    view = world(policy("p", deny("put"), allow("*"))).seen_by(NPC)[b"/mcp"]
+    assert view.nearest("web__pu") != "web__put"
+    assert world().seen_by(NPC)[b"/mcp"].nearest("web__pu") == "web__put"
+
+
+def test_reasons_are_told_only_where_every_policy_about_the_asker_says_so() -> None:
+    told = policy("a", allow("get"), denied="Explain")
+    view = world(told).seen_by(NPC)[b"/mcp"]
+    assert view.denied("web__put") == "no rule of default/a allows it"
+    assert view.denied("web__none") is None
+    assert view.denied("web__get") is None
+    both = world(told, policy("b", allow("get"), subjects=to("npc")))
+    assert both.seen_by(NPC)[b"/mcp"].denied("web__put") is None
+    assert both.seen_by(QA)[b"/mcp"].denied("web__put") == "no rule of default/a allows it"
+    nobody = world(policy("a", denied="Explain", subjects=to("qa"))).seen_by(NPC)[b"/mcp"]
+    assert nobody.denied("web__put") is None
+
+
+def test_views_of_rule_sets_are_let_go_of_beyond_their_bytes() -> None:
+    some = tuple(policy(f"p{n}", allow("get"), subjects=to(f"agent{n}")) for n in range(20))
+    documents: dict[str, Document] = {"1": catalog("web", "http://w", ["get", "put"]), "r": Rules(policies=some)}
+    selection = select(build(documents), view_bytes=2000)
+    for n in range(20):
+        assert listed(selection, anybody(f"agent{n}")) == ["web__get"]
+    assert 0 < selection.weight <= 2000

@@ -1,0 +1,114 @@
+"""What a policy's status says: selected servers, matched tools, faults, and who says otherwise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fairlead_api.documents.rules import Policy, PolicyLimits, Rule, Rules, Subject, Tier
+from fairlead_api.meta import ServerKey
+from fairlead_operator.publish.review import Review, review
+from gatewayworld import catalog, entry
+from toolservers import tool
+
+WEB, FILE = ServerKey("n", "web"), ServerKey("n", "file")
+CATALOGS = [
+    catalog("web", "http://w", [entry(tool("get"), tags=("safe",)), "put"], namespace="n"),
+    catalog("file", "http://f", ["get", entry(tool("off"), enabled=False)], namespace="n"),
+]
+TIERS = (Tier(name="fast", max_latency_ms=500), Tier(name="slow"))
+
+
+def policy(name: str, *rules: Rule, **more: Any) -> Policy:
+    more.setdefault("every", not more.get("servers"))
+    return Policy(namespace="n", name=name, rules=rules or (allow("*"),), **more)
+
+
+def allow(*tools: str, **more: Any) -> Rule:
+    return Rule(action="Allow", tools=tools, **more)
+
+
+def deny(*tools: str) -> Rule:
+    return Rule(action="Deny", tools=tools)
+
+
+def look(*policies: Policy, catalogs: list[Any] = CATALOGS) -> Review:
+    """At the first of them."""
+    return review(Rules(policies=policies, tiers=TIERS), [WEB, FILE], catalogs)[ServerKey("n", policies[0].name)]
+
+
+def subject(kind: str, name: str | None = None) -> dict[str, Any]:
+    return {"subjects": (Subject(kind=kind, name=name),)}
+
+
+def test_tools_are_those_that_its_own_rules_allow() -> None:
+    found = look(policy("p", allow("*"), deny("put")))
+    assert (found.servers, found.tools, found.unmatched, found.verdict.reason) == (2, 2, (), "Accepted")
+
+
+def test_tools_that_are_not_enabled_count_nowhere() -> None:
+    assert look(policy("p", allow("off"))).unmatched == (0,)
+
+
+def test_nothing_is_said_of_matches_while_a_server_was_not_asked_yet() -> None:
+    found = look(policy("p", allow("none")), catalogs=CATALOGS[:1])
+    assert (found.tools, found.unmatched, found.verdict.reason) == (None, None, "Accepted")
+
+
+FAULTS: dict[str, tuple[Policy, bool | None, str, str]] = {
+    "nothing selected": (policy("p", servers=("none",)), None, "NothingSelected", "no McpServer"),
+    "no match": (policy("p", allow("*"), allow("x")), None, "RulesMatchNothing", "no tool: 1 "),
+    "unknown default": (
+        policy("p", default_tier="x"),
+        False,
+        "UnknownTier",
+        "tiers.default: there is no LatencyTier x",
+    ),
+    "unknown max": (policy("p", max_tier="x"), False, "UnknownTier", "the fastest tier is the only one"),
+    "no schema": (policy("p", allow("*", arguments={"type": 1})), False, "Invalid", "rules[0].arguments"),
+    "look-around": (policy("p", allow("*", arguments={"pattern": "(?=a)"})), False, "Invalid", "rules[0].arguments"),
+}
+
+
+@pytest.mark.parametrize("what", FAULTS)
+def test_what_is_amiss_is_named(what: str) -> None:
+    given, ok, reason, said = FAULTS[what]
+    verdict = look(given).verdict
+    assert (verdict.ok, verdict.reason) == (ok, reason)
+    assert said in verdict.message
+
+
+A, B, KNOWN = subject("Agent", "a"), subject("Agent", "b"), subject("Authenticated")
+CONFLICTS: dict[str, tuple[Policy, Policy, str | None]] = {
+    "it denies": (policy("p"), policy("q", deny("put")), "it denies web/put, which this one allows: denied"),
+    "this denies": (policy("p", deny("put")), policy("q"), "it allows web/put, which this one denies: denied"),
+    "both deny": (policy("p", deny("put")), policy("q", deny("put")), None),
+    "same": (policy("p"), policy("q"), None),
+    "other servers": (policy("p", servers=("file",)), policy("q", deny("*"), servers=("web",)), None),
+    "bounded here": (
+        policy("p", allow("put", arguments={})), policy("q", allow("p*")),
+        "it allows web/put with any arguments, which this one bounds: any arguments are allowed",
+    ),
+    "limits": (
+        policy("p", limits=PolicyLimits(max_tools=3)), policy("q", limits=PolicyLimits(max_tools=5)),
+        "its limits.maxTools is 5, here 3: 3",
+    ),
+    "tiers": (policy("p", max_tier="slow"), policy("q", max_tier="fast"), "its tiers.max is fast, here slow"),
+    "the same agent": (policy("p", **A), policy("q", deny("put"), **A), "web/put"),
+    "another agent": (policy("p", **A), policy("q", deny("put"), **B), None),
+    "everybody known": (policy("p", **A), policy("q", deny("put"), **KNOWN), "web/put"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", CONFLICTS)
+def test_who_says_otherwise_is_named(what: str) -> None:
+    mine, other, said = CONFLICTS[what]
+    conflicts = look(mine, other).conflicts
+    assert [conflict.policy for conflict in conflicts] == ([] if said is None else ["q"])
+    assert said is None or said in conflicts[0].message
+
+
+def test_policies_of_other_namespaces_are_no_conflict() -> None:
+    other = Policy(namespace="m", name="q", every=True, rules=(deny("*"),))
+    assert look(policy("p"), other).conflicts == ()
