@@ -15,7 +15,8 @@ from askers import PICKED, LegacyAsker
 from fairlead_gateway.identity.model import Identity
 from fairlead_gateway.identity.setup import Trust
 from fairlead_gateway.rest.application import application
-from fairlead_gateway.selection.view import Listing, Selection, View
+from fairlead_gateway.selection.selection import Selection
+from fairlead_gateway.selection.view import Listing, View
 from gatewayworld import LEGACY, META, Ask, Wire, calling, catalog, legacy, modern, reached, running
 from names import Names
 from rawserver import Reply, Request, raw_server
