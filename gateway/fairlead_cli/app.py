@@ -26,8 +26,10 @@ from fairlead_cli.options import (
 from fairlead_cli.output import Output
 from fairlead_cli.pinned import approve, diff
 from fairlead_cli.predicting import predict
+from fairlead_cli.scores import leaderboard, scores
 from fairlead_cli.servers import events, refresh
 from fairlead_cli.speed import explain, tiers
+from fairlead_cli.telemetry import telemetry
 
 app = typer.Typer(
     name="fairlead",
@@ -189,6 +191,9 @@ app.command()(explain)
 app.command()(diff)
 app.command()(approve)
 app.command()(predict)
+app.command()(scores)
+app.command()(leaderboard)
+app.add_typer(telemetry, name="telemetry")
 
 
 @app.command()

@@ -48,7 +48,7 @@ from fairlead_gateway.reports.endpoint import reports_page
 from fairlead_gateway.reports.outbox import Outbox
 from fairlead_gateway.rest.application import Readiness, application
 from fairlead_gateway.rest.guard import Guard
-from fairlead_gateway.rest.plane import Plane
+from fairlead_gateway.rest.plane import Plane, Tallies
 from fairlead_gateway.selection.route import Reach, Route
 from fairlead_gateway.selection.selection import Selection, bind_all
 from fairlead_gateway.selection.tiers import fastest_limit
@@ -214,7 +214,7 @@ def build(
     checks = Checks()
     news = News()
     own = {DOCUMENT: tools.catalog(settings.local_namespace)} if len(tools) else {}
-    outbox = Outbox(settings.environment, clock, own=own.values())
+    outbox = Outbox(settings.environment, clock, own=own.values(), tallying=settings.aggregates)
     egress, remembered = settings.egress, RememberedNames(resolve, clock)
     registry = Registry(
         credentials, children=children, shared_children=shared_children, client=client,
@@ -264,7 +264,7 @@ def build(
             reach,
             tool,
             book.recorder(CALL, tool.name, str(key)),
-            outbox.samples.meter(key, tool.name),
+            outbox.samples.meter(key, tool.name, tool.hash),
             check=checks.of(str(key), tool.name, tool.definition, tool.hash) if settings.validate else None,
             upstream=hedged(reach, tool),
         )
@@ -313,6 +313,7 @@ def build(
         windows=models.windows,
         processes=settings.rest_processes,
         choosers=Choosers(settings.session_key.encode()),
+        tallies=Tallies(settings.environment, outbox.samples.tally) if settings.aggregates else None,
         live_models=None if refresher is None else lambda: refresher.known,
     )
     plane.guard.auditor = accounting.auditor

@@ -106,6 +106,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Of one result, where the server sets less."""
     validate: bool = True
     """Whether arguments are checked against a tool's `inputSchema`, and results against its `outputSchema`."""
+    aggregates: bool = False
+    """Whether a histogram of its calls is kept for each tool, for `fairlead telemetry`. Nothing is sent anywhere."""
     meta_latency: bool = False
     """Whether `tools/list` has each tool's declared and measured latency in its `_meta`. With it a list changes when a
     published figure does, and with the list what clients and model providers keep of it.

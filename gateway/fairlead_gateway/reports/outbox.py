@@ -36,8 +36,10 @@ class Outbox:
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
         own: Iterable[Catalog] = (),
+        *,
+        tallying: bool = False,
     ) -> None:
-        self.samples = SampleLog(self._wake)
+        self.samples = SampleLog(self._wake, tallying=tallying)
         self._environment = environment
         self._own = tuple(own)
         self._clock = clock

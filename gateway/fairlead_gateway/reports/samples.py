@@ -12,7 +12,8 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from fairlead_api.meta import ServerKey
-from fairlead_api.reports import RUNNING, Attempt
+from fairlead_api.reports import OK, RUNNING, Attempt
+from fairlead_gateway.aggregates.tally import Tally
 
 KEPT: Final = 100
 
@@ -20,7 +21,7 @@ KEPT: Final = 100
 class Meter:
     """The attempts of one tool. Routes of one tool share it."""
 
-    __slots__ = ("__weakref__", "_log", "ended", "last", "server", "tool")
+    __slots__ = ("__weakref__", "_log", "ended", "last", "server", "tally", "tool")
 
     def __init__(self, log: SampleLog, server: ServerKey, tool: str) -> None:
         self._log = log
@@ -30,6 +31,8 @@ class Meter:
         """Sequence, attempt, end (seconds of the gateway's clock), milliseconds, outcome."""
         self.last = 0
         """Sequence of the newest."""
+        self.tally: Tally | None = None
+        """Of all attempts, where the installation keeps aggregates."""
 
     def begin(self, now: float) -> int:
         """An attempt leaves; the number to end it with. `now`: seconds of the gateway's clock."""
@@ -45,6 +48,8 @@ class Meter:
         log.sequence = self.last = sequence = log.sequence + 1
         took = (now - started) * 1000
         self.ended.append((sequence, number, now, took, outcome))
+        if self.tally is not None and outcome == OK:
+            self.tally.observe(took)
         if took > log.late_ms:
             log.late()
 
@@ -52,8 +57,9 @@ class Meter:
 class SampleLog:
     """All of them. `late_ms` is the limit of the fastest tier: whatever takes longer is worth telling at once."""
 
-    def __init__(self, late: Callable[[], None] = lambda: None) -> None:
-        """`late` is called when an attempt ended late."""
+    def __init__(self, late: Callable[[], None] = lambda: None, *, tallying: bool = False) -> None:
+        """`late` is called when an attempt ended late; `tallying` keeps aggregates of all attempts beside the last."""
+        self.tallying = tallying
         self.late_ms = float("inf")
         self.sequence = 0
         """Of the newest end."""
@@ -63,12 +69,19 @@ class SampleLog:
         self.attempts = 0
         self._meters: WeakValueDictionary[tuple[ServerKey, str], Meter] = WeakValueDictionary()
 
-    def meter(self, server: ServerKey, tool: str) -> Meter:
-        """The meter of a tool, the same for everybody who holds it."""
+    def meter(self, server: ServerKey, tool: str, definition: str = "") -> Meter:
+        """The meter of a tool, the same for everybody who holds it; its aggregates are of one definition, by hash."""
         found = self._meters.get((server, tool))
         if found is None:
             found = self._meters[server, tool] = Meter(self, server, tool)
+        if self.tallying and (found.tally is None or found.tally.definition != definition):
+            found.tally = Tally(definition)
         return found
+
+    def tally(self, server: ServerKey, tool: str) -> Tally | None:
+        """The aggregates of a tool that is served; None where none are kept."""
+        found = self._meters.get((server, tool))
+        return None if found is None else found.tally
 
     def overdue(self, now: float) -> int:
         """How many attempts run longer than a call in the fastest tier may take."""

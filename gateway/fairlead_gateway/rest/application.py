@@ -13,7 +13,20 @@ from fastapi import FastAPI, Request, Response
 
 from fairlead_gateway.about import VERSION
 from fairlead_gateway.identity.resource import WELL_KNOWN
-from fairlead_gateway.rest import convert, events, explain, models, openapi, plans, servers, tiers, toolcalls, tools
+from fairlead_gateway.rest import (
+    aggregates,
+    convert,
+    events,
+    explain,
+    models,
+    openapi,
+    plans,
+    scores,
+    servers,
+    tiers,
+    toolcalls,
+    tools,
+)
 from fairlead_gateway.rest.bodies import answer
 from fairlead_gateway.rest.guard import Guarded
 from fairlead_gateway.rest.plane import Plane
@@ -27,6 +40,7 @@ _TAGS: Final = [
     {"name": "tools", "description": "What may be called."},
     {"name": "servers", "description": "Whose tools these are."},
     {"name": "tiers", "description": "How long an answer may take, and which tools fit."},
+    {"name": "scores", "description": "How fast tools are, and whether they say so."},
     {"name": "formats", "description": "Definitions from any provider's form to any other."},
     {"name": "calls", "description": "A model's message in, the messages that answer it out."},
     {"name": "budgets", "description": "What fits a model's context window."},
@@ -51,7 +65,9 @@ def application(readiness: Callable[[], Readiness], plane: Plane) -> FastAPI:
         title="Fairlead gateway", version=VERSION, description=_DESCRIPTION, openapi_tags=_TAGS,
         docs_url=None, redoc_url=None, max_body_size=None,
     )  # fmt: skip
-    for resource in (explain, tools, servers, events, tiers, convert, toolcalls, plans, models):
+    for resource in (
+        explain, tools, servers, events, tiers, convert, toolcalls, plans, models, scores, aggregates,
+    ):  # fmt: skip
         app.include_router(resource.router(plane))
     openapi.describe(app)
     handle_problems(app)

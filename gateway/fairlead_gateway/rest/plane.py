@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import secrets
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final, Protocol, TypeVar, cast
@@ -10,6 +11,7 @@ from typing import Final, Protocol, TypeVar, cast
 from starlette.requests import Request
 
 from fairlead_api.meta import ServerKey
+from fairlead_gateway.aggregates.tally import Tally
 from fairlead_gateway.budget.counting import LazyCounter
 from fairlead_gateway.budget.models import LiveModels, Windows
 from fairlead_gateway.budget.routes import Route
@@ -36,6 +38,17 @@ MAX_LACKING: Final = 3
 
 Result = TypeVar("Result")
 log = logging.getLogger(__name__)
+
+
+class Tallies:
+    """Where the histograms of calls are. `origin` names this process to whoever merges what was counted, and says
+    nothing of it.
+    """
+
+    def __init__(self, environment: str, of: Callable[[ServerKey, str], Tally | None]) -> None:
+        self.environment = environment
+        self.of = of
+        self.origin = secrets.token_hex(16)
 
 
 class Requests(Protocol):
@@ -66,6 +79,7 @@ class Plane:
         live_models: Callable[[], LiveModels] | None = None,
         processes: int = 0,
         choosers: Choosers | None = None,
+        tallies: Tallies | None = None,
     ) -> None:
         self._selection = selection
         self._shelves = Shelves()
@@ -85,6 +99,8 @@ class Plane:
         self.conversions = Conversions()
         self.choosers = choosers or Choosers()
         """Of the tier of an answer. Used in the worker only."""
+        self.tallies = tallies
+        """Histograms of calls, where the installation keeps them."""
         self._windows = windows or Windows()
         self._live_models = live_models
         self._live: LiveModels | None = None

@@ -28,6 +28,7 @@ UNKNOWN_SERVER: Final = "UNKNOWN_SERVER"
 UNKNOWN_ROUTE: Final = "UNKNOWN_ROUTE"
 UNKNOWN_TOOL: Final = "UNKNOWN_TOOL"
 NOT_FOUND: Final = "NOT_FOUND"
+NOT_KEPT: Final = "NOT_KEPT"
 METHOD_NOT_ALLOWED: Final = "METHOD_NOT_ALLOWED"
 BODY_TOO_LARGE: Final = "BODY_TOO_LARGE"
 UNSUPPORTED_MEDIA_TYPE: Final = "UNSUPPORTED_MEDIA_TYPE"
@@ -50,6 +51,7 @@ TABLE: Final[dict[str, tuple[int, str]]] = {
     NOT_FOUND: (404, "There is nothing here"),
     METHOD_NOT_ALLOWED: (405, "The method is not allowed"),
     NOT_DISCOVERED: (409, "This server is not asked for its tools"),
+    NOT_KEPT: (409, "This gateway does not keep it"),
     BODY_TOO_LARGE: (413, "The body is too large"),
     UNSUPPORTED_MEDIA_TYPE: (415, "The body must be JSON"),
     FORBIDDEN_HOST: (421, "This gateway does not answer for that host"),

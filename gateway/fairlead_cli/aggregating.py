@@ -1,0 +1,68 @@
+"""Aggregate files for `fairlead telemetry`: asked of a gateway, read, filtered and written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from fairlead_cli.connecting import Destination
+from fairlead_cli.failure import FAILED, USED_WRONGLY, Failure
+from fairlead_cli.rest import Plane
+from fairlead_gateway.aggregates.file import Aggregates, BadFile, decode, encode, merged
+from fairlead_gateway.rest.scores import badge
+
+
+def ask(url: str, headers: list[str], timeout: float) -> Aggregates:
+    """What a gateway has counted. Raises Failure, also where it counts nothing."""
+    plane = Plane.of(Destination.parse(url, headers, None, timeout))
+    try:
+        return decode(json.dumps(plane.get("/v1/aggregates")).encode())
+    except BadFile as error:
+        raise Failure(f"{url} answered with {error}", code=FAILED) from error
+
+
+def read(files: Sequence[Path]) -> Aggregates:
+    """All files as one. Raises Failure, which names the file."""
+    found = []
+    for file in files:
+        try:
+            found.append(decode(file.read_bytes()))
+        except (OSError, BadFile) as error:
+            raise Failure(f"{file}: {error}", code=USED_WRONGLY) from error
+    try:
+        return merged(found)
+    except BadFile as error:
+        raise Failure(str(error), code=USED_WRONGLY) from error
+
+
+def write(file: Path, content: Aggregates) -> None:
+    """Write a new file. Raises Failure where there is one, or where none can be."""
+    try:
+        with file.open("xb") as stream:
+            stream.write(encode(content))
+    except OSError as error:
+        raise Failure(f"{file} cannot be written: {error}", code=USED_WRONGLY) from error
+
+
+def only(content: Aggregates, servers: Collection[str]) -> Aggregates:
+    """Without the lines of other servers; all where none is named."""
+    kept = tuple(line for line in content.tools if not servers or line.server in servers)
+    return msgspec.structs.replace(content, tools=kept)
+
+
+def plain(content: Aggregates) -> Any:
+    """As the file has it."""
+    return msgspec.to_builtins(content)
+
+
+def rows(content: Aggregates) -> Iterator[tuple[str, ...]]:
+    """A row for people of each line."""
+    for line in content.tools:
+        median, slow = line.quantile_ms(0.5), line.quantile_ms(0.95)
+        if median is not None and slow is not None:
+            place = (line.server, line.version, line.tool, line.environment, str(line.calls))
+            yield *place, f"{median:.0f} ms", f"{slow:.0f} ms", badge(median)

@@ -1,0 +1,92 @@
+"""`fairlead scores` and `fairlead leaderboard`, with their options and help; and what they print."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from fairlead_cli.options import DEFAULT_URL, HeaderOption, OutputOption, TimeoutOption, UrlOption
+from fairlead_cli.output import Output, print_json, print_table, printable
+
+
+def scores(
+    url: UrlOption = DEFAULT_URL,
+    header: HeaderOption = None,
+    timeout: TimeoutOption = 30.0,
+    output: OutputOption = Output.table,
+) -> None:
+    """Show how fast each tool is, in which tiers it fits, and whether it is as fast as it says.
+
+    Badges go by the median: Lightning below 50 ms, Fast below 200 ms, Standard below 1 s, else Slow.
+
+    Examples:
+
+        fairlead scores
+
+        fairlead scores --output json
+    """
+    from fairlead_cli.connecting import Destination
+    from fairlead_cli.rest import Plane
+
+    found = Plane.of(Destination.parse(url, header or [], None, timeout)).get("/v1/scores")
+    if output is Output.json:
+        print_json(found)
+    else:
+        print_table(
+            ("TOOL", "BADGE", "MEDIAN", "BASIS", "TAG", "DECLARED", "SAYS"),
+            [_row(one) for one in found["tools"]],
+        )
+
+
+def leaderboard(
+    category: Annotated[str | None, typer.Option(help="One category; all without it.")] = None,
+    url: UrlOption = DEFAULT_URL,
+    header: HeaderOption = None,
+    timeout: TimeoutOption = 30.0,
+    output: OutputOption = Output.table,
+) -> None:
+    """Rank the tools of a category by their measured medians.
+
+    Categories are given to tools in their McpServer (spec.tools[].categories).
+
+    Examples:
+
+        fairlead leaderboard
+
+        fairlead leaderboard --category images
+    """
+    from fairlead_cli.connecting import Destination
+    from fairlead_cli.rest import Plane
+
+    query = {} if category is None else {"category": category}
+    found = Plane.of(Destination.parse(url, header or [], None, timeout)).get("/v1/leaderboard", **query)
+    if output is Output.json:
+        print_json(found)
+        return
+    if not found["boards"]:
+        print("No tool has a category. Give them some: spec.tools[].categories of their McpServer.")
+    for board in found["boards"]:
+        print(printable(board["category"]))
+        rows = [(str(one["rank"]), *_place(one["score"])) for one in board["ranks"]]
+        rows += [("-", *_place(one)) for one in board["unranked"]]
+        print_table(("RANK", "TOOL", "MEDIAN", "BADGE"), rows)
+        print()
+
+
+def _row(one: dict[str, Any]) -> tuple[str, ...]:
+    honesty = one["honesty"]
+    says = "" if honesty is None else honesty["verdict"] + ", past its maximum" * honesty["pastMaximum"]
+    return (
+        printable(one["name"]), one["badge"] or "-", _ms(one["medianMs"]), one["basis"], ", ".join(one["tags"]) or "-",
+        "-" if honesty is None else _ms(honesty["declaredMs"]), says or "-",
+    )  # fmt: skip
+
+
+def _place(one: dict[str, Any]) -> tuple[str, str, str]:
+    declared = " (declared)" * (one["basis"] == "declared")
+    return printable(one["name"]), _ms(one["medianMs"]) + declared, one["badge"] or "-"
+
+
+def _ms(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.0f} ms" if value >= 10 else f"{value:.1f} ms"

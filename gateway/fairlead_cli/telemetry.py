@@ -1,0 +1,100 @@
+"""`fairlead telemetry show|export|merge`: how fast tools are in an installation, as a file that it may publish.
+
+Nothing is sent anywhere by these commands, nor by anything else: a file goes where a person sends it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fairlead_cli.options import DEFAULT_URL, HeaderOption, OutputOption, TimeoutOption, UrlOption
+from fairlead_cli.output import Output, print_json, print_table, printable
+
+telemetry = typer.Typer(
+    help="How fast tools are, as a file that an installation may publish. Nothing is ever sent by itself.",
+    no_args_is_help=True,
+)
+_CONTENT = """\
+The file has a line per definition of a tool: what its server calls itself and its version, the tool's name, a hash of
+its definition, whether it runs locally, on a cluster or elsewhere, how many calls succeeded, and how long they took, in
+15 buckets; and a random number per gateway process, so that nothing is counted twice. It has no arguments, results,
+agents, hosts, namespaces or times. Leave out servers whose names nobody should know: --server names those to keep."""
+FilesArgument = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Aggregate files.")]
+ServersOption = Annotated[
+    list[str] | None,
+    typer.Option("--server", metavar="NAME", help="Only servers that call themselves so; may be given several times."),
+]
+
+
+@telemetry.command()
+def show(
+    files: Annotated[
+        list[Path] | None, typer.Argument(metavar="[FILE...]", help="Aggregate files, in place of a gateway's own.")
+    ] = None,
+    server: ServersOption = None,
+    url: UrlOption = DEFAULT_URL,
+    header: HeaderOption = None,
+    timeout: TimeoutOption = 30.0,
+    output: OutputOption = Output.table,
+) -> None:
+    """Show what an export would contain, or what files contain, and what never is in one.
+
+    Examples:
+
+        fairlead telemetry show
+
+        fairlead telemetry show merged.json
+    """
+    from fairlead_cli import aggregating
+
+    if output is Output.table:
+        print(_CONTENT + "\n")
+    found = aggregating.read(files) if files else aggregating.ask(url, header or [], timeout)
+    found = aggregating.only(found, server or [])
+    if output is Output.json:
+        print_json(aggregating.plain(found))
+    else:
+        print_table(
+            ("SERVER", "VERSION", "TOOL", "WHERE", "CALLS", "P50", "P95", "BADGE"),
+            [tuple(map(printable, row)) for row in aggregating.rows(found)],
+        )
+
+
+@telemetry.command()
+def export(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="To be written; it must not exist.")],
+    server: ServersOption = None,
+    url: UrlOption = DEFAULT_URL,
+    header: HeaderOption = None,
+    timeout: TimeoutOption = 30.0,
+) -> None:
+    """Write what a gateway has counted since its start into a file. It has to keep it: FAIRLEAD_AGGREGATES=true.
+
+    Ask each replica, and merge the files.
+
+    Example: fairlead telemetry export ours.json --server mcp-time
+    """
+    from fairlead_cli import aggregating
+
+    found = aggregating.only(aggregating.ask(url, header or [], timeout), server or [])
+    aggregating.write(file, found)
+    print(f"{file}: {len(found.tools)} definitions, {sum(one.calls for one in found.tools)} calls. Nothing was sent.")
+
+
+@telemetry.command()
+def merge(
+    files: FilesArgument,
+    into: Annotated[Path, typer.Option("--into", metavar="FILE", help="To be written; it must not exist.")],
+) -> None:
+    """Add files up into one. The order makes no difference; what is in two of them is refused.
+
+    Example: fairlead telemetry merge ours.json theirs.json --into all.json
+    """
+    from fairlead_cli import aggregating
+
+    found = aggregating.read(files)
+    aggregating.write(into, found)
+    print(f"{into}: {len(found.tools)} definitions, {sum(one.calls for one in found.tools)} calls")

@@ -1,0 +1,86 @@
+"""Aggregate files: merging is exact whatever the order, and nothing is counted twice."""
+
+from __future__ import annotations
+
+import random
+
+import msgspec
+import pytest
+
+from fairlead_gateway.aggregates.file import Aggregates, BadFile, Line, decode, encode, gathered, line, merged
+from fairlead_gateway.aggregates.tally import BOUNDS_MS, Tally
+
+
+def tally(*milliseconds: float, definition: str = "h") -> Tally:
+    made = Tally(definition)
+    for one in milliseconds:
+        made.observe(one)
+    return made
+
+
+def random_file(rng: random.Random, origin: str) -> Aggregates:
+    lines = []
+    for _ in range(rng.randrange(6)):
+        durations = [rng.expovariate(1 / 300) for _ in range(rng.randrange(20))]
+        counted = tally(*durations, definition=rng.choice("hk"))
+        lines.append(
+            line(rng.choice("st"), rng.choice(["1", "2"]), rng.choice("abc"), rng.choice(["local", "x"]), counted)
+        )
+    return gathered(origin, lines)
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_merging_is_associative_and_commutative_and_loses_nothing(seed: int) -> None:
+    rng = random.Random(seed)
+    a, b, c = (random_file(rng, f"{seed}.{name}") for name in "abc")
+    together = merged([a, b, c])
+    assert encode(merged([merged([a, b]), c])) == encode(merged([a, merged([b, c])])) == encode(together)
+    for order in ([b, c, a], [c, b, a], [b, a, c]):
+        assert encode(merged(order)) == encode(together)
+    assert merged([together, Aggregates()]) == together
+    lines = [one for file in (a, b, c) for one in file.tools]
+    assert sum(one.calls for one in together.tools) == sum(one.calls for one in lines)
+    assert sum(one.total_us for one in together.tools) == sum(one.total_us for one in lines)
+    assert {one.key for one in together.tools} == {one.key for one in lines}
+    assert decode(encode(together)) == together
+
+
+def test_what_two_files_have_both_counted_is_refused() -> None:
+    a, b, c = (gathered(name, [line("s", "1", "t", "local", tally(5.0))]) for name in "abc")
+    with pytest.raises(BadFile, match="calls of b are in more than one"):
+        merged([merged([a, b]), merged([b, c])])
+
+
+def test_a_file_has_no_member_that_could_hold_an_agent_a_host_or_a_namespace() -> None:
+    assert Line.__struct_fields__ == (
+        "server", "version", "tool", "definition", "environment", "counts", "total_us",
+    )  # fmt: skip
+    assert Aggregates.__struct_fields__ == ("kind", "version", "origins", "bounds_ms", "tools")
+    own = gathered("x", [line("s", "1", "t", "berlin-3.internal.example", tally(5.0))])
+    assert [one.environment for one in own.tools] == ["other"]
+
+
+def test_quantiles_are_estimated_within_a_bucket() -> None:
+    one = line("s", "1", "t", "local", tally(*[150.0] * 100))
+    assert (one.quantile_ms(0.5), one.quantile_ms(1.0)) == (150.0, 200.0)
+    beyond = line("s", "1", "t", "local", tally(999_999.0))
+    assert beyond.quantile_ms(0.5) == BOUNDS_MS[-1]
+    assert line("s", "1", "t", "local", tally()).quantile_ms(0.5) is None
+
+
+GOOD = gathered("x", [line("s", "1", "t", "local", tally(5.0))])
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"", b"[]", b"{", b'{"kind":"other"}', b'{"kind":"fairlead.dev/aggregates","agents":["me"]}',
+        encode(msgspec.structs.replace(GOOD, version=2)),
+        encode(msgspec.structs.replace(GOOD, bounds_ms=(1, 2))),
+        encode(GOOD).replace(b"0,\n", b"", 1),
+        encode(GOOD).replace(b"1,", b"-1,", 1),
+    ],
+)  # fmt: skip
+def test_what_is_no_such_file_is_refused(data: bytes) -> None:
+    with pytest.raises(BadFile):
+        decode(data)
