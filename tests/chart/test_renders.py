@@ -228,6 +228,17 @@ def test_definitions_are_kept_left_out_or_removed_as_told(helm: Helm) -> None:
         assert crd["spec"] == own["spec"]
 
 
+def test_alerts_and_dashboards_are_those_of_the_files() -> None:
+    found = rendered(Path(__file__).parent / "values" / "exposed.yaml")
+    (rule,) = of_kind(found, "PrometheusRule")
+    assert rule["spec"] == yaml.safe_load((CHART / "alerts" / "fairlead.yaml").read_text())
+    dashboards = one(found, "ConfigMap", "fairlead-dashboards")
+    assert dashboards["metadata"]["labels"]["grafana_dashboard"] == "1"
+    files = {path.name: path.read_text().rstrip("\n") for path in (CHART / "dashboards").glob("*.json")}
+    assert {name: text.rstrip("\n") for name, text in dashboards["data"].items()} == files
+    assert files
+
+
 def test_the_secret_of_somebody_else_takes_the_place_of_ours(helm: Helm) -> None:
     found = helm.template("--set", "secret.existingSecret=mine")
     assert of_kind(found, "Secret") == []
