@@ -129,3 +129,31 @@ async def test_an_api_server_that_is_away_is_waited_for(tmp_path: Path) -> None:
         gateway.process.send_signal(signal.SIGTERM)
         async with asyncio.timeout(10):
             assert await gateway.process.wait() == 0
+
+
+async def test_the_audit_log_is_a_stream_of_its_own_and_what_rotates_it_may_send_sighup(tmp_path: Path) -> None:
+    log, moved = tmp_path / "audit.log", tmp_path / "audit.log.1"
+
+    async def told(path: Path, text: str) -> None:
+        async with asyncio.timeout(20):
+            while not path.exists() or text not in path.read_text():  # noqa: ASYNC110, ASYNC240
+                await asyncio.sleep(0.02)
+
+    publish(tmp_path / "documents", catalog("demo", "http://127.0.0.1:9/mcp", ["add"]))
+    async with started(FAIRLEAD_DOCUMENTS=str(tmp_path / "documents"), FAIRLEAD_AUDIT_FILE=str(log)) as gateway:
+        gateway.port = int((await gateway.line(r"http://127\.0\.0\.1:(\d+)/mcp"))[1])
+        await ask(gateway, calling("demo__first"))
+        await told(log, "demo__first")
+        log.rename(moved)
+        gateway.process.send_signal(signal.SIGHUP)
+        await ask(gateway, calling("demo__second"))
+        await told(log, "demo__second")
+        gateway.process.terminate()
+        assert await asyncio.wait_for(gateway.process.wait(), 30) == 0
+    assert "demo__second" not in moved.read_text()
+
+
+async def test_an_audit_log_that_cannot_be_set_up_stops_the_start_with_a_sentence(tmp_path: Path) -> None:
+    publish(tmp_path / "documents", catalog("demo", "http://127.0.0.1:9/mcp", ["add"]))
+    said = await refused(FAIRLEAD_DOCUMENTS=str(tmp_path / "documents"), FAIRLEAD_AUDIT_ARGUMENTS="redact")
+    assert "FAIRLEAD_AUDIT_REDACT names no paths" in said
