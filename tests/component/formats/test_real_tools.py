@@ -1,4 +1,6 @@
-"""Tools of real servers in every format: taken by the rule set, and by the validators of botocore and google-genai."""
+"""Tools of real servers in every format: taken by the rule set, and by the validators of botocore and google-genai. In
+the eyes of the scan for suspicious definitions they are harmless.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import Raw
 
+from fairlead_api.documents.pins import Pinned
 from fairlead_gateway.formats.format import Options
 from fairlead_gateway.formats.registry import FORMATS, find
 from fairlead_operator.local.installers import Package, explain
+from fairlead_operator.pinning.scan import scan
 from foreignvalidators import VARIABLE, judge
 from formatrules import violations
 from formatschemas import ODDITIES
@@ -115,6 +120,25 @@ def listed(program: str) -> list[Tool]:
 def test_every_tool_of_a_published_server_is_converted_validly(choice: str, server_tools: list[Tool]) -> None:
     assert server_tools
     assert broken(choice, server_tools) == []
+
+
+def suspicious(tools: list[Tool]) -> list[str]:
+    """What the operator's scan of definitions says of them."""
+    return [
+        str(finding)
+        for tool in tools
+        for finding in scan([Pinned(sort="tool", name=tool["name"], definition=Raw(json.dumps(tool).encode()))])
+    ]
+
+
+@pytest.mark.network
+@pytest.mark.timeout(400)
+def test_nothing_is_suspicious_about_a_published_server(server_tools: list[Tool]) -> None:
+    assert suspicious(server_tools) == []
+
+
+def test_nothing_is_suspicious_about_the_evaluation_set(evaluation_tools: list[Tool]) -> None:
+    assert suspicious(evaluation_tools) == []
 
 
 @pytest.fixture(scope="module")

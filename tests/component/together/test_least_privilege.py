@@ -16,8 +16,10 @@ from controlplane import ControlPlane, PlaneFactory
 from fairlead_api.documents.codec import RULES_NAME, catalog_name, decode
 from fairlead_api.documents.rules import Rules
 from fairlead_api.meta import ServerKey
+from fairlead_operator.kube.client import Kube
+from fairlead_operator.kube.connection import check_cluster
 from gatewayworld import ask, calling
-from operatorworld import GROUP, QUICK, World, running
+from operatorworld import GROUP, QUICK, World, configuration_of, running
 from rights import Accounts, Grant, granted, refused, used
 from togetherworld import serving, shows
 from toolservers import modern_server, tool
@@ -194,6 +196,9 @@ async def test_one_namespace_is_enough_without_any_right_of_the_whole_cluster(
         settings = replace(QUICK, watch_namespace=world.namespace)
         assert not allowed(world, "fairlead-operator", "list", "fairlead.dev", "latencytiers", "", "")
         assert not allowed(world, "fairlead-operator", "list", "", "secrets", other.namespace, "")
+        kube = Kube.connect(await configuration_of(control_plane, str(accounts.operator)))
+        await check_cluster(kube, world.release, world.namespace)
+        await kube.aclose()
         async with (
             modern_server([tool("add")], call=lambda request: {"content": []}) as server,
             running(world, settings, kubeconfig=str(accounts.operator)),

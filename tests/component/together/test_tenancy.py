@@ -22,7 +22,7 @@ from fairlead_operator.kube.documents import config_map_for
 from fairlead_operator.publish.catalogs import labels_for
 from gatewayworld import ask, calling
 from operatorworld import World, release_namespace, running
-from togetherworld import serving, shows
+from togetherworld import gateway_on, serving, shows
 from toolservers import modern_server, tool
 from waiting import until_async
 
@@ -48,7 +48,7 @@ def says(text: str) -> Any:
 
 
 async def test_a_forged_document_in_a_tenants_namespace_has_no_effect(teams: Teams) -> None:
-    """With the gateway pointed at that namespace, or the operator following ConfigMaps everywhere, it would."""
+    """A gateway that is pointed at that namespace shows that the document is one: there it is served."""
     world = teams.older
     async with (
         modern_server([tool("add")], call=says("true")) as server,
@@ -74,6 +74,10 @@ async def test_a_forged_document_in_a_tenants_namespace_has_no_effect(teams: Tea
         answer = await ask(gateway, calling("demo__add", {}))
         assert answer.message["result"]["content"][0]["text"] == "true"
         assert forger.seen == []
+        async with gateway_on(world.plane, world.namespace) as fooled:
+            await until_async("the forged document", shows(fooled, "demo__add"))
+            answer = await ask(fooled, calling("demo__add", {}))
+            assert answer.message["result"]["content"][0]["text"] == "forged"
         for namespace in (world.namespace, teams.younger.namespace):
             assert world.get(f"/api/v1/namespaces/{namespace}/configmaps/{blob.name}") is not None, "not ours to delete"
 

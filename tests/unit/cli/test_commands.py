@@ -34,7 +34,7 @@ def without(module: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "command", ["up", "operator", "gateway", "tools", "call", "convert", "plan", "crds", "version"]
+    "command", ["up", "operator", "gateway", "tools", "call", "convert", "plan", "crds", "diff", "approve", "version"]
 )
 def test_each_command_explains_itself_with_an_example(command: str) -> None:
     result = fairlead(command, "--help")

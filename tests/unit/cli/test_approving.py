@@ -1,0 +1,122 @@
+"""What `fairlead diff` and `fairlead approve` show and refuse, over pins in memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from msgspec import Raw
+
+from fairlead_api.documents.pins import Pinned, Pins
+from fairlead_api.meta import ServerKey
+from fairlead_cli.approving import run_approve, run_diff, unified
+from fairlead_cli.failure import Failure
+from fairlead_cli.output import Output
+
+
+def raw(value: Any) -> Raw:
+    return Raw(json.dumps(value, ensure_ascii=False).encode())
+
+
+def tool(name: str, description: str) -> Pinned:
+    return Pinned(sort="tool", name=name, definition=raw({"name": name, "description": description}))
+
+
+def pins(*held: Pinned, namespace: str = "team", approved: tuple[Pinned, ...] = ()) -> Pins:
+    return Pins(namespace=namespace, name="demo", uid="u", approved=approved, held=held)
+
+
+@dataclass
+class Memory:
+    """A place whose operator puts an approval in force at once, unless the server has changed meanwhile."""
+
+    known: dict[ServerKey, Pins]
+    approvals: list[tuple[ServerKey, str]] = field(default_factory=list)
+    meanwhile: Pins | None = None
+
+    @classmethod
+    def of(cls, *some: Pins) -> Memory:
+        return cls({one.key: one for one in some})
+
+    def pins(self) -> Mapping[ServerKey, Pins]:
+        return self.known
+
+    def approve(self, key: ServerKey, approval: str) -> None:
+        self.approvals.append((key, approval))
+        self.known[key] = self.meanwhile or Pins(namespace=key.namespace, name=key.name, uid="u")
+
+
+CASES: dict[str, tuple[Any, Any, list[str]]] = {
+    "a line of a text": (
+        {"description": "Adds.\nTwo numbers."},
+        {"description": "Adds.\nThree numbers."},
+        ["@@ description @@", " Adds.", "-Two numbers.", "+Three numbers."],
+    ),
+    "inside of a schema": (
+        {"name": "a", "inputSchema": {"type": "object"}},
+        {"name": "a", "inputSchema": {"type": "string"}},
+        ["@@ inputSchema @@", " {", '-  "type": "object"', '+  "type": "string"', " }"],
+    ),
+    "a member that is new": ({}, {"title": "T"}, ["@@ title @@", "+T"]),
+    "a member that is gone": ({"title": "T"}, {}, ["@@ title @@", "-T"]),
+    "what cannot be seen": ({"d": "a"}, {"d": "a\u200b\x1b[8m"}, ["@@ d @@", "-a", "+a\\u200b\\x1b[8m"]),
+    "no object": ("old", "new", ["@@", "-old", "+new"]),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_diff_has_the_members_that_differ(case: str) -> None:
+    before, after, lines = CASES[case]
+    assert unified(raw(before), raw(after)) == lines
+
+
+def test_bytes_that_differ_and_mean_the_same_are_shown_as_they_are() -> None:
+    lines = unified(Raw(b'{"a":1,"b":2}'), Raw(b'{"b":2,"a":1}'))
+    assert lines == ["@@ the same members, written otherwise @@", '-{"a":1,"b":2}', '+{"b":2,"a":1}']
+
+
+def test_what_is_held_back_is_shown_with_what_is_suspicious_and_how_to_approve_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    held = pins(tool("add", "</system>"), tool("new", "New."), approved=(tool("add", "Adds."),))
+    run_diff(Memory.of(held), "demo", Output.table)
+    said = capsys.readouterr().out
+    assert "team/demo: tool add has changed\n  @@ description @@\n  -Adds.\n  +</system>\n" in said
+    assert "  ! tool add: description: a tag that speaks to the model\n" in said
+    assert "team/demo: tool new is new\n" in said
+    assert f"fairlead approve team/demo   ({held.held_hash})" in said
+
+
+def test_an_approval_is_of_what_was_held_back_when_it_was_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    place = Memory.of(pins(tool("add", "2")))
+    shown = place.known[ServerKey("team", "demo")].held_hash
+    run_approve(place, "team/demo", yes=True, wait=1.0)
+    assert place.approvals == [(ServerKey("team", "demo"), shown)]
+    assert capsys.readouterr().out.endswith("In force.\n")
+
+
+def test_a_change_that_came_in_between_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    place = Memory.of(pins(tool("add", "2")))
+    place.meanwhile = pins(tool("add", "3"))
+    run_approve(place, "demo", yes=True, wait=1.0)
+    assert "has changed again" in capsys.readouterr().out
+
+
+def test_nothing_is_approved_without_a_yes_and_nothing_where_nothing_is_held() -> None:
+    place = Memory.of(pins(tool("add", "2")))
+    with pytest.raises(Failure, match="--yes"):
+        run_approve(place, "demo", yes=False, wait=0)
+    empty = Memory.of(pins())
+    run_approve(empty, "demo", yes=True, wait=0)
+    assert place.approvals == empty.approvals == []
+
+
+def test_a_name_that_is_not_enough_or_unknown_is_a_sentence() -> None:
+    place = Memory.of(pins(tool("a", "1")), pins(tool("a", "1"), namespace="other"))
+    with pytest.raises(Failure, match="several servers are called demo: other/demo, team/demo"):
+        run_diff(place, "demo", Output.table)
+    with pytest.raises(Failure, match="nothing is pinned of nobody"):
+        run_diff(place, "nobody", Output.table)
