@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from fairlead_cli.access import can
 from fairlead_cli.keys import keys
 from fairlead_cli.models import convert, plan
 from fairlead_cli.options import (
@@ -188,6 +189,7 @@ app.command()(refresh)
 app.command()(events)
 app.command()(tiers)
 app.command()(explain)
+app.command()(can)
 app.command()(diff)
 app.command()(approve)
 app.command()(predict)

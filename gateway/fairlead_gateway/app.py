@@ -314,6 +314,7 @@ def build(
         processes=settings.rest_processes,
         choosers=Choosers(settings.session_key.encode()),
         tallies=Tallies(settings.environment, outbox.samples.tally) if settings.aggregates else None,
+        admin_groups=settings.admin_groups,
         live_models=None if refresher is None else lambda: refresher.known,
     )
     plane.guard.auditor = accounting.auditor

@@ -73,6 +73,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Names of Secrets of API keys in the namespace of the release, labelled `fairlead.dev/api-keys: "true"`."""
     identity: Path | None = None
     """YAML file about whose tokens are taken: `issuers`, `scopes`, `serviceAccounts`."""
+    admin_groups: tuple[str, ...] = ()
+    """Groups of those who may ask what others may do (`/v1/access`)."""
     public_url: str = ""
     """How clients reach the gateway, such as `https://tools.example.com`: tokens are made for it."""
     tls_cert: Path | None = None

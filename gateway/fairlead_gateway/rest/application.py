@@ -14,6 +14,7 @@ from fastapi import FastAPI, Request, Response
 from fairlead_gateway.about import VERSION
 from fairlead_gateway.identity.resource import WELL_KNOWN
 from fairlead_gateway.rest import (
+    access,
     aggregates,
     convert,
     events,
@@ -66,7 +67,7 @@ def application(readiness: Callable[[], Readiness], plane: Plane) -> FastAPI:
         docs_url=None, redoc_url=None, max_body_size=None,
     )  # fmt: skip
     for resource in (
-        explain, tools, servers, events, tiers, convert, toolcalls, plans, models, scores, aggregates,
+        access, explain, tools, servers, events, tiers, convert, toolcalls, plans, models, scores, aggregates,
     ):  # fmt: skip
         app.include_router(resource.router(plane))
     openapi.describe(app)

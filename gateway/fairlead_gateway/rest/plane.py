@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import Final, Protocol, TypeVar, cast
 
@@ -80,9 +80,11 @@ class Plane:
         processes: int = 0,
         choosers: Choosers | None = None,
         tallies: Tallies | None = None,
+        admin_groups: Collection[str] = (),
     ) -> None:
         self._selection = selection
         self._shelves = Shelves()
+        self._admin_groups = frozenset(admin_groups)
         self._sizes: Sizes | None = None
         self.caller = caller
         self.guard = guard
@@ -114,6 +116,10 @@ class Plane:
     def seen_by(self, identity: Identity) -> Seen:
         """The same for an identity that was found before."""
         return Seen(self._selection(), identity)
+
+    def administers(self, identity: Identity) -> bool:
+        """Whether somebody may know what others may do. Where nobody is asked who they are, everybody may."""
+        return self.guard.identities.open or not self._admin_groups.isdisjoint(identity.groups)
 
     @property
     def live_models(self) -> LiveModels | None:

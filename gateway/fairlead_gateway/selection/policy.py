@@ -39,6 +39,11 @@ class Share(msgspec.Struct, frozen=True):
     by: Mapping[str, str] = {}
     """Member to the policy that it comes from."""
 
+    @property
+    def numbers(self) -> dict[str, int]:
+        """What is bounded, by the name that a ToolPolicy has for it."""
+        return {_camel(member): getattr(self, member) for member in self.by}
+
 
 class RuleSet:
     """What the policies that speak of somebody come to. `steps` has to be gone through before anything is read."""
@@ -150,6 +155,12 @@ class RuleSet:
             return ()
         at = self._policies.index(key.namespace).place(key.name, name)
         return tuple(by for bits, by in found.constrained if at is not None and bits >> at & 1)
+
+
+def _camel(member: str) -> str:
+    """`max_tools` as `maxTools`."""
+    first, *rest = member.split("_")
+    return first + "".join(word.capitalize() for word in rest)
 
 
 def _refs(namespace: str, index: ToolIndex, bits: int) -> Iterable[ToolRef]:

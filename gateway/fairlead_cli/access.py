@@ -1,0 +1,83 @@
+"""`fairlead can`: whether an agent may call a tool, and what decided; with its options and help."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any, Final
+
+import typer
+
+from fairlead_cli.options import DEFAULT_URL, HeaderOption, OutputOption, TimeoutOption, TokenOption, UrlOption
+from fairlead_cli.output import Output, print_json, printable
+
+MYSELF: Final = "me"
+NO: Final = 1
+"""Exit code of an answer that is no."""
+
+
+def can(
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help="Name of an agent, or `me`.")],
+    call: Annotated[str, typer.Argument(metavar="call", help="The word `call`.")],
+    tool: Annotated[str, typer.Argument(metavar="TOOL", help="As listed, as namespace/server/tool, or by its id.")],
+    group: Annotated[list[str] | None, typer.Option(help="A group that the agent is in; may be repeated.")] = None,
+    service_account: Annotated[str | None, typer.Option(help="The agent's ServiceAccount: namespace/name.")] = None,
+    arguments: Annotated[str | None, typer.Option(help="Of the call, as JSON: a policy may bound them.")] = None,
+    url: UrlOption = DEFAULT_URL,
+    header: HeaderOption = None,
+    token: TokenOption = None,
+    timeout: TimeoutOption = 30.0,
+    output: OutputOption = Output.table,
+) -> None:
+    """Say whether an agent may call a tool, and which policy decides. Ends with 0 for yes, 1 for no.
+
+    About others than yourself an administrator may ask (FAIRLEAD_ADMIN_GROUPS), and everybody where nobody is asked
+    who they are.
+
+    Examples:
+
+        fairlead can npc call tavern__web-search
+
+        fairlead can me call files__read --arguments '{"path": "/data/public/a"}'
+    """
+    from fairlead_cli.connecting import Destination
+    from fairlead_cli.failure import USED_WRONGLY, Failure
+    from fairlead_cli.rest import Plane
+
+    if call != "call":
+        raise Failure(f"fairlead can AGENT call TOOL: {call!r} is not `call`", code=USED_WRONGLY)
+    asked = {"tool": tool}
+    if agent != MYSELF:
+        asked["agent"] = agent
+    if group:
+        asked["groups"] = ",".join(group)
+    if service_account is not None:
+        asked["serviceAccount"] = service_account
+    if arguments is not None:
+        asked["arguments"] = arguments
+    plane = Plane.of(Destination.parse(url, header or [], None, timeout, token))
+    found = plane.get("/v1/access", **asked)
+    if output is Output.json:
+        print_json(found)
+    else:
+        _print(found)
+    if not found["allowed"]:
+        sys.stdout.flush()
+        sys.exit(NO)
+
+
+def _print(found: dict[str, Any]) -> None:
+    print(f"{'yes' if found['allowed'] else 'no'}: {printable(found['reason'])}")
+    rows = [("tool", f"{found['tool']} of {found['server']}")]
+    if found["bounded"]:
+        rows.append(("arguments", "a policy bounds them"))
+    if found["hidden"]:
+        rows.append(("listed", f"no: {found['hidden']}"))
+    if found["tier"] or found["maxTier"]:
+        rows.append(("tier", f"{found['tier'] or 'one per server'}, at most {found['maxTier'] or 'any'}"))
+    rows += [("limit", f"{name} {value}") for name, value in found["limits"].items()]
+    if found["pinned"]:
+        rows.append(("pinned", "no budget cuts it"))
+    if found["policies"]:
+        rows.append(("policies", ", ".join(found["policies"])))
+    for name, value in rows:
+        print(f"  {name:10} {printable(value)}")

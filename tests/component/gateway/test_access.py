@@ -1,0 +1,100 @@
+"""Who may call what, and why: `GET /v1/access` and `fairlead can`, by the decision that calls go by."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from urllib.parse import urlencode
+
+from commands import fairlead
+from fairlead_api.documents.rules import Policy, PolicyLimits, Rule, Rules, Subject
+from fairlead_gateway.app import Gateway
+from fairlead_gateway.identity.setup import Trust
+from gatewayworld import Answer, catalog, running
+from policyworld import Vouching, anybody
+from restworld import get
+
+NOWHERE = "http://127.0.0.1:9/mcp"
+TAVERN = catalog("tavern", NOWHERE, ["web-search", "roll-dice"])
+PUBLIC = {"type": "object", "properties": {"q": {"pattern": "^public"}}, "required": ["q"]}
+ALL = Policy(
+    namespace="default", name="all", every=True, limits=PolicyLimits(calls_per_minute=60), pinned=("roll*",),
+    rules=(Rule(action="Allow", tools=("roll-dice",)), Rule(action="Allow", tools=("*",), arguments=PUBLIC)),
+)  # fmt: skip
+NO_WEB = Policy(
+    namespace="default", name="no-web", every=True, subjects=(Subject(kind="Group", name="players"),),
+    rules=(Rule(action="Deny", tools=("web-*",)),),
+)  # fmt: skip
+RULES = Rules(policies=(ALL, NO_WEB))
+TRUST = Trust((Vouching(anybody("npc", "players"), anybody("qa"), anybody("root", "admins")),))
+
+
+async def access(gateway: Gateway, who: str | None, **query: str) -> Answer:
+    headers = {} if who is None else {"authorization": f"Bearer {who}"}
+    return await get(gateway, f"/v1/access?{urlencode(query)}", **headers)
+
+
+async def test_everybody_may_ask_about_oneself(tmp_path: Path) -> None:
+    async with running(tmp_path, TAVERN, RULES, trust=TRUST) as gateway:
+        found = (await access(gateway, "npc", tool="tavern__roll-dice")).message
+        assert (found["allowed"], found["policy"], found["rule"]) == (True, "default/all", 0)
+        assert (found["bounded"], found["listed"], found["pinned"]) == (False, True, True)
+        assert found["limits"] == {"callsPerMinute": 60}
+        assert found["policies"] == [], "which policies there are is told to administrators"
+        for name in ("mcp.tavern.roll-dice", "default/tavern/roll-dice"):
+            assert (await access(gateway, "npc", tool=name)).message["tool"] == "tavern__roll-dice"
+
+
+async def test_what_is_kept_from_somebody_is_answered_as_what_does_not_exist(tmp_path: Path) -> None:
+    async with running(tmp_path, TAVERN, RULES, trust=TRUST) as gateway:
+        for name, none in (
+            ("tavern__web-search", "tavern__qzxqzxqzxq"),
+            ("mcp.tavern.web-search", "mcp.tavern.qqqqqqzzzz"),
+        ):
+            denied, unknown = [await access(gateway, "npc", tool=each) for each in (name, none)]
+            assert denied.status == unknown.status == 404
+            assert denied.body.replace(name.encode(), b"") == unknown.body.replace(none.encode(), b"")
+
+
+async def test_others_are_spoken_of_to_administrators_alone(tmp_path: Path) -> None:
+    asked = {"agent": "npc", "groups": "players", "tool": "tavern__web-search"}
+    async with running(tmp_path, TAVERN, RULES, trust=TRUST, admin_groups=("admins",)) as gateway:
+        assert (await access(gateway, "qa", **asked)).status == 403
+        assert (await access(gateway, "npc", **{**asked, "groups": "admins"})).status == 404, "groups are not chosen"
+        found = (await access(gateway, "root", **asked)).message
+        assert (found["allowed"], found["reason"]) == (False, "rule 0 of default/no-web denies it")
+        assert found["policies"] == ["default/all", "default/no-web"]
+        assert (await access(gateway, "root", **{**asked, "groups": ""})).message["allowed"] is True
+
+
+async def test_where_nobody_is_asked_who_they_are_everybody_may_ask_everything(tmp_path: Path) -> None:
+    async with running(tmp_path, TAVERN, RULES) as gateway:
+        found = (await access(gateway, None, agent="npc", groups="players", tool="tavern__web-search")).message
+        assert found["allowed"] is False
+
+
+async def test_arguments_are_part_of_the_question(tmp_path: Path) -> None:
+    async with running(tmp_path, TAVERN, RULES, trust=TRUST) as gateway:
+        for arguments, allowed in ((None, True), ({"q": "public x"}, True), ({"q": "secret"}, False), ({}, False)):
+            more = {} if arguments is None else {"arguments": json.dumps(arguments)}
+            found = (await access(gateway, "qa", tool="tavern__web-search", **more)).message
+            assert (found["allowed"], found["bounded"]) == (allowed, True)
+
+
+async def test_the_command_says_yes_or_no_and_why(tmp_path: Path) -> None:
+    async with running(tmp_path, TAVERN, RULES) as gateway:
+
+        async def can(*words: str) -> tuple[int, str, str]:
+            return await fairlead("can", *words, "--url", f"http://127.0.0.1:{gateway.port}/mcp")
+
+        code, out, _ = await can("npc", "call", "tavern__web-search", "--group", "players")
+        assert (code, out.splitlines()[0]) == (1, "no: rule 0 of default/no-web denies it")
+        code, out, _ = await can("qa", "call", "tavern__web-search", "--arguments", '{"q": "public"}')
+        assert (code, out.splitlines()[0]) == (0, "yes: rule 1 of default/all allows it")
+        assert "  arguments  a policy bounds them" in out.splitlines()
+        code, out, _ = await can("me", "call", "tavern__roll-dice", "--output", "json")
+        assert (code, json.loads(out)["allowed"]) == (0, True)
+        code, _, err = await can("qa", "call", "tavern__roll-dic")
+        assert (code, "did you mean 'tavern__roll-dice'" in err) == (2, True)
+        code, _, err = await can("qa", "run", "tavern__roll-dice")
+        assert (code, "is not `call`" in err) == (2, True)
