@@ -2,12 +2,14 @@
 
 Costs are processor time of one thread, of the very objects that a gateway has, without HTTP around them. Turns are
 measured on the guard of a server in virtual time, so those figures depend on no machine: one agent keeps 500 calls
-outstanding, nine others make one call a second each, and the server takes 16 at once, 50 ms each on average.
+outstanding, nine others make one call a second each, and the server takes 16 at once, 50 ms each on average. With
+--long, gateways with and without all that are compared: processor time of a whole call, ratios within a round.
 """
 
 from __future__ import annotations
 
 import heapq
+import os
 import random
 import time
 from collections.abc import Callable
@@ -27,9 +29,13 @@ from fairlead_gateway.limits.limiter import Caps, Lease, Limited, Limiter
 from fairlead_gateway.limits.rate import Sharing
 from fairlead_gateway.upstream.guard import QUEUED, Bounds, Guard
 from fairlead_mcp.errors import McpError
-from harness import Goal, Report, Sample, Settings
+from gateways import VERSIONS, catalog, contents, gateway_over, start_upstream, write_documents
+from harness import Goal, Report, Sample, Settings, interleaved, ratios
+from loadtools import Load, run_load
+from processes import Stage, cores
 
 MANY = 10**9
+LIMITED = {"FAIRLEAD_AGENT_CALLS_PER_MINUTE": str(MANY), "FAIRLEAD_AGENT_CONCURRENCY": str(MANY)}
 OUTSTANDING, PLACES, SERVICE_SECONDS, POLITE = 500, 16, 0.05, 9
 KEY = ServerKey("default", "demo")
 PARENT = b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -178,6 +184,34 @@ class Visit:
             self._world.later(self._world.random.expovariate(1.0), again.begin)
 
 
+def through_gateways(settings: Settings, report: Report) -> None:
+    """Whole gateways, one of which has none of it."""
+    variants = {
+        "a gateway without limits and audit log": {"FAIRLEAD_AUDIT": "off"},
+        "… with limits of agents": {"FAIRLEAD_AUDIT": "off", **LIMITED},
+        "… with limits of agents and an audit log of all calls": {"FAIRLEAD_AUDIT": "all", **LIMITED},
+    }
+    found: dict[str, dict[int, float]] = {name: {} for name in variants}
+    with Stage() as stage:
+        hop, rest = cores()
+        upstream = start_upstream(stage, "upstream", rest)
+        documents = stage.folder / "documents"
+        write_documents(documents, contents([catalog("modern", upstream.port)], decided=False))
+        gateways = {}
+        for number, (name, environment) in enumerate(variants.items()):
+            os.environ.update({"FAIRLEAD_AUDIT_FILE": str(stage.folder / "audit.log"), **environment})
+            gateways[name] = gateway_over(stage, documents, hop, name=f"gateway-{number}")
+        seconds = 0.7 if settings.quick else 3.0
+        for number, name in interleaved(list(variants), settings.rounds):
+            load = Load(gateways[name].port, "/mcp", "modern__echo", VERSIONS["modern"], 4, seconds, 0.5)
+            found[name][number] = run_load(stage, load, gateways[name].pid, [upstream.pid], core=rest).cpu
+    without = found[next(iter(variants))]
+    for name, rounds in found.items():
+        cost = Sample.of(rounds.values())
+        report.rows.append({"what": name, "µs": cost, "p50 wait ms": None, "p99 wait ms": None})
+        report.notes.append(f"{name}: {ratios(rounds, without)} of the processor time of one without")
+
+
 def run(settings: Settings) -> Report:
     """Measure."""
     report = Report("limits")
@@ -190,6 +224,8 @@ def run(settings: Settings) -> Report:
         waits = sorted(World(turns=turns, seed=1).run(seconds))
         p50, p99 = (waits[int(len(waits) * share)] * 1000 for share in (0.5, 0.99))
         report.rows.append({"what": name, "µs": None, "p50 wait ms": round(p50, 2), "p99 wait ms": round(p99, 2)})
+    if settings.long:
+        through_gateways(settings, report)
     decided = Sample.of(costs["limits: of agents and of a policy"]).median
     report.goals.append(Goal("limits of a call", decided, "µs", at_most=2.0))
     report.goals.append(Goal("audit of a call, on its path", Sample.of(costs["audit: all"]).median, "µs", at_most=2.0))
