@@ -324,3 +324,28 @@ async def test_a_policy_bounds_the_calls_of_its_own_namespace(tmp_path: Path) ->
         assert (await ask(gateway, by("npc", progress))).refusal == "RATE_LIMITED"
         assert "isError" not in (await ask(gateway, by("npc", calling("harbor__moor")))).message["result"]
         assert "isError" not in (await ask(gateway, by("qa", calling("tavern__web-search")))).message["result"]
+
+
+async def test_scores_ranks_histograms_and_predictions_know_no_hidden_tool(tmp_path: Path) -> None:
+    tools = [entry(tool(name), categories=("inn",), tags=()) for name in ("web-search", "roll-dice")]
+    body = {"format": "anthropic", "message": MESSAGES["anthropic"]([("a", "tavern__web-search", {})]), "tools": []}
+    paths = ("/v1/scores", "/v1/leaderboard", "/v1/aggregates")
+    async with (
+        raw_server(handle) as server,
+        running(
+            tmp_path, tavern(server.url, *tools), Rules(policies=(ALLOWED, NO_WEB)),
+            trust=Trust((Vouching(NPC, QA),)), aggregates=True,
+        ) as gateway,
+    ):  # fmt: skip
+        for name in ("tavern__web-search", "tavern__roll-dice"):
+            await ask(gateway, by("qa", calling(name)))
+        headers = {who: by(who, Ask()).headers for who in ("npc", "qa")}
+        told = {who: [(await get(gateway, path, **headers[who])).body for path in paths] for who in headers}
+        predicted = {
+            who: (await post(gateway, "/v1/tool-calls/predict", body, **headers[who])).message for who in headers
+        }
+    assert [b"roll-dice" in answer for answer in told["npc"] + told["qa"]] == [True] * 6
+    assert [b"web-search" in answer for answer in told["npc"] + told["qa"]] == [False] * 3 + [True] * 3
+    assert predicted["npc"]["calls"][0]["tool"] is None
+    assert predicted["npc"]["cost"]["unknown"] == []
+    assert predicted["qa"]["calls"][0]["tool"] == "tavern__web-search"
