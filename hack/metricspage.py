@@ -57,7 +57,8 @@ def page() -> str:
     from fairlead_gateway.telemetry import MAX_LABEL_SETS
 
     nowhere: Any = _Nowhere()
-    gateway = build(Settings(host="127.0.0.1"), source=nowhere, credentials=nowhere)
+    everything = Settings(host="127.0.0.1", redis="redis://127.0.0.1", audit="all")
+    gateway = build(everything, source=nowhere, credentials=nowhere)
     parts = [
         _INTRODUCTION.format(histograms=f"{MAX_LABEL_SETS:,}", tools=MAX_TOOLS, servers=MAX_SERVERS),
         f"## Gateway\n\n{_COLUMNS}{''.join(_rows(gateway.metrics))}",

@@ -47,6 +47,7 @@ from fairlead_operator.local.documents import DirectoryDocuments
 from fairlead_operator.local.installers import Tools
 from fairlead_operator.local.sources import Sources
 from fairlead_operator.local.station import Fixed, Folders, Scanner, Station
+from fairlead_operator.telemetry import Telemetry
 
 GRACE: Final = 10.0
 """Seconds that calls in flight get at the end."""
@@ -96,6 +97,9 @@ async def _serve(options: UpOptions, where: Folders, display: Display, abandon: 
     scanner, skipped = _scanner(options)
     gateway, custom = _gateway(options, where, children, nudge)
     board = Board(lambda key: _tools_of(station.documents, key), news.set)
+    telemetry = Telemetry()
+    telemetry.leader.set(1)
+    gateway.metrics.register(telemetry.registry)
     station = Station(
         scanner,
         where,
@@ -107,6 +111,7 @@ async def _serve(options: UpOptions, where: Folders, display: Display, abandon: 
         written=nudge.set,
         gateways=OwnGateway(gateway.outbox),
         egress=gateway.settings.egress,
+        telemetry=telemetry,
     )
     board.own(ServerKey(gateway.settings.local_namespace, SERVER), custom)
     try:

@@ -24,6 +24,7 @@ from fairlead_operator.local.packages import PackageStore, StepRunner
 from fairlead_operator.local.platform import Audience, LocalConnector, LocalPlatform, Wakening
 from fairlead_operator.local.sources import Scan
 from fairlead_operator.ports import Gateways
+from fairlead_operator.telemetry import Telemetry
 
 SCAN_SECONDS: Final = 0.25
 """How often files are looked at; a change is taken over within twice this time."""
@@ -78,6 +79,7 @@ class Station:
         written: Callable[[], None] = lambda: None,
         gateways: Gateways | None = None,
         egress: Egress | None = None,
+        telemetry: Telemetry | None = None,
     ) -> None:
         self._scanner = scanner
         self._approvals = folders.approvals
@@ -97,7 +99,7 @@ class Station:
             environ=environ,
         )
         world = World(self._platform, self.documents, LocalConnector(children, egress), self.inventory, gateways)
-        self.controller = Controller(world)
+        self.controller = Controller(world, telemetry=telemetry)
         self._stop_listening = children.listen(Wakening(self.controller.enqueue, self.controller.reconciler.hint))
 
     def __repr__(self) -> str:

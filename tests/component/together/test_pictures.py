@@ -21,16 +21,14 @@ import yaml
 from apiproxy import ApiProxy
 from controlplane import ControlPlane
 from fairlead_api.documents.codec import state_name
-from fairlead_gateway.app import Gateway, build
-from fairlead_gateway.catalog.kube import KubeCredentials, KubeSource
-from fairlead_gateway.catalog.kubeapi import KubeApi, load_configuration
-from fairlead_gateway.settings import Settings
+from fairlead_gateway.app import Gateway
 from fairlead_operator.probes import served
 from gatewayworld import Wire, ask, calling, modern
 from operatorworld import QUICK, World, release_namespace, running
 from ports import free_port
 from prometheus import Prometheus, hurried, hurried_query, program, prometheus
 from rawserver import Reply, Request, raw_server
+from togetherworld import gateway_on
 from toolservers import answer_modern, tool
 from waiting import until_async
 
@@ -132,19 +130,13 @@ async def operating(world: World, ports: Ports, proxy: ApiProxy) -> AsyncIterato
         yield
 
 
-@contextlib.asynccontextmanager
-async def serving(world: World, ports: Ports, proxy: ApiProxy) -> AsyncIterator[Gateway]:
-    api = KubeApi(await load_configuration(proxy.kubeconfig), world.release)
-    gateway = build(
-        Settings(port=0, metrics_port=ports.gateway),
-        source=KubeSource(api), credentials=KubeCredentials(api), resolve=world.hosts.resolve,
+def serving(world: World, ports: Ports, proxy: ApiProxy) -> contextlib.AbstractAsyncContextManager[Gateway]:
+    """A gateway that is to share its limits over a Redis that there is not."""
+    redis = f"redis://127.0.0.1:{free_port()}"
+    return gateway_on(
+        world.plane, world.release, resolve=world.hosts.resolve, kubeconfig=proxy.kubeconfig,
+        metrics_port=ports.gateway, redis=redis,
     )  # fmt: skip
-    await gateway.start()
-    try:
-        yield gateway
-    finally:
-        await gateway.stop(0)
-        await api.aclose()
 
 
 def scraped(port: int) -> set[str]:
@@ -201,7 +193,9 @@ async def test_every_alert_fires_and_clears_and_every_panel_has_data(world: Worl
                 shop.seconds, flaky.broken, gone.deaf, narrow.seconds = 0.7, True, True, 0.3
                 useless.refuses = True
                 traffic.call("gone__hitch", "/mcp", wires=20, pause=60.0)
-                world.create("useless", {"url": (await enter(raw_server(useless))).url, "trustAnnotations": True})
+                one_a_second = {"limits": {"callsPerSecond": 1}, "trustAnnotations": True}
+                world.create("useless", {"url": (await enter(raw_server(useless))).url, **one_a_second})
+                traffic.call("useless__look", "/mcp")
                 traffic.call("narrow__bend", "/mcp", wires=15)
                 traffic.call("shop__knot", "/mcp", wires=4)
                 await ask(gateway, modern("tools/list").with_headers(mcp_method="tools/call"))

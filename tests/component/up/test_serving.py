@@ -256,7 +256,10 @@ async def test_the_calls_of_a_client_are_counted_in_the_metrics(tmp_path: Path) 
             result = await client.call_tool("demo__get_stock", {"item": "x"})
             (text,) = result.content
             assert isinstance(text, TextContent)
-        assert "mcp_server_operation_duration_seconds_count" in await asyncio.to_thread(_fetched, up.metrics)
+        told = await asyncio.to_thread(_fetched, up.metrics)
+        assert "mcp_server_operation_duration_seconds_count" in told
+        assert "fairlead_operator_leader 1.0" in told
+        assert 'fairlead_operator_servers_ready{ready="True",reason="Verified"}' in told
 
 
 async def command(*words: str) -> tuple[int | None, str, str]:
