@@ -121,6 +121,16 @@ def test_an_upgrade_brings_the_definitions_along_and_loses_no_server(
     until("the field known", lambda: plane.kubectl(*patch, check=False).stdout == "true", seconds=20)
 
 
+def test_a_second_release_in_a_namespace_is_refused(plane: ControlPlane, helm: Helm) -> None:
+    helm.install()
+    with pytest.raises(Refused, match="the release fairlead is in the namespace fairlead-system already"):
+        helm("install", "second", CHART, "--namespace", NAMESPACE, "--set", "crds.install=false")
+    helm.upgrade()
+    where = ("--namespace", "elsewhere", "--create-namespace", "--set", "crds.install=false,watchNamespace=elsewhere")
+    helm("install", "fairlead", CHART, *where)
+    assert len(get(plane, "deployments", "-n", "elsewhere")) == 2
+
+
 def test_samples_come_with_an_upgrade_and_go_with_the_release(plane: ControlPlane, helm: Helm) -> None:
     with pytest.raises(Refused, match="install without them"):
         helm.install("--set", "samples.demo=true")

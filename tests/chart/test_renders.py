@@ -17,6 +17,7 @@ from controlplane import REPOSITORY, ControlPlane
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_gateway.identity.configuration import load_vouchers
 from fairlead_gateway.settings import Settings as GatewaySettings
+from fairlead_operator.publish.configured import tiers_in
 from fairlead_operator.server.manifests import Frame, network_policy
 from fairlead_operator.settings import Settings as OperatorSettings
 from helmschemas import write_schemas
@@ -114,6 +115,17 @@ def test_settings_arrive_as_they_were_meant() -> None:
     assert (operator.interval_floor, operator.workers, operator.default_action) == (60.0, 32, "Deny")
     assert operator.runner_image == "registry.example.com/fairlead-runner:0.1.0"
     assert operator.gateway_urls == (f"http://tools-gateway-ops.{NAMESPACE}.svc:9464",)
+
+
+def test_tiers_arrive_at_the_operator_as_it_reads_them(tmp_path: Path) -> None:
+    found = rendered(Path(__file__).parent / "values" / "large.yaml")
+    file = tmp_path / "tiers.yaml"
+    file.write_text(one(found, "ConfigMap", "tools-operator")["data"]["tiers.yaml"])
+    assert [(tier.metadata.name, tier.spec.default) for tier in tiers_in(str(file))] == [
+        ("voice", True),
+        ("chat", False),
+    ]
+    assert environment(found, "operator", "tools")["FAIRLEAD_TIERS"] == "/etc/fairlead/tiers.yaml"
 
 
 def test_whoever_vouches_for_clients_arrives_at_the_gateway_as_it_reads_it(tmp_path: Path) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import Any
 
 import yaml
 from pydantic import ValidationError
@@ -27,7 +28,22 @@ def tiers_in(path: str) -> Collection[LatencyTier]:
     if not isinstance(listed, list) or not all(isinstance(t, dict) and set(t) == {"name", "spec"} for t in listed):
         raise BadSetting(f"FAIRLEAD_TIERS: {path} is not a list of tiers, each with `name` and `spec`")
     try:
-        return [LatencyTier.model_validate({"metadata": {"name": t["name"]}, "spec": t["spec"]}) for t in listed]
+        tiers = [LatencyTier.model_validate({"metadata": {"name": t["name"]}, "spec": t["spec"]}) for t in listed]
     except ValidationError as error:
         problem = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:3])
         raise BadSetting(f"FAIRLEAD_TIERS: {path}: {problem}") from error
+    for given, tier in zip(listed, tiers, strict=True):
+        if unknown := _members(given["spec"]) - _members(tier.spec.model_dump(by_alias=True)):
+            raise BadSetting(
+                f"FAIRLEAD_TIERS: {path}: {tier.metadata.name} has no spec.{', spec.'.join(sorted(unknown))}"
+            )
+    return tiers
+
+
+def _members(mapping: Mapping[str, Any]) -> set[str]:
+    """Paths of all members, those of members that are mappings included."""
+    found = set(mapping)
+    for name, value in mapping.items():
+        if isinstance(value, Mapping):
+            found |= {f"{name}.{inner}" for inner in _members(value)}
+    return found

@@ -1,0 +1,77 @@
+"""What the operator reads once, at its start: the tiers that it is to create, and the account that it runs as."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead_operator.kube.account import owners
+from fairlead_operator.publish.configured import tiers_in
+from fairlead_operator.publish.defaults import DEFAULT_TIERS
+from fairlead_operator.settings import BadSetting
+
+
+def written(folder: Path, text: str) -> str:
+    path = folder / "file"
+    path.write_text(text)
+    return str(path)
+
+
+def token(claims: Any) -> str:
+    payload = base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=")
+    return f"header.{payload}.signature"
+
+
+def claims(namespace: str) -> dict[str, Any]:
+    account = {"name": "fairlead-operator", "uid": "11aa"}
+    return {"iss": "x", "kubernetes.io": {"namespace": namespace, "pod": {"name": "p"}, "serviceaccount": account}}
+
+
+def test_without_a_file_the_default_tiers_are_created() -> None:
+    assert tiers_in("") is DEFAULT_TIERS
+
+
+def test_the_tiers_of_a_file_are_created(tmp_path: Path) -> None:
+    path = written(tmp_path, "[{name: voice, spec: {maxLatency: 300ms, default: true}}, {name: rest, spec: {}}]")
+    voice, rest = tiers_in(path)
+    assert (voice.metadata.name, voice.spec.max_latency, voice.spec.default) == ("voice", "300ms", True)
+    assert (rest.metadata.name, rest.spec.max_latency) == ("rest", None)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("{name: voice}", "is not a list of tiers, each with `name` and `spec`"),
+        ("[{name: voice}]", "is not a list of tiers"),
+        ("[{name: voice, spec: {maxLatency: soon}}]", "spec.maxLatency"),
+        ("[{name: voice, spec: {maxLatencyMs: 3}}]", "spec.maxLatencyMs"),
+        ("[{name: voice, spec: {selection: {keyword: [hi]}}}]", "voice has no spec.selection.keyword"),
+        ("[{name: voice, spec: 500ms}]", "spec: "),
+        ("[", "cannot be read"),
+    ],
+)
+def test_a_file_that_holds_no_tiers_is_named_with_its_fault(tmp_path: Path, text: str, sentence: str) -> None:
+    with pytest.raises(BadSetting, match=f"FAIRLEAD_TIERS: .*{sentence}"):
+        tiers_in(written(tmp_path, text))
+
+
+def test_what_is_written_belongs_to_the_account_of_the_pod(tmp_path: Path) -> None:
+    (owner,) = owners(written(tmp_path, token(claims("release"))), "release")
+    assert owner == {"apiVersion": "v1", "kind": "ServiceAccount", "name": "fairlead-operator", "uid": "11aa"}
+
+
+@pytest.mark.parametrize("content", [token(claims("elsewhere")), token({"sub": "somebody"}), "no token", "a.!!.b", ""])
+def test_without_an_account_of_that_namespace_it_belongs_to_nobody(
+    tmp_path: Path, content: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert owners(written(tmp_path, content), "release") == []
+    assert "outlive the release" in caplog.text
+
+
+def test_nothing_is_said_where_no_account_is_wanted(caplog: pytest.LogCaptureFixture) -> None:
+    assert owners("", "release") == []
+    assert caplog.text == ""
