@@ -78,7 +78,7 @@ class Prometheus:
         series = await self.query('count_over_time(ALERTS{alertstate="firing"}[30m])')
         return {one["metric"]["alertname"] for one in series}
 
-    async def until_fired(self, expected: Iterable[str], *, seconds: float = 40.0) -> None:
+    async def until_fired(self, expected: Iterable[str], *, seconds: float = 90.0) -> None:
         """Wait until each of them has fired."""
         missing = set(expected)
 
@@ -91,7 +91,7 @@ class Prometheus:
         except AssertionError:
             raise AssertionError(f"not fired within {seconds:g} s: {sorted(missing)}") from None
 
-    async def until_quiet(self, *, seconds: float = 60.0) -> None:
+    async def until_quiet(self, *, seconds: float = 120.0) -> None:
         """Wait until no alert fires."""
         left: list[Any] = []
 

@@ -1,0 +1,103 @@
+"""The alert rules as they are shipped, with their own waiting times, ranges and thresholds: `promtool test rules`."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+
+from prometheus import program
+
+RULES = Path(__file__).parents[3] / "charts/fairlead/alerts/fairlead.yaml"
+ALERTS = [rule["alert"] for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
+CALLS = 'mcp_server_operation_duration_seconds_count{mcp_method_name="tools/call",fairlead_server="a/b"'
+LAG = "fairlead_operator_sample_lag_seconds_bucket"
+
+
+@dataclass(frozen=True)
+class Story:
+    """Series by the minute (`1x5`: one, five times more), and the minutes at which the alert is quiet, fires, and is
+    quiet again.
+    """
+
+    series: dict[str, str]
+    quiet: int
+    fires: int
+    clear: int
+
+
+STORIES = {
+    "FairleadGatewayAbsent": Story({"fairlead_build_info": "_x10 1x20"}, 4, 6, 15),
+    "FairleadServerDown": Story({'fairlead_server_up{fairlead_server="a/b"}': "0x10 1x20"}, 4, 6, 15),
+    "FairleadBreakerOpen": Story({'fairlead_breaker_state{fairlead_server="a/b"}': "2 1x4 0x20"}, 0, 2, 10),
+    "FairleadCallsFail": Story(
+        {f'{CALLS},error_type="TIMEOUT"}}': "0+10x15 150x30", f'{CALLS},error_type=""}}': "0+60x45"}, 4, 8, 25
+    ),
+    "FairleadBudgetBreaches": Story(
+        {
+            'fairlead_tier_budget_breaches_total{fairlead_tier="fast"}': "0+6x20 120x40",
+            'fairlead_tier_call_duration_seconds_count{fairlead_tier="fast"}': "0+60x60",
+        },
+        9, 13, 35,
+    ),
+    "FairleadToolLeftTier": Story(
+        {'fairlead_tool_in_tier{gen_ai_tool_name="t",fairlead_server="a/b",fairlead_tier="fast"}': "1x5 0x30 1x20"},
+        15, 18, 45,
+    ),
+    "FairleadToolDegraded": Story(
+        {'fairlead_tool_degraded{gen_ai_tool_name="t",fairlead_server="a/b"}': "1x15 0x20"}, 9, 12, 25
+    ),
+    "FairleadCallsQueue": Story(
+        {'fairlead_upstream_connections{fairlead_server="a/b",state="waiting"}': "11x10 10x20"}, 4, 6, 15
+    ),
+    "FairleadDecisionsStale": Story({"fairlead_pull_age_seconds": "61x5 60x20"}, 1, 3, 10),
+    "FairleadCatalogStale": Story({'fairlead_catalog_stale{instance="g"}': "1x10 0x20"}, 4, 6, 15),
+    "FairleadDocumentsBroken": Story({'fairlead_documents_broken{instance="g"}': "1x10 0x20"}, 4, 6, 15),
+    "FairleadOperatorNotLeading": Story(
+        {'fairlead_operator_leader{instance="o"}': "0x20", 'fairlead_operator_leader{instance="p"}': "0x5 1x15"},
+        1, 3, 10,
+    ),
+    "FairleadServersNotReady": Story(
+        {'fairlead_operator_servers_ready{ready="False",reason="CrashLoop"}': "1x20 0x20"}, 14, 16, 30
+    ),
+    "FairleadGatewaySilent": Story({'fairlead_operator_gateways{state="silent"}': "1x5 0x20"}, 1, 3, 10),
+    "FairleadSampleLag": Story(
+        {f'{LAG}{{le="10"}}': "0x60", f'{LAG}{{le="30"}}': "0+60x15 900x45", f'{LAG}{{le="+Inf"}}': "0+60x15 900x45"},
+        4, 8, 25,
+    ),
+    "FairleadProbesFail": Story(
+        {
+            'fairlead_operator_probes_total{outcome="none"}': "0+6x30 180x180",
+            'fairlead_operator_probes_total{outcome="ok"}': "0+5x30 150x180",
+        },
+        14, 18, 170,
+    ),
+    "FairleadPublishingFails": Story(
+        {'fairlead_operator_publish_failures_total{what="state"}': "0+1x8 8x30"}, 4, 8, 30
+    ),
+}  # fmt: skip
+
+
+def test_every_alert_has_its_story() -> None:
+    assert list(STORIES) == ALERTS
+
+
+@pytest.mark.parametrize("alert", STORIES)
+def test_the_shipped_rule_waits_fires_and_clears(alert: str, tmp_path: Path) -> None:
+    story = STORIES[alert]
+    firing = f'count(ALERTS{{alertname="{alert}",alertstate="firing"}})'
+    expected = {story.quiet: [], story.fires: [{"labels": "{}", "value": 1}], story.clear: []}
+    test = {
+        "interval": "1m",
+        "input_series": [{"series": name, "values": values} for name, values in story.series.items()],
+        "promql_expr_test": [
+            {"expr": firing, "eval_time": f"{minute}m", "exp_samples": samples} for minute, samples in expected.items()
+        ],
+    }
+    file = tmp_path / "story.yaml"
+    file.write_text(yaml.safe_dump({"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": [test]}))
+    done = subprocess.run([program("promtool"), "test", "rules", file], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
