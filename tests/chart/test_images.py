@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from controlplane import REPOSITORY
-from imageworld import Image, build, buildable, in_pod, is_static
+from imageworld import Image, build, buildable, in_pod, is_static, locked, read
 from ports import free_port
 from waiting import until
 
@@ -42,15 +42,22 @@ def _needs(reason: str | None) -> None:
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
+    """Built once for all processes that run tests beside each other."""
     _needs(buildable())
-    return build("fairlead", tmp_path_factory.mktemp("image"))
+    own = tmp_path_factory.getbasetemp()
+    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "fairlead-image"
+    with locked(folder):
+        if not (folder / "manifest.json").exists():
+            build("fairlead", folder)
+    return read(folder)
 
 
 @pytest.fixture(scope="module")
 def root(image: Image) -> Path:
     """Its files."""
     _needs(None if os.geteuid() == 0 else "root is needed to run the files of an image as a pod does")
-    return image.unpack()
+    with locked(image.folder):
+        return image.unpack()
 
 
 def test_it_adds_less_than_150_mb_to_its_base(image: Image) -> None:
@@ -86,7 +93,7 @@ def test_every_module_can_be_imported(image: Image, root: Path) -> None:
 
 def test_a_gateway_runs_without_root_on_a_root_that_it_cannot_write(image: Image, root: Path) -> None:
     port = free_port()
-    (root / "srv" / "documents").mkdir(parents=True)
+    (root / "srv" / "documents").mkdir(parents=True, exist_ok=True)
     settings = {
         "DOCUMENTS": "/srv/documents",
         "PORT": str(port),

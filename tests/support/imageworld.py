@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import json
 import os
@@ -42,7 +43,6 @@ class Layer:
 class Image:
     """An image of a docker-archive, in `folder`."""
 
-    name: str
     folder: Path
     config: dict[str, Any]
     layers: list[Layer]
@@ -50,6 +50,8 @@ class Image:
     def unpack(self) -> Path:
         """All layers on top of each other, in a folder."""
         root = self.folder / "root"
+        if root.exists():
+            return root
         for layer in self.layers:
             root.mkdir(exist_ok=True)
             subprocess.run(["tar", "-xf", layer.tar, "-C", root], check=True, timeout=120)
@@ -69,8 +71,17 @@ def buildable() -> str | None:
     return "neither a Docker daemon nor buildah is here: no image can be built"
 
 
-def build(name: str, folder: Path) -> Image:
-    """Build one of the images and read its archive."""
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """One process at a time."""
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def build(name: str, folder: Path) -> None:
+    """Build one of the images, and take its archive apart."""
     command = [str(REPOSITORY / "hack" / "images"), "--tag", "test", "--archive", str(folder), name]
     done = subprocess.run(command, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr[-4000:]
@@ -78,11 +89,15 @@ def build(name: str, folder: Path) -> Image:
     with tarfile.open(archive) as tar:
         tar.extractall(folder, filter="fully_trusted")
     archive.unlink()
+
+
+def read(folder: Path) -> Image:
+    """What `build` left in a folder."""
     (manifest,) = json.loads((folder / "manifest.json").read_text())
     whole = json.loads((folder / manifest["Config"]).read_text())
     made_by = [step.get("created_by", "") for step in whole["history"] if not step.get("empty_layer")]
     layers = [Layer(by, folder / path) for by, path in zip(made_by, manifest["Layers"], strict=True)]
-    return Image(done.stdout.strip(), folder, whole["config"], layers)
+    return Image(folder, whole["config"], layers)
 
 
 def is_static(program: Path) -> bool:
