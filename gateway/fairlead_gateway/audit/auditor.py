@@ -59,12 +59,13 @@ class Auditor:
         seconds: float,
         size: int,
         limited: str = "",
+        denied: str = "",
     ) -> None:
-        """A call of a tool, or another request to a server, is over. `limited` names the limit that refused it,
-        `outcome` is empty where all is well, `size` is that of the result in bytes.
+        """A call of a tool, or another request to a server, is over. `outcome` is empty where all is well, `size` that
+        of the result in bytes. `limited` names the limit that refused it, `denied` the rules of policies that did.
         """
-        if limited:
-            decision: Decision = LIMITED
+        if limited or denied:
+            decision: Decision = LIMITED if limited else DENIED
         elif not self._all:
             return
         else:
@@ -72,21 +73,25 @@ class Auditor:
         arguments = params.get("arguments")
         self.writer.put(
             Entry(
-                self._now(), decision, asked.identity, asked.address, method, tool, server, outcome, limited, seconds,
+                self._now(), decision, asked.identity, asked.address, method, tool, server, outcome,
+                limited or denied, seconds,
                 size, asked.headers.get(TRACEPARENT, b""), params.get("_meta"),
                 arguments if self._with_arguments else None, 0 if arguments is None else len(arguments),
             )
         )  # fmt: skip
 
     def denied(
-        self, asked: Asked, method: str, tool: str, outcome: str, reason: str, params: Mapping[str, Raw] | None = None
-    ) -> None:
-        """Somebody may not do what they asked for, or know of no such thing."""
+        self, asked: Asked, method: str, tool: str, outcome: str, reason: str, params: Mapping[str, Raw] | None = None,
+        server: ServerKey | None = None,
+    ) -> None:  # fmt: skip
+        """Somebody may not do what they asked for, or know of no such thing. `tool` is the server's own name of it, or
+        without a server whatever they called it.
+        """
         found = params or {}
         arguments = found.get("arguments")
         self.writer.put(
             Entry(
-                self._now(), DENIED, asked.identity, asked.address, method, tool, None, outcome, reason,
+                self._now(), DENIED, asked.identity, asked.address, method, tool, server, outcome, reason,
                 traceparent=asked.headers.get(TRACEPARENT, b""), meta=found.get("_meta"),
                 arguments=arguments if self._with_arguments else None,
                 arguments_bytes=0 if arguments is None else len(arguments),

@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
+from fairlead_api.meta import ServerKey
 from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.calls import refusals, translate
 from fairlead_gateway.calls.belonging import Belonging
@@ -90,12 +91,19 @@ class Dispatcher:
             return _invalid(request, f"Unknown tool: {name}{hint}")
         return route
 
-    def denied(self, exchange: Exchange, request: Request, rejection: Rejection) -> None:
-        """Told of calls that found no tool, for whoever asks."""
-        if self._auditor is not None:
+    def denied(
+        self, exchange: Exchange, request: Request, rejection: Rejection, by: tuple[ServerKey, str, str] | None = None
+    ) -> None:
+        """Told of calls that found no tool. `by`: server, tool and reason where policies keep it from whoever asks."""
+        if self._auditor is None:
+            return
+        if by is None:
             name = bytes(request.params.get("name", b"")).decode(errors="replace").strip('"')
-            code, reason = str(rejection.code), rejection.message
-            self._auditor.denied(exchange, CALL, name, code, reason[:MAX_REASON], request.params)
+            server, reason = None, rejection.message
+        else:
+            server, name, reason = by
+        code, params = str(rejection.code), request.params
+        self._auditor.denied(exchange, CALL, name, code, reason[:MAX_REASON], params, server)
 
     def cancel(self, session: bytes | None, request_id: bytes) -> None:
         """A legacy client gives a call up; nothing happens where there is none of that session and id."""
@@ -123,7 +131,8 @@ class Dispatcher:
                 flight.refuse(refusals.invalid_arguments(wrong))
                 return flight
             refusal = None if route.constraint is None else route.constraint.refusal(request.params.get("arguments"))
-            if refusal is not None:
+            if refusal is not None and route.constraint is not None:
+                flight.denied = route.constraint.by
                 flight.refuse(refusal)
                 return flight
             if route.offline and not route.guard.still_answers():

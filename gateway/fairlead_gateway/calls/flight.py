@@ -50,7 +50,7 @@ class Flight:
     """See the module. `cancel` is for the client: it gave the call up, or is gone."""
 
     __slots__ = ("_attempts", "_dispatcher", "_exchange", "_following", "_heard", "_key", "_lease", "_measured",
-                 "_order", "_pending", "_route", "_started", "_ticket", "done", "limit", "request",
+                 "_order", "_pending", "_route", "_started", "_ticket", "denied", "done", "limit", "request",
                  "span", "waiter")  # fmt: skip
 
     def __init__(
@@ -75,6 +75,8 @@ class Flight:
         """Of the equal call whose result it waits for."""
         self._lease: Lease = NO_LEASE
         """What it is counted in until it ends."""
+        self.denied = ""
+        """Whose rules do not allow its arguments."""
         self.limit = ""
         """What refused it because there were too many calls."""
         self.span: CallSpan | None = None
@@ -123,7 +125,7 @@ class Flight:
         route, request = self._route, self.request
         auditor.called(
             self._exchange, request.method, route.server.key, route.name, request.params, error_type, seconds, size,
-            self.limit,
+            self.limit, self.denied,
         )  # fmt: skip
 
     # Told by the cache

@@ -102,7 +102,7 @@ class Forwarder:
         if request.session is not None and task is not None:
             self._cancellable[key] = task
         try:
-            wrong = _wrong_arguments(errand)
+            wrong = _wrong_arguments(errand, tally)
             if wrong is not None:
                 error_type = wrong.code
                 self._refuse(exchange, errand, request, wrong)
@@ -154,7 +154,7 @@ class Forwarder:
         if self._auditor is not None:
             self._auditor.called(
                 exchange, errand.method, key, errand.named or "", request.params, error_type, seconds, tally.size,
-                tally.limit,
+                tally.limit, tally.denied,
             )  # fmt: skip
 
     async def _result(
@@ -325,7 +325,7 @@ class Forwarder:
         exchange.answer(200, *result_parts(request.id, outcome.result))
 
 
-def _wrong_arguments(errand: Errand) -> Refusal | None:
+def _wrong_arguments(errand: Errand, tally: Tally) -> Refusal | None:
     """A retry of a request that asked for more need not repeat its arguments; where it does, or where policies allow
     some only, they have to fit.
     """
@@ -335,7 +335,10 @@ def _wrong_arguments(errand: Errand) -> Refusal | None:
     if wrong is not None:
         return refusals.invalid_arguments(wrong)
     constraint = None if errand.route is None else errand.route.constraint
-    return None if constraint is None else constraint.refusal(arguments)
+    refusal = None if constraint is None else constraint.refusal(arguments)
+    if refusal is not None and constraint is not None:
+        tally.denied = constraint.by
+    return refusal
 
 
 def _hinted(errand: Errand, outcome: Outcome) -> Outcome:

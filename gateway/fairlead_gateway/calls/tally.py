@@ -14,10 +14,12 @@ from fairlead_gateway.tracing.spans import CallSpan
 class Tally:
     """See the module."""
 
-    __slots__ = ("_lease", "limit", "size", "span")
+    __slots__ = ("_lease", "denied", "limit", "size", "span")
 
     def __init__(self, span: CallSpan | None) -> None:
         self._lease: Lease = NO_LEASE
+        self.denied = ""
+        """Whose rules do not allow its arguments."""
         self.limit = ""
         """What refused it because there were too many calls."""
         self.size = 0

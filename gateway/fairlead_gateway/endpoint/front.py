@@ -40,6 +40,7 @@ from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.identity.model import Identity
 from fairlead_gateway.identity.refusal import Refusal
 from fairlead_gateway.identity.resource import ProtectedResource
+from fairlead_gateway.selection.decision import denial
 from fairlead_gateway.selection.selection import Selection
 from fairlead_gateway.selection.view import MERGED, View, in_tier
 from fairlead_gateway.telemetry import Book
@@ -277,7 +278,10 @@ class Front:
         exchange.tier = view.tier
         route = self.dispatcher.resolve(view, asked)
         if isinstance(route, Rejection):
-            self.dispatcher.denied(exchange, asked, route)
+            if self.auditor is not None:
+                name = _name_in(asked)
+                by = None if name is None else denial(self.selection, exchange.identity, view, name)
+                self.dispatcher.denied(exchange, asked, route, by)
             self._reject(exchange, route)
             return
         streaming = not asked.modern and prefers_streams(exchange.headers)
@@ -344,3 +348,10 @@ class Front:
     def _reject(self, exchange: Exchange, rejection: Rejection) -> None:
         self.book.reject(rejection.status)
         exchange.reject(rejection, b"allow: POST\r\n" if rejection.status == 405 else replies.NO_EXTRA)
+
+
+def _name_in(asked: Request) -> str | None:
+    try:
+        return jsonrpc.decode_text(asked.params["name"])
+    except (KeyError, *jsonrpc.UNREADABLE):
+        return None

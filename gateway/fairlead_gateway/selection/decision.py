@@ -8,7 +8,11 @@ from __future__ import annotations
 import msgspec
 
 from fairlead_api.meta import ServerKey
+from fairlead_gateway.catalog.model import Snapshot
+from fairlead_gateway.identity.model import Identity
 from fairlead_gateway.selection.policy import Policies, RuleSet, Share
+from fairlead_gateway.selection.selection import Selection
+from fairlead_gateway.selection.view import MERGED, View, server_target
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -44,3 +48,26 @@ def decide(policies: Policies, rules: RuleSet, server: ServerKey, tool: str) -> 
         share=rules.shares.get(server.namespace),
         policies=rules.names,
     )
+
+
+def denial(selection: Selection, identity: Identity, view: View, name: str) -> tuple[ServerKey, str, str] | None:
+    """Server, tool and the sentence of the policy, of a tool that is kept from an asker who calls it by a name that
+    `view` does not show; None where there is no such tool, or no policy is the reason.
+    """
+    policies, found = selection.policies, _named(selection.snapshot, view.base, name)
+    if found is None or not policies.enforced:
+        return None
+    key, tool = found
+    decision = decide(policies, selection.perspective(identity).rules, key, tool)
+    return None if decision.allowed else (key, tool, decision.reason)
+
+
+def _named(snapshot: Snapshot, target: bytes, name: str) -> tuple[ServerKey, str] | None:
+    """Whoever may see it."""
+    if target == MERGED:
+        held = snapshot.merged.get(name)
+        return None if held is None else (held[0].key, held[1].name)
+    for key, server in snapshot.servers.items():
+        if server_target(key) == target:
+            return (key, name) if any(tool.name == name for tool in server.tools) else None
+    return None

@@ -58,6 +58,11 @@ class Constraint:
         self._allowances = tuple(allowances)
         self._told = told
 
+    @property
+    def by(self) -> str:
+        """The rules, for who reads logs."""
+        return ", ".join(one.by for one in self._allowances)
+
     def refusal(self, arguments: bytes | Raw | None) -> Refusal | None:
         """Why a call with these raw arguments is not made; None: it may be."""
         raw = NO_ARGUMENTS if arguments is None or bytes(arguments) == b"null" else bytes(arguments)

@@ -9,11 +9,15 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from commands import fairlead
+from fairlead_api.documents.rules import Policy, Rule, Rules, Subject
 from fairlead_gateway.app import Gateway
-from fairlead_gateway.identity.setup import trusted
+from fairlead_gateway.identity.setup import Trust, trusted
 from fairlead_gateway.settings import Settings
-from gatewayworld import ask, calling, catalog, running
+from gatewayworld import Ask, ask, calling, catalog, running
+from policyworld import Vouching, anybody, by
 from restworld import get
 from toolservers import modern_server, tool
 
@@ -71,3 +75,40 @@ async def test_an_agent_is_limited_whatever_connection_it_uses_and_others_are_no
     async with known(tmp_path, keys, agent_calls_per_minute=2) as gateway:
         assert [await outcome(gateway, npc) for _ in range(3)] == ["ok", "ok", "RATE_LIMITED"]
         assert [await outcome(gateway, qa) for _ in range(3)] == ["ok", "ok", "RATE_LIMITED"]
+
+
+NO_WEB = Policy(
+    namespace="default", name="no-web", every=True, subjects=(Subject(kind="Agent", name="npc"),),
+    rules=(
+        Rule(action="Deny", tools=("web-search",)),
+        Rule(action="Allow", tools=("read",), arguments={"properties": {"path": {"pattern": "^/data/public/"}}}),
+        Rule(action="Allow", tools=("roll",)),
+    ),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("target", ["/mcp", "/servers/default/demo/mcp"])
+async def test_a_call_that_a_policy_denies_is_in_the_log_with_the_rule_although_nobody_is_told(
+    tmp_path: Path, target: str
+) -> None:
+    log, prefix = tmp_path / "audit.log", "demo__" if target == "/mcp" else ""
+
+    def asking(name: str, **more: Any) -> Ask:
+        return by("npc", calling(prefix + name, {"path": "/etc/passwd"}, **more)).to(target)
+
+    async with modern_server([tool("read"), tool("roll"), tool("web-search")]) as server:
+        demo = catalog("demo", server.url, ["read", "roll", "web-search"])
+        trust = Trust((Vouching(anybody("npc")),))
+        async with running(tmp_path, demo, Rules(policies=(NO_WEB,)), trust=trust, audit_file=log) as gateway:
+            unknown = await ask(gateway, asking("web-search"))
+            assert "no-web" not in unknown.body.decode()
+            assert (await ask(gateway, asking("read"))).refusal == "INVALID_ARGUMENTS"
+            assert (await ask(gateway, asking("read", progressToken="p"))).refusal == "INVALID_ARGUMENTS"
+            assert not (await ask(gateway, asking("roll"))).message["result"]["isError"]
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [(line["decision"], line["tool"], line["server"], line["agent"]) for line in lines] == [
+        ("denied", f"mcp.demo.{name}", "default/demo", "npc") for name in ("web-search", "read", "read")
+    ]
+    assert lines[0]["reason"] == "rule 0 of default/no-web denies it"
+    assert all("default/no-web" in line["reason"] for line in lines)
+    assert "/etc/passwd" not in log.read_text()
