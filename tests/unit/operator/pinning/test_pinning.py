@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Raw
+from prometheus_client import generate_latest
 
 from fairlead_api.documents.catalog import Catalog
 from fairlead_api.documents.codec import Document, catalog_name, decode, pins_name
@@ -20,6 +21,7 @@ from fairlead_mcp.errors import ConnectFailed
 from fairlead_operator.discovery.rounds import Pace
 from fairlead_operator.ports import PlatformTrouble
 from fairlead_operator.reconciler import Options, Reconciler
+from fairlead_operator.telemetry import Telemetry
 from fairlead_operator.workqueue import Backoff
 from operatorfakes import (
     NOW,
@@ -331,3 +333,13 @@ async def test_a_store_that_refuses_keeps_the_old_definitions_in_force() -> None
         world.documents.publish = publish  # type: ignore[method-assign]
         await world.look()
         assert world.held == {KEY: 1}
+
+
+def test_what_is_held_back_is_counted_per_server_and_forgotten_with_it() -> None:
+    telemetry = Telemetry()
+    telemetry.hold_back(KEY, 2)
+    line = 'fairlead_held_definitions{namespace="team",server="demo"}'
+    assert f"{line} 2.0" in generate_latest(telemetry.registry).decode()
+    telemetry.hold_back(KEY, None)
+    telemetry.hold_back(ServerKey("team", "never pinned"), None)
+    assert "fairlead_held_definitions{" not in generate_latest(telemetry.registry).decode()
