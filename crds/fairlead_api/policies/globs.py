@@ -55,40 +55,29 @@ class Glob:
         """The longest text that is in every name that it matches; may be empty."""
         return max((part for chunk in (self.head, *self.middle, self.tail) for part in chunk.split("?")), key=len)
 
+    @property
+    def simple(self) -> bool:
+        """Whether it is a beginning, a text somewhere behind it, and anything else."""
+        return len(self.middle) == 1 and not self.tail and "?" not in self.pattern
+
     def matches(self, name: str) -> bool:
         """Whether the whole name fits."""
-        head, tail = self.head, self.tail
-        start, end = len(head), len(name) - len(tail)
-        if not self._any:
-            return len(name) == start and _stands(head, name, 0)
-        if end < start or not _stands(head, name, 0) or not _stands(tail, name, end):
-            return False
-        for chunk in self.middle:
-            found = _find(chunk, name, start, end)
-            if found < 0:
-                return False
-            start = found + len(chunk)
-        return True
+        return self.expression.fullmatch(name) is not None
+
+    @property
+    def expression(self) -> re.Pattern[str]:
+        """What does: if any place of a text leads to a match, then its first one does, so none is tried again."""
+        return _expression(self.pattern)
 
 
-def _stands(chunk: str, name: str, at: int) -> bool:
-    if "?" not in chunk:
-        return name.startswith(chunk, at)
-    return _single(chunk).match(name, at) is not None
-
-
-def _find(chunk: str, name: str, start: int, end: int) -> int:
-    """The first place: if any place leads to a match, then that one does."""
-    if "?" not in chunk:
-        return name.find(chunk, start, end)
-    found = _single(chunk).search(name, start, end)
-    return -1 if found is None else found.start()
-
-
-@lru_cache(maxsize=1024)
-def _single(chunk: str) -> re.Pattern[str]:
-    """A pattern of fixed length: it cannot back-track."""
-    return re.compile("".join("." if char == "?" else re.escape(char) for char in chunk), re.DOTALL)
+@lru_cache(maxsize=4096)
+def _expression(pattern: str) -> re.Pattern[str]:
+    first, *rest = (re.escape(chunk).replace(r"\?", ".") for chunk in pattern.split("*"))
+    if not rest:
+        return re.compile(first, re.DOTALL)
+    *middle, last = rest
+    found = "".join(f"(?>.*?{chunk})" for chunk in middle if chunk)
+    return re.compile(f"{first}{found}.*{last}", re.DOTALL)
 
 
 class SortedNames:
@@ -118,24 +107,29 @@ class SortedNames:
         """Places of matching names between two places, all of which begin with the glob's prefix."""
         names, text, rarest = self._names, self._text, glob.rarest
         first, last = self._starts[low], self._starts[high] if high < len(names) else len(text)
+        if glob.simple:
+            rarest = glob.middle[0]
         if rarest and text.count(rarest, first, last) * _MANY <= high - low:
             return self._with(rarest, glob, first, last)
-        plain, start = "?" not in glob.pattern, len(glob.head)
-        if plain and not glob.middle:
-            least = start + len(glob.tail)
-            return [at for at in range(low, high) if names[at].endswith(glob.tail) and len(names[at]) >= least]
-        if plain and not glob.tail and len(glob.middle) == 1:
-            (chunk,) = glob.middle
+        if glob.simple:
+            (chunk,), start = glob.middle, len(glob.head)
             return [at for at in range(low, high) if names[at].find(chunk, start) >= 0]
-        return [at for at in range(low, high) if glob.matches(names[at])]
+        if not glob.middle and "?" not in glob.pattern:
+            least = len(glob.head) + len(glob.tail)
+            return [at for at in range(low, high) if names[at].endswith(glob.tail) and len(names[at]) >= least]
+        fits = glob.expression.fullmatch
+        return [at for at in range(low, high) if fits(names[at])]
 
     def _with(self, rarest: str, glob: Glob, first: int, last: int) -> list[int]:
         """Of the names between two characters of the text, matching ones, found by what is in every one of them."""
-        found, text, starts = [], self._text, self._starts
+        found, text, starts, names = [], self._text, self._starts, self._names
+        simple, behind = glob.simple, len(glob.head)
+        fits = None if simple else glob.expression.fullmatch
         at = text.find(rarest, first, last)
         while at >= 0:
             place = bisect_right(starts, at) - 1
-            if glob.matches(self._names[place]):
+            name = names[place]
+            if (name.find(rarest, behind) >= 0) if fits is None else fits(name) is not None:
                 found.append(place)
             at = text.find(rarest, starts[place + 1], last)
         return found

@@ -152,20 +152,23 @@ class Perspective(Mapping[bytes, View]):
         rules, ground = self.rules, self._ground
         tiers = self._tiers(whole, asked)
         sight = _Sight(rules, tiers, ground)
-        weight = 0
+        weight, left_out = 0, []
         for number, (name, (ref, route, definition)) in enumerate(whole.tools.items(), 1):
             if ref not in rules.unseen:
                 sight.take(name, ref, route)
                 weight += len(definition) + _A_TOOL
+            else:
+                left_out.append(name)
             if number % SLICE == 0:
                 yield
         yield from self._cut(whole, sight, self._before.get(target))
         plain = ground.targets[target]
         if sight.same and len(sight.everything) == len(whole.tools) and len(tiers) == len(whole.servers):
             return plain
-        routes = {name: route for name, route in sight.everything.items() if name not in sight.hidden}
+        hidden, everything = sight.hidden, sight.everything
+        routes = {name: route for name, route in everything.items() if name not in hidden} if hidden else everything
         yield
-        listing = whole.listing(frozenset(whole.tools.keys() - routes.keys()))
+        listing = whole.listing(frozenset((*left_out, *hidden)))
         yield
         self.weight += weight
         names = {tier.name if tier is not None else None for tier in tiers.values()}
@@ -178,8 +181,8 @@ class Perspective(Mapping[bytes, View]):
             self._offers_of(whole),
             base=whole.target,
             tier=names.pop() if len(names) == 1 else None,
-            hidden=sight.hidden,
-            everything=sight.everything,
+            hidden=hidden,
+            everything=everything,
             pinned=frozenset(sight.pinned),
             denied=lambda name: self._denied(whole, name),
         )

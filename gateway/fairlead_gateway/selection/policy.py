@@ -28,6 +28,10 @@ NO_TIERS: Final = ServerTiers()
 _NO_RULES: Final = Rules()
 
 
+_Indexed = tuple[tuple[Server, ...], ToolIndex, tuple[ToolRef, ...]]
+"""The servers of a namespace, their tools as bits, and the tool of each place."""
+
+
 class Share(msgspec.Struct, frozen=True):
     """What one rule set may take up of one namespace's servers. None bounds nothing."""
 
@@ -74,10 +78,10 @@ class RuleSet:
             found = yield from policies.merging(namespace, self.key)
             self._merged[namespace] = found
             yield
-            unseen.update(_refs(namespace, index, index.all & ~found.visible))
+            unseen.update(policies.tools(namespace, index.all & ~found.visible))
             yield
             if found.pinned:
-                pinned.update(_refs(namespace, index, found.pinned))
+                pinned.update(policies.tools(namespace, found.pinned))
             dark.update(policies.dark(namespace, found))
             yield
         if not policies.allow_by_default:
@@ -128,9 +132,8 @@ class RuleSet:
         """Of tools that may not be called with any arguments."""
         allowed: dict[ToolRef, list[RuleRef]] = {}
         for namespace, found in self._merged.items():
-            index = self._policies.index(namespace)
             for bits, by in found.constrained:
-                for tool in _refs(namespace, index, bits):
+                for tool in self._policies.tools(namespace, bits):
                     allowed.setdefault(tool, []).append(by)
         made: dict[tuple[tuple[RuleRef, ...], bool], Constraint] = {}
         constraints = {}
@@ -163,10 +166,6 @@ def _camel(member: str) -> str:
     return first + "".join(word.capitalize() for word in rest)
 
 
-def _refs(namespace: str, index: ToolIndex, bits: int) -> Iterable[ToolRef]:
-    return ((ServerKey(namespace, server), tool) for server, tool in index.chosen(bits, index.refs))
-
-
 class Policies:
     """The policies of one snapshot. What did not change is taken over from `before`."""
 
@@ -181,7 +180,7 @@ class Policies:
         for place, policy in enumerate(rules.policies):
             self._by_namespace.setdefault(policy.namespace, {})[place] = policy
         self.ranks = {tier.name: rank for rank, tier in enumerate(by_speed(rules.tiers))}
-        self.indexed: dict[str, tuple[tuple[Server, ...], ToolIndex]] = {
+        self.indexed: dict[str, _Indexed] = {
             namespace: self._indexed(namespace, before) for namespace in self._by_namespace
         }
         self.allowances = self._allowances(before)
@@ -232,6 +231,10 @@ class Policies:
     def index(self, namespace: str) -> ToolIndex:
         """The tools of a namespace that has policies."""
         return self.indexed[namespace][1]
+
+    def tools(self, namespace: str, bits: int) -> Iterable[ToolRef]:
+        """The tools of some bits of a namespace's index."""
+        return self.index(namespace).chosen(bits, self.indexed[namespace][2])
 
     def merging(self, namespace: str, key: tuple[int, ...]) -> Generator[None, None, Merged]:
         return merging(
@@ -287,7 +290,7 @@ class Policies:
             if server.key.name not in known and not isinstance(server.catalog.endpoint, LocalEndpoint)
         )
 
-    def _indexed(self, namespace: str, before: Policies | None) -> tuple[tuple[Server, ...], ToolIndex]:
+    def _indexed(self, namespace: str, before: Policies | None) -> _Indexed:
         servers = tuple(server for key, server in self._servers.items() if key.namespace == namespace)
         known = before.indexed.get(namespace) if before is not None else None
         if known is not None and len(known[0]) == len(servers) and all(map(_is, known[0], servers)):
@@ -296,7 +299,8 @@ class Policies:
             Shelved(server.key.name, server.tools, server.catalog.trust_annotations) for server in servers
         )
         index.prepare(rule for policy in self._by_namespace[namespace].values() for rule in policy.rules)
-        return servers, index
+        keys = {server.key.name: server.key for server in servers}
+        return servers, index, tuple((keys[server], tool) for server, tool in index.refs)
 
     def _allowances(self, before: Policies | None) -> dict[RuleRef, Allowance]:
         if before is not None and before.rules == self.rules:

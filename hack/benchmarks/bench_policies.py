@@ -1,0 +1,144 @@
+"""What tool policies cost: a decision on the path of a call, and the first view of a rule set.
+
+10,000 tools of 100 servers in one namespace, ten policies of ten rules each that are about all of them: exact names,
+prefixes, globs with text in the middle and at the end, tags, annotations. The decision is what a call looks up once its
+asker is known: the rule set, the view, the tool. The first view is made as the gateway makes it, in slices between
+which the loop runs; the longest one is what a call can have to wait. A second rule set finds globs matched already.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import random
+import time
+from typing import Any, Final
+
+from msgspec import Raw
+
+from fairlead_api.documents.catalog import Catalog, ToolEntry
+from fairlead_api.documents.codec import Document
+from fairlead_api.documents.rules import Policy, Rule, Rules, Subject, Tier
+from fairlead_gateway.catalog.model import build
+from fairlead_gateway.endpoint.preparing import Preparations
+from fairlead_gateway.identity.model import Identity
+from fairlead_gateway.selection.selection import Selection
+from fairlead_gateway.selection.view import MERGED
+from gatewayworld import catalog
+from harness import Goal, Report, Sample, Settings
+from selectionworld import select
+
+SERVERS: Final = 100
+TOOLS: Final = 100
+POLICIES: Final = 10
+RULES: Final = 10
+VERBS: Final = ("get", "list", "find", "make", "drop", "read", "write", "send", "query", "sum")
+NOUNS: Final = ("stock", "file", "issue", "page", "user", "order", "ship", "note", "mail", "row")
+DECISION_US: Final = 2.0
+VIEW_MS: Final = 30.0
+SLICE_MS: Final = 5.0
+
+
+def server(number: int, rng: random.Random) -> Catalog:
+    """A hundred tools with definitions of half a kilobyte."""
+    entries = []
+    for place in range(TOOLS):
+        name = f"{rng.choice(VERBS)}_{rng.choice(NOUNS)}_{place}"
+        definition = {
+            "name": name, "description": "x" * 300, "annotations": {"readOnlyHint": place % 2 == 0},
+            "inputSchema": {"type": "object", "properties": {"q": {"type": "string"}}},
+        }  # fmt: skip
+        raw = Raw(json.dumps(definition).encode())
+        entries.append(ToolEntry(name=name, definition=raw, hash="", search_hash="", tags=(rng.choice("abc"),)))
+    return catalog(f"server{number}", "http://127.0.0.1:9/mcp", entries, trust_annotations=True)
+
+
+def rule(number: int, rng: random.Random) -> Rule:
+    """One of five kinds."""
+    action = "Deny" if number % 4 == 0 else "Allow"
+    verb, noun = rng.choice(VERBS), rng.choice(NOUNS)
+    kinds: list[dict[str, Any]] = [
+        {"tools": (f"{verb}_*_{number}*",)},
+        {"tools": (f"{verb}_{noun}_{number}", f"read_{noun[:2]}*")},
+        {"tools": (f"*{noun}_{number % 10}*",)},
+        {"tools": (f"{verb}_*",), "tags": (rng.choice("abc"),)},
+        {"tools": (f"*_{number}", f"g?t_*{number}"), "annotations": {"readOnlyHint": True}},
+    ]
+    return Rule(action=action, **kinds[number % len(kinds)])
+
+
+def world() -> Selection:
+    """Every policy speaks of `one`, every second of `other` too."""
+    rng = random.Random(20261121)
+    policies = tuple(
+        Policy(
+            namespace="default", name=f"p{place}", every=True,
+            subjects=tuple(Subject(kind="Agent", name=name) for name in ("one", "other")[: 1 + place % 2]),
+            rules=tuple(rule(RULES * place + number, rng) for number in range(RULES)),
+        )
+        for place in range(POLICIES)
+    )  # fmt: skip
+    tiers = (Tier(name="fast", max_latency_ms=500, default=True), Tier(name="deep", max_latency_ms=4000))
+    documents: dict[str, Document] = {str(number): server(number, rng) for number in range(SERVERS)}
+    return select(build({**documents, "rules": Rules(policies=policies, tiers=tiers)}))
+
+
+def asker(name: str) -> Identity:
+    """An agent with an API key."""
+    return Identity(kind="apiKey", principal=name, agent=name)
+
+
+async def first_view(selection: Selection, who: Identity) -> tuple[float, float]:
+    """Milliseconds of processor time for the view and its bytes; and of the longest turn of the loop meanwhile."""
+    longest, last, done = 0.0, time.thread_time(), asyncio.Event()
+
+    async def ticking() -> None:
+        nonlocal longest, last
+        while not done.is_set():
+            now = time.thread_time()
+            longest, last = max(longest, now - last), now
+            await asyncio.sleep(0)
+
+    ticker = asyncio.create_task(ticking())
+    await asyncio.sleep(0)
+    begun = time.thread_time()
+    await Preparations().ready(selection, who, MERGED)
+    took = time.thread_time() - begun
+    done.set()
+    await ticker
+    assert len(selection.seen_by(who)[MERGED].routes) > 100
+    return took * 1000, longest * 1000
+
+
+def decisions(selection: Selection, who: Identity, times: int) -> float:
+    """Microseconds of one."""
+    name = next(iter(selection.seen_by(who)[MERGED].routes))
+    begun = time.thread_time()
+    for _ in range(times):
+        if selection.ready(who, MERGED):
+            selection.seen_by(who)[MERGED].routes.get(name)
+    return (time.thread_time() - begun) / times * 1e6
+
+
+def run(settings: Settings) -> Report:
+    """Processor time, for others work on the machine too; goals beside it."""
+    times = 20_000 if settings.quick else 200_000
+    parts: dict[str, list[float]] = {}
+    for _ in range(settings.rounds):
+        selection = world()
+        gc.collect()
+        gc.freeze()
+        one, other = asker("one"), asker("other")
+        for name, who in (("first rule set", one), ("second rule set", other)):
+            took, longest = asyncio.run(first_view(selection, who))
+            parts.setdefault(f"{name}: its first view, ms", []).append(took)
+            parts.setdefault(f"{name}: longest turn, ms", []).append(longest)
+        parts.setdefault("a decision, µs", []).append(decisions(selection, one, times))
+    report = Report("policies")
+    for name, found in parts.items():
+        cost = Sample.of(found)
+        report.rows.append({"part": name, "cost": cost})
+        most, unit = (DECISION_US, "µs") if "decision" in name else (SLICE_MS if "turn" in name else VIEW_MS, "ms")
+        report.goals.append(Goal(name, cost.median, unit, at_most=most))
+    return report
