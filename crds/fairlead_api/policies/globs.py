@@ -141,11 +141,14 @@ def _run(low: int, high: int) -> int:
 
 def bits_of(places: Iterable[int]) -> int:
     """Bits with these places set."""
-    ordered = [*places]
-    marks = bytearray(b"0" * (max(ordered, default=0) + 1))
-    for place in ordered:
-        marks[place] = _ONE
-    return int(marks[::-1], 2)
+    found = [*places]
+    if not found:
+        return 0
+    low = min(found)
+    marks = bytearray(b"0" * (max(found) - low + 1))
+    for place in found:
+        marks[place - low] = _ONE
+    return int(marks[::-1], 2) << low
 
 
 def flags_of(bits: int, count: int) -> bytes:

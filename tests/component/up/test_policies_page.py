@@ -1,0 +1,71 @@
+"""The page about tool policies: its manifests served by a real `fairlead up`, its commands run as they stand."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import re
+import sys
+from asyncio.subprocess import PIPE
+from pathlib import Path
+
+import pytest
+import yaml
+
+import fairlead_gateway.selection
+from commands import fairlead
+from fairlead_api.policies.globs import Glob
+from fairlead_gateway.validation.constraint import Constraint, allowance
+from upprocess import fairlead_up
+
+PAGE = Path(fairlead_gateway.selection.__file__).with_name("POLICIES.md").read_text()
+BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, re.DOTALL)
+
+
+async def run(command: str, folder: Path, url: str) -> str:
+    """What a shell prints that knows this `fairlead`."""
+    wrapper = folder / "fairlead"
+    wrapper.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m fairlead_cli "$@"\n')
+    wrapper.chmod(0o755)
+    process = await asyncio.create_subprocess_exec(
+        "sh", "-c", f"PATH={folder}:$PATH; export FAIRLEAD_URL={url}; {command}", stdout=PIPE, stderr=PIPE
+    )
+    out, err = await asyncio.wait_for(process.communicate(), 60)
+    return (out + err).decode()
+
+
+@pytest.mark.timeout(180)
+async def test_the_commands_of_the_page_print_what_it_shows(tmp_path: Path) -> None:
+    (kind, manifests), (_, start), *rest = BLOCKS
+    assert (kind, start) == ("yaml", "fairlead up ./shop\n")
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "policies.yaml").write_text(manifests.replace("python3", sys.executable))
+    shown = [(command, text) for (lang, command), (_, text) in itertools.pairwise(rest) if lang == "sh"]
+    assert len(shown) == 4
+    async with fairlead_up("./shop", cwd=tmp_path) as up:
+        await up.ready("default/shop")
+        for command, text in shown:
+            printed = await run(command, tmp_path, up.url)
+            assert all(line in printed for line in text.splitlines()), (command, printed)
+        code, _, _ = await fairlead("can", "npc", "call", "shop__get_stock", "--url", up.url, "--group", "players")
+        assert code == 0
+
+
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [
+        ("/data/public/a", True), ("/data/public/..a", True), ("/data/public/../etc", False),
+        ("/data/public/..", False), ("/data/publicity", False), ("x/data/public/a", False),
+        ("/data/public/a/../../../etc/passwd", False),
+    ],
+)  # fmt: skip
+def test_the_schema_of_the_page_holds_a_path_within_its_folder(path: str, allowed: bool) -> None:
+    (text,) = [text for kind, text in BLOCKS if kind == "yaml" and text.startswith("arguments:")]
+    schema = yaml.safe_load(text)["arguments"]
+    refusal = Constraint([allowance("rule", schema)], told=True).refusal(b'{"path":"%b"}' % path.encode())
+    assert (refusal is None) is allowed
+
+
+def test_the_globs_of_the_page_mean_what_it_says() -> None:
+    assert not Glob("shop__get_stock").matches("get_stock")
+    assert Glob("get_*").matches("get_stock")
