@@ -80,6 +80,7 @@ async def _run(settings: Settings) -> None:
                 models=models,
                 custom=_custom_tools(settings),
                 trust=trusted(settings, api),
+                closed=api is not None,
             )
         except BadSetting as error:
             raise CannotStart(str(error)) from error

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from fairlead_api.documents.rules import Tier
+from fairlead_api.documents.rules import Rules, Tier
 from fairlead_api.reports import PATH
 from fairlead_gateway.about import NAME, VERSION
 from fairlead_gateway.accounting import Accounting
@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from fairlead_gateway.rest.livemodels import Refresher
 
 NO_MODELS: Final = Models()
+CLOSED: Final = Rules(default_action="Deny")
 NOBODY: Final = Trust()
 
 
@@ -196,6 +197,7 @@ def build(
     trust: Trust = NOBODY,
     resolve: Resolve = resolve_by_dns,
     clock: Callable[[], float] = time.monotonic,
+    closed: bool = False,
 ) -> Gateway:
     """Wire a gateway; nothing runs before its `start`.
 
@@ -203,7 +205,8 @@ def build(
     False, started by the gateway itself. `models` are the routes and windows that plans reckon with, `custom` the
     tools of the server `local`; without any there is no such server. `trust` is who vouches for clients; with somebody,
     whoever shows no credential is turned away unless `settings.anonymous` allows it. `clock` is what calls are timed
-    by, in seconds. Raises BadSetting for certificates and other settings that cannot be used.
+    by, in seconds. With `closed` nobody sees a tool before the operator's rules were read. Raises BadSetting for
+    certificates and other settings that cannot be used.
     """
     client = Client(name=NAME, version=VERSION)
     own_info = msgspec.json.encode(client)
@@ -318,7 +321,9 @@ def build(
         live_models=None if refresher is None else lambda: refresher.known,
     )
     plane.guard.auditor = accounting.auditor
-    keeper = Keeper(source, swap, cache=cache, own=own, environment=settings.environment)
+    keeper = Keeper(
+        source, swap, cache=cache, own=own, environment=settings.environment, rules=CLOSED if closed else Rules()
+    )
     return Gateway(settings, keeper, registry, front, book, plane, checks, outbox, tools, accounting, refresher)
 
 

@@ -18,6 +18,7 @@ from typing import Final, Protocol
 from fairlead_api.documents.catalog import Catalog
 from fairlead_api.documents.codec import Document, UnreadableDocument, decode
 from fairlead_api.documents.pins import Pins
+from fairlead_api.documents.rules import Rules
 from fairlead_api.documents.store import Change
 from fairlead_gateway.catalog.cache import SnapshotCache
 from fairlead_gateway.catalog.model import EMPTY, Snapshot, build
@@ -94,8 +95,10 @@ class Keeper:
         cache: SnapshotCache | None = None,
         own: Mapping[str, Document] = MappingProxyType({}),
         environment: str = "cluster",
+        rules: Rules = EMPTY.rules,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        """`rules` are those in force until a document of rules was read."""
         self._source = source
         self._swap = swap
         self._cache = cache
@@ -112,7 +115,7 @@ class Keeper:
         self.broken: dict[str, str] = {}
         """Documents that cannot be read, with the reason; their last good version is served."""
         self.broken_total = 0
-        self.snapshot = EMPTY
+        self.snapshot = Snapshot(rules=rules)
         self.swaps = 0
         self.swap_seconds = 0.0
         """Spent on all swaps, from the documents to the snapshot in service."""

@@ -349,3 +349,15 @@ async def test_scores_ranks_histograms_and_predictions_know_no_hidden_tool(tmp_p
     assert predicted["npc"]["calls"][0]["tool"] is None
     assert predicted["npc"]["cost"]["unknown"] == []
     assert predicted["qa"]["calls"][0]["tool"] == "tavern__web-search"
+
+
+async def test_a_gateway_on_a_cluster_shows_nothing_before_it_knows_the_rules(tmp_path: Path) -> None:
+    """Nor after a restart, nor when somebody deletes them: the last ones stay in force."""
+    async with raw_server(handle) as server, running(tmp_path, tavern(server.url), closed=True) as gateway:
+        empty = (await ask(gateway, modern("tools/list"))).message["result"]["tools"]
+        assert empty == []
+        assert (await ask(gateway, calling("tavern__roll-dice"))).code == -32602
+        swaps = gateway.keeper.swaps
+        publish(tmp_path / "documents", Rules())
+        await served(gateway, swaps + 1)
+        assert len((await ask(gateway, modern("tools/list"))).message["result"]["tools"]) == 2
