@@ -153,6 +153,10 @@ class Declarations(Protocol):
         """Every ToolPolicy that exists now."""
         ...
 
+    def policy_faults(self) -> Mapping[ServerKey, str]:
+        """Policies that cannot be read, and why; among `policies` something that denies all stands for them."""
+        ...
+
     async def labels(self) -> Mapping[ServerKey, Mapping[str, str]]:
         """Every McpServer that exists now, with its labels: what the selectors of policies select from."""
         ...

@@ -158,6 +158,9 @@ class MemoryDeclarations:
     async def policies(self) -> Collection[ToolPolicy]:
         return self.policy_list
 
+    def policy_faults(self) -> Mapping[ServerKey, str]:
+        return {}
+
     async def labels(self) -> Mapping[ServerKey, Mapping[str, str]]:
         return self.label_map
 

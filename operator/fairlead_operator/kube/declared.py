@@ -14,10 +14,10 @@ from typing import Generic, TypeVar
 from pydantic import ValidationError
 
 from fairlead_api.meta import ServerKey
-from fairlead_api.v1alpha1.common import Resource
+from fairlead_api.v1alpha1.common import ObjectMeta, Resource
 from fairlead_api.v1alpha1.latencytier import LatencyTier
 from fairlead_api.v1alpha1.mcpserver import McpServer
-from fairlead_api.v1alpha1.toolpolicy import ToolPolicy, ToolPolicyStatus
+from fairlead_api.v1alpha1.toolpolicy import PolicyRule, ServerSelector, ToolPolicy, ToolPolicySpec, ToolPolicyStatus
 from fairlead_operator.kube.client import Json, Kube
 from fairlead_operator.kube.errors import Conflict, Forbidden, Invalid, NotFound
 from fairlead_operator.kube.resources import LATENCY_TIERS, MCP_SERVERS, TOOL_POLICIES, Kind, newer
@@ -82,6 +82,10 @@ class Declared(Generic[R]):
         """Those that could be read."""
         return [entry.content for entry in self._entries.values() if not isinstance(entry.content, Broken)]
 
+    def broken(self) -> dict[ServerKey, Broken]:
+        """Those that could not."""
+        return {key: entry.content for key, entry in self._entries.items() if isinstance(entry.content, Broken)}
+
     async def refresh(self) -> None:
         """List all of them; what is not listed is gone. Raises KubeError."""
         items, _ = await self._kube.list(self._kind, self._namespace)
@@ -121,6 +125,18 @@ class Declared(Generic[R]):
 
 def _key(item: Json) -> ServerKey:
     return ServerKey(item["metadata"].get("namespace", ""), item["metadata"]["name"])
+
+
+def closing(item: Json) -> ToolPolicy:
+    """What stands for a policy that cannot be read: it denies everything that it selects, to everybody. What it was
+    meant to deny nobody knows, and without it others might allow that.
+    """
+    try:
+        selector = ServerSelector.model_validate(item.get("spec", {}).get("servers") or {})
+    except (ValidationError, AttributeError):
+        selector = ServerSelector()
+    spec = ToolPolicySpec(servers=selector, rules=[PolicyRule(action="Deny", tools=["*"])])
+    return ToolPolicy(metadata=ObjectMeta.model_validate(item["metadata"]), spec=spec)
 
 
 class KubeDeclarations:
@@ -164,7 +180,10 @@ class KubeDeclarations:
         return self._tiers.sound() if self.reads_tiers else self._default_tiers
 
     async def policies(self) -> Collection[ToolPolicy]:
-        return self._policies.sound()
+        return [*self._policies.sound(), *(closing(broken.item) for broken in self._policies.broken().values())]
+
+    def policy_faults(self) -> Mapping[ServerKey, str]:
+        return {key: broken.problem for key, broken in self._policies.broken().items()}
 
     async def labels(self) -> Mapping[ServerKey, Mapping[str, str]]:
         return dict(self._labels)

@@ -109,6 +109,10 @@ class Inventory:
         """Every ToolPolicy that is declared."""
         return self._contents.policies
 
+    def policy_faults(self) -> Mapping[ServerKey, str]:
+        """None: a file that cannot be read stays as it was read last."""
+        return {}
+
     async def labels(self) -> Mapping[ServerKey, Mapping[str, str]]:
         """Every server with its labels."""
         return _labels(self._contents.servers.values())

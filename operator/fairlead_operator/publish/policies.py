@@ -6,6 +6,7 @@ Made by the controller, which tells it of what changes and runs it.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 from collections.abc import Callable, Collection
 from datetime import UTC, datetime
@@ -15,7 +16,7 @@ from fairlead_api.documents.catalog import Catalog
 from fairlead_api.documents.rules import Rules
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.common import Condition
-from fairlead_api.v1alpha1.conditions import ConditionType, Status
+from fairlead_api.v1alpha1.conditions import ConditionType, Reason, Status
 from fairlead_api.v1alpha1.toolpolicy import ToolPolicy, ToolPolicyStatus
 from fairlead_operator.ports import Announcement, Declarations, Platform, Verdict
 from fairlead_operator.publish.review import Review, review
@@ -61,6 +62,10 @@ class PolicyStatuses:
         """Look at every policy, and write what is not shown yet. Raises PlatformTrouble."""
         servers = await self._declarations.labels()
         reviews = review(self._rules, [*servers], self._catalogs.values())
+        for key, fault in self._declarations.policy_faults().items():
+            if key in reviews:
+                said = f"it cannot be read, and denies everything that it selects: {fault}"
+                reviews[key] = dataclasses.replace(reviews[key], verdict=Verdict(False, Reason.INVALID, said))
         for policy in await self._declarations.policies():
             found = reviews.get(policy.key)
             if found is None:
