@@ -86,6 +86,7 @@ class Settler:
         self._clock = clock
         self._script = self._redis.register_script(SCRIPT)
         self._task: asyncio.Task[None] | None = None
+        self._stopping = False
         self._asked_at = clock()
         self.up: bool | None = None
         """Whether Redis answered last; None before the first time."""
@@ -99,8 +100,9 @@ class Settler:
 
     async def stop(self) -> None:
         """Tell what is left to be told, if that goes at once."""
+        self._stopping = True
         if self._task is not None:
-            self._task.cancel()
+            self._task.cancel()  # which the client can lose where an answer comes at the same moment
             await asyncio.gather(self._task, return_exceptions=True)
         if self.up:
             await self.settle()
@@ -113,7 +115,7 @@ class Settler:
         self._sharing.dirty += dirty
 
     async def _run(self) -> None:
-        while True:
+        while not self._stopping:
             await asyncio.sleep(self._interval if self.up else min(PAUSE_SECONDS, self._timeout * 2))
             if self._sharing.dirty or not self.up:
                 await self.settle()

@@ -9,13 +9,17 @@ import time
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from fairlead_gateway.app import Gateway
 from fairlead_gateway.limits.limiter import Caps, Limited, Limiter
 from fairlead_gateway.limits.rate import Sharing
 from fairlead_gateway.limits.shared import BadUrl, Settler
+from gatewayworld import ask, calling, catalog, limits, running
 from redisserver import RedisServer, redis_server
+from toolservers import modern_server, tool
 
 
 @pytest.fixture
@@ -168,6 +172,21 @@ async def test_a_redis_that_hangs_delays_no_call_and_leaves_no_task(redis: Redis
     await until(lambda: len(asyncio.all_tasks()) == tasks)
 
 
+async def test_stopping_ends_at_whatever_step_of_a_settlement_it_comes(redis: RedisServer) -> None:
+    """Also at the one where the client loses that it was canceled."""
+    async with asyncio.timeout(40):
+        for steps in range(25):
+            async with replicas(1, redis.url, 1_000_000, interval=0.01) as (one,):
+                await one.settler.settle()
+                one.settler.start()
+                one.call(1)
+                before = one.settler._asked_at
+                while one.settler._asked_at == before:  # noqa: ASYNC110  # step by step
+                    await asyncio.sleep(0)
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+
+
 async def test_closed_nothing_shared_is_admitted_before_redis_answered_nor_while_it_is_away(redis: RedisServer) -> None:
     async with replicas(1, redis.url, 10, interval=0.02, timeout=0.5, closed=True, started=True) as (one,):
         refused = one.limiter.admit("ada")
@@ -208,3 +227,51 @@ def test_a_url_that_cannot_be_used_is_refused_without_repeating_it(url: str) -> 
     with pytest.raises(BadUrl) as caught:
         Settler(url, Sharing(), interval=1, timeout=1, closed=False)
     assert "pw" not in str(caught.value)
+
+
+async def test_two_gateways_hold_an_agent_and_a_server_to_one_limit_together(
+    redis: RedisServer, tmp_path: Path
+) -> None:
+    """By their settings, over HTTP: agents four calls a minute, a server one every hundred seconds."""
+
+    async def refusal(gateway: Gateway, name: str) -> str:
+        answer = await ask(gateway, calling(name))
+        return answer.refusal if answer.message["result"]["isError"] else "ok"
+
+    def settled(gateway: Gateway) -> bool:
+        sharing = gateway.accounting.sharing
+        return sharing is not None and not sharing.dirty and not any(guard.rate.unsettled for guard in rates(gateway))
+
+    def rates(gateway: Gateway) -> list[Any]:
+        return [guard for guard in gateway.registry.guards.values() if guard.rate is not None]
+
+    folders = [tmp_path / "one", tmp_path / "two"]
+    for folder in folders:
+        folder.mkdir()
+    shared: dict[str, Any] = {"redis": redis.url, "redis_settle_seconds": 0.01, "agent_calls_per_minute": 4}
+    async with modern_server([tool("add")]) as server:
+        documents = [
+            catalog("demo", server.url, ["add"]),
+            catalog("slow", server.url, ["add"], limits=limits(calls_per_second=0.01)),
+        ]
+        async with running(folders[0], *documents, **shared) as one, running(folders[1], *documents, **shared) as two:
+            assert await refusal(one, "slow__add") == "ok"
+            await until(lambda: settled(one))
+            assert [await refusal(two, "slow__add") for _ in range(2)][1] == "RATE_LIMITED"
+            assert [await refusal(one, "demo__add") for _ in range(1)] == ["ok"]
+            await until(lambda: settled(one) and settled(two))
+            said = [await refusal(gateway, "demo__add") for _ in range(4) for gateway in (one, two)]
+            assert "RATE_LIMITED" in said
+            assert said.count("ok") <= 4, "each by itself would have let through seven"
+            await until(lambda: settled(one) and settled(two))
+            assert [await refusal(gateway, "demo__add") for gateway in (one, two)] == ["RATE_LIMITED"] * 2
+            assert "fairlead_redis_up 1.0" in (await scraped(one))
+            assert 'fairlead_calls_limited_total{scope="agent"}' in (await scraped(one))
+
+
+async def scraped(gateway: Gateway) -> str:
+    reader, writer = await asyncio.open_connection("127.0.0.1", gateway.metrics_port)
+    writer.write(b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n")
+    body = await reader.read()
+    writer.close()
+    return body.decode()
