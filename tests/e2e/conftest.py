@@ -1,4 +1,4 @@
-"""One operator and one gateway for all end-to-end tests, and a namespace for each of them."""
+"""One installation by the chart for all end-to-end tests, and a namespace for each of them."""
 
 from __future__ import annotations
 
@@ -7,36 +7,41 @@ from collections.abc import Iterator
 
 import pytest
 
-from clusterworld import LISTENER, RUNNER, built, installed, kubectl, listener
+from clusterworld import built, needs
+from installation import DEMO, Installation, installed, kubectl, load_images, missing
 
 
 @pytest.fixture(scope="session")
-def image(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The demo server as an image, in the node's store."""
-    folder = tmp_path_factory.mktemp("demo")
-    return built(folder, "localhost/fairlead-demo:e2e", "gateway/demo/Dockerfile")
+def installation() -> Iterator[Installation]:
+    """Images of this tree, in the nodes' stores, installed."""
+    needs(missing())
+    load_images("fairlead", "fairlead-demo")
+    with installed() as release:
+        yield release
+
+
+@pytest.fixture(scope="session")
+def gateway(installation: Installation) -> str:
+    """URL of the gateways' Service, as clients outside of the cluster see it."""
+    return installation.url
+
+
+@pytest.fixture(scope="session")
+def image(installation: Installation) -> str:
+    """The demo server as an image, in the nodes' stores."""
+    return DEMO
 
 
 @pytest.fixture(scope="session")
 def time_image(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A published server that speaks stdio alone as an image, and what serves it, in the node's store."""
-    listener(tmp_path_factory.mktemp("listener"))
+    """A published server that speaks stdio alone as an image, in the nodes' stores."""
     return built(tmp_path_factory.mktemp("time"), "localhost/fairlead-time:e2e", "tests/e2e/images/time/Dockerfile")
 
 
 @pytest.fixture(scope="session")
-def runner_image(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """What packages are installed and run in, in the node's store."""
-    return built(tmp_path_factory.mktemp("runner"), RUNNER, "operator/runner/Dockerfile")
-
-
-@pytest.fixture(scope="session")
-def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """URL of a gateway that an operator feeds."""
-    with installed(
-        tmp_path_factory.mktemp("processes"), FAIRLEAD_LISTENER_IMAGE=LISTENER, FAIRLEAD_RUNNER_IMAGE=RUNNER
-    ) as url:
-        yield url
+def runner_image(installation: Installation) -> None:
+    """What packages are installed and run in, in the nodes' stores."""
+    load_images("fairlead-runner")
 
 
 @pytest.fixture

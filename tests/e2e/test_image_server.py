@@ -7,7 +7,8 @@ import json
 import pytest
 from mcp import Client
 
-from clusterworld import RELEASE, kubectl, kubectl_quiet, mcp_server, ready
+from clusterworld import RELEASE, kubectl_quiet, mcp_server, ready
+from installation import kubectl
 from waiting import until, until_async
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]

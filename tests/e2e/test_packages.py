@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from clusterworld import condition, kubectl, mcp_server, mirror, node_address, ready
+from clusterworld import condition, mcp_server, mirror, ready
+from installation import kubectl, node_address
 from npmmirror import npm_mirror
 from waiting import until
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from clusterworld import condition, kubectl, mcp_server, ready
+from clusterworld import condition, mcp_server, ready
+from installation import kubectl
 from waiting import until, until_async
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]

@@ -9,8 +9,8 @@ import json
 import pytest
 from mcp import Client
 
-from clusterworld import RELEASE, catalog, condition, kubectl, mcp_server, ready
-from eventservers import sse_server
+from clusterworld import RELEASE, catalog, condition, mcp_server, ready
+from installation import kubectl
 from waiting import until, until_async
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
@@ -98,19 +98,16 @@ async def test_a_server_that_speaks_http_and_events_is_served_from_an_image(
         assert result.structured_content == {"result": 5}
 
 
-async def test_a_server_that_speaks_http_and_events_is_served_by_url(gateway: str, namespace: str) -> None:
+async def test_a_server_that_speaks_http_and_events_is_served_by_url(image: str, gateway: str, namespace: str) -> None:
     name = f"away-{namespace[-8:]}"
-    async with sse_server() as url:
-        manifest = mcp_server(name, url=url, transport="sse")
-        kubectl("apply", "-n", namespace, "-f", "-", stdin=manifest)
-
-        async def is_ready() -> bool:
-            return await asyncio.to_thread(ready, namespace, name) == "True"
-
-        await until_async("Ready", is_ready, seconds=30)
-        async with Client(f"{gateway}/mcp") as client:
-            result = await client.call_tool(f"{name}__add", {"a": 2, "b": 3})
-            assert result.structured_content == {"result": 5}
+    there = mcp_server("there", image=image, transport="sse", command=["python", "-c", SSE])
+    kubectl("apply", "-n", namespace, "-f", "-", stdin=there)
+    url = f"http://there.{namespace}.svc:8080/sse"
+    kubectl("apply", "-n", namespace, "-f", "-", stdin=mcp_server(name, url=url, transport="sse"))
+    until("Ready", lambda: ready(namespace, name) == "True", seconds=90)
+    async with Client(f"{gateway}/mcp") as client:
+        result = await client.call_tool(f"{name}__add", {"a": 2, "b": 3})
+        assert result.structured_content == {"result": 5}
 
 
 async def test_a_pod_that_is_replaced_ends_its_stdio_server_and_the_next_call_finds_the_new_one(

@@ -1,7 +1,7 @@
-"""A real cluster whose node is this machine, and an operator and a gateway on it, for end-to-end tests.
+"""What end-to-end tests ask of the cluster that KUBECONFIG names; `installation` is what they have put on it.
 
-Operator and gateway run on this machine as the README says, in a mount namespace of their own in which names resolve as
-they do in a pod. Images are built here and loaded into the node, so `hack/cluster` is needed and not just any cluster.
+Images are built here and loaded into the nodes, and some servers run on this machine, where pods reach the node: the
+cluster of `hack/cluster`, or a kind cluster.
 """
 
 from __future__ import annotations
@@ -10,36 +10,19 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from installation import NAMESPACE, kubectl, node_address, run
 from ports import free_port
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-RELEASE = "fairlead-system"
-LISTENER = "localhost/fairlead-busybox:e2e"
-RUNNER = "localhost/fairlead-runner:e2e"
-
-
-def run(*command: str | Path, check: bool = True) -> str:
-    done = subprocess.run([str(word) for word in command], cwd=REPOSITORY, capture_output=True, text=True)
-    if check and done.returncode:
-        raise AssertionError(f"{command} exited with {done.returncode}\n{done.stdout}\n{done.stderr}")
-    return done.stdout
-
-
-def kubectl(*words: str, stdin: str | None = None) -> str:
-    done = subprocess.run(["kubectl", *words], input=stdin, capture_output=True, text=True, timeout=60)
-    if done.returncode:
-        raise AssertionError(f"kubectl {' '.join(words)}: {done.stderr}")
-    return done.stdout
+RELEASE = NAMESPACE
 
 
 def needs(reason: str | None) -> None:
@@ -59,53 +42,16 @@ def loaded(archive: Path, image: str) -> str:
 
 def built(folder: Path, image: str, dockerfile: str) -> str:
     """An image of this repository, in the node's store."""
-    needs(None if shutil.which("buildah") else "buildah is not installed: no image can be built")
-    run("hack/kubernetes/python-base")
-    base = "BASE=localhost/python:3.13-slim"
-    run("buildah", "bud", "--isolation", "chroot", "--build-arg", base, "-t", image, "-f", dockerfile, ".")
     archive = folder / "image.tar"
-    run("buildah", "push", image, f"docker-archive:{archive}:{image}")
+    if shutil.which("buildah"):
+        run("hack/kubernetes/python-base")
+        base = "BASE=localhost/python:3.13-slim"
+        run("buildah", "bud", "--isolation", "chroot", "--build-arg", base, "-t", image, "-f", dockerfile, ".")
+        run("buildah", "push", image, f"docker-archive:{archive}:{image}")
+    else:
+        run("docker", "build", "-t", image, "-f", dockerfile, ".")
+        run("docker", "save", "-o", archive, image)
     return loaded(archive, image)
-
-
-def listener(folder: Path) -> str:
-    """An image with the static busybox of this machine."""
-    busybox = shutil.which("busybox")
-    needs(None if busybox else "busybox is not installed: apt-get install busybox-static")
-    archive = folder / "busybox.tar"
-    command = [str(REPOSITORY / "hack/kubernetes/image"), LISTENER, str(busybox), f"bin/busybox={busybox}"]
-    with archive.open("wb") as file:
-        subprocess.run(command, stdout=file, check=True)
-    return loaded(archive, LISTENER)
-
-
-@contextmanager
-def on_cluster_network(folder: Path, name: str, *command: str) -> Iterator[subprocess.Popen[str]]:
-    """`command` with the cluster's DNS, its output in `folder`; ended by SIGTERM, which has to do within 20 s."""
-    resolver = folder / "resolv.conf"
-    dns = kubectl("get", "service", "-n", "kube-system", "kube-dns", "-o", "jsonpath={.spec.clusterIP}")
-    resolver.write_text(f"nameserver {dns}\nsearch svc.cluster.local cluster.local\noptions ndots:5\n")
-    script = 'mount --bind "$0" /etc/resolv.conf && exec "$@"'
-    with (folder / f"{name}.log").open("w") as log:
-        process = subprocess.Popen(
-            ["unshare", "--mount", "sh", "-c", script, str(resolver), *command],
-            stdout=log, stderr=subprocess.STDOUT, text=True,
-        )  # fmt: skip
-        try:
-            yield process
-        finally:
-            process.send_signal(signal.SIGTERM)
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                raise
-
-
-def node_address() -> str:
-    """Where pods reach what listens on this machine."""
-    path = "jsonpath={.items[0].status.addresses[?(@.type=='InternalIP')].address}"
-    return kubectl("get", "nodes", "-o", path)
 
 
 @contextmanager
@@ -125,39 +71,6 @@ def mirror(folder: Path, *packages: str) -> Iterator[str]:
     finally:
         process.terminate()
         process.wait(10)
-
-
-@contextmanager
-def installed(folder: Path, **environment: str) -> Iterator[str]:
-    """URL of a gateway on the cluster's documents, an operator beside it; both as `fairlead` commands.
-
-    `environment` is set for both.
-    """
-    port = free_port()
-    fairlead = str(Path(sys.executable).with_name("fairlead"))
-    run(fairlead, "crds", "--install")
-    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": RELEASE}}
-    kubectl("apply", "-f", "-", stdin=json.dumps(namespace))
-    settings = ["env", *(f"{name}={value}" for name, value in environment.items()), fairlead]
-    operator = [*settings, "operator", "--namespace", RELEASE, "--metrics-port", str(free_port())]
-    serve = [
-        *settings,
-        "gateway",
-        "--anonymous",
-        "allow",
-        "--namespace",
-        RELEASE,
-        "--port",
-        str(port),
-        "--metrics-port",
-        str(free_port()),
-    ]
-    with ExitStack() as processes:
-        processes.enter_context(on_cluster_network(folder, "operator", *operator))
-        processes.enter_context(on_cluster_network(folder, "gateway", *serve))
-        yield f"http://127.0.0.1:{port}"
-        for log in sorted(folder.glob("*.log")):
-            sys.stderr.write(f"--- {log.name}\n{log.read_text()[-4000:]}")
 
 
 def mcp_server(name: str, **spec: Any) -> str:

@@ -101,7 +101,7 @@ class Installation:
 
     def uninstall(self) -> None:
         """And wait until its pods have ended."""
-        self.helm("uninstall", RELEASE, "--wait", "--timeout", "120s")
+        self.helm("uninstall", RELEASE, "--wait", "--timeout", "120s", "--ignore-not-found")
 
     @property
     def service(self) -> Json:
@@ -125,6 +125,15 @@ def node_address() -> str:
     return kubectl("get", "nodes", "-o", path)
 
 
+def missing() -> str | None:
+    """Why nothing can be installed from this machine; None where it can."""
+    if not (shutil.which("buildah") or shutil.which("docker") or shutil.which("apt-get")):
+        return "neither docker nor buildah is here: no image can be built"
+    if not (os.environ.get("KUBECONFIG") or Path("~/.kube/config").expanduser().exists()):
+        return "KUBECONFIG names no cluster: hack/cluster up makes one"
+    return None
+
+
 def load_images(*names: str) -> None:
     """Build images of this tree and put them into the nodes' stores."""
     run(REPOSITORY / "hack/images", "--tag", TAG, "--load", *names, seconds=1800)
@@ -134,7 +143,8 @@ def load_images(*names: str) -> None:
 def installed(*values: str) -> Iterator[Installation]:
     """A release that is there while in the context; everything that the chart made goes with it."""
     always = (f"image.tag={TAG}", "image.pullPolicy=Never", f"servers.runnerImage.tag={TAG}", "crds.keep=false")
-    installation = Installation((*always, "gateway.service.type=NodePort", *values))
+    open_to_all = ("gateway.service.type=NodePort", "gateway.settings.anonymous=allow")
+    installation = Installation((*always, *open_to_all, *values))
     installation.upgrade()
     try:
         yield installation

@@ -256,7 +256,11 @@ async def serve(load: SteadyLoad, host: str, port: int) -> None:
     """Run it, and tell whoever asks."""
 
     async def tell(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        target = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split(" ")[1]
+        try:
+            target = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split(" ")[1]
+        except asyncio.IncompleteReadError:  # a probe that looks whether somebody listens
+            writer.close()
+            return
         asked = parse_qs(urlsplit(target).query)
         body = json.dumps(load.told(*(float(asked.get(name, ["0"])[0]) for name in ("since", "at")))).encode()
         writer.write(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
