@@ -19,11 +19,13 @@ from pathlib import Path
 from typing import Final
 
 from fault_list import CLUSTER, FAULTS, RUN, Course, Fault
-from fault_world import Told, World, world
+from fault_redis import Redis
+from fault_world import World, world
 from harness import Cell, Goal, Report, Settings, Unmeasurable
 from installation import CommandFailed, installed, load_images
 from installation import run as command
 from steadyload import WRONG
+from steadyloads import Told
 
 LONGEST: Final = 90.0
 GOAL_SECONDS: Final = 10.0
@@ -103,7 +105,7 @@ def measured(here: World, fault: Fault, quick: bool) -> Outcome:
         problem = str(error)
     course.finish()
     time.sleep(2)
-    here.quiet(begun)
+    here.quiet()
     outcome = Outcome(fault, course, here.told(begun, course.killed), here.of_victim(begun), whole, problem)
     print(f"  {outcome.row()} {outcome.notes()}", file=sys.stderr)
     return outcome
@@ -127,7 +129,11 @@ def run_faults(settings: Settings) -> list[Outcome]:
         chosen = [fault for fault in FAULTS if any(word in fault.name for word in only.split(","))]
     with tempfile.TemporaryDirectory(prefix="fairlead-faults-") as folder:
         Path(folder).chmod(0o755)
-        with installed() as installation, world(installation, Path(folder)) as here:
+        with (
+            Redis(Path(folder)) as redis,
+            installed(f"redis.url={redis.url}") as installation,
+            world(installation, Path(folder), redis) as here,
+        ):
             return [measured(here, fault, settings.quick) for fault in chosen]
 
 

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -104,7 +105,7 @@ def operator_killed(_: World, __: bool) -> Course:
 
 
 def operator_pod_gone(_: World, __: bool) -> Course:
-    """Another pod with another name has to take the Lease."""
+    """Another pod has to take the Lease, which the old one gives up in the moment that it has."""
     name = ready_pods(OPERATOR)[0]["metadata"]["name"]
     kubectl("delete", "pod", "-n", NAMESPACE, name, "--force", "--grace-period=0")
     return Course(healed=time.time())
@@ -134,9 +135,13 @@ def both_rolled(_: World, __: bool) -> Course:
 
 
 def api_stopped(_: World, quick: bool) -> Course:
-    """For a minute; a gateway is killed meanwhile and has to start without it."""
+    """For a minute; a gateway is killed meanwhile and has to start without it.
+
+    The controller manager ends too, as it does wherever it stands for election: it cannot renew its lease. One that
+    went on would hold its own blindness against the nodes and call all of them not ready.
+    """
     pod = gateway_pods()[0]
-    stop("kube-apiserver")
+    stop("kube-apiserver", "kube-controller-manager")
     time.sleep(5 if quick else 20)
     at = kill(pod)
     time.sleep(10 if quick else 40)
@@ -213,28 +218,18 @@ def edited_meanwhile(_: World, __: bool) -> Course:
 
 
 def many_at_once(_: World, __: bool) -> Course:
-    """A hundred servers by URL; whole is when all are Ready. Afterwards they are deleted."""
+    """A hundred servers by URL; whole is when all are Ready."""
     url = f"http://alpha.{SPACE}.svc:8080/mcp"
-    kubectl("create", "namespace", MANY_SPACE)
     items = [server(f"many-{number}", url=url, calibration={"enabled": False}) for number in range(MANY)]
     for item in items:
-        item["metadata"]["namespace"] = MANY_SPACE
+        item["metadata"]["labels"] = {"faults": "many"}
     apply(*items)
-    return Course(healed=time.time(), also=_many_amiss)
-
-
-MANY_SPACE: Final = "faults-many"
-
-
-def _many_amiss() -> str:
-    path = "jsonpath={range .items[*]}{.status.conditions[?(@.type=='Ready')].status}{' '}{end}"
-    ready = kubectl("get", "mcp", "-n", MANY_SPACE, "-o", path).split().count("True")
-    return "" if ready == MANY else f"{ready} of {MANY} are Ready"
+    return Course(healed=time.time())
 
 
 def many_gone(_: World, __: bool) -> Course:
-    """The same hundred, deleted with their namespace."""
-    kubectl("delete", "namespace", MANY_SPACE, "--wait=true", seconds=120)
+    """The same hundred, deleted."""
+    kubectl("delete", "mcp", "-n", SPACE, "-l", "faults=many", seconds=120)
     return Course(healed=time.time(), also=_many_left)
 
 
@@ -243,6 +238,18 @@ def _many_left() -> str:
     found = kubectl("get", "configmaps", "-n", NAMESPACE, "-l", "fairlead.dev/document=catalog", "-o", path).split()
     left = sum(name.startswith("many-") for name in found)
     return f"{left} catalogs of deleted servers are left" if left else ""
+
+
+def redis_gone(here: World, _: bool) -> Course:
+    """First frozen for ten seconds, then killed for ten."""
+    here.redis.freeze()
+    time.sleep(10)
+    here.redis.thaw()
+    time.sleep(3)
+    here.redis.kill()
+    time.sleep(10)
+    here.redis.start()
+    return Course(healed=time.time())
 
 
 FAKETIME: Final = "/usr/lib/x86_64-linux-gnu/faketime"
@@ -269,12 +276,19 @@ def clock_jumped(here: World, quick: bool) -> Course:
     body = json.dumps({"spec": {"template": {"spec": patch}}})
     kubectl("patch", "-n", NAMESPACE, name, "--type=strategic", "-p", body)
     kubectl("rollout", "status", "-n", NAMESPACE, name, "--timeout=120s", seconds=130)
-    for offset in ("+2h", "-1h"):
-        (clock / "offset").write_text(f"{offset}\n")
+    for hours in (2, -1):
+        (clock / "offset").write_text(f"{hours:+d}h\n")
+        _until("a Lease with the new time", lambda hours=hours: abs(_lease_ahead() - hours) < 0.1, 30)  # type: ignore[misc]
         here.converged(time.time(), seconds=60)
     (clock / "offset").write_text("+0\n")
     healed = time.time()
     return Course(healed=healed)
+
+
+def _lease_ahead() -> float:
+    """Hours by which the operator's last renewal lies in the future."""
+    renewed = read("lease", "-n", NAMESPACE, f"{RELEASE}-operator")["spec"]["renewTime"]
+    return (datetime.fromisoformat(renewed) - datetime.now(UTC)).total_seconds() / 3600
 
 
 def _until(what: str, holds: Callable[[], bool], seconds: float) -> None:
@@ -287,7 +301,7 @@ def _until(what: str, holds: Callable[[], bool], seconds: float) -> None:
 
 FAULTS: Final = (
     Fault("operator killed", operator_killed, quick=True),
-    Fault("operator's pod gone", operator_pod_gone),
+    Fault("operator's pod deleted by force", operator_pod_gone),
     Fault("gateway killed", gateway_killed, quick=True),
     Fault("gateway's pod gone", gateway_pod_gone),
     Fault("both rolled", both_rolled, quick=True),
@@ -296,6 +310,7 @@ FAULTS: Final = (
     Fault("MCP server crash-looping", crash_loop),
     Fault("network cut between gateways and one server", network_cut, quick=True),
     Fault("kubelet restarted", kubelet_restarted),
+    Fault("Redis frozen, then gone", redis_gone),
     Fault("all documents deleted by hand", documents_deleted, quick=True),
     Fault("McpServer edited 20 times in a row", edited_meanwhile, quick=True),
     Fault(f"{MANY} McpServers at once", many_at_once),

@@ -12,13 +12,14 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from fault_clients import SdkClients
+from fault_redis import Redis
 from harness import Unmeasurable
 from installation import (
     DEMO,
@@ -26,7 +27,6 @@ from installation import (
     MCP_PORT,
     NAMESPACE,
     OPERATOR,
-    REPOSITORY,
     CommandFailed,
     Installation,
     apply,
@@ -34,7 +34,7 @@ from installation import (
     read,
     ready_pods,
 )
-from ports import free_port
+from steadyloads import Load, Told, inside, outside
 
 SPACE: Final = "faults"
 TIER: Final = "faults"
@@ -118,51 +118,31 @@ def tool_of(name: str) -> str:
 
 
 @dataclass
-class Told:
-    """What one load saw from some moment on."""
-
-    where: str
-    calls: int = 0
-    good: int = 0
-    in_flight: int = 0
-    open_then: int = 0
-    reconnects: int = 0
-    p50_ms: float = 0.0
-    longest_ms: float = 0.0
-    bad: list[Json] = field(default_factory=list)
-
-
-@dataclass
 class World:
     """See the module."""
 
     installation: Installation
     folder: Path
+    redis: Redis
     clients: SdkClients
-    ports: dict[str, tuple[str, int]] = field(default_factory=dict)
-    """Of each load: where it tells what it saw."""
+    loads: list[Load] = field(default_factory=list)
+    """On the healthy servers."""
+    victims: list[Load] = field(default_factory=list)
+    """On the one that faults happen to."""
 
     def told(self, since: float, at: float = 0.0) -> list[Told]:
         """Of every load but the victim's; `open_then` are the calls that were open at the moment `at`."""
-        found = [self._ask(where, since, at) for where in self.ports if where != VICTIM]
+        found = [load.told(since, at) for load in self.loads]
         return [*found, Told(**self.clients.told(since, at))]
 
     def of_victim(self, since: float) -> Told:
         """Of the load on the server that things happen to."""
-        return self._ask(VICTIM, since, 0.0)
+        return self.victims[0].told(since)
 
-    def _ask(self, where: str, since: float, at: float) -> Told:
-        host, port = self.ports[where]
-        with urllib.request.urlopen(f"http://{host}:{port}/?since={since}&at={at}", timeout=20) as answer:
-            return Told(where, **json.load(answer))
-
-    def quiet(self, since: float, seconds: float = 35.0) -> None:
+    def quiet(self) -> None:
         """Until every call that began before now has ended, one way or the other."""
-        end, begun = time.monotonic() + seconds, time.time()
-        while time.monotonic() < end:
-            if all(told.in_flight <= BUSY for told in self.told(begun)):
-                return
-            time.sleep(0.3)
+        for load in self.loads:
+            load.settled(time.time(), busy=BUSY)
 
     # What is whole
 
@@ -244,18 +224,18 @@ def ask(address: str, method: str, params: Json) -> Json:
 
 
 @contextmanager
-def world(installation: Installation, folder: Path) -> Iterator[World]:
+def world(installation: Installation, folder: Path, redis: Redis) -> Iterator[World]:
     """Servers are applied and all is whole; the loads run."""
     kubectl("create", "namespace", SPACE)
     try:
         apply({"apiVersion": "fairlead.dev/v1alpha1", "kind": "LatencyTier", "metadata": {"name": TIER}, "spec": {}})
         apply(
-            image_server("alpha", SDK_SERVER),
+            image_server("alpha", SDK_SERVER, limits={"callsPerSecond": 500}),  # a rate that replicas share over Redis
             image_server("beta", STDIO_SERVER, transport="stdio"),
             victim(),
             canary("as it was"),
         )
-        here = World(installation, folder, SdkClients(f"{installation.url}/mcp/{TIER}", TOOLS))
+        here = World(installation, folder, redis, SdkClients(f"{installation.url}/mcp/{TIER}", TOOLS))
         here.converged(time.time(), seconds=180)
         with _loads(here), here.clients.running():
             time.sleep(5)
@@ -268,53 +248,17 @@ def world(installation: Installation, folder: Path) -> Iterator[World]:
 @contextmanager
 def _loads(here: World) -> Iterator[None]:
     """Modern clients outside of the cluster, older ones inside, and some at the victim."""
-    _pod_load(here)
-    outside = f"{here.installation.url}/mcp/{TIER}"
-    wanted = {"outside": (MODERN, RATE, TOOLS), VICTIM: (MODERN, VICTIM_RATE, (tool_of(VICTIM),))}
-    processes = []
-    try:
-        for where, (era, rate, tools) in wanted.items():
-            port = free_port()
-            processes.append(
-                subprocess.Popen([sys.executable, str(LOAD), *words(outside, era, rate, tools, f"127.0.0.1:{port}")])
-            )
-            here.ports[where] = ("127.0.0.1", port)
+    path, victims = f"/mcp/{TIER}", [tool_of(VICTIM)]
+    near = f"{here.installation.inside}{path}"
+    far = f"{here.installation.url}{path}"
+    here.loads.append(inside("inside", near, namespace=SPACE, era=LEGACY, rate=RATE, tools=TOOLS))
+    with (
+        outside("outside", far, era=MODERN, rate=RATE, tools=TOOLS) as load,
+        outside(VICTIM, far, era=MODERN, rate=VICTIM_RATE, tools=victims) as victim_load,
+    ):
+        here.loads.append(load)
+        here.victims.append(victim_load)
         yield
-    finally:
-        for process in processes:
-            process.terminate()
-            process.wait(10)
-
-
-LOAD: Final = REPOSITORY / "tests" / "support" / "steadyload.py"
-
-
-def words(url: str, era: str, rate: float, tools: Sequence[str], listen: str) -> list[str]:
-    """The command line of a load."""
-    named = [word for tool in tools for word in ("--tool", tool)]
-    return ["--url", url, "--era", era, "--rate", str(rate), *named, "--listen", listen]
-
-
-def _pod_load(here: World) -> None:
-    url = f"{here.installation.inside}/mcp/{TIER}"
-    command = ["python", "-u", "/load/steadyload.py", *words(url, LEGACY, RATE, TOOLS, "0.0.0.0:9300")]
-    container = {
-        "name": "load", "image": DEMO, "imagePullPolicy": "Never", "command": command,
-        "volumeMounts": [{"name": "load", "mountPath": "/load"}],
-    }  # fmt: skip
-    named = {"name": "load", "namespace": SPACE}
-    apply(
-        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": named, "data": {"steadyload.py": LOAD.read_text()}},
-        {
-            "apiVersion": "v1", "kind": "Pod", "metadata": named,
-            "spec": {
-                "containers": [container], "terminationGracePeriodSeconds": 0,
-                "volumes": [{"name": "load", "configMap": {"name": "load"}}],
-            },
-        },
-    )  # fmt: skip
-    kubectl("wait", "-n", SPACE, "--for=condition=Ready", "pod/load", "--timeout=60s", seconds=70)
-    here.ports["inside"] = (read("pod", "-n", SPACE, "load")["status"]["podIP"], 9300)
 
 
 def gateway_pods() -> list[Json]:
