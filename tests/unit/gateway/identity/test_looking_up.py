@@ -1,0 +1,47 @@
+"""Credentials that somebody else has to vouch for: a bound on time, and nobody is let in where nobody answers."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from fairlead_gateway.identity.authenticator import Verdict
+from fairlead_gateway.identity.identities import WAITING, Identities
+from fairlead_gateway.identity.refusal import BUSY, Refusal
+from names import Names
+
+
+class Silent(Names):
+    """Never answers."""
+
+    async def look_up(self, token: str) -> Verdict:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+class Broken(Names):
+    """Has a defect."""
+
+    async def look_up(self, token: str) -> Verdict:
+        raise LookupError(token)
+
+
+async def test_whoever_does_not_answer_lets_nobody_in(caplog: pytest.LogCaptureFixture) -> None:
+    for authenticator in (Silent(), Broken()):
+        verdict = await Identities([authenticator], seconds=0.05).identify(b"Bearer s3cret")
+        assert isinstance(verdict, Refusal)
+        assert (verdict.status, verdict.retry_after) == (503, 5)
+    assert "LookupError" in caplog.text
+    assert "s3cret" not in caplog.text
+
+
+async def test_more_credentials_than_can_be_looked_up_are_refused_at_once() -> None:
+    identities = Identities([Silent()], seconds=30)
+    waiting = [asyncio.ensure_future(identities.identify(b"Bearer %d" % number)) for number in range(WAITING)]
+    await asyncio.sleep(0)
+    assert await identities.identify(b"Bearer another") == BUSY
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    await identities.aclose()
