@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -180,6 +181,7 @@ async def play(scenario: Scenario, folder: Path) -> None:
             assert unknown.code == -32602
 
 
+@pytest.mark.timeout(180)
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(scenarios())
 async def test_lists_agree_with_each_other_and_with_calls(scenario: Scenario) -> None:

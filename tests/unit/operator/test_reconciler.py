@@ -105,9 +105,9 @@ async def test_nothing_is_written_while_nothing_changes() -> None:
     bench.declare("demo", "a")
     async with bench.running():
         writes, reports = bench.documents.writes, len(bench.platform.reported)
-        await asyncio.sleep(24 * 3600)
+        await asyncio.sleep(6 * 3600)
     assert (bench.documents.writes, len(bench.platform.reported)) == (writes, reports)
-    assert bench.connector.scripts[KEY].asked > 100
+    assert bench.connector.scripts[KEY].asked > 30
 
 
 async def test_a_server_is_asked_at_its_interval_and_not_below_the_floor() -> None:
