@@ -34,6 +34,7 @@ def mcpserver(**spec: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("path", [path for path in SAMPLES if "command" not in path.name], ids=lambda path: path.stem)
 def test_a_sample_is_accepted_as_it_stands(control_plane: ControlPlane, namespace: str, path: Path) -> None:
     manifest = load_yaml(path.read_text("utf-8"))
+    manifest["metadata"]["name"] += "-sample"  # tiers are the cluster's: another test may have one of that name
     wanted = load_yaml(path.read_text("utf-8"))
 
     status, answer = create(control_plane, namespace, manifest)
@@ -156,7 +157,7 @@ def test_kubectl_shows_the_columns_of_tiers_and_policies(control_plane: ControlP
 
     assert tiers[0].split() == ["NAME", "MAX", "QUANTILE", "DEFAULT", "TOOLS", "AGE"]
     assert tiers[1].split()[:4] == ["standard", "1500ms", "p95", "false"]
-    assert policies[0].split() == ["NAME", "SERVERS", "ACCEPTED", "REASON", "AGE"]
+    assert policies[0].split() == ["NAME", "SERVERS", "TOOLS", "ACCEPTED", "REASON", "AGE"]
 
 
 def test_all_kinds_answer_to_the_category(control_plane: ControlPlane) -> None:

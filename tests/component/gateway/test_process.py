@@ -122,7 +122,7 @@ async def test_an_api_server_that_is_away_is_waited_for(tmp_path: Path) -> None:
 
     config = tmp_path / "config"
     config.write_text(Pki(tmp_path / "pki").kubeconfig("admin", ["system:masters"], f"https://127.0.0.1:{free_port()}"))
-    async with started(KUBECONFIG=str(config)) as gateway:
+    async with started(KUBECONFIG=str(config), FAIRLEAD_ANONYMOUS="allow") as gateway:
         gateway.port = int((await gateway.line(r"MCP on http://127\.0\.0\.1:(\d+)/mcp"))[1])
         answer = await ask(gateway, modern("tools/list"))
         assert answer.message["result"]["tools"] == []
