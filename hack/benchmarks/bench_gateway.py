@@ -226,7 +226,7 @@ def run(settings: Settings) -> Report:
     bench.notes += [
         *more.notes,
         "`cores used` well below 1 at saturation: load and upstream were the limit, read the CPU column",
-        "policies are in the documents of the gateway under test, which does not decide by them yet",
+        "every server of the gateway under test is selected by a policy, and every call decided by what it says",
     ]
     report = Report("gateway", rows(bench.outcomes), goals(bench.outcomes) + more.found, bench.notes)
     if settings.svg is not None:

@@ -17,7 +17,7 @@ from msgspec import Raw
 
 from fairlead_api.documents.catalog import Catalog, HttpEndpoint, ToolEntry, definition_hash, search_hash
 from fairlead_api.documents.codec import RULES_NAME, catalog_name, encode, state_name
-from fairlead_api.documents.rules import Policy, Rule, Rules, Tier
+from fairlead_api.documents.rules import Policy, Rule, Rules, Subject, Tier
 from fairlead_api.documents.state import Quantiles, ServerState, State, ToolState
 from fairlead_api.meta import ServerKey
 from loadtools import built
@@ -182,7 +182,11 @@ def decisions(catalogs: Sequence[Catalog]) -> tuple[Rules, State]:
     policies = tuple(
         Policy(
             namespace="default", name=f"policy-{number:02d}", servers=(catalogs[number % len(catalogs)].name,),
-            rules=(Rule(action="Deny", tools=("delete_*",)), Rule(action="Allow", annotations={"readOnlyHint": True})),
+            subjects=(Subject(kind="Any"),),
+            rules=(
+                Rule(action="Deny", tools=("delete_*",)), Rule(action="Allow", annotations={"readOnlyHint": True}),
+                Rule(action="Allow", tools=("*",)),
+            ),
         )
         for number in range(100)
     )  # fmt: skip

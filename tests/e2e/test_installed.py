@@ -150,7 +150,8 @@ async def test_prometheus_reads_a_tools_p95_and_kubectl_shows_it(gateway: str, n
     until("Ready", lambda: ready(namespace, name) == "True", seconds=120)
     targets = [f"{pod['status']['podIP']}:{OPERATIONS_PORT}" for pod in ready_pods(GATEWAY)]
     tool = f"{name}__search_orders"
-    buckets = f'mcp_server_operation_duration_seconds_bucket{{mcp_method_name="tools/call",gen_ai_tool_name="{tool}"}}'
+    of_tool = f'gen_ai_tool_name="search_orders",fairlead_server="{namespace}/{name}"'
+    buckets = f'mcp_server_operation_duration_seconds_bucket{{mcp_method_name="tools/call",{of_tool}}}'
     with prometheus(tmp_path, targets) as base:
         async with Client(f"{gateway}/mcp/deep") as client:
 

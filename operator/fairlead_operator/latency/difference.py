@@ -1,4 +1,4 @@
-"""Whether published figures are worth writing anew: only what moved by more than a tenth is. Pure."""
+"""Whether published figures are worth writing anew: what moved by more than a tenth is. Pure."""
 
 from __future__ import annotations
 
@@ -11,6 +11,12 @@ MOVED: Final = 0.1
 """Share by which a figure has to move to be worth a document."""
 
 
+GROWN: Final = 4
+"""Times the calls behind figures that make them worth a document although they stayed: an operator that is started anew
+goes on from what was published.
+"""
+
+
 def quantiles_differ(published: ToolState | None, now: Quantiles | None) -> bool:
     """Whether the quantiles of one tool moved."""
     before = published.quantiles if published is not None else None
@@ -19,6 +25,13 @@ def quantiles_differ(published: ToolState | None, now: Quantiles | None) -> bool
     pairs = ((before.p50_ms, now.p50_ms), (before.p90_ms, now.p90_ms), (before.p95_ms, now.p95_ms),
              (before.p99_ms, now.p99_ms))  # fmt: skip
     return any(_moved(old, new) for old, new in pairs)
+
+
+def worth_a_document(published: ToolState | None, now: Quantiles | None) -> bool:
+    """Whether the quantiles of one tool moved, or far more calls stand behind them."""
+    before = published.quantiles if published is not None else None
+    grown = before is not None and now is not None and now.samples >= GROWN * before.samples
+    return grown or quantiles_differ(published, now)
 
 
 def round_trips_differ(published: Mapping[str, float], now: Mapping[str, float]) -> bool:

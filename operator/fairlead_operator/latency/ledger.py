@@ -18,7 +18,7 @@ from fairlead_api.documents.catalog import Catalog, ToolEntry
 from fairlead_api.documents.rules import Tier
 from fairlead_api.documents.state import SERVERS_PER_STATE, ServerState, State, ToolState
 from fairlead_api.meta import ServerKey
-from fairlead_operator.latency.difference import quantiles_differ, round_trips_differ
+from fairlead_operator.latency.difference import quantiles_differ, round_trips_differ, worth_a_document
 from fairlead_operator.latency.samples import Sample
 from fairlead_operator.latency.score import definition
 from fairlead_operator.latency.tool import Declaration, ToolRecord
@@ -316,7 +316,7 @@ class Ledger:
             record = kept.records.get((tool.name, tool.environment)) if kept is not None else None
             if kept is None or record is None:
                 continue
-            if quantiles_differ(kept.published.get((tool.name, tool.environment)), record.window.quantiles()):
+            if worth_a_document(kept.published.get((tool.name, tool.environment)), record.window.quantiles()):
                 self._other.add(shard)
                 break
         return shard in self._other

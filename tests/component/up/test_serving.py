@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mcp import Client
@@ -260,6 +261,31 @@ async def test_the_calls_of_a_client_are_counted_in_the_metrics(tmp_path: Path) 
         assert "mcp_server_operation_duration_seconds_count" in told
         assert "fairlead_operator_leader 1.0" in told
         assert 'fairlead_operator_servers_ready{ready="True",reason="Verified"}' in told
+
+
+async def test_what_calls_take_is_measured_and_kept_as_that_of_this_machine(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(manifest("demo", *DEMO))
+    state = tmp_path / "state"
+
+    def measured() -> dict[str, Any]:
+        documents = [json.loads(file.read_text()) for file in (state / "documents").glob("*.json")]
+        servers = [server for document in documents if document["kind"] == "state" for server in document["servers"]]
+        return {tool["name"]: tool for server in servers for tool in server["tools"]}
+
+    async def known() -> bool:
+        return measured().get("get_stock", {}).get("quantiles") is not None
+
+    async with fairlead_up(tmp_path, "--state-dir", state, cwd=tmp_path) as up:
+        await up.ready("default/demo")
+        async with Client(up.url) as client:
+            for _ in range(12):
+                await client.call_tool("demo__get_stock", {"item": "x"})
+        await until_async("the calls to be measured", known, seconds=20)
+        tool = measured()["get_stock"]
+        assert tool["environment"] == "local"
+        code, out, _ = await command("explain", "demo__get_stock", "--output", "json", "--url", up.url)
+        assert code == 0
+        assert json.loads(out)["latency"]["measured_duration_ms"] == round(tool["quantiles"]["p50Ms"])
 
 
 async def command(*words: str) -> tuple[int | None, str, str]:

@@ -65,6 +65,18 @@ def test_steady_figures_are_published_once_and_then_not_again() -> None:
     assert publish(book, 61.0) == []
 
 
+def test_steady_figures_are_published_again_once_far_more_calls_stand_behind_them() -> None:
+    book = ledger()
+    book.take(ROPE, calls(2, 100.0), 0.0)
+    publish(book, 0.0)
+    book.take(ROPE, calls(5, 100.0, at=61.0), 61.0)
+    assert publish(book, 61.0) == []
+    book.take(ROPE, calls(1, 100.0, at=122.0), 122.0)
+    (state,) = publish(book, 122.0)
+    assert state.servers[0].tools[0].quantiles is not None
+    assert state.servers[0].tools[0].quantiles.samples == 8
+
+
 def test_figures_that_moved_by_more_than_a_tenth_wait_for_a_minute() -> None:
     book = ledger()
     book.take(ROPE, calls(20, 100.0), 0.0)
