@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 
 from fairlead_api.documents.catalog import Catalog, ToolEntry
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject
+from fairlead_gateway.app import Gateway
 from fairlead_gateway.identity.authenticator import Revoked, Verdict
 from fairlead_gateway.identity.model import Identity, Kind, ServiceAccount
 from fairlead_gateway.identity.refusal import UNKNOWN_TOKEN
-from gatewayworld import Ask, catalog, entry
+from gatewayworld import LEGACY, Ask, ask, catalog, entry, modern
+from rawserver import Reply, Request
 from toolservers import tool
 
 TOOLS = ("ab", "abc", "ba", "web-search", "x")
@@ -232,3 +234,23 @@ class Vouching:
 def by(name: str, ask: Ask) -> Ask:
     """The request as somebody's."""
     return ask.with_headers(authorization=f"Bearer {name}")
+
+
+async def handle(request: Request, reply: Reply) -> None:
+    """A tool server that answers a call with the arguments it saw."""
+    if request.method == "initialize":
+        return reply.result(request, {"protocolVersion": LEGACY, "capabilities": {}, "serverInfo": {"name": "s"}})
+    if "id" not in request.message:
+        return reply.send(202)
+    return reply.result(request, {"resultType": "complete", "content": [], "saw": request.params.get("arguments")})
+
+
+def tavern(url: str, *tools: Any, **more: Any) -> Catalog:
+    """The catalog of a server with a tool for the web and one for dice, or with those given."""
+    return catalog("tavern", url, tools or ["web-search", "roll-dice"], **more)
+
+
+async def listed(gateway: Gateway, who: str, target: str = "/mcp") -> list[str]:
+    """The names of the tools that an agent finds in its list."""
+    answer = await ask(gateway, by(who, modern("tools/list").to(target)))
+    return [tool["name"] for tool in answer.message["result"]["tools"]]

@@ -44,7 +44,8 @@ class Auditor:
         self, writer: Writer, level: Level, arguments: Mode = "none", now: Callable[[], float] = time.time
     ) -> None:
         self.writer = writer
-        self._all = level == "all"
+        self.every = level == "all"
+        """Whether calls are told of that were not denied."""
         self._with_arguments = arguments != "none"
         self._now = now
 
@@ -66,7 +67,7 @@ class Auditor:
         """
         if limited or denied:
             decision: Decision = LIMITED if limited else DENIED
-        elif not self._all:
+        elif not self.every:
             return
         else:
             decision = REFUSED if outcome in _KEPT_BACK else ALLOWED

@@ -16,10 +16,9 @@ from typing import Final
 from msgspec import Raw
 
 from fairlead_gateway.identity.model import Identity
-from fairlead_mcp import jsonrpc
+from fairlead_mcp import jsonrpc, states
 from fairlead_mcp.errors import RpcError
 
-_STATE: Final = "requestState"
 _MARK: Final = re.compile(r"fairlead-of\.([0-9a-f]{32})\.")
 
 
@@ -31,21 +30,17 @@ class Belonging:
 
     def marked(self, result: Raw, identity: Identity) -> Raw:
         """A server's result, with its state marked as that of an asker. What anonymous clients get stays as it is."""
-        if not identity.owner or b'"requestState"' not in bytes(result):
-            return result
-        try:
-            members = jsonrpc.decode_object(result)
-            state = jsonrpc.decode_text(members[_STATE])
-        except (*jsonrpc.UNREADABLE, KeyError):
-            return result
-        members[_STATE] = Raw(jsonrpc.encode(f"fairlead-of.{self._mac(identity.owner, state)}.{state}"))
-        return Raw(jsonrpc.encode(members))
+        owner = identity.owner
+        return (
+            states.rewritten(result, lambda state: f"fairlead-of.{self._mac(owner, state)}.{state}")
+            if owner
+            else result
+        )
 
     def unmarked(self, params: jsonrpc.RawObject, identity: Identity) -> jsonrpc.RawObject:
         """Params with the server's own state. Raises RpcError (-32602) for one that is somebody else's."""
-        try:
-            said = jsonrpc.decode_text(params[_STATE])
-        except (*jsonrpc.UNREADABLE, KeyError):
+        said = states.state_in(params)
+        if said is None:
             return params
         found = _MARK.match(said)
         state = said if found is None else said[found.end() :]
@@ -53,7 +48,7 @@ class Belonging:
             return params
         if found is None or not hmac.compare_digest(found[1], self._mac(identity.owner, state)):
             raise RpcError(jsonrpc.INVALID_PARAMS, "requestState: that call is none of yours", None)
-        return {**params, _STATE: Raw(jsonrpc.encode(state))}
+        return states.with_state(params, state)
 
     def _mac(self, owner: str, state: str) -> str:
         said = f"{owner} {state}".encode("utf-8", "surrogatepass")

@@ -180,7 +180,7 @@ class Dispatcher:
         self._book.waited(flight.tier, took)
         if flight.limit:
             self._book.limit(flight.limit)
-        if self._auditor is not None:
+        if self._auditor is not None and (self._auditor.every or flight.limit or flight.denied):
             flight.audit(self._auditor, error_type, seconds, sum(map(len, body)))
         if self._quiet is not None and not self.flights:
             self._quiet.set()

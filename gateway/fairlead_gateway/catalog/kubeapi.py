@@ -236,17 +236,8 @@ class KubeApi:
         """
         spec = {"token": token, "audiences": list(audiences)}
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
-        try:
-            response = await self._send("/apis/authentication.k8s.io/v1/tokenreviews", [], _REVIEW, body)
-            try:
-                data = await response.read()
-            finally:
-                response.close()
-        except (TimeoutError, OSError, aiohttp.ClientError) as error:
-            raise ApiTrouble(f"{self.host} cannot be reached: {_words(error)}") from error
-        if response.status >= 400:
-            raise _refused(response.status, data, "creating a TokenReview")
-        return _decode(data, _Reviewed).status
+        path = "/apis/authentication.k8s.io/v1/tokenreviews"
+        return _decode(await self._asked(path, [], _REVIEW, "creating a TokenReview", body), _Reviewed).status
 
     async def _stream(
         self, what: str, query: Sequence[tuple[str, str]], called: str, opened: Callable[[], None]
@@ -266,9 +257,19 @@ class KubeApi:
             raise ApiTrouble(f"{called} broke: {_words(error)}") from error
 
     async def _read(self, what: str, query: Sequence[tuple[str, str]]) -> bytes:
-        path = self._path(what)
+        return await self._asked(self._path(what), query, _ONCE, f"reading {what} in namespace {self.namespace}")
+
+    async def _asked(
+        self,
+        path: str,
+        query: Sequence[tuple[str, str]],
+        limits: aiohttp.ClientTimeout,
+        doing: str,
+        sent: object = None,
+    ) -> bytes:
+        """A whole answer. Raises ApiTrouble."""
         try:
-            response = await self._send(path, query, _ONCE)
+            response = await self._send(path, query, limits, sent)
             try:
                 data = await response.read()
             finally:
@@ -276,7 +277,7 @@ class KubeApi:
         except (TimeoutError, OSError, aiohttp.ClientError) as error:
             raise ApiTrouble(f"{self.host} cannot be reached: {_words(error)}") from error
         if response.status >= 400:
-            raise _refused(response.status, data, f"reading {what} in namespace {self.namespace}")
+            raise _refused(response.status, data, doing)
         return data
 
     async def _send(

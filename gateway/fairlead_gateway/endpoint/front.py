@@ -167,10 +167,12 @@ class Front:
     def _take(self, exchange: Exchange, identity: Identity) -> None:
         """The request of somebody who is known."""
         exchange.identity = identity
-        if not self.selection.ready(identity, exchange.target):
-            self._prepare(exchange, identity)
-            return
-        view = self.selection.seen_by(identity).get(exchange.target)
+        view = self.selection.at_once(identity, exchange.target)
+        if view is None:
+            if not self.selection.ready(identity, exchange.target):
+                self._prepare(exchange, identity)
+                return
+            view = self.selection.seen_by(identity).get(exchange.target)
         if exchange.method == b"POST":
             if view is None:
                 self._reject(exchange, self._nowhere(identity))

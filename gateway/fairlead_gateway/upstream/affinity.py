@@ -16,10 +16,9 @@ from typing import Final
 
 from msgspec import Raw
 
-from fairlead_mcp import jsonrpc
+from fairlead_mcp import jsonrpc, states
 from fairlead_mcp.http.dial import Address
 
-_STATE: Final = "requestState"
 _TAGGED: Final = re.compile(r"([0-9a-f]{12})([0-9a-f]{8})\.")
 
 
@@ -35,28 +34,19 @@ def address_of(tag: bytes, addresses: Iterable[Address]) -> Address | None:
 
 def tagged(result: Raw, address: Address) -> Raw:
     """A result whose `requestState`, if it has one, leads back to `address`."""
-    if b'"requestState"' not in bytes(result):
-        return result
-    try:
-        members = jsonrpc.decode_object(result)
-        state = jsonrpc.decode_text(members[_STATE])
-    except (*jsonrpc.UNREADABLE, KeyError):
-        return result
     tag = tag_of(address).decode()
-    members[_STATE] = Raw(jsonrpc.encode(f"{tag}{_sum(tag, state)}.{state}"))
-    return Raw(jsonrpc.encode(members))
+    return states.rewritten(result, lambda state: f"{tag}{_sum(tag, state)}.{state}")
 
 
 def untagged(params: jsonrpc.RawObject) -> tuple[jsonrpc.RawObject, bytes | None]:
     """Params with the server's own `requestState`, and the tag that it came with."""
-    try:
-        state = jsonrpc.decode_text(params[_STATE])
-    except (*jsonrpc.UNREADABLE, KeyError):
+    state = states.state_in(params)
+    if state is None:
         return params, None
     found = _TAGGED.match(state)
     if found is None or _sum(found.group(1), state[found.end() :]) != found.group(2):
         return params, None
-    return {**params, _STATE: Raw(jsonrpc.encode(state[found.end() :]))}, found.group(1).encode()
+    return states.with_state(params, state[found.end() :]), found.group(1).encode()
 
 
 def _sum(tag: str, state: str) -> str:

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from fairlead_api.documents.catalog import Catalog, DeclaredLatency
+from fairlead_api.documents.catalog import DeclaredLatency
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject
-from fairlead_gateway.app import Gateway
 from fairlead_gateway.identity.setup import Trust
 from gatewayworld import (
     LEGACY,
@@ -19,34 +18,16 @@ from gatewayworld import (
     Wire,
     ask,
     calling,
-    catalog,
     entry,
     modern,
     running,
 )
-from policyworld import Vouching, anybody, by
-from rawserver import Reply, Request, raw_server
+from policyworld import Vouching, anybody, by, handle, listed, tavern
+from rawserver import raw_server
 from restworld import MESSAGES, post
 from toolservers import tool
 
 NPC, QA = anybody("npc"), anybody("qa")
-
-
-async def handle(request: Request, reply: Reply) -> None:
-    if request.method == "initialize":
-        return reply.result(request, {"protocolVersion": LEGACY, "capabilities": {}, "serverInfo": {"name": "s"}})
-    if "id" not in request.message:
-        return reply.send(202)
-    return reply.result(request, {"resultType": "complete", "content": [], "saw": request.params.get("arguments")})
-
-
-def tavern(url: str, *tools: Any, **more: Any) -> Catalog:
-    return catalog("tavern", url, tools or ["web-search", "roll-dice"], **more)
-
-
-async def listed(gateway: Gateway, who: str, target: str = "/mcp") -> list[str]:
-    answer = await ask(gateway, by(who, modern("tools/list").to(target)))
-    return [tool["name"] for tool in answer.message["result"]["tools"]]
 
 
 PUBLIC_ONLY: dict[str, Any] = {

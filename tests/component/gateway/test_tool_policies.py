@@ -13,7 +13,6 @@ from msgspec import Raw
 
 from fairlead_api.documents.catalog import Catalog, Definition
 from fairlead_api.documents.rules import Policy, PolicyLimits, Rule, Rules, Subject, Tier
-from fairlead_gateway.app import Gateway
 from fairlead_gateway.identity.setup import Trust
 from gatewayworld import (
     LEGACY,
@@ -31,8 +30,8 @@ from gatewayworld import (
     running,
     served,
 )
-from policyworld import Drawn, Vouching, allowed, anybody, by, tools_of, worlds
-from rawserver import Reply, Request, raw_server
+from policyworld import Drawn, Vouching, allowed, anybody, by, handle, listed, tavern, tools_of, worlds
+from rawserver import raw_server
 from restworld import MESSAGES, get, post
 from toolservers import tool
 
@@ -44,23 +43,6 @@ NO_WEB = Policy(
     rules=(Rule(action="Deny", tools=("web-search",)),),
 )  # fmt: skip
 LISTEN = modern("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
-
-
-async def handle(request: Request, reply: Reply) -> None:
-    if request.method == "initialize":
-        return reply.result(request, {"protocolVersion": LEGACY, "capabilities": {}, "serverInfo": {"name": "s"}})
-    if "id" not in request.message:
-        return reply.send(202)
-    return reply.result(request, {"resultType": "complete", "content": [], "saw": request.params.get("arguments")})
-
-
-def tavern(url: str, *tools: Any, **more: Any) -> Catalog:
-    return catalog("tavern", url, tools or ["web-search", "roll-dice"], **more)
-
-
-async def listed(gateway: Gateway, who: str, target: str = "/mcp") -> list[str]:
-    answer = await ask(gateway, by(who, modern("tools/list").to(target)))
-    return [tool["name"] for tool in answer.message["result"]["tools"]]
 
 
 def without(answer: Answer, name: str) -> tuple[int, list[str], bytes]:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from starlette.routing import BaseRoute, Route
 
 from askers import PICKED, LegacyAsker
-from fairlead_gateway.identity.model import Identity
+from fairlead_api.documents.rules import Policy, Rule, Rules, Subject
 from fairlead_gateway.identity.setup import Trust
 from fairlead_gateway.rest.application import application
-from fairlead_gateway.selection.selection import Selection
-from fairlead_gateway.selection.view import Listing, View
 from gatewayworld import LEGACY, META, Ask, Wire, calling, catalog, legacy, modern, reached, running
 from names import Names
 from rawserver import Reply, Request, raw_server
@@ -210,25 +207,22 @@ async def test_a_servers_state_is_of_use_to_nobody_but_who_got_it(tmp_path: Path
 async def test_the_list_of_the_one_is_not_the_list_of_the_other(tmp_path: Path) -> None:
     """Each route of the REST plane, and each endpoint, takes what it shows from the views of whoever asks."""
 
-    class Narrow(Selection):
-        """Bob sees no server but `open`."""
-
-        def seen_by(self, identity: Identity) -> Mapping[bytes, View]:
-            if identity.agent != "bob":
-                return super().seen_by(identity)
-            return {target: _without(view, "vault") for target, view in self.targets.items() if b"vault" not in target}
-
+    everything = Policy(namespace="default", name="all", every=True, rules=(Rule(action="Allow", tools=("*",)),))
+    not_for_bob = Policy(
+        namespace="default", name="no-vault", every=True, subjects=(Subject(kind="Agent", name="bob"),),
+        rules=(Rule(action="Deny", tools=("add",)),),
+    )  # fmt: skip
     async with (
         modern_server() as server,
         running(
             tmp_path,
-            catalog("open", server.url, ["add"]),
+            Rules(policies=(everything, not_for_bob)),
+            catalog("open", server.url, ["greet"]),
             catalog("vault", server.url, ["add"]),
             trust=Trust((Names("ann", "bob"),)),
         ) as gateway,
         await Wire.connect(gateway) as wire,
     ):
-        gateway.front.selection.__class__ = Narrow
         call = {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "vault__add", "input": {}}]}
         own = {"content-type": "application/json"}
         asks = {
@@ -259,9 +253,3 @@ async def test_the_list_of_the_one_is_not_the_list_of_the_other(tmp_path: Path) 
         assert b"vault" in seen[name][1].body, name
     assert seen["tool calls"][0].message["calls"][0]["state"] == "pending"
     assert seen["tool calls"][1].message["calls"][0]["state"] == "done"
-
-
-def _without(view: View, prefix: str) -> View:
-    routes = {name: route for name, route in view.routes.items() if not name.startswith(prefix)}
-    definitions = [msgspec.json.encode({"name": name, "inputSchema": {"type": "object"}}) for name in routes]
-    return View(view.title, routes, Listing(definitions), base=view.base)

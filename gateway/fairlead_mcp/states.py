@@ -1,0 +1,42 @@
+"""The `requestState` of a result that needs more input, and of the request that goes on with it.
+
+Pure module. MCP 2026-07-28, "Multi Round-Trip Requests": opaque to clients, and to whoever passes it on but for what it
+puts in front and takes off again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from msgspec import Raw
+
+from fairlead_mcp import jsonrpc
+
+STATE: Final = "requestState"
+
+
+def rewritten(result: Raw, change: Callable[[str], str]) -> Raw:
+    """A result whose state, if it has one, is what `change` makes of it."""
+    if b'"requestState"' not in bytes(result):
+        return result
+    try:
+        members = jsonrpc.decode_object(result)
+        state = jsonrpc.decode_text(members[STATE])
+    except (*jsonrpc.UNREADABLE, KeyError):
+        return result
+    members[STATE] = Raw(jsonrpc.encode(change(state)))
+    return Raw(jsonrpc.encode(members))
+
+
+def state_in(params: jsonrpc.RawObject) -> str | None:
+    """The state that a request goes on with; None where it has none that can be read."""
+    try:
+        return jsonrpc.decode_text(params[STATE])
+    except (*jsonrpc.UNREADABLE, KeyError):
+        return None
+
+
+def with_state(params: jsonrpc.RawObject, state: str) -> jsonrpc.RawObject:
+    """Params with another state."""
+    return {**params, STATE: Raw(jsonrpc.encode(state))}
