@@ -33,11 +33,17 @@ from gateways import (
 )
 from harness import Goal, Report, Sample, Settings, Unmeasurable, interleaved, ratios
 from loadtools import Load, Outcome, run_load
+from peer import Door, Peer, environment
+from ports import free_port
 from processes import Stage, become_realtime, cores
 
 SATURATED = 64
 """Connections at which the hop's core is busy; the goals are about this row."""
 LARGE_BYTES = 10_000
+PEER_CONNECTIONS = (1, SATURATED)
+PEER_ROUNDS = 3
+PEER_STARTS = 180
+"""Seconds that another proxy may take to listen; ContextForge lays out a database first."""
 KINDS = {"plain": (), "sse": ("-s",), "large": ("-p", str(LARGE_BYTES))}
 """Upstreams, and what mcpup is told."""
 
@@ -120,6 +126,32 @@ class Bench:
             )  # fmt: skip
             self.run(workload.name, era, connections, target, load, number)
 
+    def measure_peer(self, peer: Peer) -> None:
+        """Another proxy, of clients of the legacy era, which all of them speak. What does not start or answers wrongly
+        becomes a note.
+        """
+        port, url = free_port(), f"http://127.0.0.1:{self.upstreams['plain'].port}/mcp"
+        log = peer.name.replace(" ", "-").replace("/", "-")
+        words = list(peer.command(self.stage, port, url))
+        process = self.stage.start(log, words, core=self.hop, env={**environment(), **peer.variables})
+        try:
+            self.stage.wait_listening(log, process, port, seconds=PEER_STARTS)
+            door = peer.enter(port, url)
+            self._peer_rounds(peer, Target(peer.name, port, process.pid), door)
+        except Unmeasurable as error:
+            self.notes.append(f"{peer.name}: {' '.join(str(error).split())[-400:]}")
+        finally:
+            self.stage.end(process)
+
+    def _peer_rounds(self, peer: Peer, target: Target, door: Door) -> None:
+        window = (1.5, 0.5) if self.settings.quick and not peer.slow else (8.0, 4.0)
+        for connections in PEER_CONNECTIONS:
+            for number in range(min(self.settings.rounds, PEER_ROUNDS)):
+                load = Load(
+                    target.port, door.path, peer.tool, VERSIONS["legacy"], connections, *window, header=door.header
+                )
+                self.run(PLAIN.name, "legacy", connections, target, load, number)
+
     def run(self, workload: str, era: str, connections: int, target: Target, load: Load, number: int) -> None:
         """One load; its outcome is kept. Raises Unmeasurable with the row's name."""
         helpers = [] if target is self.direct else [upstream.pid for upstream in self.upstreams.values()]
@@ -180,6 +212,17 @@ def goals(outcomes: dict[Key, dict[int, Outcome]]) -> list[Goal]:
     return found
 
 
+def peer_goal(outcomes: dict[Key, dict[int, Outcome]], peer: Peer) -> list[Goal]:
+    """How many of its calls a second ours are, at the most connections."""
+    if peer.at_least is None:
+        return []
+    mine, theirs = (outcomes.get((PLAIN.name, "legacy", SATURATED, target), {}) for target in ("fairlead", peer.name))
+    value = None
+    if mine and theirs:
+        value = Sample.of(_speeds(mine).values()).median / Sample.of(_speeds(theirs).values()).median
+    return [Goal(f"calls/s against {peer.name}", value, "× its", at_least=peer.at_least)]
+
+
 def _added(outcomes: dict[Key, dict[int, Outcome]], era: str) -> float | None:
     direct, nginx, mine = (outcomes.get((PLAIN.name, era, 1, target), {}) for target in ("direct", "nginx", "fairlead"))
     added = {r: o.p50 - direct[r].p50 for r, o in mine.items() if r in direct}
@@ -214,10 +257,9 @@ def run(settings: Settings) -> Report:
         bench.measure()
         more.memory("after the load")
         if settings.peers:
-            others = peers(bench.upstreams["plain"].port, bench.notes)
-            for peer in others:
-                peer.measure(bench)
-            more.found += [goal for peer in others for goal in peer.goals(bench.outcomes)]
+            for peer in peers(bench.notes):
+                bench.measure_peer(peer)
+                more.found += peer_goal(bench.outcomes, peer)
         more.lists()
         more.swaps()
         more.replicas()

@@ -1,33 +1,16 @@
-"""Other proxies in front of the same upstream: how they are installed and started, or why they are not.
-
-Used by `bench_gateway` with --peers. Each stands in a virtual environment (or folder) of its own below the user's
-cache, made at the first time; nothing of it is a dependency of ours.
-"""
+"""Other proxies in front of the same upstream, or why one is not there. Used by `bench_gateway` with --peers."""
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from gateways import VERSIONS, Target
-from harness import Goal, Sample, Unmeasurable, interleaved
-from loadtools import Load, Outcome
-from ports import free_port
+from harness import Unmeasurable
+from peer import HOME, Peer, run, venv
+from peer_platforms import contextforge, litellm
 from processes import Stage
 
-if TYPE_CHECKING:
-    from bench_gateway import Bench
-
-HOME = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fairlead" / "bench" / "peers"
-CONNECTIONS = (1, 64)
-WORKLOAD, ERA = "small JSON", "legacy"
-MAX_ROUNDS = 3
 VMCP = "github.com/stacklok/toolhive/cmd/vmcp"
 VMCP_VERSIONS = ("latest", "v0.47.0")
 """The newest needs a newer compiler than some machines have: then the other. Either takes minutes to compile."""
@@ -66,57 +49,7 @@ aggregation:
 """
 
 
-@dataclass(frozen=True)
-class Peer:
-    """One product in one form. `command(stage, port, upstream URL)` starts it."""
-
-    name: str
-    command: Callable[[Stage, int, str], Sequence[str | Path]]
-    tool: str
-    upstream: int
-    at_least: float | None = None
-    """How many times its calls a second ours have to be."""
-
-    def measure(self, bench: Bench) -> None:
-        """Beside nginx and the gateway in the same rounds. What does not start or answers wrongly becomes a note."""
-        port = free_port()
-        words = list(self.command(bench.stage, port, f"http://127.0.0.1:{self.upstream}/mcp"))
-        log = self.name.replace(" ", "-").replace("/", "-")
-        process = bench.stage.start(log, words, core=bench.hop, env=environment())
-        try:
-            bench.stage.wait_listening(log, process, port, seconds=90)
-            self._rounds(bench, Target(self.name, port, process.pid))
-        except Unmeasurable as error:
-            bench.notes.append(f"{self.name}: {' '.join(str(error).split())[-400:]}")
-        finally:
-            bench.stage.end(process)
-
-    def _rounds(self, bench: Bench, peer: Target) -> None:
-        window = (1.5, 0.5) if bench.settings.quick else (8.0, 2.0)
-        for connections in CONNECTIONS:
-            for number, target in interleaved([peer], min(bench.settings.rounds, MAX_ROUNDS)):
-                load = Load(target.port, "/mcp", self.tool, VERSIONS[ERA], connections, *window)
-                bench.run(WORKLOAD, ERA, connections, target, load, number)
-
-    def goals(self, outcomes: dict[tuple[str, str, int, str], dict[int, Outcome]]) -> list[Goal]:
-        """Our calls a second at the most connections, by round."""
-        if self.at_least is None:
-            return []
-        mine = outcomes.get((WORKLOAD, ERA, CONNECTIONS[-1], "fairlead"), {})
-        theirs = outcomes.get((WORKLOAD, ERA, CONNECTIONS[-1], self.name), {})
-        value = None
-        if mine and theirs:
-            ours, peers_own = (Sample.of(o.calls_per_second for o in found.values()) for found in (mine, theirs))
-            value = ours.median / peers_own.median
-        return [Goal(f"calls/s against {self.name}", value, "× its", at_least=self.at_least)]
-
-
-def environment() -> dict[str, str]:
-    """Ours without what leads Python to our packages."""
-    return {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
-
-
-def peers(upstream: int, notes: list[str]) -> list[Peer]:
+def peers(notes: list[str]) -> list[Peer]:
     """Those that can be had here; a note says why for the others."""
     found = []
     for name, make in (
@@ -124,17 +57,17 @@ def peers(upstream: int, notes: list[str]) -> list[Peer]:
         ("mcp-proxy (PyPI)", _mcp_proxy),
         ("ToolHive vMCP", _vmcp),
         ("mcp-proxy (npm)", _npm_proxy),
+        ("LiteLLM", litellm),
+        ("ContextForge", contextforge),
     ):
         try:
-            found += make(upstream)
+            found += make()
         except Unmeasurable as error:
             notes.append(f"{name}: not measured, {error}")
-    for name in ("ContextForge", "LiteLLM"):
-        notes.append(f"{name}: not measured, it needs a database and an account of its own to be set up first")
     return found
 
 
-def _fastmcp(upstream: int) -> list[Peer]:
+def _fastmcp() -> list[Peer]:
     python = venv("fastmcp", "fastmcp", "uvloop") / "python"
 
     def command(form: str) -> Callable[[Stage, int, str], Sequence[str | Path]]:
@@ -146,22 +79,22 @@ def _fastmcp(upstream: int) -> list[Peer]:
         return started
 
     return [
-        Peer("FastMCP proxy, as documented", command("url"), "echo", upstream, 500),
-        Peer("FastMCP proxy, one client", command("reuse"), "echo", upstream, 80),
+        Peer("FastMCP proxy, as documented", command("url"), "echo", 500, slow=True),
+        Peer("FastMCP proxy, one client", command("reuse"), "echo", 80),
     ]
 
 
-def _mcp_proxy(upstream: int) -> list[Peer]:
+def _mcp_proxy() -> list[Peer]:
     program = venv("mcp-proxy", "mcp-proxy") / "mcp-proxy"
 
     def command(stage: Stage, port: int, url: str) -> Sequence[str | Path]:
         inner: list[str | Path] = [program, "--log-level", "WARNING", "--transport", "streamablehttp", url]
         return [program, "--port", str(port), "--log-level", "WARNING", "--", *inner]
 
-    return [Peer("mcp-proxy (PyPI)", command, "echo", upstream)]
+    return [Peer("mcp-proxy (PyPI)", command, "echo")]
 
 
-def _vmcp(upstream: int) -> list[Peer]:
+def _vmcp() -> list[Peer]:
     folder = HOME / "toolhive"
     program = folder / "vmcp"
     if not program.exists():
@@ -181,10 +114,10 @@ def _vmcp(upstream: int) -> list[Peer]:
         config.write_text(VMCP_CONFIG.replace("UPSTREAM", url))
         return [program, "serve", "-c", config, "--host", "127.0.0.1", "--port", str(port)]
 
-    return [Peer("ToolHive vMCP", command, "up_echo", upstream, 15)]
+    return [Peer("ToolHive vMCP", command, "up_echo", 15)]
 
 
-def _npm_proxy(upstream: int) -> list[Peer]:
+def _npm_proxy() -> list[Peer]:
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None or npm is None:
         raise Unmeasurable("there is no Node here")
@@ -210,29 +143,4 @@ def _npm_proxy(upstream: int) -> list[Peer]:
         words: list[str | Path] = [node, modules / ".bin" / "mcp-proxy", "--host", "127.0.0.1", "--port", str(port)]
         return [*words, "--server", "stream", "--", *inner]
 
-    return [Peer("mcp-proxy (npm)", command, "echo", upstream)]
-
-
-def venv(name: str, *packages: str) -> Path:
-    """The programs of a virtual environment with those packages of PyPI. Raises Unmeasurable."""
-    folder = HOME / name
-    programs = folder / "bin"
-    if (programs / packages[0]).exists():
-        return programs
-    for words in ([sys.executable, "-m", "venv", str(folder)], [str(programs / "pip"), "install", "-q", *packages]):
-        complaint = run(words, 900)
-        if complaint is not None:
-            raise Unmeasurable(f"it does not install: {complaint}")
-    return programs
-
-
-def run(words: Sequence[str], seconds: float, **more: str) -> str | None:
-    """The end of what it complains of; None where all went well."""
-    HOME.mkdir(parents=True, exist_ok=True)
-    try:
-        done = subprocess.run(
-            words, capture_output=True, text=True, check=False, timeout=seconds, env={**environment(), **more}, cwd=HOME
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return str(error)[-300:]
-    return None if done.returncode == 0 else " ".join(done.stderr.split())[-300:]
+    return [Peer("mcp-proxy (npm)", command, "echo")]
