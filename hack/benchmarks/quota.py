@@ -38,7 +38,9 @@ class Quota:
             raise NoQuota(f"a part of a core cannot be given ({error.strerror})") from error
 
     def take(self, pid: int) -> None:
-        """Put a process in."""
+        """Put a process in. One of real-time priority becomes an ordinary one: the others have no shares."""
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            os.sched_setscheduler(int(thread.name), os.SCHED_OTHER, os.sched_param(0))
         (self._group / "cgroup.procs").write_text(str(pid))
 
     def remove(self) -> None:
