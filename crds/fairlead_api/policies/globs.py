@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property, lru_cache
 from itertools import accumulate
 from typing import Final
 
@@ -56,9 +56,19 @@ class Glob:
         return max((part for chunk in (self.head, *self.middle, self.tail) for part in chunk.split("?")), key=len)
 
     @property
+    def end(self) -> str:
+        """What every name ends with that it matches."""
+        return self.tail.rpartition("?")[2]
+
+    @property
     def simple(self) -> bool:
         """Whether it is a beginning, a text somewhere behind it, and anything else."""
         return len(self.middle) == 1 and not self.tail and "?" not in self.pattern
+
+    @property
+    def ends_only(self) -> bool:
+        """Whether it is a beginning, anything, and an end."""
+        return self._any and not self.middle and "?" not in self.pattern
 
     def matches(self, name: str) -> bool:
         """Whether the whole name fits."""
@@ -89,6 +99,11 @@ class SortedNames:
         self._text = _SEPARATOR.join(names)
         self._starts = [0, *accumulate(len(name) + 1 for name in names)]
 
+    def prepare(self, patterns: Iterable[str]) -> None:
+        """Put in order what these globs will look at, now and not with the first question."""
+        if any(Glob(pattern).end for pattern in patterns):
+            _ = self._ends
+
     def matching(self, pattern: str) -> int:
         """Bits of the names that the glob matches."""
         names, glob = self._names, Glob(pattern)
@@ -101,38 +116,55 @@ class SortedNames:
             high += 1  # a name that goes on with the very last code point
         if glob.only_prefix:
             return _run(low, high)
-        return bits_of(self._fitting(glob, low, high))
+        fits = _fit(glob)
+        return bits_of([at for at in self._candidates(glob, low, high) if fits(names[at])])
 
-    def _fitting(self, glob: Glob, low: int, high: int) -> Iterable[int]:
-        """Places of matching names between two places, all of which begin with the glob's prefix."""
-        names, text, rarest = self._names, self._text, glob.rarest
-        first, last = self._starts[low], self._starts[high] if high < len(names) else len(text)
-        if glob.simple:
-            rarest = glob.middle[0]
-        if rarest and text.count(rarest, first, last) * _MANY <= high - low:
-            return self._with(rarest, glob, first, last)
-        if glob.simple:
-            (chunk,), start = glob.middle, len(glob.head)
-            return [at for at in range(low, high) if names[at].find(chunk, start) >= 0]
-        if not glob.middle and "?" not in glob.pattern:
-            least = len(glob.head) + len(glob.tail)
-            return [at for at in range(low, high) if names[at].endswith(glob.tail) and len(names[at]) >= least]
-        fits = glob.expression.fullmatch
-        return [at for at in range(low, high) if fits(names[at])]
+    @cached_property
+    def _ends(self) -> tuple[list[str], list[int]]:
+        """Names from back to front in the order of these, and the place of each."""
+        backwards = [name[::-1] for name in self._names]
+        places = sorted(range(len(backwards)), key=backwards.__getitem__)
+        return [backwards[place] for place in places], places
 
-    def _with(self, rarest: str, glob: Glob, first: int, last: int) -> list[int]:
-        """Of the names between two characters of the text, matching ones, found by what is in every one of them."""
-        found, text, starts, names = [], self._text, self._starts, self._names
-        simple, behind = glob.simple, len(glob.head)
-        fits = None if simple else glob.expression.fullmatch
-        at = text.find(rarest, first, last)
+    def _candidates(self, glob: Glob, low: int, high: int) -> Iterable[int]:
+        """Places between two, where all names begin as the glob does, without some of those that do not match."""
+        if glob.end:
+            ends, places = self._ends
+            end = glob.end[::-1]
+            first = bisect_left(ends, end)
+            last = bisect_left(ends, end + _LAST, first)
+            while last < len(ends) and ends[last].startswith(end):
+                last += 1
+            if last - first < high - low:
+                return [at for at in places[first:last] if low <= at < high]
+        sought = glob.middle[0] if glob.simple else glob.rarest
+        found = self._having(sought, low, high) if sought else None
+        return range(low, high) if found is None else found
+
+    def _having(self, sought: str, low: int, high: int) -> list[int] | None:
+        """Places between two whose names have a text somewhere; None: too many of them to be worth it."""
+        found: list[int] = []
+        text, starts, most = self._text, self._starts, (high - low) // _MANY
+        last = starts[high] - 1
+        at = text.find(sought, starts[low], last)
         while at >= 0:
+            if len(found) == most:
+                return None
             place = bisect_right(starts, at) - 1
-            name = names[place]
-            if (name.find(rarest, behind) >= 0) if fits is None else fits(name) is not None:
-                found.append(place)
-            at = text.find(rarest, starts[place + 1], last)
+            found.append(place)
+            at = text.find(sought, starts[place + 1], last)
         return found
+
+
+def _fit(glob: Glob) -> Callable[[str], object]:
+    """Whether a name fits, of which it is known that it begins as the glob does."""
+    if glob.simple:
+        chunk, behind = glob.middle[0], len(glob.head)
+        return lambda name: name.find(chunk, behind) >= 0
+    if glob.ends_only:
+        tail, least = glob.tail, len(glob.head) + len(glob.tail)
+        return lambda name: len(name) >= least and name.endswith(tail)
+    return glob.expression.fullmatch
 
 
 def _run(low: int, high: int) -> int:

@@ -27,11 +27,17 @@ REMOVE: Final = "Remove"
 """`discovery.onDisconnect` of a server whose tools leave every list at the first loss."""
 
 
+ToolRef = tuple[ServerKey, str]
+"""A tool of a server, as that calls it."""
+
+
 class Tool(msgspec.Struct, frozen=True):
     """One tool of one server, enabled and listable."""
 
     name: str
     """As the server calls it."""
+    ref: ToolRef
+    """What stands for it in sets and tables; one object, so that a look into them need not compare texts."""
     definition: bytes
     """For the server's own endpoint."""
     exposed: str | None
@@ -179,6 +185,7 @@ def _tool(entry: ToolEntry, catalog: Catalog) -> Tool:
     declared = entry.latency or _UNDECLARED
     return Tool(
         entry.name,
+        (catalog.key, entry.name),
         definition,
         exposed,
         merged,

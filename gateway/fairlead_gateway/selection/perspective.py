@@ -7,20 +7,22 @@ same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Final
 
 import msgspec
 
 from fairlead_api.documents.rules import Tier
 from fairlead_api.meta import ServerKey
+from fairlead_gateway.catalog.model import ToolRef
 from fairlead_gateway.selection.cut import Cutter
 from fairlead_gateway.selection.offers import Offers
 from fairlead_gateway.selection.policy import Policies, RuleSet
 from fairlead_gateway.selection.route import Route
-from fairlead_gateway.selection.tiers import GRACE_SECONDS, Hidden, ToolRef
+from fairlead_gateway.selection.tiers import GRACE_SECONDS, Hidden
 from fairlead_gateway.selection.view import View
-from fairlead_gateway.selection.whole import Whole
+from fairlead_gateway.selection.whole import Tool, Whole
 
 SLICE: Final = 512
 """Tools between two pauses: about half a millisecond."""
@@ -152,25 +154,24 @@ class Perspective(Mapping[bytes, View]):
         rules, ground = self.rules, self._ground
         tiers = self._tiers(whole, asked)
         sight = _Sight(rules, tiers, ground)
-        weight, left_out = 0, []
-        for number, (name, (ref, route, definition)) in enumerate(whole.tools.items(), 1):
-            if ref not in rules.unseen:
-                sight.take(name, ref, route)
-                weight += len(definition) + _A_TOOL
-            else:
-                left_out.append(name)
-            if number % SLICE == 0:
-                yield
+        items = iter(whole.tools.items())
+        while some := tuple(islice(items, SLICE)):
+            sight.look(some)
+            yield
         yield from self._cut(whole, sight, self._before.get(target))
         plain = ground.targets[target]
-        if sight.same and len(sight.everything) == len(whole.tools) and len(tiers) == len(whole.servers):
+        if sight.same and not sight.left_out and len(tiers) == len(whole.servers):
             return plain
-        hidden, everything = sight.hidden, sight.everything
-        routes = {name: route for name, route in everything.items() if name not in hidden} if hidden else everything
+        hidden, everything, shown = sight.hidden, sight.everything, sight.definitions
+        routes = everything
+        if hidden:
+            routes = {name: route for name, route in everything.items() if name not in hidden}
+            yield
+            shown = [whole.tools[name][2] for name in routes]
         yield
-        listing = whole.listing(frozenset((*left_out, *hidden)))
-        yield
-        self.weight += weight
+        listing = whole.listing(frozenset((*sight.left_out, *hidden)), shown)
+        yield from listing.steps()
+        self.weight += sight.weight
         names = {tier.name if tier is not None else None for tier in tiers.values()}
         return View(
             plain.title,
@@ -243,13 +244,34 @@ class _Sight:
         }
         self.everything: dict[str, Route] = {}
         """Shown and hidden tools."""
+        self.definitions: list[bytes] = []
+        """Of these."""
         self.hidden: dict[str, Hidden] = {}
         self.pinned: list[str] = []
+        self.left_out: list[str] = []
+        """What policies do not allow."""
+        self.weight = 0
+        """Bytes, about."""
         self.same = not rules.tiered and not rules.shares and not rules.constraints and not rules.pinned
         """Whether every tool that is taken is as it is for whoever no policy speaks of."""
+        self._as_it_is = self.same and not any(self._hides.values()) and not any(self._seconds.values())
 
-    def take(self, name: str, ref: ToolRef, route: Route) -> None:
-        """A tool that the policies allow."""
+    def look(self, some: Sequence[tuple[str, Tool]]) -> None:
+        """Take of some tools, in the order of their names, those that the policies allow."""
+        unseen = self._rules.unseen
+        seen = [(name, tool) for name, tool in some if tool[0] not in unseen]
+        if len(seen) < len(some):
+            self.left_out += [name for name, tool in some if tool[0] in unseen]
+        definitions = [tool[2] for _, tool in seen]
+        self.definitions += definitions
+        self.weight += sum(map(len, definitions)) + len(definitions) * _A_TOOL
+        if self._as_it_is:
+            self.everything.update((name, tool[1]) for name, tool in seen)
+            return
+        for name, (ref, route, _) in seen:
+            self._take(name, ref, route)
+
+    def _take(self, name: str, ref: ToolRef, route: Route) -> None:
         key = ref[0]
         seconds = self._seconds[key]
         if seconds is not None:

@@ -19,9 +19,9 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.policies.index import Shelved, ToolIndex
 from fairlead_api.policies.merge import ALLOW, Merged, RuleRef, ServerTiers, Verdict, merging, selects, verdict
 from fairlead_api.policies.subjects import Key, Speakers, keys_of
-from fairlead_gateway.catalog.model import Server, Snapshot
+from fairlead_gateway.catalog.model import Server, Snapshot, ToolRef
 from fairlead_gateway.identity.model import Identity
-from fairlead_gateway.selection.tiers import ToolRef, by_speed
+from fairlead_gateway.selection.tiers import by_speed
 from fairlead_gateway.validation.constraint import Allowance, Constraint, allowance
 
 NO_TIERS: Final = ServerTiers()
@@ -87,7 +87,7 @@ class RuleSet:
         if not policies.allow_by_default:
             for server in policies.others():
                 dark.add(server.key)
-                unseen.update((server.key, tool.name) for tool in server.tools)
+                unseen.update(tool.ref for tool in server.tools)
                 yield
         self.unseen, self.dark, self.pinned = frozenset(unseen), frozenset(dark), frozenset(pinned)
         self.open = not self._changes()
@@ -294,13 +294,14 @@ class Policies:
         servers = tuple(server for key, server in self._servers.items() if key.namespace == namespace)
         known = before.indexed.get(namespace) if before is not None else None
         if known is not None and len(known[0]) == len(servers) and all(map(_is, known[0], servers)):
+            known[1].prepare(self._by_namespace[namespace].values())
             return known
         index = ToolIndex(
             Shelved(server.key.name, server.tools, server.catalog.trust_annotations) for server in servers
         )
-        index.prepare(rule for policy in self._by_namespace[namespace].values() for rule in policy.rules)
-        keys = {server.key.name: server.key for server in servers}
-        return servers, index, tuple((keys[server], tool) for server, tool in index.refs)
+        index.prepare(self._by_namespace[namespace].values())
+        refs = {server.key.name: {tool.name: tool.ref for tool in server.tools} for server in servers}
+        return servers, index, tuple(refs[server][tool] for server, tool in index.refs)
 
     def _allowances(self, before: Policies | None) -> dict[RuleRef, Allowance]:
         if before is not None and before.rules == self.rules:

@@ -14,14 +14,14 @@ from typing import Final
 
 from fairlead_api.documents.rules import Tier
 from fairlead_api.meta import ServerKey
-from fairlead_gateway.catalog.model import EMPTY, Server, Snapshot, Tool
+from fairlead_gateway.catalog.model import EMPTY, Server, Snapshot, Tool, ToolRef
 from fairlead_gateway.identity.model import Identity
 from fairlead_gateway.selection.annotated import annotated
 from fairlead_gateway.selection.cut import Cutter
 from fairlead_gateway.selection.perspective import Ground, Perspective
 from fairlead_gateway.selection.policy import Policies, RuleSet
 from fairlead_gateway.selection.route import Reach, Route
-from fairlead_gateway.selection.tiers import Hidden, ToolRef, default_tier, hidden_in
+from fairlead_gateway.selection.tiers import Hidden, default_tier, hidden_in
 from fairlead_gateway.selection.view import MERGED, View, in_tier
 from fairlead_gateway.selection.whole import Whole, merged, of_server, plain
 

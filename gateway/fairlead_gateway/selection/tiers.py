@@ -13,15 +13,10 @@ import msgspec
 
 from fairlead_api.documents.rules import Tier
 from fairlead_api.documents.state import ToolState
-from fairlead_api.meta import ServerKey
-from fairlead_gateway.catalog.model import Snapshot, Tool
+from fairlead_gateway.catalog.model import Snapshot, Tool, ToolRef
 
 GRACE_SECONDS: Final = 60.0
 """A list lives for its `ttlMs` (30 s) at a client; what has left it stays callable for longer than that."""
-
-
-ToolRef = tuple[ServerKey, str]
-"""A server, and its own name for a tool."""
 
 
 class Hidden(msgspec.Struct, frozen=True):
@@ -78,7 +73,7 @@ def hidden_in(tier: Tier, snapshot: Snapshot, before: Mapping[ToolRef, Hidden], 
             reason = why_hidden(tier, tool, state)
             if reason is not None:
                 holder = next((other.name for other in ordered if why_hidden(other, tool, state) is None), None)
-                known = before.get((key, tool.name))
+                known = before.get(tool.ref)
                 until = now + GRACE_SECONDS if known is None else known.callable_until
-                found[key, tool.name] = Hidden(reason, holder, until, tier.name)
+                found[tool.ref] = Hidden(reason, holder, until, tier.name)
     return found

@@ -6,7 +6,7 @@ Pure module. Views are put together by `selection.whole` and found in a `Selecti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from itertools import islice
 from types import MappingProxyType
 from typing import Final
@@ -25,6 +25,8 @@ NEAR: Final = 200
 """Names that a suggestion looks at."""
 NEAR_START: Final = 3
 """Characters."""
+PIECE: Final = 512
+"""Definitions that are put together between two pauses."""
 
 
 class Listing:
@@ -32,14 +34,25 @@ class Listing:
 
     __slots__ = ("__weakref__", "_bytes", "_definitions")
 
-    def __init__(self, definitions: Iterable[bytes]) -> None:
+    def __init__(self, definitions: Sequence[bytes]) -> None:
         self._definitions = definitions
         self._bytes: bytes | None = None
 
-    def read(self) -> bytes:
+    def steps(self) -> Generator[None, None, None]:
+        """Put it together now, in slices: ten thousand definitions at once would hold everybody up for milliseconds."""
+        definitions = self._definitions
+        pieces = []
+        for start in range(0, len(definitions), PIECE):
+            pieces.append(b",".join(definitions[start : start + PIECE]))
+            yield
         if self._bytes is None:
-            self._bytes = b'{"tools":[%b]' % b",".join(self._definitions)
+            self._bytes = b'{"tools":[%b]' % b",".join(pieces)
             self._definitions = ()
+
+    def read(self) -> bytes:
+        for _ in self.steps() if self._bytes is None else ():
+            pass
+        assert self._bytes is not None, "the last step sets it"
         return self._bytes
 
 

@@ -6,7 +6,7 @@ Pure module, used by `selection.selection` for what is seen where no policy says
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from weakref import WeakValueDictionary
 
@@ -14,15 +14,18 @@ import msgspec
 
 from fairlead_api.documents.rules import Tier
 from fairlead_api.meta import ServerKey
-from fairlead_gateway.catalog.model import Server, Snapshot, Tool
+from fairlead_gateway.catalog.model import Server, Snapshot, ToolRef
+from fairlead_gateway.catalog.model import Tool as Known
 from fairlead_gateway.selection.offers import Offers, merged_offers, server_offers
 from fairlead_gateway.selection.route import Reach, Route
-from fairlead_gateway.selection.tiers import Hidden, ToolRef
+from fairlead_gateway.selection.tiers import Hidden
 from fairlead_gateway.selection.view import MERGED, Listing, View, server_target
 from fairlead_mcp import jsonrpc
 
-Tools = Mapping[str, tuple[ToolRef, Route, bytes]]
-"""Shown name to tool, route and definition, in the order of the names."""
+Tool = tuple[ToolRef, Route, bytes]
+"""What it is, where it leads, and its definition."""
+Tools = Mapping[str, Tool]
+"""By shown name, in the order of the names."""
 
 
 class Whole:
@@ -73,11 +76,12 @@ class Whole:
         """What a view is called."""
         return f"{self.title}/{tier.name}" if below and tier is not None else self.title
 
-    def listing(self, left_out: frozenset[str]) -> Listing:
-        """The definitions of all but some tools."""
+    def listing(self, left_out: frozenset[str], shown: Sequence[bytes] | None = None) -> Listing:
+        """The definitions of all but some tools; `shown`: what these are, where that is known."""
         found = self._listings.get(left_out)
         if found is None:
-            shown = [definition for name, (_, _, definition) in self.tools.items() if name not in left_out]
+            if shown is None:
+                shown = [definition for name, (_, _, definition) in self.tools.items() if name not in left_out]
             found = self._listings[left_out] = Listing(shown)
         return found
 
@@ -93,11 +97,11 @@ class Whole:
         return found
 
 
-Shown = Callable[[bytes, Server, Tool], bytes]
+Shown = Callable[[bytes, Server, Known], bytes]
 """What a list has of a definition."""
 
 
-def plain(definition: bytes, server: Server, tool: Tool) -> bytes:
+def plain(definition: bytes, server: Server, tool: Known) -> bytes:
     """All of it, and nothing else."""
     return definition
 
@@ -110,7 +114,7 @@ def merged(
 ) -> Whole:
     """The endpoint of all servers."""
     tools = {
-        name: ((server.key, tool.name), routes[server.key][tool.name], show(tool.merged, server, tool))
+        name: (tool.ref, routes[server.key][tool.name], show(tool.merged, server, tool))
         for name, (server, tool) in snapshot.merged.items()
     }
     shown = [server for server in snapshot.servers.values() if server.catalog.prefix is not None]
@@ -119,10 +123,7 @@ def merged(
 
 def of_server(server: Server, routes: Mapping[str, Route], reach: Reach | None, show: Shown = plain) -> Whole:
     """The endpoint of one server."""
-    tools = {
-        tool.name: ((server.key, tool.name), routes[tool.name], show(tool.definition, server, tool))
-        for tool in server.tools
-    }
+    tools = {tool.name: (tool.ref, routes[tool.name], show(tool.definition, server, tool)) for tool in server.tools}
     offers = server_offers(server, reach)
     return Whole(server_target(server.key), str(server.key), tools, offers, [server], alone=True)
 

@@ -197,6 +197,20 @@ def test_the_last_rules_stay_in_force_when_their_document_is_gone() -> None:
     assert listed(select(build(documents, before)), NPC) == []
 
 
+def test_rules_that_come_later_are_prepared_for_though_the_servers_are_the_same() -> None:
+    documents: dict[str, Document] = {
+        "1": catalog("web", "http://w", [entry("get", tags=("a",)), entry("put")]),
+        "r": Rules(policies=(policy("p"),)),
+    }
+    before = select(build(documents))
+    documents["r"] = Rules(policies=(policy("p", deny("*t", tags=("a",))), policy("q")))
+    after = select(build(documents, before.snapshot), before=before)
+    index = after.policies.index("default")
+    assert index is before.policies.index("default")
+    assert "tags" in index._words, "read with the first question, it would hold the loop up"
+    assert listed(after, NPC) == ["web__put"]
+
+
 FAST, SLOW = Tier(name="fast", max_latency_ms=500, default=True), Tier(name="slow", max_latency_ms=4000)
 
 

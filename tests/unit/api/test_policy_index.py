@@ -1,0 +1,58 @@
+"""The index of a namespace's tools: what it reads, and when."""
+
+from __future__ import annotations
+
+from msgspec import Raw
+
+from fairlead_api.documents.rules import Policy, Rule
+from fairlead_api.policies.index import Shelved, ToolIndex
+
+
+class Tool:
+    """One that notes how often somebody looks at its definition."""
+
+    categories: tuple[str, ...] = ()
+
+    def __init__(self, name: str, *, reads: bool, tags: tuple[str, ...] = ()) -> None:
+        self.name = name
+        self.tags = tags
+        self.looks = 0
+        self._raw = b'{"annotations":{"readOnlyHint":%b}}' % (b"true" if reads else b"false")
+
+    @property
+    def definition(self) -> bytes | Raw:
+        self.looks += 1
+        return self._raw
+
+
+def policy(*rules: Rule) -> Policy:
+    return Policy(namespace="default", name="p", every=True, rules=rules)
+
+
+def names(index: ToolIndex, rule: Rule) -> list[str]:
+    return [name for _, name in index.chosen(index.matching(rule), index.refs)]
+
+
+def test_what_rules_look_at_is_read_when_they_are_prepared_for_and_never_again() -> None:
+    tools = [Tool("get", reads=True), Tool("put", reads=False)]
+    index = ToolIndex([Shelved("web", tools, trusted=True)])
+    readers = Rule(action="Allow", annotations={"readOnlyHint": True})
+    index.prepare([policy(Rule(action="Allow", tools=("*",)))])
+    assert [tool.looks for tool in tools] == [0, 0]
+    index.prepare([policy(readers)])
+    looks = [tool.looks for tool in tools]
+    assert min(looks) > 0
+    assert names(index, readers) == ["get"]
+    index.prepare([policy(readers)])
+    assert names(index, readers) == ["get"]
+    assert [tool.looks for tool in tools] == looks
+
+
+def test_tools_stand_in_the_order_of_name_and_server_whatever_either_is() -> None:
+    shelves = [
+        Shelved(server, [Tool(name, reads=True) for name in ("b", "a\0", "a\0b", "a")], trusted=True)
+        for server in ("web", "a", "file")
+    ]
+    index = ToolIndex(shelves)
+    assert [(name, server) for server, name in index.refs] == sorted((name, server) for server, name in index.refs)
+    assert all(index.refs[index.place(server, name) or 0] == (server, name) for server, name in index.refs)
