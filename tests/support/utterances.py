@@ -12,9 +12,10 @@ from fairlead_gateway.conversation.choose import Chooser, State, Turn
 FOLDER = Path(__file__).resolve().parents[1] / "golden/conversation"
 EVERY = 3
 """One of that many is held out."""
-SETS = ("looked at", "held out", "hard", "unseen")
+SETS = ("looked at", "held out", "hard", "ordinary", "ordinary, aside", "unseen")
 """What phrases were tuned by, and what was kept aside meanwhile; what was written afterwards to defeat them, by which
-they have been tuned since; and what somebody wrote who knew neither, by which they never are."""
+they have been tuned since; what somebody else wrote, half of it tuned by and half kept aside; and what a third person
+wrote who knew none of it, by which they never are."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,8 @@ class Utterance:
 def utterances() -> list[Utterance]:
     """All of them, in the order of the files."""
     known = [_utterance(line, SETS[place % EVERY == EVERY - 1]) for place, line in enumerate(_lines("utterances.txt"))]
-    return known + [_utterance(line, "unseen") for line in _lines("unseen.txt")]
+    others = {"ordinary": "ordinary.txt", "ordinary, aside": "ordinary-aside.txt", "unseen": "unseen.txt"}
+    return known + [_utterance(line, kind) for kind, name in others.items() for line in _lines(name)]
 
 
 def _lines(name: str) -> list[str]:
