@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from fairlead_operator.latency.gate import Gate
+from fairlead_operator.latency.gate import TRIAL_CALLS, Gate
 
 MOST_POINTS: Final = 20
 BAD: Final = 5
@@ -34,7 +34,7 @@ class HealthScore:
         self.seen = 0
         """All calls since then."""
         if degraded:
-            self.gate.shown, self.gate.hidden_at = False, now
+            self.gate.keep_hidden(now)
         self._trial_failed = False
 
     @property
@@ -65,7 +65,7 @@ class HealthScore:
         elif self.score >= HEALTHY_FROM and self.gate.evidence_counts(now):
             self.gate.show(now)
         elif not watched and self.gate.trial_in(now) <= 0:
-            self.gate.show(now, on_trial=True)
+            self.gate.show(now, trial=TRIAL_CALLS)
             self.points = (100 - HEALTHY_FROM) // 5
         self._trial_failed = False
         return self.gate.shown

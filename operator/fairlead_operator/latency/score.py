@@ -43,12 +43,14 @@ class TierScore:
         self.points = self._lowest = self.detector.start if points is None else points
         self._since = 0
         self._alarm = False
+        self._was_late = False
         self.run = 0
         """Samples in time, in a row, up to now."""
 
     def begin_hidden(self, now: float, cause: str) -> None:
         """Hidden from the start: by what is declared, because nothing is known, or as it was before a restart."""
-        self.gate.shown, self.gate.hidden_at, self.cause = False, now, cause
+        self.gate.keep_hidden(now)
+        self.cause = cause
 
     @property
     def waits(self) -> bool:
@@ -64,6 +66,7 @@ class TierScore:
             self._lowest, self._since = self.points, 0
         self._alarm |= self.points >= detector.cap
         self._alarm |= self.gate.called(bad=late)
+        self._was_late |= late
         if late:
             self.run = 0
         elif proves or self.gate.shown:
@@ -79,15 +82,17 @@ class TierScore:
     def decide(self, now: float, window: Window, *, trials: bool) -> bool:
         """Whether the tier shows the tool from now on; may cut the window to the samples that led to the decision.
 
-        `trials`: no probe speaks for it while it is hidden, so it is tried out after a while.
+        `trials`: no probe speaks for it while it is hidden, so it is tried out after a while without a late call.
         """
+        if self._was_late:
+            self.gate.refute(now)
         if self.gate.shown:
             self._perhaps_hide(now, window)
         elif self._proven(now, window):
             self._show(now, window, keep=self.run)
         elif trials and self.cause in MEASURED and self.gate.trial_in(now) <= 0:
-            self._show(now, window, keep=0, on_trial=True)
-        self._alarm = False
+            self._show(now, window, keep=0, trial=self.needed(window))
+        self._alarm = self._was_late = False
         return self.gate.shown
 
     def late(self, window: Window) -> int:
@@ -95,9 +100,9 @@ class TierScore:
         return window.late(self.late_from_ms)
 
     def needed(self, window: Window) -> int:
-        """Samples in time in a row that bring it back, in all."""
+        """Samples in time in a row that bring it back, in all, or that it shows on trial."""
         before = len(window) - self.run
-        needed = run_needed(self.late(window) / before if before > 0 else 1.0)
+        needed = run_needed(self.late(window) / before if before > 0 else 1.0, self.gate.relapses)
         return needed if self.cause in MEASURED else max(needed, self.min_samples)
 
     def _proven(self, now: float, window: Window) -> bool:
@@ -113,8 +118,8 @@ class TierScore:
         self.gate.hide(now)
         self.run = 0
 
-    def _show(self, now: float, window: Window, *, keep: int, on_trial: bool = False) -> None:
-        self.gate.show(now, on_trial=on_trial)
+    def _show(self, now: float, window: Window, *, keep: int, trial: int = 0) -> None:
+        self.gate.show(now, trial=trial)
         window.keep_last(keep)
         self._restart(self.detector.again)
 

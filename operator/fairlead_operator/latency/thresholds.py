@@ -63,15 +63,15 @@ DETECTORS: Final = {
 }
 
 
-def run_needed(late_share: float) -> int:
+def run_needed(late_share: float, relapses: int = 0) -> int:
     """Samples in time, in a row, after which a hidden tool comes back (5 to 30).
 
     `late_share` (0 to 1) is the part of calls that were late while it was hidden: the rarer they were, the longer a run
-    of good ones has to be before it says anything.
+    of good ones has to be before it says anything. It is taken from the calls since the change, of which more are late
+    than of those to come, so each of the `relapses` after such a run doubles it.
     """
-    if late_share >= 1:
-        return RUN
-    return min(LONGEST_RUN, max(RUN, math.ceil(math.log(DOUBT) / math.log(1 - max(late_share, 0.01)))))
+    run = RUN if late_share >= 1 else math.ceil(math.log(DOUBT) / math.log(1 - max(late_share, 0.01)))
+    return min(LONGEST_RUN, max(RUN, run) << min(relapses, 3))
 
 
 @cache

@@ -84,6 +84,8 @@ class ToolRecord:
 
     def observe(self, sample: Sample) -> None:
         """Take one sample; a running attempt may be given again and again, and its end last."""
+        if sample.probe:
+            self.reached_by_probes(True)
         entry, counted = self._running.pop(sample.attempt, (None, set[str]()))
         late = [score for score in self._scores if sample.duration_ms > score.late_from_ms]
         if late or sample.outcome is Outcome.OK:
@@ -139,13 +141,13 @@ class ToolRecord:
         )
 
     def awaiting(self) -> float | None:
-        """Milliseconds within which a probe speaks for bringing it back; None where nothing hides it, or where probes
-        prove nothing.
+        """Milliseconds within which a probe speaks for bringing it back; None where nothing hides it. 0 for a tool with
+        two speeds: its probes may meet a cache, so that only late ones say something.
         """
         hiding = [score.late_from_ms for score in self._scores if not score.gate.shown]
-        if self.bimodal or not (hiding or self.health.degraded):
-            return None
-        return max(hiding) if hiding else float("inf")
+        if not hiding:
+            return float("inf") if self.health.degraded else None
+        return 0.0 if self.bimodal else max(hiding)
 
     @property
     def restless(self) -> bool:

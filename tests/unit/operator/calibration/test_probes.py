@@ -241,6 +241,16 @@ async def test_a_hidden_tool_is_probed_every_ten_seconds_and_every_two_once_it_i
         assert len(here.calls("b")) == 3
 
 
+async def test_a_hidden_tool_that_probes_do_not_speak_for_is_probed_every_ten_seconds_all_the_same() -> None:
+    async with world(seconds={"a": 0.1}) as here:
+        here.hold("a")
+        await asyncio.sleep(30)
+        here.hide("a", 0.0)
+        await asyncio.sleep(45)
+        probes = here.calls("a")[3:]
+        assert [round(after - before) for before, after in itertools.pairwise(probes)] == [10, 10, 10]
+
+
 async def test_a_tool_that_stays_slow_is_probed_less_and_less() -> None:
     async with world(seconds={"a": 0.8}) as here:
         here.hold("a")

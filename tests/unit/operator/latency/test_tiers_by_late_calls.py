@@ -86,8 +86,18 @@ def test_probes_in_time_in_a_row_bring_a_tool_back(probes: str, listed: bool) ->
         assert record.state("t", "cluster", 0.0).points["fast"] == DETECTORS["p95"].again
 
 
+def test_a_tool_that_its_first_probes_hide_comes_back_by_probes_and_says_so() -> None:
+    record = measured(probed=False)
+    for _ in range(5):
+        record.observe(sample("L", probe=True))
+    assert record.decide(0.0) == ("deep",)
+    assert record.state("t", "cluster", 0.0).hidden["fast"].endswith("back=5-in-time")
+    assert record.decide(60.0) == ("deep",)
+
+
 def test_the_rarer_the_late_calls_were_the_longer_the_run_that_clears_a_tool() -> None:
     assert [run_needed(share) for share in (1.0, 0.6, 0.3, 0.15, 0.05)] == [5, 6, 13, 29, 30]
+    assert [run_needed(1.0, relapses) for relapses in range(6)] == [5, 10, 20, 30, 30, 30]
 
 
 def test_a_tool_hidden_again_within_ten_minutes_waits_a_minute_before_probes_count() -> None:
@@ -97,7 +107,7 @@ def test_a_tool_hidden_again_within_ten_minutes_waits_a_minute_before_probes_cou
     assert "fast" in record.tiers
     after(record, "LLL", at=310.0)
     assert "fast" not in record.tiers
-    after(record, "T" * 6, at=360.0)
+    after(record, "T" * 10, at=360.0)
     assert "fast" not in record.tiers
     assert "fast" in record.decide(370.0)
 
@@ -114,12 +124,38 @@ def test_without_probes_a_tool_is_tried_after_half_a_minute_then_after_a_minute(
     assert "fast" in record.decide(90.0)
 
 
-def test_three_calls_in_time_end_a_trial() -> None:
+@pytest.mark.parametrize(
+    ("before", "run"), [("LLLLL", 5), ("LTLTLTLTLT", 7)], ids=["always late", "late half of the time"]
+)
+def test_a_trial_is_as_long_as_the_run_that_brings_a_tool_back(before: str, run: int) -> None:
+    for late_at, listed in ((run, False), (run + 1, True)):
+        record = measured(probed=False)
+        after(record, before, at=0.0)
+        assert "fast" in record.decide(30.0)
+        after(record, "T" * (late_at - 1) + "L", at=31.0)
+        assert ("fast" in record.tiers) is listed
+
+
+def test_a_late_call_while_it_is_hidden_puts_a_trial_off() -> None:
     record = measured(probed=False)
     after(record, "LLLLL", at=0.0)
-    record.decide(30.0)
-    after(record, "TTTL", at=31.0)
-    assert "fast" in record.tiers
+    after(record, "T", at=10.0)
+    after(record, "L", at=20.0)
+    assert record.state("t", "cluster", 20.0).hidden["fast"].endswith("back=trial-in-30s")
+    assert "fast" not in record.decide(49.0)
+    assert "fast" in record.decide(50.0)
+
+
+def test_each_relapse_doubles_the_run_that_brings_a_tool_back() -> None:
+    record = measured()
+    runs = []
+    for moment in (0.0, 300.0, 600.0, 2000.0):
+        after(record, "LLLLL", at=moment)
+        runs.append(0)
+        while "fast" not in record.tiers:
+            after(record, "T", at=moment + 290.0)
+            runs[-1] += 1
+    assert runs == [5, 10, 20, 5]
 
 
 def test_a_running_attempt_counts_once_it_is_past_the_limit_and_only_once() -> None:
@@ -190,6 +226,27 @@ def test_a_tool_with_two_speeds_is_judged_by_p95_and_not_brought_back_by_probes(
     for _ in range(40):
         record.observe(sample("T", probe=True))
     assert "fast" not in record.decide(1.0)
+
+
+def test_probes_speak_against_a_hidden_tool_with_two_speeds_and_never_for_it() -> None:
+    record = measured()
+    assert record.awaiting() is None
+    after(record, "TTLTTLTTTT" * 6)
+    assert record.awaiting() == 0.0
+    record.observe(sample("L", probe=True))
+    record.decide(20.0)
+    record.observe(sample("T", probe=True))
+    assert "fast" not in record.decide(49.0)
+    assert "fast" in record.decide(50.0)
+
+
+def test_probes_heal_a_degraded_tool_with_two_speeds() -> None:
+    record = ToolRecord([Tier(name="fast", max_latency_ms=5000), ANY], Declaration(probed=True), now=0.0)
+    after(record, "TTLTTLTTTT" * 6)
+    for number in range(4):
+        record.observe(Sample(f"b{number}", 0.0, 20.0, Outcome.BAD))
+    assert record.decide(0.0) == ("any",)
+    assert (record.bimodal, record.awaiting()) == (True, float("inf"))
 
 
 def test_a_restarted_operator_goes_on_from_what_was_published() -> None:
