@@ -71,9 +71,7 @@ class Recorder:
     def record(self, nanoseconds: int, error_type: str = "") -> None:
         """Count one operation. `error_type` is from a closed set: a code, TOOL_ERROR, or empty."""
         series = self._errors.get(error_type) if error_type else self._ok
-        if series is None:
-            series = self._open(error_type)
-        series.observe(nanoseconds)
+        (series or self._open(error_type)).observe(nanoseconds)
 
     def _open(self, error_type: str) -> Series:
         series, own = self._book.series(self._method, self._tool, self._server, error_type)

@@ -52,7 +52,7 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     params: Raw | UnsetType = UNSET
 
 
-class Response(msgspec.Struct, frozen=True):
+class Response(msgspec.Struct, frozen=True, gc=False):
     """A response: exactly one of `result` (raw) and `error`. `id` is raw, UNSET where a server left it out."""
 
     id: Raw | UnsetType = UNSET

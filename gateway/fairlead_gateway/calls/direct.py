@@ -62,6 +62,9 @@ class _Captured:
     def answer(self, status: int, *body: bytes | Raw) -> None:
         self.body = b"".join(body)
 
+    def succeed(self, ident: bytes, result: bytes | Raw) -> None:
+        self.body = jsonrpc.result(ident, result)
+
 
 class Caller:
     """Makes calls for a part of the gateway. One per gateway."""

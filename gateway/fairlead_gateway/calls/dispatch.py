@@ -64,7 +64,7 @@ class Dispatcher:
         self._client = client
         self.server_info = server_info
         """Ours, raw."""
-        self._clock = clock
+        self.clock = clock
         self._unknown = book.recorder(CALL)
         self.flights: set[Flight] = set()
         """Calls without an answer yet."""
@@ -80,7 +80,7 @@ class Dispatcher:
             return _invalid(request, "params.name must be a string")
         if "arguments" in params and bytes(params["arguments"])[:1] not in _OBJECT_OR_NULL:
             return _invalid(request, "params.arguments must be an object")
-        route = view.routes.get(name) or view.unlisted(name, self._clock())
+        route = view.routes.get(name) or view.unlisted(name, self.clock())
         if route is None:
             self._unknown.record(0, str(jsonrpc.INVALID_PARAMS))
             denied = view.denied(name)
@@ -116,7 +116,7 @@ class Dispatcher:
 
     def start(self, exchange: Exchange, route: Route, request: Request) -> Flight:
         """Make the call; the flight answers it, possibly before this returns. Raises nothing."""
-        started = self._clock()
+        started = self.clock()
         flight = Flight(self, exchange, route, request, started)
         self.flights.add(flight)
         self._book.in_flight += 1
@@ -126,18 +126,21 @@ class Dispatcher:
             flight.refuse(route.closed)
             return flight
         try:
-            wrong = None if route.check is None else route.check.arguments(request.params.get("arguments"))
-            if wrong is not None:
-                flight.refuse(refusals.invalid_arguments(wrong))
-                return flight
-            refusal = None if route.constraint is None else route.constraint.refusal(request.params.get("arguments"))
-            if refusal is not None and route.constraint is not None:
-                flight.denied = route.constraint.by
-                flight.refuse(refusal)
-                return flight
+            if route.check is not None:
+                wrong = route.check.arguments(request.params.get("arguments"))
+                if wrong is not None:
+                    flight.refuse(refusals.invalid_arguments(wrong))
+                    return flight
+            if route.constraint is not None:
+                refusal = route.constraint.refusal(request.params.get("arguments"))
+                if refusal is not None:
+                    flight.denied = route.constraint.by
+                    flight.refuse(refusal)
+                    return flight
             if route.offline and not route.guard.still_answers():
                 raise ConnectFailed(f"the server {route.server.key} is offline")
-            if self._limiter is not None and flight.limited(self._limiter):
+            limiter = self._limiter
+            if limiter is not None and (limiter.counts_all or route.counted) and flight.limited(limiter):
                 return flight
             if route.cacheable_seconds and self.cache.enabled:
                 key = self._cache_key(route, request)
@@ -170,11 +173,10 @@ class Dispatcher:
             if exchange.gone:
                 raise
 
-    def ended(self, flight: Flight, recorder: Recorder, started: float, error_type: str, body: Body) -> None:
+    def ended(self, flight: Flight, recorder: Recorder, seconds: float, error_type: str, body: Body) -> None:
         """Told by a flight, once."""
         self.flights.discard(flight)
         self._book.in_flight -= 1
-        seconds = self._clock() - started
         took = int(seconds * 1e9)
         recorder.record(took, error_type)
         self._book.waited(flight.tier, took)
@@ -216,15 +218,18 @@ class Dispatcher:
         asked, trace = request.params, b""
         if TRACEPARENT in exchange.headers:
             asked, trace = carried(asked, exchange.headers)
-        token = translate.progress_token(asked)
-        params = translate.params(
-            asked,
-            route.name_raw,
-            from_modern=request.modern,
-            to_modern=upstream.modern,
-            token=None if token is None else ident,
-            client=self._client,
-        )
+        token = translate.progress_token(asked) if request.meta.token else None
+        if token is None and request.modern == upstream.modern:
+            params = translate.renamed(asked, route.name_raw)
+        else:
+            params = translate.params(
+                asked,
+                route.name_raw,
+                from_modern=request.modern,
+                to_modern=upstream.modern,
+                token=None if token is None else ident,
+                client=self._client,
+            )
         session = self._session(route, request) if route.per_client else None
         notify = None if token is None else _forwarder(exchange, ours=ident, clients=token)
         return Order(ident, params, route.name_header, started + route.timeout, route.max_bytes, notify, session, trace)

@@ -28,7 +28,6 @@ SUBSCRIPTIONS: Final = frozenset({"resources/subscribe", "resources/unsubscribe"
 """Of legacy sessions; modern clients name resources when they listen."""
 METHODS: Final = frozenset({GET_PROMPT, READ, COMPLETE}) | SUBSCRIPTIONS
 MORE: Final = ("inputResponses", "requestState")
-_MORE_META: Final = (b'"progressToken"', eras.META_LOG_LEVEL.encode())
 
 
 class Errand(msgspec.Struct, frozen=True):
@@ -57,13 +56,11 @@ def needs_more(request: Request, live: Live) -> bool:
     """Whether a tool call is none of the plain ones: progress, answers, log messages that its session asked for, or
     questions to its client.
     """
-    params = request.params
-    if "_meta" in params:
-        meta = bytes(params["_meta"])
-        if _MORE_META[0] in meta or _MORE_META[1] in meta:
-            return True
+    params, meta = request.params, request.meta
+    if meta.token or meta.log_level:
+        return True
     if request.modern:
-        return MORE[0] in params or MORE[1] in params
+        return "inputResponses" in params or "requestState" in params
     if live.level(request.session) is not None:
         return True
     session = live.sessions.read(request.session) if request.session is not None else None

@@ -45,7 +45,11 @@ class Exchange(Protocol):
         ...
 
     def answer(self, status: int, *body: bytes | Raw) -> None:
-        """The JSON-RPC answer, in parts. Once per exchange."""
+        """The JSON-RPC answer, in parts. Once per exchange, or `succeed`."""
+        ...
+
+    def succeed(self, ident: bytes, result: bytes | Raw) -> None:
+        """The answer where all is well: the result of the request with that id, both raw."""
         ...
 
 

@@ -23,13 +23,12 @@ from fairlead_gateway.calls.outputs import judged
 from fairlead_gateway.calls.refusals import Refusal
 from fairlead_gateway.calls.retries import next_delay
 from fairlead_gateway.endpoint.inbound import Request
-from fairlead_gateway.endpoint.replies import result_parts
 from fairlead_gateway.limits.limiter import NO_LEASE, Lease, Limited, Limiter
 from fairlead_gateway.reports.outcomes import outcome_of
 from fairlead_gateway.selection.route import Route
 from fairlead_gateway.telemetry import TOOL_ERROR
 from fairlead_gateway.tracing.spans import CallSpan
-from fairlead_gateway.upstream.base import Order, Pending, Submit
+from fairlead_gateway.upstream.base import Order, Pending
 from fairlead_gateway.upstream.guard import PLAIN, QUEUED, Ticket
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import McpError, RpcError, Timeout
@@ -159,7 +158,7 @@ class Flight:
         except McpError as error:
             self.failed(error)
             return
-        self._end("", 200, result_parts(request.id, result))
+        self._end("", result=result)
 
     def go(self) -> None:
         self._following = None
@@ -186,19 +185,17 @@ class Flight:
     def _send(self, ticket: Ticket, order: Order) -> None:
         """An attempt, with the place at the server that the ticket stands for."""
         route = self._route
-        guard, upstream = route.guard, route.upstream
         self._ticket = ticket
-        self._heard = guard.heard
+        self._heard = route.guard.heard
         self._attempts += 1
         if self.span is not None:
             params, lines = self.span.attempt(jsonrpc.decode_object(order.params))
             order = self._order = msgspec.structs.replace(order, params=jsonrpc.encode(params), trace=lines)
-        self._measured = route.meter.begin(guard.clock())
-        # not isinstance: for a protocol that takes 8 µs
-        submit: Submit | None = getattr(upstream, "submit", None)
+        self._measured = route.meter.begin(self._dispatcher.clock())
+        submit = route.submit
         pending = None if submit is None else submit(order, self)
         if pending is None:
-            self._wait_for(upstream.call(order))
+            self._wait_for(route.upstream.call(order))
         elif self._ticket:  # else it is over already
             self._pending = pending
 
@@ -226,8 +223,7 @@ class Flight:
             key, self._key = self._key, None
             seconds = route.cacheable_seconds
             self._dispatcher.cache.came(key, result, modern=route.upstream.modern, seconds=seconds)
-        error_type = TOOL_ERROR if outcome.is_error else ""
-        self._end(error_type, 200, result_parts(request.id, outcome.result))
+        self._end(TOOL_ERROR if outcome.is_error else "", result=outcome.result)
 
     def failed(self, error: Exception) -> None:
         request = self.request
@@ -289,7 +285,7 @@ class Flight:
         number = self._measured
         if number:
             self._measured = 0
-            self._route.meter.end(number, self._route.guard.clock(), outcome)
+            self._route.meter.end(number, self._dispatcher.clock(), outcome)
 
     def _again_later(self, error: Exception) -> bool:
         """Whether another attempt will follow."""
@@ -338,10 +334,10 @@ class Flight:
             refusals.result(refusal), from_modern=False, to_modern=request.modern,
             server_info=self._dispatcher.server_info,
         )  # fmt: skip
-        self._end(refusal.code, 200, result_parts(request.id, outcome.result))
+        self._end(refusal.code, result=outcome.result)
 
-    def _end(self, error_type: str, status: int = 0, body: Body = ()) -> None:
-        """Once: answer, unless nobody is there to hear it, and record."""
+    def _end(self, error_type: str, status: int = 0, body: Body = (), *, result: bytes | Raw | None = None) -> None:
+        """Once: answer, with a result or with a body of that status, unless nobody is there to hear it; and record."""
         if self.done:
             return
         self.done = True
@@ -353,9 +349,13 @@ class Flight:
         if self.span is not None:
             self.span.end(error_type)
         try:
-            if status:
+            if result is not None:
+                body = (result,)
+                self._exchange.succeed(self.request.id, result)
+            elif status:
                 self._exchange.answer(status, *body)
         finally:
-            self._dispatcher.ended(self, self._route.recorder, self._started, error_type, body)
+            dispatcher = self._dispatcher
+            dispatcher.ended(self, self._route.recorder, dispatcher.clock() - self._started, error_type, body)
             if self.waiter is not None and not self.waiter.done():
                 self.waiter.set_result(None)

@@ -31,7 +31,7 @@ class _Result(msgspec.Struct):
 _decode_result = msgspec.json.Decoder(_Result).decode
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class Outcome(msgspec.Struct, frozen=True, gc=False):
     """A result for the client's era, raw, and whether it says that the tool failed, or asks the client for more."""
 
     result: bytes | Raw
@@ -84,6 +84,12 @@ def params(
         members["_meta"] = Raw(jsonrpc.encode(meta))
     else:
         members.pop("_meta", None)
+    return jsonrpc.encode(members)
+
+
+def renamed(members: RawObject, name: Raw) -> bytes:
+    """The params of a tool call within one era, under the tool's own name; `members` is used up."""
+    members["name"] = name
     return jsonrpc.encode(members)
 
 

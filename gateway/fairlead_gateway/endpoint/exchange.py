@@ -55,7 +55,16 @@ class Exchange:
         "keep_alive", "method", "modern", "response_complete", "target", "thread", "tier", "vetted",
     )  # fmt: skip
 
-    def __init__(self, wire: Wire, method: bytes, target: bytes) -> None:
+    def __init__(
+        self,
+        wire: Wire,
+        method: bytes,
+        target: bytes,
+        headers: Headers,
+        body: bytes | bytearray = b"",
+        *,
+        vetted: bool = False,
+    ) -> None:
         self._wire = wire
         self.method = method
         self.target = target
@@ -66,12 +75,12 @@ class Exchange:
         """Of the view that it is answered by."""
         self.authority: bytes | None = None
         """Of a target in absolute form, which counts in place of Host (RFC 9112 section 3.2.2)."""
-        self.headers: Headers = {}
-        self.body: bytes | bytearray = b""
+        self.headers = headers
+        self.body = body
         self.keep_alive = True
         self.can_stream = True
         self.modern = False
-        self.vetted = False
+        self.vetted = vetted
         """Whether its headers were let in, here or in an earlier request."""
         self.call: Cancellable | None = None
         self.response_complete = False
@@ -148,6 +157,14 @@ class Exchange:
                 length += len(part)
             self._finish((replies.head(status, length, self._extra(extra)), *body), length)
 
+    def succeed(self, ident: bytes, result: bytes | Raw) -> None:
+        """The answer to a request: its result, raw."""
+        length = len(result)
+        if self._streaming or self.thread is not None or length > COPIED or not self.keep_alive or self._wire.ending:
+            self.answer(200, *replies.result_parts(ident, result))
+        else:
+            self._finish((replies.success(ident, result, length),))
+
     def acknowledge(self) -> None:
         """The answer to what needs none."""
         self._finish((replies.empty(202, self._extra()),))
@@ -165,12 +182,13 @@ class Exchange:
             return
         self.response_complete = True
         self.call = None  # they know each other: a cycle for the garbage collector with every call costs 5 µs
-        transport = self._wire.transport
+        wire = self._wire
+        transport = wire.transport
         if not transport.is_closing():
             if length > COPIED:
                 transport.writelines([memoryview(part) for part in parts])
             else:
-                transport.write(b"".join(parts))
+                transport.write(parts[0] if len(parts) == 1 else b"".join(parts))
             if not self.keep_alive:
                 transport.close()
-        self._wire.on_response_complete()
+        wire.on_response_complete()

@@ -8,23 +8,28 @@ Content-Length and nothing else about framing, so that equal bytes mean the same
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Final, Self
 
 from fairlead_gateway.endpoint.exchange import Exchange, Wire
 from fairlead_gateway.endpoint.inbound import Headers
 from fairlead_mcp.http.heads import KnownHead, NamedHead
 
+NAMES: Final = 256
+"""That are remembered of a connection."""
+
 
 class Familiar:
     """A head, and what was read of it."""
 
-    __slots__ = ("_head", "_headers", "_named", "_target")
+    __slots__ = ("_head", "_headers", "_named", "_of_name", "_target")
 
     def __init__(self, head: KnownHead, named: NamedHead | None, target: bytes, headers: Headers) -> None:
         self._head = head
         self._named = named
         self._target = target
         self._headers = headers
+        self._of_name: dict[bytes, Headers] = {}
+        """Headers that differ in `Mcp-Name` alone."""
 
     @classmethod
     def of(cls, exchange: Exchange, data: bytes) -> Self | None:
@@ -45,11 +50,13 @@ class Familiar:
         if not start and self._named is not None:
             found = self._named.read(data)
             if found is not None:
-                start, headers = found[0], {**headers, b"mcp-name": found[1]}
+                start, headers = found[0], self._of_name.get(found[1]) or self._with(found[1])
         if not start or len(data) - start > limit:
             return None
-        exchange = Exchange(wire, b"POST", self._target)
-        exchange.headers = headers
-        exchange.body = data[start:]
-        exchange.vetted = True
-        return exchange
+        return Exchange(wire, b"POST", self._target, headers, data[start:], vetted=True)
+
+    def _with(self, name: bytes) -> Headers:
+        if len(self._of_name) >= NAMES:
+            self._of_name.clear()
+        headers = self._of_name[name] = {**self._headers, b"mcp-name": name}
+        return headers

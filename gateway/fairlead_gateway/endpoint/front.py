@@ -237,7 +237,9 @@ class Front:
             self._reject(exchange, refused)
 
     def _answer(self, exchange: Exchange, view: View) -> None:
-        asked = classify(exchange.headers, bytes(exchange.body), acceptable=exchange.vetted)
+        body = exchange.body
+        body = body if type(body) is bytes else bytes(body)
+        asked = classify(exchange.headers, body, acceptable=exchange.vetted)
         if isinstance(asked, Rejection):
             self._reject(exchange, asked)
             return

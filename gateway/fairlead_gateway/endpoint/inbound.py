@@ -7,6 +7,7 @@ Python SDK climbs them, so that a client meets the same status here as at the se
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Final, Literal, TypeAlias
 
@@ -15,6 +16,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.eras import LEGACY_VERSIONS, MODERN_VERSION, NAMED
+from fairlead_mcp.jsonrpc import RawObject
 
 Headers: TypeAlias = dict[bytes, bytes]
 """Lower-case name to value; a header that came twice has its values joined by a comma (RFC 9110 section 5.3)."""
@@ -41,15 +43,30 @@ _JSON: Final = b"application/json"
 NOT_A_REQUEST: Final = "the body is not a JSON-RPC 2.0 request, notification or response; batches are not taken"
 
 
-class Request(msgspec.Struct, frozen=True):
+class Meta(msgspec.Struct, frozen=True, gc=False):
+    """What is gone by of a request's `_meta`."""
+
+    version: str | UnsetType | None = UNSET
+    """The protocol's, of modern requests; None where it is no text."""
+    lacking: str = ""
+    """What is wrong with it for a modern request."""
+    token: bool = False
+    """Whether it asks for progress."""
+    log_level: bool = False
+    """Whether it asks for log messages."""
+
+
+class Request(msgspec.Struct, frozen=True, gc=False):
     """A JSON-RPC request that passed every rung. `id` is raw JSON: a string or an integer."""
 
     modern: bool
     method: str
     id: bytes
-    params: jsonrpc.RawObject
+    params: RawObject
     session: bytes | None
     """`Mcp-Session-Id` of a legacy client that has one."""
+    meta: Meta = Meta()
+    """Of its `params`."""
 
 
 class Notice(msgspec.Struct, frozen=True):
@@ -57,7 +74,7 @@ class Notice(msgspec.Struct, frozen=True):
 
     modern: bool
     method: str
-    params: jsonrpc.RawObject
+    params: RawObject
     session: bytes | None
 
 
@@ -78,11 +95,11 @@ class Rejection(msgspec.Struct, frozen=True):
     data: bytes | None = None
 
 
-class _Envelope(msgspec.Struct):
+class _Envelope(msgspec.Struct, gc=False):
     jsonrpc: Literal["2.0"]
     method: str
     id: Raw | UnsetType = UNSET
-    params: Raw | UnsetType = UNSET
+    params: RawObject | UnsetType | None = UNSET
 
 
 class _Identity(msgspec.Struct):
@@ -94,7 +111,11 @@ class _Identity(msgspec.Struct):
 
 _decode_envelope = msgspec.json.Decoder(_Envelope).decode
 _decode_identity = msgspec.json.Decoder(_Identity).decode
-_NO_IDENTITY: Final = _Identity()
+_NO_META: Final = Meta(lacking=f"params._meta lacks the required {eras.META_VERSION}")
+_TOKEN: Final = b'"progressToken"'
+_LOG_LEVEL: Final = eras.META_LOG_LEVEL.encode()
+_REMEMBERED_BYTES: Final = 1024
+"""Of a `_meta` that is remembered: clients send the same one with each request, those of calls with progress apart."""
 
 
 def classify(headers: Headers, body: bytes, *, acceptable: bool = False) -> Request | Notice | Answered | Rejection:
@@ -108,57 +129,66 @@ def classify(headers: Headers, body: bytes, *, acceptable: bool = False) -> Requ
         if not body.isascii():
             body.decode()
         envelope = _decode_envelope(body)
-        given = envelope.params
-        params = {} if given is UNSET or (len(given) == 4 and bytes(given) == b"null") else jsonrpc.decode_object(given)
     except msgspec.ValidationError:
         return _odd_shape(headers, body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         return Rejection(400, jsonrpc.PARSE_ERROR, f"Parse error: {_brief(error)}")
     ident = None if envelope.id is UNSET else bytes(envelope.id)
-    if ident is not None and not _is_id(ident):
+    if ident is not None and not (ident.isdigit() or _is_id(ident)):
         return Rejection(400, jsonrpc.INVALID_REQUEST, "id must be a string or an integer")
-    return _of_an_era(headers, envelope.method, ident, params)
+    return _of_an_era(headers, envelope.method, ident, envelope.params or {})
 
 
-def _of_an_era(
-    headers: Headers, method: str, ident: bytes | None, params: jsonrpc.RawObject
-) -> Request | Notice | Rejection:
+def _of_an_era(headers: Headers, method: str, ident: bytes | None, params: RawObject) -> Request | Notice | Rejection:
     version = headers.get(b"mcp-protocol-version")
     legacy_header = version is None or version in _LEGACY
-    meta = params.get("_meta")
-    if meta is None:
-        identity = _NO_IDENTITY
-    else:
+    meta = _NO_META
+    if "_meta" in params:
         try:
-            identity = _decode_identity(meta)
+            meta = read_meta(bytes(params["_meta"]))
         except jsonrpc.UNREADABLE:
             status = 200 if legacy_header else 400
             return Rejection(status, jsonrpc.INVALID_PARAMS, "params._meta must be an object", ident or b"null")
-    modern = not legacy_header or identity.version is not UNSET
+    modern = not legacy_header or meta.version is not UNSET
     if ident is None:
         return Notice(modern, method, params, headers.get(SESSION))
     if not modern:
-        return Request(False, method, ident, params, headers.get(SESSION))
-    refused = _modern_ladder(headers, version, identity, method, ident, params)
-    return refused or Request(True, method, ident, params, None)
+        return Request(False, method, ident, params, headers.get(SESSION), meta)
+    refused = _modern_ladder(headers, version, meta, method, ident, params)
+    return refused or Request(True, method, ident, params, None, meta)
+
+
+def read_meta(raw: bytes) -> Meta:
+    """What is gone by in a raw `_meta`. Raises one of jsonrpc.UNREADABLE where it is no object."""
+    return _remembered_meta(raw) if len(raw) <= _REMEMBERED_BYTES and _TOKEN not in raw else _read_meta(raw)
+
+
+def _read_meta(raw: bytes) -> Meta:
+    said = _decode_identity(raw)
+    lacking = ""
+    if said.version is UNSET or said.capabilities is UNSET:
+        missing = eras.META_VERSION if said.version is UNSET else eras.META_CAPABILITIES
+        lacking = f"params._meta lacks the required {missing}"
+    elif bytes(said.capabilities)[:1] != b"{":
+        lacking = f"{eras.META_CAPABILITIES} must be an object"
+    version = UNSET if said.version is UNSET else _text(said.version)
+    return Meta(version, lacking, _TOKEN in raw, _LOG_LEVEL in raw)
+
+
+_remembered_meta = functools.lru_cache(maxsize=256)(_read_meta)
 
 
 def _modern_ladder(
     headers: Headers,
     version: bytes | None,
-    identity: _Identity,
+    meta: Meta,
     method: str,
     ident: bytes,
-    params: jsonrpc.RawObject,
+    params: RawObject,
 ) -> Rejection | None:
-    if identity.version is UNSET or identity.capabilities is UNSET:
-        missing = eras.META_VERSION if identity.version is UNSET else eras.META_CAPABILITIES
-        return Rejection(400, jsonrpc.INVALID_PARAMS, f"params._meta lacks the required {missing}", ident)
-    if bytes(identity.capabilities)[:1] != b"{":
-        return Rejection(400, jsonrpc.INVALID_PARAMS, f"{eras.META_CAPABILITIES} must be an object", ident)
-    if version is None or (
-        bytes(identity.version) != b'"%b"' % version and _text(identity.version) != version.decode("latin-1")
-    ):
+    if meta.lacking:
+        return Rejection(400, jsonrpc.INVALID_PARAMS, meta.lacking, ident)
+    if version is None or meta.version != version.decode("latin-1"):
         return _mismatch("MCP-Protocol-Version does not match params._meta", ident)
     if headers.get(b"mcp-method", b"") != method.encode():
         return _mismatch("Mcp-Method does not match the method of the body", ident)

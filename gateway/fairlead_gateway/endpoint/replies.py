@@ -24,6 +24,9 @@ NO_EXTRA: Final = b""
 _STATUS_LINES: Final[Mapping[int, bytes]] = MappingProxyType(
     {status.value: b"HTTP/1.1 %d %b\r\n" % (status.value, status.phrase.encode()) for status in http.HTTPStatus}
 )
+_RESULT: Final = b'{"jsonrpc":"2.0","id":%b,"result":'
+_FRAME: Final = len(_RESULT % b"" + b"}")
+_SUCCESS: Final = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" + _RESULT + b"%b}"
 
 
 def head(status: int, length: int, extra: bytes = NO_EXTRA) -> bytes:
@@ -67,7 +70,12 @@ END_OF_STREAM: Final = b"0\r\n\r\n"
 
 def result_parts(ident: bytes, *result: bytes | Raw) -> tuple[bytes | Raw, ...]:
     """Body of a success, in parts; `result` is raw JSON, also in parts."""
-    return (b'{"jsonrpc":"2.0","id":%b,"result":' % ident, *result, b"}")
+    return (_RESULT % ident, *result, b"}")
+
+
+def success(ident: bytes, result: bytes | Raw, length: int) -> bytes:
+    """A whole answer with a result of that many bytes, in one step: `head` and `result_parts` at once."""
+    return _SUCCESS % (_FRAME + len(ident) + length, ident, result)
 
 
 def error_body(rejection: Rejection) -> bytes:

@@ -87,9 +87,16 @@ class McpProtocol(HttpToolsProtocol):
         if len(data) <= SLICE:
             if self._current is not None or self._in_message:
                 self._feed(data)
-            elif self._familiar is None or not self._repeats(self._familiar, data):
-                self._feed(data)
-                self._remember(data)
+                return
+            familiar = self._familiar
+            if familiar is not None and not (self.pipeline or self.flow.write_paused or self._deaf):
+                exchange = familiar.again(data, self, self._front.bounds.body)
+                if exchange is not None:  # a whole request with the head of the last one, as most calls are
+                    self.cycle = self._current = exchange
+                    self._front.serve(exchange)
+                    return
+            self._feed(data)
+            self._remember(data)
             return
         view = memoryview(data)
         for start in range(0, len(data), SLICE):
@@ -127,7 +134,7 @@ class McpProtocol(HttpToolsProtocol):
     def on_url(self, url: bytes) -> None:
         self._target = self._target + url if self._target else url
         known = self._target in self._front.selection.targets
-        self._reading = Exchange(self, self.parser.get_method(), self._target) if known else None
+        self._reading = Exchange(self, self.parser.get_method(), self._target, {}) if known else None
 
     def on_header(self, name: bytes, value: bytes) -> None:
         exchange = self._reading
@@ -207,7 +214,6 @@ class McpProtocol(HttpToolsProtocol):
         super()._start_asgi_task(cycle, app)
 
     def on_response_complete(self) -> None:
-        self.server_state.total_requests += 1
         self._current = None
         self.since = self.loop.time()
         if self.ending and not self.transport.is_closing():
@@ -245,17 +251,6 @@ class McpProtocol(HttpToolsProtocol):
             self.transport.close()
 
     # Inside
-
-    def _repeats(self, familiar: Familiar, data: bytes) -> bool:
-        """Serve `data` if it is a whole request with the head of the last one, as a client's calls mostly are."""
-        if self.pipeline or self.flow.write_paused or self._deaf:
-            return False
-        exchange = familiar.again(data, self, self._front.bounds.body)
-        if exchange is None:
-            return False
-        self.cycle = self._current = exchange
-        self._front.serve(exchange)
-        return True
 
     def _remember(self, data: bytes) -> None:
         latest, self._latest = self._latest, None
@@ -305,7 +300,7 @@ class McpProtocol(HttpToolsProtocol):
             return None
         endpoint = targets.find(self._target)
         if endpoint is not None:
-            self._reading = exchange = Exchange(self, self.parser.get_method(), endpoint.target)
+            self._reading = exchange = Exchange(self, self.parser.get_method(), endpoint.target, {})
             exchange.authority = endpoint.authority
             return exchange
         self._begun = True

@@ -141,6 +141,8 @@ class Limiter:
         most: int = MAX_ACCOUNTS,
     ) -> None:
         self._agents = agents if agents else None
+        self.counts_all = self._agents is not None
+        """Whether calls are counted that neither a share nor caps bound."""
         self._sharing = sharing
         self._clock = clock
         self._most = most

@@ -17,7 +17,7 @@ from fairlead_gateway.calls.refusals import Refusal
 from fairlead_gateway.catalog.model import Server, Tool
 from fairlead_gateway.reports.samples import Meter
 from fairlead_gateway.telemetry import Recorder
-from fairlead_gateway.upstream.base import Upstream
+from fairlead_gateway.upstream.base import Submit, Upstream
 from fairlead_gateway.upstream.guard import Guard
 from fairlead_gateway.validation.constraint import Constraint
 from fairlead_gateway.validation.shelf import ToolCheck
@@ -48,10 +48,10 @@ class Reach(msgspec.Struct, frozen=True):
 class Route:
     """See the module. Prepared once, shared by all calls."""
 
-    __slots__ = ("cache_scope", "cacheable_seconds", "caps", "check", "closed", "constraint", "guard", "id",
+    __slots__ = ("cache_scope", "cacheable_seconds", "caps", "check", "closed", "constraint", "counted", "guard", "id",
                  "idempotent", "impatient", "max_bytes", "meter", "mirrored", "name", "name_header", "name_raw",
-                 "offline", "per_client", "reach", "recorder", "retries", "server", "server_info", "share", "timeout",
-                 "upstream")  # fmt: skip
+                 "offline", "per_client", "reach", "recorder", "retries", "server", "server_info", "share", "submit",
+                 "timeout", "upstream")  # fmt: skip
 
     def __init__(
         self,
@@ -74,6 +74,8 @@ class Route:
         self.name_raw = Raw(jsonrpc.encode(tool.name))
         self.name_header = eras.header_value(tool.name)
         self.upstream = reach.upstream if upstream is None else upstream
+        self.submit: Submit | None = getattr(self.upstream, "submit", None)
+        """Of an upstream that has it."""
         self.recorder = recorder
         self.meter = meter
         """Of the time that the server took, for the operator."""
@@ -99,6 +101,8 @@ class Route:
         """What policies allow of the arguments; None: anything."""
         self.share: Share | None = None
         """What policies allow the asker to take up of the server's namespace; None: anything."""
+        self.counted = bool(tool.caps)
+        """Whether a share or its caps bound how many calls there may be of it."""
         self.mirrored = mirrored(tool.definition)
         """Arguments that travel in headers too."""
 
@@ -112,6 +116,7 @@ class Route:
         """The same route for somebody whom policies bound."""
         bounded = copy.copy(self)
         bounded.constraint, bounded.share = constraint, share
+        bounded.counted = self.counted or share is not None
         return bounded
 
     def within(self, seconds: float) -> Route:

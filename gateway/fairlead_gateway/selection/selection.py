@@ -68,7 +68,7 @@ class Selection:
             self.policies, origins, self.targets, self.hidden, default_tier(snapshot.rules.tiers), self.cutter, now
         )
         self._earlier = before.bounded_lists() if before is not None else {}
-        self._keys: dict[Identity, tuple[int, ...]] = {}
+        self._of_asker: dict[Identity, Perspective] = {}
         self._perspectives: OrderedDict[tuple[int, ...], Perspective] = OrderedDict()
         self._view_bytes = view_bytes
         self._lock = threading.Lock()
@@ -85,14 +85,15 @@ class Selection:
 
     def perspective(self, identity: Identity) -> Perspective:
         """The same, where policies are to be asked about."""
-        key = self._keys.get(identity)
-        if key is None:
-            if len(self._keys) >= ASKERS:
-                self._keys = {}
-            key = self._keys[identity] = self.policies.key_for(identity)
-        found = self._perspectives.get(key)
+        found = self._of_asker.get(identity)
         if found is None:
-            found = self._new(key)
+            key = self.policies.key_for(identity)
+            found = self._perspectives.get(key)
+            if found is None:
+                found = self._new(key)
+            if len(self._of_asker) >= ASKERS:
+                self._of_asker = {}
+            self._of_asker[identity] = found
         return found
 
     def at_once(self, identity: Identity, target: bytes) -> View | None:
@@ -129,6 +130,7 @@ class Selection:
             weight = self.weight
             while weight > self._view_bytes and len(self._perspectives) > 1:
                 weight -= self._perspectives.popitem(last=False)[1].weight
+                self._of_asker = {}
 
     def bounded_lists(self) -> dict[tuple[str, ...], Mapping[bytes, View]]:
         """By policies, the views of rule sets whose lists are bounded: what is cut from them now stays callable for a

@@ -202,13 +202,12 @@ class HttpUpstream:
 
     def read(self, answer: Answer, ident: bytes) -> Raw:
         """The raw result in an answer. Raises McpError."""
-        body = answer.body
+        plain = plain_result(answer, ident)
         try:
-            if not body.isascii():
-                body.decode()
-            result = _plain_result(body, ident) if answer.status == 200 else None
-            result = read_answer(answer, ident) if result is None else result
-            if self.modern and b'"requestState"' in body and answer.connection.peer is not None:
+            if plain is None:
+                answer.body.decode()
+            result = read_answer(answer, ident) if plain is None else plain
+            if self.modern and b'"requestState"' in answer.body and answer.connection.peer is not None:
                 result = affinity.tagged(result, answer.connection.peer)
             return result
         except UnicodeDecodeError as error:
@@ -244,13 +243,16 @@ class HttpUpstream:
             await self.pool.exchange(with_body(head, body), deadline=deadline, max_bytes=HANDSHAKE_BYTES)
 
 
-def _plain_result(body: bytes, ident: bytes) -> Raw | None:
+def plain_result(answer: Answer, ident: bytes) -> Raw | None:
     """The result where all is well; what else an answer can be is for `read_answer` to name."""
+    body = answer.body
     try:
+        if not body.isascii():
+            body.decode()
         response = jsonrpc.decode_response(body)
-    except msgspec.DecodeError:
+    except jsonrpc.UNREADABLE:
         return None
-    if response.error is not None or response.result is UNSET or response.id is UNSET:
+    if answer.status != 200 or response.error is not None or response.result is UNSET or response.id is UNSET:
         return None
     return response.result if bytes(response.id) == ident else None
 

@@ -20,6 +20,7 @@ from msgspec import Raw
 from fairlead_gateway.validation.intricacy import TooIntricate, Weights
 from fairlead_gateway.validation.walk import Elsewhere, Schema, every
 from fairlead_gateway.validation.wording import sentence, sentences
+from fairlead_mcp import jsonrpc
 
 MAX_SCHEMA_BYTES: Final = 128 << 10
 """A larger one takes longer than 5 ms to compile."""
@@ -65,22 +66,34 @@ class Compiled(msgspec.Struct, frozen=True):
 class Checker:
     """See the module. `unchecked` counts values that were too large or too deep to be checked in bounded time."""
 
-    __slots__ = ("_explain_bytes", "_fast", "_heights", "_max_bytes", "_plain", "_schema", "_slow", "unchecked")
+    __slots__ = ("_explain_bytes", "_fast", "_fits", "_heights", "_max_bytes", "_plain", "_schema", "_simple_bytes",
+                 "_slow", "unchecked")  # fmt: skip
 
     def __init__(self, schema: Schema, fast: jsonschema_rs.Validator, heights: tuple[int, ...], states: int) -> None:
         self._schema = schema
         self._fast = fast
+        self._fits = fast.is_valid
         self._heights = heights
         self._plain: jsonschema_rs.Validator | None = None
         """Without patterns, for large values; made when first needed."""
         self._slow = len(heights) > 1
         self._max_bytes = min(PATTERN_BYTES, PATTERN_WORK // states) if states else MAX_WORK // heights[0]
         """Up to which a value is simply checked."""
+        self._simple_bytes = 0 if self._slow else min(self._max_bytes, MAX_WORK // heights[0], MAX_VALUE_BYTES)
+        """Up to which it takes no more than that to see that a value fits."""
         self._explain_bytes = MAX_EXPLAINED // heights[0]
         self.unchecked = 0
 
     def wrong(self, value: bytes | Raw) -> str | None:
         """What does not fit in a raw JSON value, one error a line; None where all fits, or nothing can be said."""
+        try:
+            if len(value) <= self._simple_bytes and self._fits(_decode(value)):
+                return None
+        except jsonrpc.UNREADABLE:
+            pass
+        return self._wrong(value)
+
+    def _wrong(self, value: bytes | Raw) -> str | None:
         if len(value) > MAX_VALUE_BYTES:
             self.unchecked += 1
             return None

@@ -70,7 +70,9 @@ class ToolCheck:
         checker = self._input
         if checker is None:
             return None
-        return checker.wrong(b"{}" if arguments is None or bytes(arguments) == b"null" else arguments)
+        if arguments is None or (len(arguments) == 4 and bytes(arguments) == b"null"):
+            arguments = b"{}"
+        return checker.wrong(arguments)
 
     def result(self, result: bytes | Raw) -> str | None:
         """The same of the `structuredContent` of a raw result that is no error, in either era."""

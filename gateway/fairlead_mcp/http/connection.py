@@ -51,7 +51,7 @@ class Owner(Protocol):
         """Seconds, monotonic."""
         ...
 
-    def released(self, connection: Connection) -> None:
+    def released(self, connection: Connection, now: float) -> None:
         """The exchange is over and the connection, which is usable, can carry the next."""
         ...
 
@@ -162,12 +162,16 @@ class Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        if self.call is None and not self.draining:
+        call = self.call
+        if call is None and not self.draining:
             self.close()
             return
         whole = not self._received
-        if whole and self._known is not None and self._is_known(self._known, data):
-            return
+        if whole and self._known is not None and call is not None:
+            start = self._known.body_start(data)
+            if start and len(data) - start <= call.max_bytes:
+                self._hand_over(call, data[start:])
+                return
         self._received = True
         self._known = None
         self._slack += len(data)
@@ -271,15 +275,6 @@ class Connection(asyncio.Protocol):
         self._body = []
         self._events = None
 
-    def _is_known(self, known: KnownHead, data: bytes) -> bool:
-        """Whether `data` is a whole answer with the head of the last one, whose fields then hold again."""
-        call, start = self.call, known.body_start(data)
-        if not start or call is None or len(data) - start > call.max_bytes:
-            return False
-        self._body = [data[start:]]
-        self._finish()
-        return True
-
     def _on_stream(self, events: EventParser, data: bytes) -> None:
         if self.draining:
             self._drained += len(data)
@@ -299,20 +294,28 @@ class Connection(asyncio.Protocol):
                 return
 
     def _finish(self) -> None:
-        """The message is complete and nothing follows it: pass the answer on, then the connection."""
-        call, self.call = self.call, None
+        """The message is complete and nothing follows it."""
         self.draining = False
-        answer = self._answer(self._joined_body()) if call is not None else None
-        if answer is not None:
-            self.answered_at = answer.done_at
+        if self.call is not None:
+            self._mark(self.call)
+            self._hand_over(self.call, self._joined_body())
+        else:
+            self._hand_back(self._owner.clock())
+
+    def _hand_over(self, call: Call, body: bytes) -> None:
+        """Pass the connection on, then the answer. Of an answer with a known head nothing but the body is new."""
+        self.call = None
+        answer = self._answer(body)
+        self.answered_at = answer.done_at
+        self._hand_back(answer.done_at)
+        call.answered(answer)
+
+    def _hand_back(self, now: float) -> None:
         self.served += 1
         if self._reusable and self.usable:
-            self._owner.released(self)
+            self._owner.released(self, now)
         else:
             self.close()
-        if call is not None and answer is not None:
-            self._mark(call)
-            call.answered(answer)
 
     def _mark(self, call: Call) -> None:
         """Leave with a call whose stream ended where it may go on."""

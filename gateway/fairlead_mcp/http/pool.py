@@ -196,8 +196,7 @@ class Pool:
 
     # Told by connections
 
-    def released(self, connection: Connection) -> None:
-        now = self.clock()
+    def released(self, connection: Connection, now: float) -> None:
         if connection.served > 1:
             self._drops = 0
         if self._closed or (now < self._once_until and connection.served):
@@ -272,7 +271,7 @@ class Pool:
         self._dialed += 1
         if connection.usable:
             self._connections.add(connection)
-            self.released(connection)
+            self.released(connection, self.clock())
         elif self._waiting:
             self._waiting.popleft().failed(
                 ConnectionLost("the server closed the connection as soon as it was open", sent=False)

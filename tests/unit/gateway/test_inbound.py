@@ -121,7 +121,7 @@ def test_a_version_header_that_nobody_knows_is_not_taken_for_legacy() -> None:
         (b'{"jsonrpc":"2.0","method":"x","id":1}x', -32700),
         (b'{"jsonrpc":"2.0","method":"x","id":1,"params":{"a":"\xff"}}', -32700),
         (b'{"jsonrpc":"2.0","method":"\xff","id":1}', -32700),
-        (b'{"jsonrpc":"2.0","method":"x","id":1,"params":' + b"[" * 50_000 + b"]" * 50_000 + b"}", -32700),
+        (b'{"jsonrpc":"2.0","method":"x","id":1,"params":{"a":' + b"[" * 50_000 + b"]" * 50_000 + b"}}", -32700),
         (b"[]", -32600),
         (b'[{"jsonrpc":"2.0","method":"ping","id":1}]', -32600),
         (b"null", -32600),

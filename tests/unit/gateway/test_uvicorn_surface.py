@@ -49,7 +49,6 @@ async def test_a_connection_has_the_attributes_that_are_read() -> None:
     assert protocol.server_state is state
     assert state.connections == set()
     assert state.tasks == set()
-    assert state.total_requests == 0
     assert protocol.parser.should_upgrade() is False
 
 

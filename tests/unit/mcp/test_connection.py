@@ -56,7 +56,7 @@ class World:
     def clock(self) -> float:
         return self.now
 
-    def released(self, connection: Connection) -> None:
+    def released(self, connection: Connection, now: float) -> None:
         self.released_count += 1
 
     def dropped(self, connection: Connection) -> None:

@@ -133,3 +133,21 @@ def test_a_named_head_that_could_mean_something_else_is_left_to_the_parser(order
 @pytest.mark.parametrize("first", [message(), named(more="Mcp-Name: c\r\n"), named("two words"), named("")])
 def test_heads_without_one_plain_name_are_not_kept_by_name(first: bytes) -> None:
     assert NamedHead.of(first) is None
+
+
+@given(st.lists(st.integers(0, 12_000), min_size=1, max_size=200))
+def test_every_size_is_known_however_many_there_are(sizes: list[int]) -> None:
+    head = known(message())
+    for size in sizes:
+        again = message(b"x" * size)
+        assert again[head.body_start(again) :] == b"x" * size
+        assert head.body_start(again + b"x") == 0
+
+
+def test_every_name_is_known_however_many_there_are() -> None:
+    head = NamedHead.of(named())
+    assert head is not None
+    for number in range(1000):
+        found = head.read(named(f"tool_{number}"))
+        assert found is not None
+        assert found[1] == b"tool_%d" % number
