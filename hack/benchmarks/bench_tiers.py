@@ -25,6 +25,7 @@ from tier_replay import (
     ONCE_A_SECOND,
     P50,
     P95,
+    SLOWER,
     TRIALS,
     Channel,
     Outcomes,
@@ -160,6 +161,6 @@ def file_name(trace: Trace) -> str:
 
 
 def _policies() -> Iterable[tuple[Policy, Channel, str]]:
-    for policy in (NO_TIERS, DECLARED, P50, P95, TRIALS):
+    for policy in (NO_TIERS, DECLARED, P50, P95, TRIALS, *SLOWER):
         yield policy, AS_SHIPPED, policy.name
     yield P95, ONCE_A_SECOND, f"{P95.name}, asked once a second"

@@ -36,6 +36,13 @@ class Policy:
     declared: bool = True
     """Whether a declared duration counts."""
     probed: bool = True
+    tier: str = FAST
+    """The tier that the agent is in."""
+
+    @property
+    def limit_ms(self) -> float:
+        """What it waits at most for a call that is in time."""
+        return next(tier.max_latency_ms or 0.0 for tier in self.tiers() if tier.name == self.tier)
 
     def tiers(self) -> tuple[Tier, ...]:
         """As they ship, `fast` by the policy's quantile."""
@@ -51,6 +58,12 @@ DECLARED: Final = Policy("declared only")
 P50: Final = Policy("measured, p50", "p50")
 P95: Final = Policy("measured, p95", "p95")
 TRIALS: Final = Policy("measured, p95, no probes", "p95", probed=False)
+SLOWER: Final = tuple(
+    Policy(name, quantile, tier=tier)
+    for tier in ("standard", "deep")
+    for name, quantile in ((f"no tiers, agent in {tier}", None), (f"measured, p95, agent in {tier}", "p95"))
+)
+"""An agent that may wait longer, on the same calls."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +136,7 @@ class Replay:
     def __init__(self, trace: Trace, seed: int, policy: Policy, channel: Channel = AS_SHIPPED) -> None:
         self._trace = trace
         self._policy = policy
+        self._limit_ms = policy.limit_ms
         self._channel = channel
         self._draws = trace.draws(seed)
         self._rng = random.Random(f"probes of {trace.name}/{seed}")
@@ -158,15 +172,15 @@ class Replay:
         if not self._policy.declared:
             return True
         if self._policy.quantile is None:
-            return self._tools[place].declared_ms <= LIMIT_MS
-        return FAST in self._records[place].tiers
+            return self._tools[place].declared_ms <= self._policy.limit_ms
+        return self._policy.tier in self._records[place].tiers
 
     def _call(self, draw: Draw) -> None:
         places, sums = self._offer(draw.at)
         place = places[min(len(places) - 1, bisect_right(sums, draw.pick * sums[-1]))]
         tool = self._tools[place]
         ms, answered = tool.duration.draw(draw.at, draw.spread, draw.side)
-        late = ms > LIMIT_MS
+        late = ms > self._limit_ms
         self.out.late += late
         if tool.misbehaves:
             self.out.timeline.append((draw.at, ms, late))
@@ -239,7 +253,7 @@ class Replay:
         hidden = not self._shown[place]
         if hidden:
             self._next_probe[place] = now + WATCH_S
-            self.out.wrong_hides += tool.duration.late(now, LIMIT_MS) <= MAX_LATE
+            self.out.wrong_hides += tool.duration.late(now, self._limit_ms) <= MAX_LATE
         if not tool.misbehaves:
             return
         self.out.moves += 1

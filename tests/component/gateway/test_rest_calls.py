@@ -80,7 +80,7 @@ async def test_nulls_of_strict_mode_are_taken_out_before_the_call(tmp_path: Path
 async def test_refusals_and_metrics_are_those_of_a_call_over_mcp(tmp_path: Path) -> None:
     async with sdk_server() as url:
         away = catalog("away", url, ["add"], online=False)
-        demo = catalog("demo", url, ["fail", "slow"], limits=limits(timeout_ms=50))
+        demo = catalog("demo", url, ["fail", "slow"], limits=limits(timeout_ms=1500))
         async with running(tmp_path, demo, away) as gateway:
             given: Calls = [("1", "away__add", {}), ("2", "demo__slow", {"ms": 5000}), ("3", "demo__fail", {})]
             body = {"format": "mcp", "message": MESSAGES["mcp"](given)}

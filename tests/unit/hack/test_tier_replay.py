@@ -6,7 +6,7 @@ import pytest
 
 from bench_tiers import figures, goals, replayed
 from tier_plots import draw
-from tier_replay import AS_SHIPPED, DECLARED, NO_TIERS, ONCE_A_SECOND, P95, TRIALS, Replay
+from tier_replay import AS_SHIPPED, DECLARED, NO_TIERS, ONCE_A_SECOND, P95, SLOWER, TRIALS, Replay
 from traces import CALLS, LIMIT_MS, MAX_LATE, TRACES, Trace
 
 
@@ -51,6 +51,14 @@ def test_without_probes_a_tool_comes_back_on_trial() -> None:
     out = Replay(TRACES["slow and back, one"], 0, TRIALS).run()
     assert out.recover
     assert out.moves > 2
+
+
+def test_an_agent_in_a_slower_tier_keeps_what_fits_there_and_loses_what_does_not() -> None:
+    (policy,) = [each for each in SLOWER if each.tier == "standard" and each.quantile == "p95"]
+    slow, dead = (Replay(TRACES[name], 0, policy).run() for name in ("shift, one", "dead, one"))
+    assert slow.moves == 0
+    assert slow.in_time > 0.99
+    assert (dead.moves, dead.late_per_shift <= 20) == (1, True)
 
 
 def test_news_that_travel_once_a_second_cost_more_late_calls() -> None:
