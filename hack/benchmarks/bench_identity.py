@@ -1,35 +1,34 @@
-"""What it costs to know who asks: an open gateway against one with API keys, and the parts of it.
+"""What it costs to know who asks and to decide what that may call: an open gateway against guarded ones, and the parts.
 
-Two gateways over the same upstream, interleaved in rounds and compared within a round by processor time per call. The
-second table is of the functions alone, in this process.
+Gateways of the same world over the same upstream, interleaved in rounds and compared within a round by processor time
+per call; the same without sockets, which is steadier; and the functions alone. `--realtime` keeps the machine's other
+work out.
 """
 
 from __future__ import annotations
 
 import asyncio
+import statistics
 import time
 from collections import defaultdict
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from joserfc import jwt
-from joserfc.jwk import ECKey, Key, RSAKey
+from joserfc.jwk import ECKey, RSAKey
 
+import guarded
 from fairlead_gateway.identity.apikeys import ApiKeys
-from fairlead_gateway.identity.configuration import Issuer
 from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.identity.keyfile import KeyFile
-from fairlead_gateway.identity.keys import KeyDocument, new_key, written
-from fairlead_gateway.identity.tokens import Tokens
-from gateways import VERSIONS, start_gateway, start_upstream
+from fairlead_gateway.identity.keys import KeyDocument, new_key
+from gateways import VERSIONS, start_upstream
+from guarded_path import Times, measured, token_of
 from harness import Goal, Report, Sample, Settings, Unmeasurable, interleaved, ratios
 from loadtools import Load, Outcome, run_load
-from processes import Stage, cores
+from processes import Stage, become_realtime, cores
 
-OPEN, KEYS = "open", "API key"
 HERE = "https://tools.example.com"
 LOOK_UP_GOAL = 0.5
 """Microseconds."""
@@ -43,49 +42,53 @@ def measure(stage: Stage, settings: Settings) -> dict[Row, dict[int, Outcome]]:
     """Outcomes by row and round."""
     hop, rest = cores()
     upstream = start_upstream(stage, "upstream", rest)
-    key, record = new_key("bench", now=datetime.now(UTC))
-    file = stage.folder / "keys.json"
-    file.write_bytes(written([record]))
-    targets = {
-        OPEN: (start_gateway(stage, upstream.port, hop), ""),
-        KEYS: (start_gateway(stage, upstream.port, hop, "--api-keys", file), f"Authorization: Bearer {key}"),
-    }
     seconds, warmup = (1.0, 0.3) if settings.quick else (2.0, 0.5)
     outcomes: dict[Row, dict[int, Outcome]] = defaultdict(dict)
-    for era, version in VERSIONS.items():
-        for connections in (1, 16):
-            for number, what in interleaved(list(targets), settings.rounds):
-                gateway, header = targets[what]
-                load = Load(gateway.port, "/mcp", f"{era}__echo", version, connections, seconds, warmup, header=header)
-                try:
-                    found = run_load(stage, load, gateway.pid, [upstream.pid], core=rest)
-                except Unmeasurable as error:
-                    raise Unmeasurable(f"{what}, {era}, {connections} connections: {error}") from error
-                outcomes[era, connections, what][number] = found
+    with guarded.issuer() as issuer:
+        targets = guarded.start(stage, upstream, hop, issuer)
+        for era, version in VERSIONS.items():
+            for connections in (1, 16):
+                for number, what in interleaved(list(targets), settings.rounds):
+                    asked = targets[what]
+                    load = Load(
+                        asked.gateway.port, "/mcp", f"{era}__echo", version, connections, seconds, warmup,
+                        header=asked.header,
+                    )  # fmt: skip
+                    try:
+                        found = run_load(stage, load, asked.gateway.pid, [upstream.pid], core=rest)
+                    except Unmeasurable as error:
+                        raise Unmeasurable(f"{what}, {era}, {connections} connections: {error}") from error
+                    outcomes[era, connections, what][number] = found
     return outcomes
 
 
-def report(outcomes: dict[Row, dict[int, Outcome]], parts: dict[str, Sample]) -> Report:
+def report(outcomes: dict[Row, dict[int, Outcome]], path: Times, parts: dict[str, Sample]) -> Report:
     """Rows with ratios to the open gateway in the same round."""
     result = Report("identity")
-    worst = 0.0
+    found: dict[str, list[float]] = defaultdict(list)
     for (era, connections, what), rounds in outcomes.items():
-        cpu = {r: o.cpu for r, o in rounds.items()}
-        ratio = ratios(cpu, {r: o.cpu for r, o in outcomes[era, connections, OPEN].items()})
-        worst = max(worst, ratio.median if ratio is not None else 0.0)
+        opened = outcomes[era, connections, guarded.OPEN]
+        found[what] += [o.cpu / opened[r].cpu for r, o in rounds.items() if r in opened]
         result.rows.append(
             {
                 "who asks": what,
                 "era": era,
                 "connections": connections,
-                "CPU µs/call": Sample.of(cpu.values()),
+                "CPU µs/call": Sample.of(o.cpu for o in rounds.values()),
                 "p50 µs": Sample.of(o.p50 for o in rounds.values()),
-                "CPU / open": ratio,
+                "CPU / open": ratios({r: o.cpu for r, o in rounds.items()}, {r: o.cpu for r, o in opened.items()}),
             }
         )
+    for (what, era), times in path.items():
+        pairs = list(zip(times, path[guarded.OPEN, era], strict=True))
+        row = {"who asks": what, "era": era, "connections": "without sockets", "CPU µs/call": min(times)}
+        result.rows.append({**row, "CPU / open": Sample.of(mine / theirs for mine, theirs in pairs)})
     result.rows += [{"who asks": name, "CPU µs/call": sample} for name, sample in parts.items()]
+    for what in (guarded.KEYS, guarded.POLICIES, guarded.TOKENS):
+        worst = max(min(path[what, era]) / min(path[guarded.OPEN, era]) for era in VERSIONS)
+        for how, value in (("median of all rounds", statistics.median(found[what])), ("without sockets", worst)):
+            result.goals.append(Goal(f"a call to one of an open gateway, {how}: {what}", value, "", at_most=RATIO_GOAL))
     known = parts["known: an API key or a token"].median
-    result.goals.append(Goal("processor time of a call with a key to one without", worst, "", at_most=RATIO_GOAL))
     result.goals.append(Goal("finding whose a known credential is", known, "µs", at_most=LOOK_UP_GOAL))
     return result
 
@@ -107,17 +110,9 @@ async def parts(rounds: int) -> dict[str, Sample]:
         ("RS256", RSAKey.generate_key(2048, {"kid": "k"})),
         ("ES256", ECKey.generate_key("P-256", {"kid": "k"})),
     ):
-        token, tokens = _token(name, signer)
+        token, tokens = token_of(name, signer)
         found[f"at first: a token, {name}"] = _timed(partial(tokens.check, token), rounds)
     return found
-
-
-def _token(algorithm: str, key: Key) -> tuple[str, Tokens]:
-    tokens = Tokens([Issuer(issuer="https://i")], address=HERE, now=time.time, clock=time.monotonic)
-    tokens._keys["https://i"]._keys = {"k": key}  # noqa: SLF001  # as after a fetch
-    now = int(time.time())
-    claims: dict[str, Any] = {"iss": "https://i", "aud": HERE, "sub": "a", "azp": "npc", "iat": now, "exp": now + 3600}
-    return jwt.encode({"alg": algorithm, "kid": "k"}, claims, key, algorithms=[algorithm]), tokens
 
 
 def _timed(work: Callable[[], object], rounds: int) -> Sample:
@@ -136,6 +131,9 @@ def _timed(work: Callable[[], object], rounds: int) -> Sample:
 
 def run(settings: Settings) -> Report:
     """Measure; raises Unmeasurable where something does not start or any answer is wrong."""
+    if settings.realtime:
+        become_realtime()
     alone = asyncio.run(parts(max(settings.rounds, 3)))
+    path = measured(settings)
     with Stage() as stage:
-        return report(measure(stage, settings), alone)
+        return report(measure(stage, settings), path, alone)
