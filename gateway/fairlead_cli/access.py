@@ -21,6 +21,7 @@ def can(
     tool: Annotated[str, typer.Argument(metavar="TOOL", help="As listed, as namespace/server/tool, or by its id.")],
     group: Annotated[list[str] | None, typer.Option(help="A group that the agent is in; may be repeated.")] = None,
     service_account: Annotated[str | None, typer.Option(help="The agent's ServiceAccount: namespace/name.")] = None,
+    claim: Annotated[list[str] | None, typer.Option(help="Of the agent's token: NAME=VALUE; may be repeated.")] = None,
     arguments: Annotated[str | None, typer.Option(help="Of the call, as JSON: a policy may bound them.")] = None,
     url: UrlOption = DEFAULT_URL,
     header: HeaderOption = None,
@@ -37,6 +38,8 @@ def can(
 
         fairlead can npc call tavern__web-search
 
+        fairlead can npc call tavern__web-search --claim department=research
+
         fairlead can me call files__read --arguments '{"path": "/data/public/a"}'
     """
     from fairlead_cli.connecting import Destination
@@ -45,13 +48,15 @@ def can(
 
     if call != "call":
         raise Failure(f"fairlead can AGENT call TOOL: {call!r} is not `call`", code=USED_WRONGLY)
-    asked = {"tool": tool}
+    asked: dict[str, Any] = {"tool": tool}
     if agent != MYSELF:
         asked["agent"] = agent
     if group:
         asked["groups"] = ",".join(group)
     if service_account is not None:
         asked["serviceAccount"] = service_account
+    if claim:
+        asked["claims"] = claim
     if arguments is not None:
         asked["arguments"] = arguments
     plane = Plane.of(Destination.parse(url, header or [], None, timeout, token))

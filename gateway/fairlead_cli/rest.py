@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.client import HTTPException, HTTPMessage
 from typing import IO, Any, Final
@@ -53,9 +53,11 @@ class Plane:
         base = urlunsplit((parts.scheme, parts.netloc, "", "", ""))
         return cls(base, destination.headers, destination.timeout, scope)
 
-    def get(self, path: str, **query: str) -> Any:
+    def get(self, path: str, **query: str | Sequence[str]) -> Any:
         """The answer to a GET. Raises Failure."""
-        return self._ask(Request(f"{self._base}{path}?{urlencode({**self.scope, **query})}", headers=self._headers))
+        return self._ask(
+            Request(f"{self._base}{path}?{urlencode({**self.scope, **query}, doseq=True)}", headers=self._headers)
+        )
 
     def post(self, path: str, body: Any) -> Any:
         """The answer to a POST. Raises Failure."""

@@ -64,6 +64,10 @@ class Subject(DocumentStruct, kw_only=True, frozen=True):
     kind: str
     name: str | None = None
     namespace: str | None = None
+    value: str | None = None
+    """Of a claim."""
+    issuer: str | None = None
+    """Of the token that has the claim; None: any."""
 
 
 class PolicyLimits(DocumentStruct, kw_only=True, frozen=True):

@@ -53,18 +53,27 @@ class ServerSelector(Model):
 class Subject(Model):
     """Whom the policy is about."""
 
-    kind: Literal["Agent", "Group", "ServiceAccount", "Authenticated", "Any"]
-    """`Agent`: an identity by its name. `Group`: all with that group. `ServiceAccount`: one of Kubernetes.
-    `Authenticated`: everybody but anonymous callers. `Any`: everybody, anonymous callers too."""
+    kind: Literal["Agent", "Group", "ServiceAccount", "Claim", "Authenticated", "Any"]
+    """`Agent`: an identity by its name. `Group`: all with that group. `ServiceAccount`: one of Kubernetes. `Claim`:
+    all whose token says so. `Authenticated`: everybody but anonymous callers. `Any`: everybody, anonymous callers
+    too."""
     name: str | None = Field(default=None, min_length=1, max_length=253)
-    """Name of the agent, group or ServiceAccount; absent for `Authenticated` and `Any`."""
+    """Name of the agent, group, ServiceAccount or claim; absent for `Authenticated` and `Any`. A dot in that of a claim
+    leads into objects."""
     namespace: str | None = Field(default=None, min_length=1, max_length=63)
     """Namespace of the ServiceAccount. Absent: that of the policy."""
+    value: str | None = Field(default=None, min_length=1, max_length=1024)
+    """What the claim is, or what is among its entries where it is a list; `true`, `false` and whole numbers as JSON has
+    them. With `Claim` only."""
+    issuer: str | None = Field(default=None, min_length=1, max_length=1024)
+    """Who has to have issued the token, as in its `iss`. Absent: any issuer that the gateway takes. With `Claim`
+    only."""
 
     guards: ClassVar[tuple[Rule, ...]] = (
         Rule(
             cel="(self.kind in ['Authenticated', 'Any']) != has(self.name)",
-            message="subjects: give a name to an Agent, Group or ServiceAccount, and none to Authenticated or Any",
+            message="subjects: give a name to an Agent, Group, ServiceAccount or Claim, and none to Authenticated or "
+            "Any",
             holds=lambda subject: (subject.kind in ("Authenticated", "Any")) != (subject.name is not None),
             path=".name",
         ),
@@ -73,6 +82,18 @@ class Subject(Model):
             message="subjects: namespace goes with kind ServiceAccount only",
             holds=lambda subject: subject.namespace is None or subject.kind == "ServiceAccount",
             path=".namespace",
+        ),
+        Rule(
+            cel="(self.kind == 'Claim') == has(self.value)",
+            message="subjects: give a Claim its value, and no other kind one",
+            holds=lambda subject: (subject.kind == "Claim") == (subject.value is not None),
+            path=".value",
+        ),
+        Rule(
+            cel="!has(self.issuer) || self.kind == 'Claim'",
+            message="subjects: issuer goes with kind Claim only",
+            holds=lambda subject: subject.issuer is None or subject.kind == "Claim",
+            path=".issuer",
         ),
     )
 

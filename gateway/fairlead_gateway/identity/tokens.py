@@ -21,6 +21,7 @@ from joserfc.errors import JoseError
 from joserfc.jwk import Key
 from joserfc.jws import JWSRegistry
 
+from fairlead_api.policies.subjects import claim
 from fairlead_gateway.identity.authenticator import Revoked, Verdict
 from fairlead_gateway.identity.configuration import Issuer
 from fairlead_gateway.identity.jwks import IssuerKeys
@@ -149,7 +150,7 @@ class Tokens:
         if claims.get("iss") != issuer.issuer or not self._is_for_us(claims.get("aud"), issuer):
             return OTHER_AUDIENCE
         subject = claims.get("sub")
-        agent = next((value for name in issuer.agent_claims if (value := _text(_found(claims, name)))), None)
+        agent = next((value for name in issuer.agent_claims if (value := _text(claim(claims, name)))), None)
         if not isinstance(subject, str) or not subject or agent is None:
             return NOBODY
         scopes = frozenset(_words(claims.get("scope", claims.get("scp"))))
@@ -160,7 +161,7 @@ class Tokens:
             kind=self.kind,
             principal=f"jwt:{issuer.issuer}#{quote(subject, safe='')}/{quote(agent, safe='')}",
             agent=agent,
-            groups=frozenset(_words(_found(claims, issuer.groups_claim), whole=True)[:MAX_GROUPS]),
+            groups=frozenset(_words(claim(claims, issuer.groups_claim), whole=True)[:MAX_GROUPS]),
             scopes=scopes,
             claims=claims,
             credential=credential,
@@ -196,16 +197,6 @@ def _time(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if 0 <= value < 1e12 else None
-
-
-def _found(claims: Mapping[str, Any], name: str) -> Any:
-    """A claim; where there is none of that name, the one that dots lead to."""
-    if name in claims:
-        return claims[name]
-    value: Any = claims
-    for step in name.split("."):
-        value = value.get(step) if isinstance(value, dict) else None
-    return value
 
 
 def _text(value: Any) -> str | None:

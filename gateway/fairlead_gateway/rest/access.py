@@ -94,22 +94,23 @@ def router(plane: Plane) -> APIRouter:
         agent: Annotated[str | None, Query(description="Another than oneself; for administrators.")] = None,
         groups: Annotated[list[str] | None, Query(description="The other's groups.")] = None,
         service_account: Annotated[str | None, Query(alias="serviceAccount", description="`namespace/name`.")] = None,
+        claims: Annotated[list[str] | None, Query(description="Of the other's token: `NAME=VALUE`.")] = None,
         arguments: Annotated[str | None, Query(description="Of a call, as JSON.")] = None,
     ) -> Response:
         seen = plane.seen(request)
         admin = plane.administers(seen.identity)
-        if agent is not None or groups or service_account is not None:
+        if agent is not None or groups or service_account is not None or claims:
             if not admin and agent != seen.identity.agent:
                 raise Problem(FORBIDDEN, "who may do what is told to administrators: see FAIRLEAD_ADMIN_GROUPS")
             if admin:
-                seen = plane.seen_by(_other(agent, groups or [], service_account))
+                seen = plane.seen_by(_other(agent, groups or [], service_account, claims or []))
         asked = _Asked(tool, arguments, admin)
         return answer(await plane.worker.do(lambda: encode(access(seen, asked))))
 
     return routes
 
 
-def _other(agent: str | None, groups: list[str], account: str | None) -> Identity:
+def _other(agent: str | None, groups: list[str], account: str | None, claims: list[str]) -> Identity:
     """Somebody who is spoken of. Raises Problem."""
     found = None
     if account is not None:
@@ -118,8 +119,21 @@ def _other(agent: str | None, groups: list[str], account: str | None) -> Identit
             raise Problem(INVALID_ARGUMENTS, f"serviceAccount: {account[:128]!r} is not of the form namespace/name")
         found = ServiceAccount(namespace, name)
     words = frozenset(word.strip() for group in groups for word in group.split(",") if word.strip())
-    kind: Any = "serviceAccount" if found is not None else "apiKey"
-    return Identity(kind=kind, principal=f"asked:{agent or account}", agent=agent, groups=words, service_account=found)
+    kind: Any = "serviceAccount" if found is not None else "jwt" if claims else "apiKey"
+    return Identity(
+        kind=kind, principal=f"asked:{agent or account}", agent=agent, groups=words, service_account=found,
+        claims=_claims(claims),
+    )  # fmt: skip
+
+
+def _claims(given: list[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for one in given:
+        name, equals, value = one.partition("=")
+        if not (name and equals and value):
+            raise Problem(INVALID_ARGUMENTS, f"claims: {one[:128]!r} is not of the form NAME=VALUE")
+        found.setdefault(name, []).append(value)
+    return found
 
 
 def access(seen: Seen, asked: _Asked) -> AccessDocument:

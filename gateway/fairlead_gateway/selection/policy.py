@@ -202,7 +202,7 @@ class Policies:
 
     def key_for(self, identity: Identity) -> tuple[int, ...]:
         """The rule set of an asker."""
-        return self.speakers.of(subjects_of(identity))
+        return self.speakers.of(subjects_of(identity), identity.claims)
 
     def name(self, place: int) -> str:
         """`namespace/name` of a policy."""
@@ -319,7 +319,7 @@ def _is(one: Server, other: Server) -> bool:
 
 
 def subjects_of(identity: Identity) -> tuple[Key, ...]:
-    """Every subject of policies that somebody is."""
+    """Every subject of policies that somebody is, without what the claims of a token say."""
     account = identity.service_account
     return keys_of(
         identity.agent,

@@ -107,7 +107,10 @@ def _policy(policy: ToolPolicy, labels: Mapping[ServerKey, Mapping[str, str]]) -
         name=policy.metadata.name,
         servers=tuple(sorted(selected)),
         every=takes_all(spec.servers),
-        subjects=tuple(Subject(kind=s.kind, name=s.name, namespace=s.namespace) for s in spec.subjects or ()),
+        subjects=tuple(
+            Subject(kind=s.kind, name=s.name, namespace=s.namespace, value=s.value, issuer=s.issuer)
+            for s in spec.subjects or ()
+        ),
         rules=tuple(_rule(rule) for rule in spec.rules),
         default_tier=spec.tiers.default if spec.tiers else None,
         max_tier=spec.tiers.max if spec.tiers else None,

@@ -93,7 +93,10 @@ def test_expressions_select_as_in_kubernetes(
 def test_everything_that_a_policy_says_is_in_the_document() -> None:
     said = policy(
         "p",
-        subjects=[{"kind": "ServiceAccount", "name": "bot", "namespace": "agents"}],
+        subjects=[
+            {"kind": "ServiceAccount", "name": "bot", "namespace": "agents"},
+            {"kind": "Claim", "name": "team", "value": "a", "issuer": "https://i"},
+        ],
         rules=[
             {
                 "action": "Allow",
@@ -115,7 +118,10 @@ def test_everything_that_a_policy_says_is_in_the_document() -> None:
         "namespace": "team",
         "name": "p",
         "every": True,
-        "subjects": [{"kind": "ServiceAccount", "name": "bot", "namespace": "agents"}],
+        "subjects": [
+            {"kind": "ServiceAccount", "name": "bot", "namespace": "agents"},
+            {"kind": "Claim", "name": "team", "value": "a", "issuer": "https://i"},
+        ],
         "rules": [
             {
                 "action": "Allow",
