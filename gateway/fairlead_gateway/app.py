@@ -104,7 +104,9 @@ class Gateway:
         collector = GatewayCollector(
             book, keeper, registry.gauges, lambda: len(self._listener.connections), front.crowd, self._tasks
         )
-        guards = GuardCollector(checks, lambda: registry.guards, front.dispatcher.cache, front.identities)
+        guards = GuardCollector(
+            checks, lambda: registry.guards, front.dispatcher.cache, front.identities, front.proxies
+        )
         latencies = LatencyCollector(lambda: front.selection, book, lambda: outbox.asked_at, time.time)
         self.metrics = registry_of(collector, guards, latencies, CustomCollector(custom), accounting)
         """Everything that is told at /metrics."""
@@ -256,6 +258,7 @@ def build(
         identities,
         resource,
         clock,
+        settings.proxies,
     )
 
     front.session_ended = registry.end_session
@@ -308,7 +311,13 @@ def build(
     plane = Plane(
         lambda: front.selection,
         Caller(dispatcher),
-        Guard(allow, identities, resource, lambda who: front.preparations.ready(front.selection, who, MERGED)),
+        Guard(
+            allow,
+            identities,
+            resource,
+            lambda who: front.preparations.ready(front.selection, who, MERGED),
+            front.proxies,
+        ),
         news,
         outbox,
         max_body=settings.max_request_bytes,

@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector
 
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.calls.cache import ResultCache
+from fairlead_gateway.endpoint.proxies import Proxies
 from fairlead_gateway.exposition import MAX_SERVERS
 from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.upstream.breaker import STATES
@@ -28,9 +29,11 @@ class GuardCollector(Collector):
         guards: Callable[[], Mapping[ServerKey, Guard]],
         cache: ResultCache,
         identities: Identities,
+        proxies: Proxies,
     ) -> None:
         self._checks = checks
         self._identities = identities
+        self._proxies = proxies
         self._guards = guards
         self._cache = cache
 
@@ -49,6 +52,8 @@ class GuardCollector(Collector):
         for (kind, outcome), count in sorted(self._identities.outcomes.items()):
             family.add_metric([kind, outcome], count)
         yield family
+        text = "Requests with X-Forwarded-For, where proxies are trusted: taken, ignored (of others), unreadable"
+        yield _labelled("fairlead_forwarded_requests", text, "outcome", self._proxies.outcomes)
         yield from self._servers()
         cache = self._cache
         yield CounterMetricFamily("fairlead_result_cache_hits", "Calls answered by a kept result", value=cache.hits)

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
+from fairlead_gateway.endpoint.proxies import Proxies
 from fairlead_mcp.egress import Egress
 
 ENV_PREFIX: Final = "FAIRLEAD_"
@@ -100,6 +101,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Connections of clients at once; more are answered with status 503. 0 takes any number."""
     client_connections_each: Annotated[int, Meta(ge=0)] = 0
     """Of one address; more are answered with status 429. Off by default: behind a proxy all clients share its own."""
+    trusted_proxies: tuple[str, ...] = ()
+    """Networks (`10.0.0.0/8`) of proxies whose `X-Forwarded-For` says who a client is, for limits and the audit log.
+    Nobody's by default. List proxies alone: whoever connects from there may call himself anything.
+    """
     max_header_bytes: Annotated[int, Meta(ge=1024)] = 64 << 10
     """Of the head of a request; a larger one is answered with status 431. Looked at every 16 KiB."""
     max_request_bytes: Annotated[int, Meta(ge=1)] = 4 << 20
@@ -201,6 +206,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         """Where servers may be. Raises BadEgress."""
         confined = None if self.confined == "auto" else self.confined == "yes"
         return Egress.of(self.allowed_urls, self.denied_networks, confined=confined)
+
+    @property
+    def proxies(self) -> Proxies:
+        """Whose `X-Forwarded-For` is believed. Raises BadSetting."""
+        try:
+            return Proxies(self.trusted_proxies)
+        except ValueError as error:
+            raise BadSetting(str(error)) from error
 
     @property
     def local_namespace(self) -> str:

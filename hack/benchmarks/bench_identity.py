@@ -81,11 +81,17 @@ def report(outcomes: dict[Row, dict[int, Outcome]], path: Times, parts: dict[str
         )
     for (what, era), times in path.items():
         pairs = list(zip(times, path[guarded.OPEN, era], strict=True))
-        row = {"who asks": what, "era": era, "connections": "without sockets", "CPU µs/call": min(times)}
+        row: dict[str, str | int | float | Sample | None] = {
+            "who asks": what,
+            "era": era,
+            "connections": "without sockets",
+            "CPU µs/call": min(times),
+        }
         result.rows.append({**row, "CPU / open": Sample.of(mine / theirs for mine, theirs in pairs)})
     result.rows += [{"who asks": name, "CPU µs/call": sample} for name, sample in parts.items()]
     for what in (guarded.KEYS, guarded.POLICIES, guarded.TOKENS):
-        worst = max(min(path[what, era]) / min(path[guarded.OPEN, era]) for era in VERSIONS)
+        pairs = [zip(path[what, era], path[guarded.OPEN, era], strict=True) for era in VERSIONS]
+        worst = max(statistics.median(mine / theirs for mine, theirs in each) for each in pairs)
         for how, value in (("median of all rounds", statistics.median(found[what])), ("without sockets", worst)):
             result.goals.append(Goal(f"a call to one of an open gateway, {how}: {what}", value, "", at_most=RATIO_GOAL))
     known = parts["known: an API key or a token"].median

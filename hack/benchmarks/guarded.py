@@ -32,7 +32,7 @@ POLICIES = "API key, 100 policies"
 TOKENS = "JWT, 100 policies"
 ARGUMENTS = "API key, 100 policies that bound arguments"
 AGENT, GROUP, AUDIENCE = "bench", "players", "https://tools.example.com"
-SHORT = {"properties": {"text": {"type": "string", "maxLength": 4096}}}
+SHORT: dict[str, object] = {"properties": {"text": {"type": "string", "maxLength": 4096}}}
 
 
 @dataclass(frozen=True)

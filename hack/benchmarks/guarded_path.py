@@ -6,6 +6,7 @@ All of them in this process and in turns, by the means of `bench_path`: a differ
 from __future__ import annotations
 
 import asyncio
+import logging
 import tempfile
 import time
 from contextlib import AsyncExitStack
@@ -104,6 +105,7 @@ async def _measured(folder: Path, settings: Settings, loop: Loop) -> Times:
 
 def measured(settings: Settings) -> Times:
     """Every gateway in turns, so that a disturbance meets all of them. Raises Unmeasurable where an answer is wrong."""
+    logging.getLogger("fairlead_gateway").setLevel(logging.ERROR)  # there is no issuer to ask for keys
     loop = Loop()
     loop.requests = []
     with tempfile.TemporaryDirectory() as folder, asyncio.Runner(loop_factory=lambda: loop) as runner:

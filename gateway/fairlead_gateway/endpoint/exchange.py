@@ -12,6 +12,7 @@ from msgspec import Raw
 
 from fairlead_gateway.endpoint import replies
 from fairlead_gateway.endpoint.inbound import Headers, Rejection
+from fairlead_gateway.endpoint.proxies import Proxies
 from fairlead_gateway.endpoint.resumable import Thread
 from fairlead_gateway.identity.model import ANONYMOUS, Identity
 
@@ -25,6 +26,11 @@ class Wire(Protocol):
     transport: asyncio.Transport
     client: tuple[str, int] | None
     """Address and port of the other side."""
+
+    @property
+    def proxies(self) -> Proxies:
+        """Whose `X-Forwarded-For` is believed."""
+        ...
 
     @property
     def congested(self) -> bool:
@@ -51,8 +57,8 @@ class Exchange:
     """See the module. `response_complete`, `keep_alive` and `disconnected` are what uvicorn looks at in a cycle."""
 
     __slots__ = (
-        "_streaming", "_wire", "authority", "body", "call", "can_stream", "disconnected", "headers", "identity",
-        "keep_alive", "method", "modern", "response_complete", "target", "thread", "tier", "vetted",
+        "_address", "_streaming", "_wire", "authority", "body", "call", "can_stream", "disconnected", "headers",
+        "identity", "keep_alive", "method", "modern", "response_complete", "target", "thread", "tier", "vetted",
     )  # fmt: skip
 
     def __init__(
@@ -77,6 +83,7 @@ class Exchange:
         """Of a target in absolute form, which counts in place of Host (RFC 9112 section 3.2.2)."""
         self.headers = headers
         self.body = body
+        self._address: str | None = None
         self.keep_alive = True
         self.can_stream = True
         self.modern = False
@@ -92,8 +99,11 @@ class Exchange:
     @property
     def address(self) -> str:
         """IP address of the client; empty where it has none."""
-        client = self._wire.client
-        return "" if client is None else client[0]
+        if self._address is None:
+            client = self._wire.client
+            forwarded = self.headers.get(b"x-forwarded-for")
+            self._address = "" if client is None else self._wire.proxies.client(client[0], forwarded)
+        return self._address
 
     @property
     def gone(self) -> bool:

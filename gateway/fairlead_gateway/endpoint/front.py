@@ -34,6 +34,7 @@ from fairlead_gateway.endpoint.inbound import (
 )
 from fairlead_gateway.endpoint.local import LocalMethods
 from fairlead_gateway.endpoint.preparing import Preparations
+from fairlead_gateway.endpoint.proxies import Proxies
 from fairlead_gateway.endpoint.resumable import SINCE, Attachment, Threads
 from fairlead_gateway.endpoint.streams import Streams
 from fairlead_gateway.identity.identities import Identities
@@ -91,6 +92,7 @@ class Front:
         identities: Identities,
         resource: ProtectedResource,
         clock: Callable[[], float] = time.monotonic,
+        proxies: Proxies | None = None,
     ) -> None:
         self.allow = allow
         self.identities = identities
@@ -107,6 +109,7 @@ class Front:
         """Told of requests that are turned away; set by whoever has one."""
         self.session_ended: Callable[[bytes], None] = lambda session: None
         """Told of each session that a client gives up; set by whoever keeps something for it."""
+        self.proxies = Proxies() if proxies is None else proxies
         self.preparations = Preparations()
         self.streams = Streams(forwarder.watches, identities, self.preparations)
         self.threads = Threads(clock)

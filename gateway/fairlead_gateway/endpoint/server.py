@@ -25,6 +25,7 @@ from fairlead_gateway.endpoint.exchange import Exchange
 from fairlead_gateway.endpoint.familiar import Familiar
 from fairlead_gateway.endpoint.front import Front
 from fairlead_gateway.endpoint.inbound import SPELLINGS, Rejection
+from fairlead_gateway.endpoint.proxies import Proxies
 from fairlead_gateway.selection.view import in_tier
 from fairlead_mcp import jsonrpc
 
@@ -68,6 +69,10 @@ class McpProtocol(HttpToolsProtocol):
         self._place: Place = NOBODY
         self.ending = front.retiring
         self.since = loop.time()
+
+    @property
+    def proxies(self) -> Proxies:
+        return self._front.proxies
 
     @property
     def congested(self) -> bool:
@@ -369,7 +374,7 @@ def connections(
     """
     config = Config(
         app, http=McpProtocol, ws="none", lifespan="off", interface="asgi3", loop="none",
-        log_config=None, access_log=False, date_header=False, server_header=False,
+        log_config=None, access_log=False, date_header=False, server_header=False, proxy_headers=False,
     )  # fmt: skip
     config.load()
     state = ServerState()

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.calls.direct import Origin
 from fairlead_gateway.endpoint.hosts import AllowList
+from fairlead_gateway.endpoint.proxies import Proxies
 from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.identity.model import Identity
 from fairlead_gateway.identity.refusal import Refusal
@@ -49,6 +50,7 @@ class Guard:
         identities: Identities,
         resource: ProtectedResource,
         prepare: Callable[[Identity], Awaitable[None]],
+        proxies: Proxies,
     ) -> None:
         """`prepare` has put together what an asker sees, so that nobody has to wait for it in the loop."""
         self.allow = allow
@@ -56,6 +58,7 @@ class Guard:
         self.resource = resource
         self.auditor: Auditor | None = None
         """Told of requests that are turned away; set by whoever has one."""
+        self.proxies = proxies
         self._prepare = prepare
 
     def misplaced(self, headers: dict[bytes, bytes]) -> Problem | None:
@@ -65,6 +68,11 @@ class Guard:
         if not self.allow.origin(headers.get(b"origin")):
             return Problem(FORBIDDEN_ORIGIN, "Origin is not allowed")
         return None
+
+    def client(self, scope: Scope, headers: dict[bytes, bytes]) -> tuple[str, int]:
+        """Address and port that a request came from, behind proxies that are trusted."""
+        peer, port = scope.get("client") or ("", 0)
+        return self.proxies.client(peer, headers.get(b"x-forwarded-for")), port
 
     async def admitted(self, headers: dict[bytes, bytes], address: str) -> Identity | Problem:
         """Whose request it is, or why it is not let in."""
@@ -97,7 +105,8 @@ class Guarded:
         headers = _headers(scope)
         refused = self._guard.misplaced(headers)
         if refused is None and not public(scope["path"]):
-            admitted = await self._guard.admitted(headers, (scope.get("client") or ("",))[0])
+            scope["client"] = self._guard.client(scope, headers)
+            admitted = await self._guard.admitted(headers, scope["client"][0])
             if isinstance(admitted, Problem):
                 refused = admitted
             else:

@@ -96,8 +96,13 @@ class Problem(Exception):
     def response(self) -> Response:
         headers = {**self.headers}
         if self.document.retry_after_ms is not None:
-            headers["Retry-After"] = str(-(-self.document.retry_after_ms // 1000))
+            headers["Retry-After"] = seconds_of(self.document.retry_after_ms)
         return Response(msgspec.json.encode(self.document), self.document.status, headers, MEDIA_TYPE)
+
+
+def seconds_of(milliseconds: int) -> str:
+    """As `Retry-After` has it (RFC 9110 section 10.2.3): whole seconds, never too early."""
+    return str(-(-milliseconds // 1000))
 
 
 def handle_problems(app: FastAPI) -> None:

@@ -28,7 +28,7 @@ from fairlead_gateway.rest.bodies import answer, decode, encode, read
 from fairlead_gateway.rest.openapi import described
 from fairlead_gateway.rest.plane import Plane, format_called
 from fairlead_gateway.rest.predicting import Cost, Guess, PredictedCall, Prediction, guess, priced
-from fairlead_gateway.rest.problems import INVALID_ARGUMENTS, UNKNOWN_TOOL, Problem
+from fairlead_gateway.rest.problems import INVALID_ARGUMENTS, RATE_LIMITED, UNKNOWN_TOOL, Problem, seconds_of
 from fairlead_gateway.rest.provided import Provided, arguments_for, provided
 from fairlead_gateway.rest.seen import Seen
 from fairlead_gateway.rest.shelf import Entry, Shelf
@@ -169,7 +169,7 @@ def router(plane: Plane) -> APIRouter:
         began = time.monotonic()
         outcomes = await _while_connected(request, run_all(works, at_once=at_once))
         cost = _cost(asked, shelf, planned, (time.monotonic() - began) * 1000)
-        return answer(await plane.worker.do(lambda: encode(_answer(asked, planned, outcomes, cost))))
+        return await plane.worker.do(lambda: _response(_answer(asked, planned, outcomes, cost)))
 
     @routes.post(
         "/tool-calls/predict",
@@ -293,6 +293,20 @@ def _answer(asked: ToolCallsBody, planned: list[_Planned], outcomes: list[_Outco
     return ToolCallsAnswer(
         format_called(asked.format).name, written.messages, documents, written.pending, written.report, cost
     )
+
+
+def _response(made: ToolCallsAnswer) -> Response:
+    """The answer; where some calls were too many, with `Retry-After`. Raises Problem where all were: nothing was done,
+    and the same request can be made again.
+    """
+    limited = [one for one in made.calls if one.code == RATE_LIMITED]
+    after = max((one.retry_after_ms or 0 for one in limited), default=0)
+    if limited and len(limited) == len(made.calls):
+        raise Problem(RATE_LIMITED, limited[0].message or "too many calls", retry_after_ms=after or 1000)
+    response = answer(encode(made))
+    if limited:
+        response.headers["Retry-After"] = seconds_of(after or 1000)
+    return response
 
 
 def _result(plan: _Planned, outcome: _Outcome) -> JsonObject | None:
