@@ -80,23 +80,25 @@ def report(outcomes: dict[Row, dict[int, Outcome]], path: Times, parts: dict[str
             }
         )
     for (what, era), times in path.items():
-        pairs = list(zip(times, path[guarded.OPEN, era], strict=True))
         row: dict[str, str | int | float | Sample | None] = {
             "who asks": what,
             "era": era,
             "connections": "without sockets",
             "CPU µs/call": min(times),
         }
-        result.rows.append({**row, "CPU / open": Sample.of(mine / theirs for mine, theirs in pairs)})
+        result.rows.append({**row, "CPU / open": Sample.of(_each(times, path[guarded.OPEN, era]))})
     result.rows += [{"who asks": name, "CPU µs/call": sample} for name, sample in parts.items()]
     for what in (guarded.KEYS, guarded.POLICIES, guarded.TOKENS):
-        pairs = [zip(path[what, era], path[guarded.OPEN, era], strict=True) for era in VERSIONS]
-        worst = max(statistics.median(mine / theirs for mine, theirs in each) for each in pairs)
+        worst = max(statistics.median(_each(path[what, era], path[guarded.OPEN, era])) for era in VERSIONS)
         for how, value in (("median of all rounds", statistics.median(found[what])), ("without sockets", worst)):
             result.goals.append(Goal(f"a call to one of an open gateway, {how}: {what}", value, "", at_most=RATIO_GOAL))
     known = parts["known: an API key or a token"].median
     result.goals.append(Goal("finding whose a known credential is", known, "µs", at_most=LOOK_UP_GOAL))
     return result
+
+
+def _each(mine: list[float], theirs: list[float]) -> list[float]:
+    return [one / other for one, other in zip(mine, theirs, strict=True)]
 
 
 async def parts(rounds: int) -> dict[str, Sample]:
