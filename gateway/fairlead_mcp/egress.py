@@ -9,7 +9,9 @@ Pure but for the resolver that it is given.
 from __future__ import annotations
 
 import os
+from asyncio import gather
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
@@ -17,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from fairlead_mcp.errors import ConnectFailed
-from fairlead_mcp.http.dial import Address, Resolve
+from fairlead_mcp.http.dial import Address, Resolve, Resolved
 
 _IN_A_POD: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _METADATA: Final = frozenset(
@@ -29,6 +31,7 @@ _TRANSLATED: Final = ip_network("64:ff9b::/96")
 _COMPATIBLE: Final = ip_network("::/96")
 """IPv6 for IPv4 addresses, given up in RFC 4291."""
 NOT_ALLOWED: Final = "AddressNotAllowed"
+_API_SERVER: Final = "kubernetes.default.svc"
 _HOW: Final = "FAIRLEAD_ALLOWED_URLS of operator and gateway can allow it"
 
 _Ip = IPv4Address | IPv6Address
@@ -55,6 +58,8 @@ class Egress:
     """Addresses that only Services of a server's own namespace, and names in `hosts`, may have: those of the cluster's
     pods and Services."""
     api_server: tuple[_Ip, ...] = ()
+    api_names: tuple[str, ...] = ()
+    """Names of the API server: what they resolve to counts as its address too."""
 
     @classmethod
     def of(
@@ -76,13 +81,15 @@ class Egress:
                 raise BadEgress(
                     f"FAIRLEAD_ALLOWED_URLS: {host!r} is neither a host name, such as *.tools.svc, nor a network"
                 )
-        api = _numeric(environ.get("KUBERNETES_SERVICE_HOST", ""))
+        said = environ.get("KUBERNETES_SERVICE_HOST", "")
+        api = _numeric(said)
         return cls(
             confined=inside,
             hosts=hosts,
             networks=tuple(network for entry in allowed if (network := _network(entry)) is not None),
             denied=tuple(_required(entry) for entry in denied),
             api_server=(api,) if inside and api is not None else (),
+            api_names=tuple(name for name in (_API_SERVER, said) if name and _numeric(name) is None) if inside else (),
         )
 
     def guarded(self, resolve: Resolve, namespace: str) -> Resolve:
@@ -91,12 +98,18 @@ class Egress:
         """
 
         async def look(host: str, port: int) -> list[Address]:
-            trusted = self._trusts(host, namespace)
-            found = await resolve(self._absolute(host), port)
+            listed = self._listed(host)
+            trusted = listed or self._trusts(host, namespace)
+            found, *known = await gather(
+                resolve(self._absolute(host), port), *(_if_known(resolve, name) for name in self.api_names)
+            )
+            if not listed and isinstance(found, Resolved) and found.canonical:
+                trusted = self._trusts(found.canonical, namespace)  # a Service can be an alias, too (ExternalName)
+            api = {_numeric(address) for each in known for address, _ in each}.union(self.api_server)
             refused = ""
             good = []
             for address in found:
-                why = self._why_not(address[0], trusted=trusted)
+                why = self._why_not(address[0], trusted=trusted, api=api)
                 if why:
                     refused = why
                 else:
@@ -107,13 +120,16 @@ class Egress:
 
         return look
 
+    def _listed(self, host: str) -> bool:
+        """Whether a setting names it."""
+        name = host.lower().removesuffix(".")
+        return _numeric(name) is None and any(fnmatchcase(name, allowed) for allowed in self.hosts)
+
     def _trusts(self, host: str, namespace: str) -> bool:
         """Whether a name is known to lead to where this server may be. Raises ConnectFailed where it must not."""
         name = host.lower().removesuffix(".")
         if _numeric(name) is not None:
             return False
-        if any(fnmatchcase(name, allowed) for allowed in self.hosts):
-            return True
         if not self.confined:
             return False
         owner = service_namespace(name)
@@ -126,7 +142,7 @@ class Egress:
         inside = not self.confined or host.endswith(".") or _numeric(host) is not None
         return host if inside or service_namespace(host.lower()) is not None else f"{host}."
 
-    def _why_not(self, text: str, *, trusted: bool) -> str:
+    def _why_not(self, text: str, *, trusted: bool, api: AbstractSet[_Ip | None]) -> str:
         address = _numeric(text.partition("%")[0])
         if address is None:
             return "an address that is not understood"
@@ -134,25 +150,33 @@ class Egress:
             if any(each in network for network in self.networks):
                 return ""
         for each in (address, _within(address)):
-            why = self._about(each, trusted=trusted)
+            why = self._about(each, trusted=trusted, api=api)
             if why:
                 return why
         return ""
 
-    def _about(self, address: _Ip, *, trusted: bool) -> str:
+    def _about(self, address: _Ip, *, trusted: bool, api: AbstractSet[_Ip | None]) -> str:
         if address in _METADATA:
             return "an address for metadata of the machine"
         if address.is_link_local:
             return "a link-local address"
         if address.is_multicast:
             return "a multicast address"
-        if address in self.api_server:
+        if address in api:
             return "the API server"
         if self.confined and (address.is_loopback or address.is_unspecified):
             return "this machine itself"
         if not trusted and any(address in network for network in self.denied):
             return "an address inside of the cluster"
         return ""
+
+
+async def _if_known(resolve: Resolve, name: str) -> list[Address]:
+    """The addresses of a name that may be one of nobody."""
+    try:
+        return await resolve(name, 443)
+    except (OSError, UnicodeError):
+        return []
 
 
 def service_namespace(name: str) -> str | None:

@@ -9,12 +9,23 @@ import asyncio
 import socket
 import ssl as tls
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, TypeAlias, TypeVar
 
 from fairlead_mcp.errors import ConnectFailed
 
 Address: TypeAlias = tuple[str, int]
+
+
+class Resolved(list[Address]):
+    """Addresses of a name, and the name that they stand under in the end: of an alias (CNAME), what it leads to."""
+
+    def __init__(self, addresses: Iterable[Address], canonical: str = "") -> None:
+        super().__init__(addresses)
+        self.canonical = canonical
+        """Empty where it is not known."""
+
+
 Resolve: TypeAlias = Callable[[str, int], Awaitable[list[Address]]]
 
 PATIENCE: Final = 1.0
@@ -27,8 +38,10 @@ _P = TypeVar("_P", bound=asyncio.Protocol)
 
 async def resolve_by_dns(host: str, port: int) -> list[Address]:
     """Addresses of `host` by the system's resolver. Raises socket.gaierror."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [(str(address[0]), int(address[1])) for *_, address in found]
+    asked = asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_CANONNAME)
+    found = await asked
+    canonical = next((name for *_, name, _ in found if name), "")
+    return Resolved([(str(address[0]), int(address[1])) for *_, address in found], canonical)
 
 
 class RememberedNames:

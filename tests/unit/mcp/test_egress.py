@@ -6,7 +6,7 @@ import pytest
 
 from fairlead_mcp.egress import BadEgress, Egress, service_namespace
 from fairlead_mcp.errors import ConnectFailed
-from fairlead_mcp.http.dial import Address, Dialer, resolve_by_dns
+from fairlead_mcp.http.dial import Address, Dialer, Resolved, resolve_by_dns
 
 POD = Egress.of(["*.tools.svc", "192.0.2.0/24"], ["10.96.0.0/12"], confined=True, environ={
     "KUBERNETES_SERVICE_HOST": "10.0.0.1"
@@ -14,11 +14,13 @@ POD = Egress.of(["*.tools.svc", "192.0.2.0/24"], ["10.96.0.0/12"], confined=True
 LAPTOP = Egress.of([], [], confined=False)
 
 
-async def judged(egress: Egress, host: str, *addresses: str, namespace: str = "team") -> str:
-    """What is connected to, or why nothing is."""
+async def judged(egress: Egress, host: str, *addresses: str, namespace: str = "team", alias: str = "") -> str:
+    """What is connected to, or why nothing is. `alias`: what the name stands for."""
 
     async def resolve(name: str, port: int) -> list[Address]:
-        return [(address, port) for address in addresses]
+        if name == "kubernetes.default.svc":
+            return [("10.0.0.2", port)]
+        return Resolved([(address, port) for address in addresses], alias)
 
     try:
         return ", ".join(address for address, _ in await egress.guarded(resolve, namespace)(host, 80))
@@ -34,7 +36,7 @@ DENIED_ADDRESSES = {
     "64:ff9b::a9fe:a9fe": "link-local", "fe80::1": "link-local", "fe80::1%eth0": "link-local",
     "fd00:ec2::254": "metadata", "fd20:ce::254": "metadata", "100.100.100.200": "metadata",
     "168.63.129.16": "metadata", "192.0.0.192": "metadata", "224.0.0.1": "multicast", "ff02::1": "multicast",
-    "10.0.0.1": "the API server", "::ffff:10.0.0.1": "the API server",
+    "10.0.0.1": "the API server", "::ffff:10.0.0.1": "the API server", "10.0.0.2": "the API server",
     "10.96.0.10": "inside of the cluster", "10.100.3.4": "inside of the cluster",
     "not an address": "not understood",
 }  # fmt: skip
@@ -109,6 +111,8 @@ async def test_in_a_pod_a_name_is_not_tried_as_a_service_by_the_search_list_of_i
     asked: list[str] = []
 
     async def resolve(host: str, port: int) -> list[Address]:
+        if host == "kubernetes.default.svc":
+            raise OSError("not here")
         asked.append(host)
         return [("203.0.113.7", port)]
 
@@ -167,3 +171,56 @@ def test_the_namespace_of_a_name() -> None:
     assert service_namespace("tools.example.com") is None
     assert service_namespace("svc.example.com") is None
     assert service_namespace("x.pod.example.com") is None
+
+
+OPEN_POD = Egress.of(["*.tools.svc"], [], confined=True, environ={"KUBERNETES_SERVICE_HOST": "api.example.com"})
+"""Without a word on networks: what holds by default."""
+
+
+@pytest.mark.parametrize(
+    ("host", "alias", "address", "why"),
+    [
+        ("mine.team.svc", "db.other.svc.cluster.local", "10.98.0.7", "a Service of namespace other"),
+        ("mine.team.svc", "kubernetes.default.svc.cluster.local", "10.0.0.2", "a Service of namespace default"),
+        ("mine.team.svc", "innocent.example.com", "10.0.0.2", "the API server"),
+        ("innocent.example.com", "db.other.svc.cluster.local", "10.98.0.7", "a Service of namespace other"),
+        ("10.0.0.2", "", "10.0.0.2", "the API server"),
+    ],
+)
+async def test_an_alias_counts_as_what_it_stands_for(host: str, alias: str, address: str, why: str) -> None:
+    """An `ExternalName` Service of a tenant's own; with `Resolved.canonical` not looked at, all but the address of the
+    API server itself is connected to.
+    """
+    said = await judged(OPEN_POD, host, address, alias=alias)
+    assert said.startswith("AddressNotAllowed: ")
+    assert why in said
+
+
+@pytest.mark.parametrize(
+    ("host", "alias"),
+    [
+        ("mine.team.svc", "mine.team.svc.cluster.local"),
+        ("mine.team.svc", "other.team.svc.cluster.local"),
+        ("mine.team.svc", "tools.example.com"),
+        ("www.example.com", "cdn.example.net"),
+        ("shared.tools.svc", "db.other.svc.cluster.local"),
+    ],
+)
+async def test_an_alias_for_what_may_be_connected_to_is_fine(host: str, alias: str) -> None:
+    assert await judged(OPEN_POD, host, "10.98.0.7", alias=alias) == "10.98.0.7"
+
+
+async def test_an_alias_out_of_the_cluster_takes_the_trust_in_a_service_away() -> None:
+    assert await judged(POD, "mine.team.svc", "10.98.0.7") == "10.98.0.7"
+    assert "inside of the cluster" in await judged(POD, "mine.team.svc", "10.98.0.7", alias="x.example.com")
+
+
+async def test_the_api_server_is_reached_where_a_setting_allows_its_address() -> None:
+    allowed = Egress.of(["10.0.0.0/24"], [], confined=True, environ={"KUBERNETES_SERVICE_HOST": "10.0.0.1"})
+    assert await judged(allowed, "10.0.0.1", "10.0.0.1") == "10.0.0.1"
+
+
+async def test_the_resolver_tells_what_a_name_stands_for() -> None:
+    found = await resolve_by_dns("localhost", 80)
+    assert isinstance(found, Resolved)
+    assert found.canonical == "localhost"
