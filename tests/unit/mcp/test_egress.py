@@ -147,6 +147,8 @@ async def test_the_address_that_was_looked_at_is_the_one_that_is_connected_to() 
 
     async def rebinding(host: str, port: int) -> list[Address]:
         nonlocal asked
+        if host == "kubernetes.default.svc":
+            raise OSError("not here")
         asked += 1
         return answers[min(asked, 2) - 1]
 
