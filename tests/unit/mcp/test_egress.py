@@ -18,8 +18,8 @@ async def judged(egress: Egress, host: str, *addresses: str, namespace: str = "t
     """What is connected to, or why nothing is. `alias`: what the name stands for."""
 
     async def resolve(name: str, port: int) -> list[Address]:
-        if name == "kubernetes.default.svc":
-            return [("10.0.0.2", port)]
+        if name in ("kubernetes.default.svc", "api.example.com"):
+            return [("10.0.0.2" if name.endswith("svc") else "198.51.100.9", port)]
         return Resolved([(address, port) for address in addresses], alias)
 
     try:
@@ -187,6 +187,7 @@ OPEN_POD = Egress.of(["*.tools.svc"], [], confined=True, environ={"KUBERNETES_SE
         ("mine.team.svc", "innocent.example.com", "10.0.0.2", "the API server"),
         ("innocent.example.com", "db.other.svc.cluster.local", "10.98.0.7", "a Service of namespace other"),
         ("10.0.0.2", "", "10.0.0.2", "the API server"),
+        ("198.51.100.9", "", "198.51.100.9", "the API server"),
     ],
 )
 async def test_an_alias_counts_as_what_it_stands_for(host: str, alias: str, address: str, why: str) -> None:
