@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 from controlplane import ControlPlane, PlaneFactory
+from fairlead_api.documents.codec import RULES_NAME, decode
+from fairlead_api.documents.rules import Rules
 from helmworld import CHART, NAMESPACE, Helm, Refused, get, one
 from operatorworld import World, running
 from toolservers import sdk_server
@@ -187,5 +189,9 @@ async def test_kept_to_one_namespace_it_needs_no_right_in_another(
         await world.until("a Deployment", lambda: world.get(world.path("deployments", "pods")))
         await world.until("a catalog", lambda: world.catalog("remote"))
     assert "status" not in get(plane, "mcp", "-n", other)[0]
-    told = [record.getMessage() for record in caplog.records if "orbidden" in record.getMessage()]
-    assert told == []
+    told = [record.getMessage() for record in caplog.records]
+    assert [line for line in told if "orbidden" in line] == []
+    assert any(line.startswith("LatencyTiers, which belong to no namespace, may not be read") for line in told)
+    rules = decode(world.documents()[RULES_NAME])
+    assert isinstance(rules, Rules)
+    assert {tier.name for tier in rules.tiers} == {"fast", "standard", "deep"}

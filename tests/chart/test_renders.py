@@ -171,9 +171,14 @@ def test_the_rights_are_those_of_the_manifest(helm: Helm) -> None:
     assert len(of_kind(found, "Role") + of_kind(found, "ClusterRole")) == 3
 
 
-def test_with_one_namespace_all_rights_but_those_on_tiers_are_in_it(helm: Helm) -> None:
-    whole = one(helm.template(), "ClusterRole", f"fairlead-{NAMESPACE}-operator")
+def test_with_one_namespace_nothing_is_granted_of_the_whole_cluster(helm: Helm) -> None:
     found = helm.template("--set", "watchNamespace=team")
+    assert of_kind(found, "ClusterRole") == of_kind(found, "ClusterRoleBinding") == []
+
+
+def test_with_one_namespace_rights_on_tiers_can_be_granted_beside_it(helm: Helm) -> None:
+    whole = one(helm.template(), "ClusterRole", f"fairlead-{NAMESPACE}-operator")
+    found = helm.template("--set", "watchNamespace=team,rbac.latencyTiers=true")
     (left,) = of_kind(found, "ClusterRole")
     assert {resource for rule in left["rules"] for resource in rule["resources"]} == {
         "latencytiers",

@@ -283,8 +283,7 @@ class Forwarder:
             if self.live.sessions.ended(session):
                 self.watches.drop((session, uri))
             else:
-                updated = jsonrpc.encode({"uri": uri})
-                self.live.outlet(session, jsonrpc.notification("notifications/resources/updated", updated))
+                self.live.outlet(session, Raw(jsonrpc.encode({"uri": uri})))
 
         if errand.method == "resources/subscribe":
             self.watches.hold((session, uri), errand.reach, [uri], tell)

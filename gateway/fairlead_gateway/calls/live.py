@@ -58,8 +58,8 @@ class Live:
     def __init__(self, sessions: Sessions, new_id: Callable[[], str] = lambda: secrets.token_urlsafe(18)) -> None:
         self.sessions = sessions
         self._new_id = new_id
-        self.outlet: Callable[[bytes, bytes], bool] = lambda session, message: False
-        """Sends a message on the stream that a session holds open; set by whoever owns the streams."""
+        self.outlet: Callable[[bytes, Raw], bool] = lambda session, params: False
+        """Says on the stream that a session holds open which resource has changed; set by whoever owns the streams."""
         self._asked: dict[bytes, _Asked] = {}
         self._levels: OrderedDict[bytes, str] = OrderedDict()
 
@@ -166,7 +166,7 @@ class LiveRequest:
                 self._exchange.notify(jsonrpc.notification("notifications/message", params))
         elif message.method == RESOURCE_UPDATED:
             if isinstance(params, Raw) and self._session is not None:
-                self._live.outlet(self._session, jsonrpc.notification(RESOURCE_UPDATED, params))
+                self._live.outlet(self._session, params)
         elif message.method == CANCELLED and isinstance(params, Raw):
             self._withdraw(params)
         elif message.method in _PASSED_ON and not self._modern and isinstance(params, Raw):

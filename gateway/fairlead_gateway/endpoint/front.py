@@ -111,7 +111,7 @@ class Front:
         """Told of each session that a client gives up; set by whoever keeps something for it."""
         self.proxies = Proxies() if proxies is None else proxies
         self.preparations = Preparations()
-        self.streams = Streams(forwarder.watches, identities, self.preparations)
+        self.streams = Streams(forwarder.watches, identities, self.preparations, lambda: self.selection)
         self.threads = Threads(clock)
         forwarder.live.outlet = self.streams.tell
         self.retiring = False

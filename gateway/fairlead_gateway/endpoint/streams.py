@@ -92,7 +92,11 @@ class Stream:
 class Streams:
     """All open streams of one gateway. A stream ends with the credential that it was opened with."""
 
-    def __init__(self, watches: Watches, identities: Identities, preparations: Preparations) -> None:
+    def __init__(
+        self, watches: Watches, identities: Identities, preparations: Preparations, selection: Callable[[], Selection]
+    ) -> None:
+        """`selection` is the one that is served now."""
+        self._selection = selection
         self._preparations = preparations
         self._watches = watches
         self._identities = identities
@@ -182,10 +186,22 @@ class Streams:
         for stream in [*self._open]:
             self._end(stream)
 
-    def tell(self, session: bytes, message: bytes) -> bool:
-        """Send a message on the stream of a legacy session; False where it holds none open."""
+    def tell(self, session: bytes, params: Raw) -> bool:
+        """Say on the stream of a legacy session that a resource has changed; False where it holds none open, or does
+        not see that resource any more.
+        """
         stream = self._of_session.get(session)
-        return stream is not None and stream.exchange.notify(message)
+        if stream is None or not self._sees(stream.exchange, params):
+            return False
+        return stream.exchange.notify(jsonrpc.notification(UPDATED, params))
+
+    def _sees(self, asked: Exchange, params: Raw) -> bool:
+        try:
+            uri = msgspec.json.decode(jsonrpc.decode_object(params)["uri"], type=str)
+        except (*jsonrpc.UNREADABLE, KeyError):
+            return False
+        view = self._selection().seen_by(asked.identity).get(asked.target)
+        return view is not None and view.offers.resource(uri) is not None
 
     def gone(self, stream: Stream) -> None:
         self._open.discard(stream)

@@ -11,10 +11,14 @@ import pytest
 from msgspec import Raw
 
 from fairlead_api.documents.catalog import Catalog, Definition
-from gatewayworld import LEGACY, META, MODERN, Ask, Wire, ask, catalog, legacy, modern, running
+from fairlead_api.documents.rules import Policy, Rule, Rules
+from fairlead_gateway.identity.setup import Trust
+from gatewayworld import LEGACY, META, MODERN, Ask, Wire, ask, catalog, legacy, modern, publish, running, served
+from policyworld import Vouching, anybody, by
 from rawserver import Reply, Request, raw_server
 from waiting import eventually
 
+DENY = Rule(action="Deny", tools=("*",))
 ONE, TWO = "test://one", "test://two"
 CAPABILITIES = {"resources": {"subscribe": True, "listChanged": True}, "tools": {}}
 
@@ -126,6 +130,39 @@ async def test_a_legacy_client_hears_of_the_resources_that_it_subscribed_to(tmp_
                 await eventually(server.broken_off.is_set)
             else:
                 assert watched.unwanted == [ONE]
+
+
+@pytest.mark.parametrize("server_era", [MODERN, LEGACY])
+async def test_who_is_denied_a_server_hears_no_more_of_its_resources(tmp_path: Path, server_era: str) -> None:
+    """`Streams._sees` keeps it; where that says yes to everything, the last update is heard."""
+    watched = Watched(server_era)
+    hello = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+    npc, none = anybody("npc"), Policy(namespace="default", name="none", every=True, rules=(DENY,))
+    async with (
+        raw_server(watched.handle) as server,
+        running(tmp_path, document(server.url, server_era), trust=Trust((Vouching(npc),))) as gateway,
+    ):
+        session = (await ask(gateway, by("npc", legacy("initialize", hello)))).headers["mcp-session-id"]
+        async with await Wire.connect(gateway) as wire:
+            stream = Ask(headers={"accept": "text/event-stream", "mcp-session-id": session}, body=b"", verb="GET")
+            wire.send(by("npc", stream))
+            await wire.reader.readuntil(b"keep-alive\n\n")
+            await ask(gateway, by("npc", legacy("resources/subscribe", {"uri": ONE}, session=session)))
+            await eventually(lambda: watched.wanted == [ONE] and watched.streams)
+            swaps = gateway.keeper.swaps
+            publish(tmp_path / "documents", Rules(policies=(none,)))
+            await served(gateway, swaps + 1)
+            told = gateway.front.streams.tell
+            offered: list[bool] = []
+
+            def noted(ident: bytes, params: Raw) -> bool:
+                offered.append(told(ident, params))
+                return offered[-1]
+
+            gateway.front.forwarder.live.outlet = noted
+            await watched.change(ONE)
+            await eventually(lambda: offered)
+            assert offered == [False]
 
 
 async def test_a_watch_that_ends_at_the_server_is_begun_anew(tmp_path: Path) -> None:

@@ -78,6 +78,9 @@ STORIES = {
     "FairleadPublishingFails": Story(
         {'fairlead_operator_publish_failures_total{what="state"}': "0+1x8 8x30"}, 4, 8, 30
     ),
+    "FairleadDefinitionsHeld": Story(
+        {'fairlead_held_definitions{namespace="n",server="s"}': "2x10 0x20"}, 4, 6, 15
+    ),
 }  # fmt: skip
 
 
