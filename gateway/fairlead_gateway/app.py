@@ -60,6 +60,7 @@ from fairlead_gateway.upstream.base import Upstream
 from fairlead_gateway.upstream.hedge import Hedged
 from fairlead_gateway.upstream.registry import Credentials, Registry
 from fairlead_gateway.validation.shelf import Checks
+from fairlead_gateway.yielding import let_go
 from fairlead_mcp.eras import Client
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.http.dial import RememberedNames, Resolve, resolve_by_dns
@@ -261,8 +262,7 @@ def build(
         settings.proxies,
     )
 
-    front.session_ended = registry.end_session
-    front.auditor = accounting.auditor
+    front.session_ended, front.auditor = registry.end_session, accounting.auditor
 
     def bind(reach: Reach, tool: Tool) -> Route:
         key = reach.server.key
@@ -287,13 +287,16 @@ def build(
             retries=DEFAULT_RETRIES if limits.retries is None else limits.retries,
         )
 
+    left: list[object] = []  # of selections that nobody is served by any more
+
     async def swap(snapshot: Snapshot) -> bool:
         await registry.sync(snapshot.servers)
         before = front.selection
         front.selection = await asyncio.to_thread(select, snapshot, before)
+        left.extend(await asyncio.to_thread(before.parts))
         _measure_by(snapshot.rules.tiers, outbox, book)
         await front.streams.swapped(before, front.selection)
-        news.swapped(before.snapshot, snapshot)
+        await news.swapped(before.snapshot, snapshot)
         return not registry.incomplete
 
     def select(snapshot: Snapshot, before: Selection) -> Selection:
@@ -306,7 +309,6 @@ def build(
         selection.prepare()
         return selection
 
-    cache = SnapshotCache(settings.cache_dir) if settings.cache_dir is not None else None
     refresher = _refresher(models)
     plane = Plane(
         lambda: front.selection,
@@ -331,8 +333,10 @@ def build(
     )
     plane.guard.auditor = accounting.auditor
     keeper = Keeper(
-        source, swap, cache=cache, own=own, environment=settings.environment, rules=CLOSED if closed else Rules()
-    )
+        source, swap, cache=SnapshotCache(settings.cache_dir) if settings.cache_dir is not None else None,
+        own=own, environment=settings.environment, rules=CLOSED if closed else Rules(),
+        replaced=lambda: let_go(left),
+    )  # fmt: skip
     return Gateway(settings, keeper, registry, front, book, plane, checks, outbox, tools, accounting, refresher)
 
 

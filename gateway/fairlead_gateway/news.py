@@ -14,7 +14,7 @@ import asyncio
 import logging
 import secrets
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Final
 
@@ -22,6 +22,7 @@ import msgspec
 
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.catalog.model import Server, Snapshot
+from fairlead_gateway.yielding import in_turns
 
 log = logging.getLogger(__name__)
 
@@ -92,14 +93,11 @@ class News:
 
         return unsubscribe
 
-    def swapped(self, before: Snapshot, after: Snapshot) -> None:
+    async def swapped(self, before: Snapshot, after: Snapshot) -> None:
         """Another snapshot is served: say what is different."""
         if before is after:
             return
-        for key in sorted({*before.servers, *after.servers}):
-            was, now = before.servers.get(key), after.servers.get(key)
-            if was is not now:
-                self._compare(key, was, now)
+        await in_turns(self._differences(before, after))
         count = sum(len(server.tools) for server in after.servers.values())
         self._publish(SWAPPED, servers=len(after.servers), tools=count)
 
@@ -131,6 +129,13 @@ class News:
         """No more is to come: nobody waits any longer."""
         self.closed = True
         self._fresh.set()
+
+    def _differences(self, before: Snapshot, after: Snapshot) -> Iterator[None]:
+        for key in sorted({*before.servers, *after.servers}):
+            was, now = before.servers.get(key), after.servers.get(key)
+            if was is not now:
+                self._compare(key, was, now)
+            yield
 
     def _compare(self, key: ServerKey, was: Server | None, now: Server | None) -> None:
         up_before = was is not None and was.catalog.online

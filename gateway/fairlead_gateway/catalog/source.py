@@ -78,6 +78,9 @@ def uncollected() -> Iterator[None]:
         gc.enable()
 
 
+async def _nothing() -> None: ...
+
+
 Swap = Callable[[Snapshot], Awaitable[bool]]
 """Makes a snapshot the one that is served; False: try again later with the same one."""
 
@@ -97,14 +100,18 @@ class Keeper:
         environment: str = "cluster",
         rules: Rules = EMPTY.rules,
         clock: Callable[[], float] = time.time,
+        replaced: Callable[[], Awaitable[None]] = _nothing,
     ) -> None:
-        """`rules` are those in force until a document of rules was read."""
+        """`rules` are those in force until a document of rules was read. `replaced` is waited for after each swap, when
+        nothing here holds the snapshot before any more.
+        """
         self._source = source
         self._swap = swap
         self._cache = cache
         self._own = dict(own)
         self._own_servers = {document.key for document in own.values() if isinstance(document, Catalog)}
         self._environment = environment
+        self._replaced = replaced
         self._clock = clock
         self._raw: dict[str, bytes] = {}
         self._documents: dict[str, Document] = {}
@@ -227,6 +234,7 @@ class Keeper:
             except Exception:
                 log.exception("A snapshot could not be taken into service; the last one stays")
                 complete = False
+            await self._replaced()
             await asyncio.sleep(min(self._swap_took * (1 / SHARE - 1), LONGEST_PAUSE))
 
     async def _renew(self) -> bool:

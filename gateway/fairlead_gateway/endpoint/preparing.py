@@ -6,15 +6,10 @@ Owned by `endpoint.front`, asked wherever a view may be looked at for the first 
 from __future__ import annotations
 
 import asyncio
-import time
-from typing import Final
 
 from fairlead_gateway.identity.model import Identity
-from fairlead_gateway.selection.perspective import Perspective
 from fairlead_gateway.selection.selection import Selection
-
-TURN: Final = 0.001
-"""Seconds of work between two turns of the loop."""
+from fairlead_gateway.yielding import in_turns
 
 
 class Preparations:
@@ -31,16 +26,8 @@ class Preparations:
         key = id(perspective), target  # whose id is nobody else's while the task holds it
         task = self._running.get(key)
         if task is None:
-            work = _in_turns(perspective, target)
+            work = in_turns(perspective.steps(target))
             task = asyncio.get_running_loop().create_task(work, name=f"put together {target!r}")
             self._running[key] = task
             task.add_done_callback(lambda _: self._running.pop(key, None))
         await asyncio.shield(task)
-
-
-async def _in_turns(perspective: Perspective, target: bytes) -> None:
-    until = time.perf_counter() + TURN
-    for _ in perspective.steps(target):
-        if time.perf_counter() >= until:
-            await asyncio.sleep(0)
-            until = time.perf_counter() + TURN

@@ -109,6 +109,19 @@ class Selection:
         """Bytes, about, that the views of rule sets take up."""
         return sum(each.weight for each in self._perspectives.values())
 
+    def parts(self) -> list[object]:
+        """What it is made of, what is small before what holds it: to be let go of from the end, in turns."""
+        servers = [*self.snapshot.servers.values()]
+        wholes = [*{id(whole): whole for whole, _ in self._ground.origins.values()}.values()]
+        found: list[object] = [route for routes in self.routes.values() for route in routes.values()]
+        for server in servers:
+            found += server.tools
+            found += server.catalog.tools
+        for whole in wholes:
+            found += whole.tools.values()
+        found += self.snapshot.merged.values()
+        return [*found, *servers, *wholes, *self.targets.values(), *self._perspectives.values()]
+
     def prepare(self) -> None:
         """Put the merged list together now, so that no request has to wait for it."""
         _ = self.targets[MERGED].listing

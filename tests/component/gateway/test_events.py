@@ -126,8 +126,8 @@ async def test_a_reader_that_takes_nothing_is_cut_off(tmp_path: Path, monkeypatc
         wire.writer.transport.pause_reading()  # type: ignore[attr-defined]
         async with asyncio.timeout(30):
             while any(task.get_name() == "event stream" for task in asyncio.all_tasks()):
-                gateway.news.swapped(with_long, without)
-                gateway.news.swapped(without, with_long)
+                await gateway.news.swapped(with_long, without)
+                await gateway.news.swapped(without, with_long)
                 await asyncio.sleep(0.01)
 
 
@@ -146,7 +146,7 @@ async def test_what_falls_out_of_the_ring_is_missed_and_the_reader_is_told() -> 
     await anext(stream)
     snapshots = [build({"a": catalog("demo", URL, ["add"])}), EMPTY]
     for number in range(4):
-        news.swapped(snapshots[(number + 1) % 2], snapshots[number % 2])
+        await news.swapped(snapshots[(number + 1) % 2], snapshots[number % 2])
     with pytest.raises(Missed):
         await news.after(0, 0)
     assert len(await news.after(news.number - 4, 0)) == 4
@@ -162,10 +162,10 @@ async def test_a_listener_hears_each_event_and_one_that_fails_stops_no_other() -
     news.subscribe(fails)
     end = news.subscribe(heard.append)
     one = build({"a": catalog("demo", URL, ["add"])})
-    news.swapped(EMPTY, one)
+    await news.swapped(EMPTY, one)
     assert [event.type for event in heard] == ["tools.changed", "server.connected", "catalog.swapped"]
     end()
-    news.swapped(one, EMPTY)
+    await news.swapped(one, EMPTY)
     assert len(heard) == 3
 
 

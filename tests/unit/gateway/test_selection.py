@@ -47,6 +47,17 @@ def test_a_list_is_put_together_once() -> None:
     assert view.listing is view.listing
 
 
+def test_the_parts_of_a_selection_come_before_what_holds_them() -> None:
+    snapshot = build({"1": catalog("a", "http://a", ["x", "y"]), "2": catalog("b", "http://b", ["z"])})
+    selection = select(snapshot)
+    numbers = {id(part): number for number, part in enumerate(selection.parts())}
+    for server in snapshot.servers.values():
+        small = [*selection.routes[server.key].values(), *server.tools, *server.catalog.tools]
+        assert all(numbers[id(one)] < numbers[id(server)] for one in small)
+    assert all(numbers[id(held)] < min(numbers[id(view)] for view in selection.targets.values())
+               for held in snapshot.merged.values())  # fmt: skip
+
+
 def test_routes_of_an_unchanged_server_are_taken_over() -> None:
     same, upstreams = catalog("same", "http://s", ["x"]), Upstreams()
     first = build({"1": same, "2": catalog("other", "http://o", ["x"])})
