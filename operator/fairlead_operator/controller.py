@@ -26,6 +26,7 @@ from fairlead_operator.latency.ledger import FIGURES_EVERY_S, Move
 from fairlead_operator.latency.timekeeper import Timekeeper
 from fairlead_operator.outcome import Done, Outcome
 from fairlead_operator.ports import (
+    TIER_MOVED,
     Announcement,
     Connector,
     Declarations,
@@ -326,6 +327,6 @@ class Controller:
 def _tier_news(move: Move) -> Announcement:
     lost = [tier for tier in move.before if tier not in move.after]
     if not lost:
-        return Announcement("Normal", "TierMoved", f"{move.tool.name} is in {', '.join(move.after) or 'no tier'} again")
+        return Announcement("Normal", TIER_MOVED, f"{move.tool.name} is in {', '.join(move.after) or 'no tier'} again")
     why = "; ".join(f"{tier}: {move.reasons[tier]}" for tier in lost if tier in move.reasons)
-    return Announcement("Warning", "TierMoved", f"{move.tool.name} has left {', '.join(lost)} ({why})")
+    return Announcement("Warning", TIER_MOVED, f"{move.tool.name} has left {', '.join(lost)} ({why})")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from fairlead_api.documents.catalog import Credential, CredentialRef, Endpoint
 from fairlead_api.documents.store import Blob
@@ -64,6 +64,10 @@ class ResolvedCredential:
     verdict: Verdict
     ref: CredentialRef | None = None
     value: Credential | None = None
+
+
+TIER_MOVED: Final = "TierMoved"
+"""Reason of an announcement that a tool is in other tiers than before."""
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,16 @@
-"""What is known of the servers, as people are shown it: one row per server. Pure but for being told.
+"""What is known of the servers, as people are shown it: one row per server, and news of tools that changed tiers. Pure
+but for being told.
 
 Implements the local platform's Audience; `display` draws it.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from itertools import count
+from typing import Final, Literal
 
 from fairlead_api.load import Problem
 from fairlead_api.meta import ServerKey
@@ -16,7 +19,10 @@ from fairlead_api.v1alpha1.conditions import ConditionType, Reason
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_cli.up.quickstart import Skipped
 from fairlead_gateway.custom.load import Loaded
-from fairlead_operator.ports import Announcement
+from fairlead_operator.ports import TIER_MOVED, Announcement
+
+NEWS_KEPT: Final = 100
+"""More of them between two looks at the board are not told one by one."""
 
 State = Literal["waiting", "installing", "starting", "ready", "offline", "failed", "skipped"]
 
@@ -42,6 +48,16 @@ class Row:
         return f"{self.state}: {self.message}" if self.message else self.state
 
 
+@dataclass(frozen=True)
+class News:
+    """A tool of a server that left a tier or came back to it."""
+
+    number: int
+    """Grows from one to the next."""
+    key: ServerKey
+    text: str
+
+
 ToolsOf = Callable[[ServerKey], tuple[str, ...]]
 
 
@@ -53,6 +69,8 @@ class Board:
         self._changed = changed
         self._rows: dict[ServerKey, Row] = {}
         self._problems: tuple[Problem, ...] = ()
+        self._numbers = count()
+        self._news: deque[News] = deque(maxlen=NEWS_KEPT)
         self._own: ServerKey | None = None
         self._own_problems: tuple[Problem, ...] = ()
 
@@ -65,6 +83,11 @@ class Board:
     def problems(self) -> tuple[Problem, ...]:
         """What is wrong with the files now, and was with the custom tools at the start."""
         return (*self._own_problems, *self._problems)
+
+    @property
+    def news(self) -> tuple[News, ...]:
+        """The last ones, the newest at the end."""
+        return tuple(self._news)
 
     def own(self, key: ServerKey, custom: Loaded) -> None:
         """The gateway's own tools, which no operator reports."""
@@ -101,7 +124,10 @@ class Board:
             self._changed()
 
     def announced(self, resource: Resource, announcement: Announcement) -> None:
-        """Implements Audience: everything that it says stands in the rows already."""
+        """Implements Audience: what it says stands in the rows already, but for moves between tiers."""
+        if announcement.reason == TIER_MOVED and isinstance(resource, McpServer):
+            self._news.append(News(next(self._numbers), resource.key, announcement.note))
+            self._changed()
 
     def forgotten(self, key: ServerKey) -> None:
         """Implements Audience."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
@@ -20,9 +21,11 @@ from rich.text import Text
 from fairlead_api.load import Problem
 from fairlead_api.meta import ServerKey
 from fairlead_cli.output import printable
-from fairlead_cli.up.board import Board, Row, State
+from fairlead_cli.up.board import Board, News, Row, State
 from fairlead_cli.up.clients import client_lines
 
+_LAST_NEWS: Final = 3
+"""Under the live table."""
 _STYLES: Final[dict[State, str]] = {
     "waiting": "dim",
     "installing": "cyan",
@@ -88,8 +91,9 @@ class LiveTable:
         """Every tool has a line of its own as long as the terminal has room for them."""
         parts: list[RenderableType] = [*_header(self._addresses)]
         lines = sum(max(1, len(row.tools)) for row in board.rows)
-        roomy = lines + len(parts) + len(board.problems) + 4 <= self.console.height
-        parts += [Padding(_table(board.rows, roomy=roomy), (1, 0, 0, 0)), *_problem_lines(board.problems)]
+        below = [*_news_lines(board.news[-_LAST_NEWS:]), *_problem_lines(board.problems)]
+        roomy = lines + len(parts) + len(below) + 4 <= self.console.height
+        parts += [Padding(_table(board.rows, roomy=roomy), (1, 0, 0, 0)), *below]
         self._live.update(Group(*parts), refresh=True)
 
     def stopping(self) -> None:
@@ -102,6 +106,7 @@ class Lines:
     def __init__(self) -> None:
         self._rows: dict[ServerKey, Row] = {}
         self._problems: frozenset[Problem] = frozenset()
+        self._news = -1
 
     def __enter__(self) -> Self:
         return self
@@ -127,6 +132,9 @@ class Lines:
         for key in self._rows:
             if key not in rows:
                 self._say(f"{key}  gone")
+        for news in _unseen(board.news, self._news):
+            self._news = news.number
+            self._say(f"{news.key}  {news.text}")
         problems = frozenset(board.problems)
         for problem in board.problems:
             if problem not in self._problems:
@@ -147,6 +155,7 @@ class JsonLines:
     def __init__(self) -> None:
         self._rows: dict[ServerKey, Row] = {}
         self._problems: frozenset[Problem] = frozenset()
+        self._news = -1
 
     def __enter__(self) -> Self:
         return self
@@ -174,6 +183,9 @@ class JsonLines:
         for key in self._rows:
             if key not in rows:
                 self._emit("gone", server=str(key))
+        for news in _unseen(board.news, self._news):
+            self._news = news.number
+            self._emit("moved", server=str(news.key), message=news.text)
         for problem in board.problems:
             if problem not in self._problems:
                 self._emit(
@@ -209,6 +221,14 @@ def _table(rows: list[Row], *, roomy: bool) -> Table:
         state = Text(printable(row.text), style=_STYLES[row.state])
         table.add_row(Text(str(row.key)), state, Text(tools))
     return table
+
+
+def _unseen(news: Sequence[News], last: int) -> list[News]:
+    return [one for one in news if one.number > last]
+
+
+def _news_lines(news: Sequence[News]) -> list[Text]:
+    return [Text(f"{one.key}: {printable(one.text)}", style="yellow") for one in news]
 
 
 def _problem_lines(problems: tuple[Problem, ...]) -> list[Text]:

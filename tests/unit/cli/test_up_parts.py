@@ -26,6 +26,7 @@ from fairlead_cli.up.folders import folders, package_cache
 from fairlead_cli.up.quickstart import Skipped, quick_start
 from fairlead_gateway import CustomTool, CustomTools
 from fairlead_gateway.custom.load import Loaded, LoadProblem
+from fairlead_operator.ports import TIER_MOVED, Announcement
 
 KEY = ServerKey("default", "demo")
 URL = "http://127.0.0.1:8080/mcp"
@@ -129,6 +130,24 @@ def test_programs_get_one_json_object_per_change(capsys: pytest.CaptureFixture[s
     }
     assert (events[2]["state"], events[2]["message"]) == ("skipped", "no repository")
     assert events[3] == {"file": "a.yaml", "line": 3, "field": "spec", "message": "no"}
+
+
+def test_a_tool_that_changes_tiers_is_told_once_in_each_way(capsys: pytest.CaptureFixture[str]) -> None:
+    shown, lines, objects = board(), Lines(), JsonLines()
+    shown.announced(server("demo"), Announcement("Normal", "Ready", "ready with 2 tools"))
+    shown.announced(server("demo"), Announcement("Warning", TIER_MOVED, "a has left fast (late=5/5)"))
+    for display in (lines, lines, objects, objects):
+        display.refresh(shown)
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0] == "default/demo  a has left fast (late=5/5)"
+    assert [json.loads(line) for line in printed[1:]] == [
+        {"event": "moved", "server": "default/demo", "message": "a has left fast (late=5/5)"}
+    ]
+    console = Console(file=io.StringIO(), width=100, height=30, force_terminal=True, color_system=None)
+    with LiveTable(console) as live:
+        live.refresh(shown)
+    assert isinstance(console.file, io.StringIO)
+    assert "default/demo: a has left fast (late=5/5)" in console.file.getvalue()
 
 
 def table(height: int) -> str:
