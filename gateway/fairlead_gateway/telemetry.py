@@ -70,8 +70,9 @@ class Recorder:
 
     def record(self, nanoseconds: int, error_type: str = "") -> None:
         """Count one operation. `error_type` is from a closed set: a code, TOOL_ERROR, or empty."""
-        series = self._errors.get(error_type) if error_type else self._ok
-        (series or self._open(error_type)).observe(nanoseconds)
+        series = (self._errors.get(error_type) if error_type else self._ok) or self._open(error_type)
+        series.buckets[bisect_left(_BOUNDS_NS, nanoseconds)] += 1  # as `observe` does, without the price of a call
+        series.total += nanoseconds
 
     def _open(self, error_type: str) -> Series:
         series, own = self._book.series(self._method, self._tool, self._server, error_type)

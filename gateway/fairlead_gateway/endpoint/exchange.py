@@ -169,11 +169,11 @@ class Exchange:
 
     def succeed(self, ident: bytes, result: bytes | Raw) -> None:
         """The answer to a request: its result, raw."""
-        length = len(result)
-        if self._streaming or self.thread is not None or length > COPIED or not self.keep_alive or self._wire.ending:
-            self.answer(200, *replies.result_parts(ident, result))
+        plain = self.keep_alive and not self._streaming and self.thread is None and not self._wire.ending
+        if plain and len(result) <= COPIED:
+            self._finish((replies.success(ident, result),))
         else:
-            self._finish((replies.success(ident, result, length),))
+            self.answer(200, *replies.result_parts(ident, result))
 
     def acknowledge(self) -> None:
         """The answer to what needs none."""

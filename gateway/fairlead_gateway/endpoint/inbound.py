@@ -39,6 +39,7 @@ _LEGACY: Final = frozenset(version.encode() for version in LEGACY_VERSIONS)
 _MODERN: Final = MODERN_VERSION.encode()
 _INTEGER: Final = re.compile(rb"-?[0-9]+")
 _JSON: Final = b"application/json"
+_USUAL_ACCEPT: Final = b"application/json, text/event-stream"
 
 NOT_A_REQUEST: Final = "the body is not a JSON-RPC 2.0 request, notification or response; batches are not taken"
 
@@ -46,8 +47,8 @@ NOT_A_REQUEST: Final = "the body is not a JSON-RPC 2.0 request, notification or 
 class Meta(msgspec.Struct, frozen=True, gc=False):
     """What is gone by of a request's `_meta`."""
 
-    version: str | UnsetType | None = UNSET
-    """The protocol's, of modern requests; None where it is no text."""
+    version: bytes | UnsetType | None = UNSET
+    """The protocol's, of modern requests, as it stands in a header; None where it cannot stand in one."""
     lacking: str = ""
     """What is wrong with it for a modern request."""
     token: bool = False
@@ -115,7 +116,7 @@ _NO_META: Final = Meta(lacking=f"params._meta lacks the required {eras.META_VERS
 _TOKEN: Final = b'"progressToken"'
 _LOG_LEVEL: Final = eras.META_LOG_LEVEL.encode()
 _REMEMBERED_BYTES: Final = 1024
-"""Of a `_meta` that is remembered: clients send the same one with each request, those of calls with progress apart."""
+"""Of a `_meta` that is remembered: clients send the same one with each request, unless they ask for progress."""
 
 
 def classify(headers: Headers, body: bytes, *, acceptable: bool = False) -> Request | Notice | Answered | Rejection:
@@ -160,7 +161,7 @@ def _of_an_era(headers: Headers, method: str, ident: bytes | None, params: RawOb
 
 def read_meta(raw: bytes) -> Meta:
     """What is gone by in a raw `_meta`. Raises one of jsonrpc.UNREADABLE where it is no object."""
-    return _remembered_meta(raw) if len(raw) <= _REMEMBERED_BYTES and _TOKEN not in raw else _read_meta(raw)
+    return _remembered_meta(raw) if len(raw) <= _REMEMBERED_BYTES else _read_meta(raw)
 
 
 def _read_meta(raw: bytes) -> Meta:
@@ -171,7 +172,7 @@ def _read_meta(raw: bytes) -> Meta:
         lacking = f"params._meta lacks the required {missing}"
     elif bytes(said.capabilities)[:1] != b"{":
         lacking = f"{eras.META_CAPABILITIES} must be an object"
-    version = UNSET if said.version is UNSET else _text(said.version)
+    version = UNSET if said.version is UNSET else _as_header(said.version)
     return Meta(version, lacking, _TOKEN in raw, _LOG_LEVEL in raw)
 
 
@@ -188,14 +189,14 @@ def _modern_ladder(
 ) -> Rejection | None:
     if meta.lacking:
         return Rejection(400, jsonrpc.INVALID_PARAMS, meta.lacking, ident)
-    if version is None or meta.version != version.decode("latin-1"):
+    if version is None or meta.version != version:
         return _mismatch("MCP-Protocol-Version does not match params._meta", ident)
     if headers.get(b"mcp-method", b"") != method.encode():
         return _mismatch("Mcp-Method does not match the method of the body", ident)
     member = NAMED.get(method)
     if member is not None and member in params:
         named = headers.get(b"mcp-name")
-        if named is None or eras.text_of_header(named) != _text(params[member]):
+        if named is None or _named(named) != _text(params[member]):
             return _mismatch(f"Mcp-Name does not match params.{member}", ident)
     if version != _MODERN:
         data = jsonrpc.encode({"supported": [MODERN_VERSION], "requested": version.decode("latin-1")})
@@ -207,7 +208,7 @@ def _modern_ladder(
 def _unacceptable(headers: Headers) -> Rejection | None:
     """What `Accept` and `Content-Type` rule out (MCP 2025-11-25 and 2026-07-28, Transports, "Sending Messages")."""
     accept = headers.get(b"accept", b"*/*")
-    if accept != b"application/json, text/event-stream" and not accepts_both(accept):
+    if accept != _USUAL_ACCEPT and not accepts_both(accept):
         message = "Not Acceptable: a client must accept both application/json and text/event-stream"
         return Rejection(406, jsonrpc.INVALID_REQUEST, message)
     kind = headers.get(b"content-type", b"")
@@ -218,7 +219,8 @@ def _unacceptable(headers: Headers) -> Rejection | None:
 
 def prefers_streams(headers: Headers) -> bool:
     """Whether a client names event streams before JSON: it then gets one. Most clients name JSON first."""
-    return headers.get(b"accept", b"")[:5].lower() == b"text/"
+    accept = headers.get(b"accept")
+    return accept is not None and accept != _USUAL_ACCEPT and accept[:5].lower() == b"text/"
 
 
 def accepts_both(accept: bytes) -> bool:
@@ -252,6 +254,19 @@ def _text(raw: Raw) -> str | None:
     try:
         return jsonrpc.decode_text(raw)
     except (msgspec.DecodeError, ValueError):
+        return None
+
+
+@functools.lru_cache(maxsize=1024)
+def _named(header: bytes) -> str | None:
+    return eras.text_of_header(header)
+
+
+def _as_header(raw: Raw) -> bytes | None:
+    text = _text(raw)
+    try:
+        return None if text is None else text.encode("latin-1")
+    except UnicodeEncodeError:
         return None
 
 

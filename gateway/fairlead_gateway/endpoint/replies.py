@@ -73,9 +73,9 @@ def result_parts(ident: bytes, *result: bytes | Raw) -> tuple[bytes | Raw, ...]:
     return (_RESULT % ident, *result, b"}")
 
 
-def success(ident: bytes, result: bytes | Raw, length: int) -> bytes:
-    """A whole answer with a result of that many bytes, in one step: `head` and `result_parts` at once."""
-    return _SUCCESS % (_FRAME + len(ident) + length, ident, result)
+def success(ident: bytes, result: bytes | Raw) -> bytes:
+    """A whole answer in one step: `head` and `result_parts` at once."""
+    return _SUCCESS % (_FRAME + len(ident) + len(result), ident, result)
 
 
 def error_body(rejection: Rejection) -> bytes:

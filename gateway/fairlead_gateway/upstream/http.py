@@ -100,10 +100,10 @@ class HttpUpstream:
         return b"%d" % self._count()
 
     def submit(self, order: Order, outcome: Outcome) -> Pending | None:
-        if self.modern:
-            return self._submit(order, None, None, outcome)
         session = self._session
-        return None if session is None else self._submit(order, session.head, session, outcome)
+        if session is not None:
+            return self._submit(order, session.head, session, outcome)
+        return self._submit(order, None, None, outcome) if self.modern else None
 
     async def call(self, order: Order) -> Raw:
         """Opens the session first where there is none, and once more where the server has lost it."""
@@ -203,6 +203,8 @@ class HttpUpstream:
     def read(self, answer: Answer, ident: bytes) -> Raw:
         """The raw result in an answer. Raises McpError."""
         plain = plain_result(answer, ident)
+        if plain is not None and not self.modern:
+            return plain
         try:
             if plain is None:
                 answer.body.decode()

@@ -306,11 +306,11 @@ class Connection(asyncio.Protocol):
         """Pass the connection on, then the answer. Of an answer with a known head nothing but the body is new."""
         self.call = None
         answer = self._answer(body)
-        self.answered_at = answer.done_at
         self._hand_back(answer.done_at)
         call.answered(answer)
 
     def _hand_back(self, now: float) -> None:
+        self.answered_at = now
         self.served += 1
         if self._reusable and self.usable:
             self._owner.released(self, now)
