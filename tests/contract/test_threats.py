@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import re
+from importlib.util import find_spec
 from pathlib import Path
+
+import pytest
+
+from guards import GUARDS, Guard
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "gateway" / "THREATS.md").read_text("utf-8")
@@ -29,3 +34,21 @@ def test_every_named_test_exists_and_tests_something() -> None:
     assert [
         name for name in sorted(named) if not re.search(r"^(async )?def test_", (ROOT / name).read_text(), re.M)
     ] == []
+
+
+@pytest.mark.parametrize("guard", GUARDS, ids=lambda guard: guard.attack)
+def test_every_guard_still_fits_its_module_and_its_test(guard: Guard) -> None:
+    """What `hack/attacks` does with them takes minutes."""
+    spec = find_spec(guard.module)
+    assert spec is not None
+    assert spec.origin is not None
+    text = Path(spec.origin).read_text("utf-8")
+    assert [there for there, _ in guard.swaps if text.count(there) != 1] == []
+    file, _, name = guard.test.partition("::")
+    assert f"def {name or 'test_'}" in (ROOT / file).read_text("utf-8")
+
+
+def test_the_page_names_every_guard_that_was_taken_out() -> None:
+    listed = PAGE.partition("## Seen to succeed")[2].partition("\n## ")[0]
+    rows = [f"| {guard.attack} | `{guard.module}` | `{guard.test.partition('::')[0]}` |" for guard in GUARDS]
+    assert [line for line in listed.splitlines() if line.startswith("| ")][1:] == rows

@@ -197,6 +197,18 @@ async def test_an_offer_to_upgrade_is_ignored_and_its_request_served(gateway: Ga
         assert (await wire.answer()).message["result"] == {}
 
 
+@pytest.mark.parametrize("names", [("demo__add", "demo__other"), ("demo__other", "demo__add")])
+async def test_a_name_that_comes_twice_is_none(gateway: Gateway, names: tuple[str, str]) -> None:
+    """Whoever stands in front may have gone by either. Asked first on a new connection, then on one whose last request
+    was fine.
+    """
+    async with await Wire.connect(gateway) as wire:
+        plain = calling("demo__add")
+        twice = plain.with_headers(mcp_name="\r\nmcp-name: ".join(names))
+        for ask_, status in ((twice, 400), (plain, 200), (twice, 400)):
+            assert (await wire.ask(ask_)).status == status
+
+
 async def test_many_requests_share_a_connection(gateway: Gateway) -> None:
     async with await Wire.connect(gateway) as wire:
         for number in range(5):

@@ -1,0 +1,93 @@
+"""Runs a test without one guard.
+
+As a plugin of pytest (`-p unguarded`) it takes the guard that FAIRLEAD_UNGUARDED names out of its module; as a program
+(`python -m unguarded`, by `hack/attacks`) it does so for each, one after the other.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import TYPE_CHECKING, Final
+
+from guards import GUARDS, Guard
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+VARIABLE: Final = "FAIRLEAD_UNGUARDED"
+FAILED: Final = 1
+"""What pytest ends with where tests failed, and nothing else went wrong."""
+SECONDS: Final = 300
+
+
+class _Without(SourceFileLoader):
+    """Loads a module whose guard is out."""
+
+    def __init__(self, name: str, path: str, guard: Guard) -> None:
+        super().__init__(name, path)
+        self._guard = guard
+
+    def get_code(self, fullname: str) -> CodeType:
+        text = Path(self.path).read_text("utf-8")
+        for there, instead in self._guard.swaps:
+            if text.count(there) != 1:
+                raise ImportError(f"{fullname} has {there!r} {text.count(there)} times")
+            text = text.replace(there, instead)
+        return compile(text, self.path, "exec", dont_inherit=True)
+
+
+class _Finder(MetaPathFinder):
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        found = PathFinder.find_spec(fullname, path) if fullname == self._guard.module else None
+        if found is not None and found.origin is not None:
+            found.loader = _Without(fullname, found.origin, self._guard)
+        return found
+
+
+def succeeds(guard: Guard) -> str:
+    """Empty where the attack succeeds without the guard; else what happened instead."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "unguarded", "-p", "no:cacheprovider", guard.test]
+    done = subprocess.run(
+        command,
+        env={**os.environ, VARIABLE: guard.attack},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    if done.returncode != FAILED:
+        return f"pytest ended with {done.returncode}\n{(done.stdout + done.stderr)[-1500:]}"
+    if guard.shows not in done.stdout:
+        return f"the test failed without a word of {guard.shows!r}\n{done.stdout[-3000:]}"
+    return ""
+
+
+def main(names: Sequence[str]) -> int:
+    """Take out those guards whose attack has one of the names in it, or all; 0 where every attack succeeded."""
+    stopped = 0
+    for guard in GUARDS:
+        if names and not any(name in guard.attack for name in names):
+            continue
+        otherwise = succeeds(guard)
+        stopped += bool(otherwise)
+        said = f"STOPPED  {guard.attack}\n{otherwise}\n" if otherwise else f"succeeds {guard.attack}\n"
+        sys.stdout.write(said)
+        sys.stdout.flush()
+    return min(stopped, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
+elif wanted := os.environ.get(VARIABLE):
+    sys.meta_path.insert(0, _Finder(next(guard for guard in GUARDS if guard.attack == wanted)))
