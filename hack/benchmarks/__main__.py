@@ -58,7 +58,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("name", choices=names, metavar="NAME")
     parser.add_argument("--quick", action="store_true", help="seconds instead of minutes; not for quoting")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the report as JSON")
-    parser.add_argument("--rounds", type=int, default=0, metavar="N", help="default 5, with --quick 1")
+    parser.add_argument("--rounds", type=int, default=0, metavar="N", help="default 5 (faults: 3), with --quick 1")
     parser.add_argument("--realtime", action="store_true", help="real-time priority for every part (needs root)")
     parser.add_argument("--peers", action="store_true", help="also other products, where NAME knows some")
     parser.add_argument("--long", action="store_true", help="also what takes minutes, where NAME has such")
@@ -73,13 +73,14 @@ def parse(words: list[str]) -> argparse.Namespace:
 def main(words: list[str]) -> int:
     """Exit code 0 when measured, 1 when not; goals are reported, not enforced."""
     arguments = parse(words)
-    rounds = arguments.rounds or (1 if arguments.quick else 5)
+    benchmark = importlib.import_module(f"bench_{arguments.name}")
+    rounds = arguments.rounds or (1 if arguments.quick else getattr(benchmark, "ROUNDS", 5))
     settings = Settings(
         rounds=rounds, quick=arguments.quick, realtime=arguments.realtime,
         peers=arguments.peers, long=arguments.long, svg=arguments.svg, plots=arguments.plots,
     )  # fmt: skip
     try:
-        report: Report = importlib.import_module(f"bench_{arguments.name}").run(settings)
+        report: Report = benchmark.run(settings)
     except Unmeasurable as error:
         print(f"hack/bench {arguments.name}: {error}", file=sys.stderr)
         return 1

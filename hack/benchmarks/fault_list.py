@@ -7,7 +7,6 @@ they stop programs of the one-node cluster, kill containers, and cut the network
 from __future__ import annotations
 
 import json
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -16,14 +15,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from fault_node import CLUSTER, api_is_ready, crash, cut, kill, stop, until
 from fault_world import SPACE, VICTIM, World, canary, gateway_pods, image_server, server, victim
 from harness import Unmeasurable
 from installation import (
     NAMESPACE,
     OPERATOR,
     RELEASE,
-    REPOSITORY,
-    CommandFailed,
     apply,
     kubectl,
     read,
@@ -31,8 +29,6 @@ from installation import (
     run,
 )
 
-CLUSTER: Final = REPOSITORY / "hack" / "cluster"
-RUN: Final = Path(os.environ.get("KUBE_RUN", "/var/tmp/fairlead/kubernetes"))  # noqa: S108 - hack/kubernetes/env.sh
 MANY: Final = 100
 Json = dict[str, Any]
 
@@ -47,8 +43,10 @@ class Course:
     """A gateway died here, and what it was answering with it; 0 where none did."""
     also: Callable[[], str] = field(default=lambda: "")
     """What else has to be so again, as a complaint while it is not."""
+    note: str = ""
+    """What else is worth a sentence."""
     finish: Callable[[], None] = field(default=lambda: None)
-    """Waits for what still goes on."""
+    """Waits for what still goes on, and takes away what was set up; nothing of it counts."""
 
 
 @dataclass(frozen=True)
@@ -60,43 +58,21 @@ class Fault:
     """Told whether it has to be quick."""
     quick: bool = False
     """Whether it is one of those of `--quick`."""
-
-
-def container(pod: Json) -> str:
-    """Id of a pod's first container."""
-    return str(pod["status"]["containerStatuses"][0]["containerID"]).removeprefix("containerd://")
-
-
-def kill(pod: Json) -> float:
-    """End a pod's container without a word, as the kernel does when memory is short; when that was."""
-    ctr("tasks", "kill", "--signal", "SIGKILL", container(pod))
-    return time.time()
-
-
-def ctr(*words: str) -> str:
-    """Of the node's containerd."""
-    return run("ctr", "--address", RUN / "containerd.sock", "--namespace", "k8s.io", *words)
-
-
-def stop(*names: str) -> None:
-    """End programs of the cluster."""
-    run(CLUSTER, "stop", *names)
+    fresh: bool = False
+    """Whether pods are rolled before it: a container that is killed twice is started again ten seconds later."""
 
 
 def start(killed: float = 0.0) -> Course:
-    """Have all programs of the cluster run again; healed is when the API server was ready."""
+    """Have all programs of the cluster run again; healed is when pods reach the API server."""
     starting = threading.Thread(target=lambda: run(CLUSTER, "up"), name="cluster up")
     starting.start()
-    while starting.is_alive() and not _api_is_ready():
-        time.sleep(0.1)
-    return Course(healed=time.time(), killed=killed, finish=starting.join)
-
-
-def _api_is_ready() -> bool:
-    try:
-        return kubectl("get", "--raw", "/readyz", "--request-timeout=1s") == "ok"
-    except CommandFailed:
-        return False
+    until("the API server", api_is_ready, 120)
+    ready = time.time()
+    address = read("service", "-n", "default", "kubernetes")["spec"]["clusterIP"]
+    until("the API server in pods", lambda: api_is_ready(f"--server=https://{address}"), 120)
+    late = time.time() - ready
+    said = f"pods reached the API server {late:.0f} s after it was ready: kube-proxy had not heard of it"
+    return Course(healed=time.time(), killed=killed, note=said if late > 1 else "", finish=starting.join)
 
 
 def operator_killed(_: World, __: bool) -> Course:
@@ -134,14 +110,27 @@ def both_rolled(_: World, __: bool) -> Course:
     return Course(healed=time.time())
 
 
-def api_stopped(_: World, quick: bool) -> Course:
-    """For a minute; a gateway is killed meanwhile and has to start without it.
+def api_crashed(_: World, quick: bool) -> Course:
+    """Away for a minute; a gateway is killed meanwhile and has to start without it.
 
     The controller manager ends too, as it does wherever it stands for election: it cannot renew its lease. One that
     went on would hold its own blindness against the nodes and call all of them not ready.
     """
+    return _without_api(lambda: crash("kube-apiserver"), quick)
+
+
+def api_stopped(_: World, quick: bool) -> Course:
+    """The same, and it says goodbye: the only API server takes its address out of the Service that pods reach it by.
+
+    kube-proxy has to put it back, and after a minute it asks for news as seldom as twice a minute.
+    """
+    return _without_api(lambda: stop("kube-apiserver"), quick)
+
+
+def _without_api(away: Callable[[], None], quick: bool) -> Course:
     pod = gateway_pods()[0]
-    stop("kube-apiserver", "kube-controller-manager")
+    away()
+    stop("kube-controller-manager")
     time.sleep(5 if quick else 20)
     at = kill(pod)
     time.sleep(10 if quick else 40)
@@ -158,10 +147,10 @@ def etcd_restarted(_: World, __: bool) -> Course:
 def crash_loop(_: World, quick: bool) -> Course:
     """A server that ends as soon as it starts, until it is mended."""
     apply(image_server(VICTIM, "raise SystemExit('broken on purpose')", limits={"timeout": "5s", "retries": 0}))
-    _until("the crash loop", lambda: _restarts() >= 1, 60)
+    until("the crash loop", lambda: _restarts() >= 1, 60)
     time.sleep(2 if quick else 15)
     apply(victim())
-    _until("a good pod", lambda: bool(ready_pods(f"fairlead.dev/server={VICTIM}", SPACE)), 90)
+    until("a good pod", lambda: bool(ready_pods(f"fairlead.dev/server={VICTIM}", SPACE)), 90)
     return Course(healed=time.time())
 
 
@@ -173,22 +162,13 @@ def _restarts() -> int:
 def network_cut(_: World, quick: bool) -> Course:
     """Nothing that a gateway sends to one server arrives, and nobody says so."""
     (there,) = {pod["status"]["podIP"] for pod in ready_pods(f"fairlead.dev/server={VICTIM}", SPACE)}
-    pids = [_pid(pod) for pod in gateway_pods()]
-    for pid in pids:
-        _iptables(pid, "-I", there)
+    gateways = gateway_pods()
+    for pod in gateways:
+        cut(pod, there)
     time.sleep(8 if quick else 40)
-    for pid in pids:
-        _iptables(pid, "-D", there)
+    for pod in gateways:
+        cut(pod, there, back=True)
     return Course(healed=time.time())
-
-
-def _pid(pod: Json) -> str:
-    rows = [line.split() for line in ctr("tasks", "list").splitlines()]
-    return next(row[1] for row in rows if row[0] == container(pod))
-
-
-def _iptables(pid: str, verb: str, address: str) -> None:
-    run("nsenter", "--net", f"--target={pid}", "iptables", verb, "OUTPUT", "-d", address, "-j", "DROP")
 
 
 def kubelet_restarted(_: World, __: bool) -> Course:
@@ -278,11 +258,17 @@ def clock_jumped(here: World, quick: bool) -> Course:
     kubectl("rollout", "status", "-n", NAMESPACE, name, "--timeout=120s", seconds=130)
     for hours in (2, -1):
         (clock / "offset").write_text(f"{hours:+d}h\n")
-        _until("a Lease with the new time", lambda hours=hours: abs(_lease_ahead() - hours) < 0.1, 30)  # type: ignore[misc]
+        until("a Lease with the new time", lambda hours=hours: abs(_lease_ahead() - hours) < 0.1, 30)  # type: ignore[misc]
         here.converged(time.time(), seconds=60)
     (clock / "offset").write_text("+0\n")
-    healed = time.time()
-    return Course(healed=healed)
+    return Course(healed=time.time(), finish=_own_clock)
+
+
+def _own_clock() -> None:
+    """The operator as it was."""
+    name = f"deployment/{RELEASE}-operator"
+    kubectl("rollout", "undo", "-n", NAMESPACE, name)
+    kubectl("rollout", "status", "-n", NAMESPACE, name, "--timeout=120s", seconds=130)
 
 
 def _lease_ahead() -> float:
@@ -291,21 +277,14 @@ def _lease_ahead() -> float:
     return (datetime.fromisoformat(renewed) - datetime.now(UTC)).total_seconds() / 3600
 
 
-def _until(what: str, holds: Callable[[], bool], seconds: float) -> None:
-    end = time.monotonic() + seconds
-    while not holds():
-        if time.monotonic() > end:
-            raise Unmeasurable(f"{what} did not come within {seconds:g} s")
-        time.sleep(0.3)
-
-
 FAULTS: Final = (
-    Fault("operator killed", operator_killed, quick=True),
+    Fault("operator killed", operator_killed, quick=True, fresh=True),
     Fault("operator's pod deleted by force", operator_pod_gone),
-    Fault("gateway killed", gateway_killed, quick=True),
+    Fault("gateway killed", gateway_killed, quick=True, fresh=True),
     Fault("gateway's pod gone", gateway_pod_gone),
     Fault("both rolled", both_rolled, quick=True),
-    Fault("API server stopped for a minute, a gateway killed meanwhile", api_stopped),
+    Fault("API server crashed and away for a minute, a gateway killed meanwhile", api_crashed, fresh=True),
+    Fault("API server told to end and away for a minute, a gateway killed meanwhile", api_stopped, fresh=True),
     Fault("etcd restarted", etcd_restarted),
     Fault("MCP server crash-looping", crash_loop),
     Fault("network cut between gateways and one server", network_cut, quick=True),
@@ -317,4 +296,4 @@ FAULTS: Final = (
     Fault(f"{MANY} McpServers deleted at once", many_gone),
     Fault("operator's clock jumped by 2 h and back by 3 h", clock_jumped),
 )
-"""In this order: a container that is killed twice is started again ten seconds later, so there is a rollout between."""
+"""In this order."""

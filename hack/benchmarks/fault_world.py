@@ -31,6 +31,7 @@ from installation import (
     Installation,
     apply,
     kubectl,
+    pods,
     read,
     ready_pods,
 )
@@ -117,6 +118,16 @@ def tool_of(name: str) -> str:
     return f"{name}__add"
 
 
+@dataclass(frozen=True)
+class Whole:
+    """Seconds until all was well again."""
+
+    ours: float
+    """As far as Fairlead goes: every server Ready, every gateway up to date and calls through it answered right."""
+    reported: float
+    """And Kubernetes calls every pod ready."""
+
+
 @dataclass
 class World:
     """See the module."""
@@ -146,38 +157,39 @@ class World:
 
     # What is whole
 
-    def converged(self, healed: float, *, seconds: float, also: Callable[[], str] = lambda: "") -> float:
-        """Seconds from `healed` until a change made now has arrived everywhere and all is well.
+    def converged(self, healed: float, *, seconds: float, also: Callable[[], str] = lambda: "") -> Whole:
+        """How long after `healed` a change made now had arrived everywhere and all was well.
 
         Raises Unmeasurable with what is amiss when it takes longer than `seconds`.
         """
         nonce = f"changed at {time.time()}"
-        end, applied, amiss, said = time.monotonic() + seconds, False, "the canary cannot be changed", ""
+        end, applied, said, ours = time.monotonic() + seconds, False, "", None
         while time.monotonic() < end:
-            if amiss != said:
-                print(f"    {time.time() - healed:.1f} s: {amiss}", file=sys.stderr)
-                said = amiss
             try:
                 if not applied:
                     apply(canary(nonce))
                     applied = True
                 amiss = self.amiss(nonce) or also()
                 if not amiss:
-                    return max(0.0, time.time() - healed)
+                    ours = ours or time.time()
+                    amiss = unreported()
+                    if not amiss:
+                        return Whole(max(0.0, ours - healed), max(0.0, time.time() - healed))
             except (CommandFailed, subprocess.TimeoutExpired) as error:
                 amiss = str(error)[-300:]
             except (OSError, ValueError, KeyError, http.client.HTTPException) as error:
                 amiss = f"{type(error).__name__}: {error}"
+            if amiss != said:
+                print(f"    {time.time() - healed:.1f} s: {amiss}", file=sys.stderr)
+                said = amiss
             time.sleep(0.2)
-        raise Unmeasurable(f"not whole again within {seconds:g} s: {amiss}")
+        raise Unmeasurable(f"not whole again within {seconds:g} s: {said}")
 
     def amiss(self, nonce: str) -> str:
-        """What is not as it should be; empty when nothing is."""
-        gateways = ready_pods(GATEWAY)
+        """What Fairlead has not done yet; empty when it has done everything."""
+        gateways = [pod for pod in pods(GATEWAY) if pod["status"].get("podIP")]
         if len(gateways) < 2:
-            return f"{len(gateways)} of 2 gateways are ready"
-        if not ready_pods(OPERATOR):
-            return "no operator is ready"
+            return f"{len(gateways)} of 2 gateways have an address"
         for item in read("mcp", "-n", SPACE)["items"]:
             name, conditions = item["metadata"]["name"], item.get("status", {}).get("conditions", ())
             state: Json = next((c for c in conditions if c["type"] == "Ready"), {})
@@ -259,6 +271,15 @@ def _loads(here: World) -> Iterator[None]:
         here.loads.append(load)
         here.victims.append(victim_load)
         yield
+
+
+def unreported() -> str:
+    """Which pods Kubernetes does not call ready; empty when all are."""
+    for selector, name, wanted in ((GATEWAY, "gateways", 2), (OPERATOR, "operators", 1)):
+        ready = len(ready_pods(selector))
+        if ready < wanted:
+            return f"Kubernetes calls {ready} of {wanted} {name} ready"
+    return ""
 
 
 def gateway_pods() -> list[Json]:

@@ -53,6 +53,7 @@ TIER = "tiers[{0}].name={1},tiers[{0}].spec.maxLatency=1s,tiers[{0}].spec.defaul
             "set gateway.settings.publicUrl to how clients reach",
         ),
         (["redis.url=redis://a", "redis.existingSecret=b"], "both set: the address comes from one of them"),
+        (["networkPolicy.enabled=false", "networkPolicy.egress.enabled=true"], "nothing would be bound"),
         (["gateway.settings.redisDown=closed"], "is closed and there is no Redis"),
         (["samples.demo=true"], "does not know that kind yet: install without them, then `helm upgrade"),
         ([TIER.format(0, "a", "true"), TIER.format(1, "a", "false")], "tiers has two tiers called a"),

@@ -18,7 +18,7 @@ from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_gateway.identity.configuration import load_vouchers
 from fairlead_gateway.settings import Settings as GatewaySettings
 from fairlead_operator.publish.configured import tiers_in
-from fairlead_operator.server.manifests import Frame, network_policy
+from fairlead_operator.server.manifests import Frame, deployment, network_policy
 from fairlead_operator.settings import Settings as OperatorSettings
 from helmschemas import write_schemas
 from helmworld import CHART, NAMESPACE, Helm, Object, Refused, container, environment, objects, of_kind, one, program
@@ -90,8 +90,8 @@ def test_both_programs_understand_every_variable_that_they_are_given(values: Pat
         "gateway": (GatewaySettings.from_env, set(GatewaySettings.__annotations__)),
     }
     for component, (from_env, members) in read.items():
-        (deployment,) = [d for d in of_kind(found, "Deployment") if d["metadata"]["name"].endswith(f"-{component}")]
-        variables = deployment["spec"]["template"]["spec"]["containers"][0]["env"]
+        (workload,) = [d for d in of_kind(found, "Deployment") if d["metadata"]["name"].endswith(f"-{component}")]
+        variables = workload["spec"]["template"]["spec"]["containers"][0]["env"]
         names = [each["name"] for each in variables]
         assert len(names) == len(set(names))
         ours = {each["name"]: each.get("value", "secret") for each in variables if each["name"].startswith("FAIRLEAD_")}
@@ -208,10 +208,35 @@ def test_the_policies_of_servers_let_in_the_pods_of_the_chart(values: Path) -> N
     (peer,) = rule["from"]
     (expression,) = peer["podSelector"]["matchExpressions"]
     assert peer["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": NAMESPACE}
-    for deployment in of_kind(rendered(values), "Deployment"):
-        labels = deployment["spec"]["template"]["metadata"]["labels"]
+    for each in of_kind(rendered(values), "Deployment"):
+        labels = each["spec"]["template"]["metadata"]["labels"]
         assert peer["podSelector"]["matchLabels"].items() <= labels.items()
         assert labels[expression["key"]] in expression["values"]
+
+
+@pytest.mark.parametrize("component", ["operator", "gateway"])
+def test_pods_whose_ways_out_are_bound_reach_servers_and_each_other(component: str) -> None:
+    found = rendered(Path(__file__).parent / "values" / "closed.yaml")
+    spec = one(found, "NetworkPolicy", f"fairlead-{component}")["spec"]
+    assert spec["policyTypes"] == ["Ingress", "Egress"]
+    _, api, within, redis = spec["egress"]
+    assert api["to"] == [{"ipBlock": {"cidr": "10.0.0.1/32"}}]
+    assert redis["ports"] == [{"port": 6379}]
+    own, servers = within["to"]
+    for each in of_kind(found, "Deployment"):
+        labels = each["spec"]["template"]["metadata"]["labels"]
+        assert own["podSelector"]["matchLabels"].items() <= labels.items()
+    server = McpServer.model_validate({"metadata": {"name": "s", "namespace": "n"}, "spec": {"image": "i"}})
+    labels = deployment(server, Frame(NAMESPACE))["spec"]["template"]["metadata"]["labels"]
+    assert servers["namespaceSelector"] == {}
+    assert servers["podSelector"]["matchLabels"].items() <= labels.items()
+
+
+def test_with_one_namespace_the_ways_out_lead_to_its_servers_alone(helm: Helm) -> None:
+    found = helm.template("--set", "watchNamespace=team,networkPolicy.egress.enabled=true")
+    policy = one(found, "NetworkPolicy", "fairlead-gateway")["spec"]
+    (servers,) = [peer["namespaceSelector"] for peer in policy["egress"][2]["to"] if "namespaceSelector" in peer]
+    assert servers == {"matchLabels": {"kubernetes.io/metadata.name": "team"}}
 
 
 @each_file

@@ -72,13 +72,18 @@ def apply(*manifests: Json, namespace: str = "") -> None:
     kubectl("apply", *(("-n", namespace) if namespace else ()), "-f", "-", stdin=body)
 
 
+def pods(selector: str, namespace: str = NAMESPACE) -> list[Json]:
+    """Pods that are not about to end."""
+    found = read("pods", "-n", namespace, "-l", selector)["items"]
+    return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
+
+
 def ready_pods(selector: str, namespace: str = NAMESPACE) -> list[Json]:
-    """Pods that are ready and not about to end."""
+    """Those of them that Kubernetes calls ready."""
     return [
         pod
-        for pod in read("pods", "-n", namespace, "-l", selector)["items"]
-        if "deletionTimestamp" not in pod["metadata"]
-        and any(c["type"] == "Ready" and c["status"] == "True" for c in pod["status"].get("conditions", ()))
+        for pod in pods(selector, namespace)
+        if any(c["type"] == "Ready" and c["status"] == "True" for c in pod["status"].get("conditions", ()))
     ]
 
 

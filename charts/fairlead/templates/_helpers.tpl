@@ -104,6 +104,45 @@ priorityClassName: {{ . }}
 {{- end }}
 {{- end -}}
 
+{{/* Where the pods of operator and gateway may go, as `egress` of a NetworkPolicy; nothing where that is not bound. */}}
+{{- define "fairlead.egress" -}}
+{{- with .Values.networkPolicy.egress }}
+{{- if .enabled }}
+egress:
+  - ports:
+      - port: 53
+        protocol: UDP
+      - port: 53
+        protocol: TCP
+  - ports:
+      - port: 443
+      - port: 6443
+    {{- with .apiServer }}
+    to:
+      {{- toYaml . | nindent 6 }}
+    {{- end }}
+  - to:
+      - podSelector:
+          matchLabels:
+            app.kubernetes.io/name: fairlead
+            app.kubernetes.io/instance: {{ $.Release.Name }}
+      # servers, as the operator labels their pods
+      - namespaceSelector:
+          {{- if $.Values.watchNamespace }}
+          matchLabels:
+            kubernetes.io/metadata.name: {{ $.Values.watchNamespace }}
+          {{- else }} {}
+          {{- end }}
+        podSelector:
+          matchLabels:
+            app.kubernetes.io/managed-by: fairlead
+  {{- with .rules }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
 {{/* The file about whose tokens are taken; nothing where none are. */}}
 {{- define "fairlead.identity" -}}
 {{- $file := dict -}}
