@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Final
@@ -71,7 +72,8 @@ if TYPE_CHECKING:
 NO_MODELS: Final = Models()
 CLOSED: Final = Rules(default_action="Deny")
 NOBODY: Final = Trust()
-
+CATALOG_SECONDS: Final = 5.0
+"""How long clients are refused for want of a catalog. One comes within a moment, if only from the cache."""
 
 DEFAULT_RETRIES: Final = 1
 """Of a server whose document does not say."""
@@ -151,9 +153,13 @@ class Gateway:
         return len(asyncio.all_tasks(self._loop)) if self._loop is not None else 0
 
     async def start(self) -> None:
-        """Listen, then look for the catalog. Raises endpoint.listener.PortTaken, and leaves nothing behind then."""
+        """Look for the catalog, then listen: whoever came before would be told that there are no tools.
+
+        Without a catalog it listens after a while, to say that it is not ready. Raises endpoint.listener.PortTaken, and
+        leaves nothing behind then.
+        """
         self._loop = asyncio.get_running_loop()
-        await self._listener.start()
+        await self._listener.bind()
         try:
             await self._operations.start()
         except PortTaken:
@@ -164,6 +170,10 @@ class Gateway:
         await self.keeper.start()
         if self._live_models is not None:
             self._live_models.start()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CATALOG_SECONDS):
+                await self.keeper.first_snapshot.wait()
+        await self._listener.serve()
 
     async def stop(self, grace: float | None = None) -> None:
         """Stop accepting, let calls in flight end for up to `grace` seconds, cancel the rest, close everything.

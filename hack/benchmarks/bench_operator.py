@@ -27,7 +27,7 @@ import msgspec
 from audit import Write
 from controlplane import ControlPlane, NoControlPlane, find_assets
 from fairlead_api.documents.codec import catalog_name
-from fairlead_api.meta import ServerKey
+from fairlead_api.meta import LABEL_DOCUMENT, ServerKey
 from fairlead_operator.kube.client import Kube
 from fairlead_operator.kube.connection import load_configuration
 from fairlead_operator.kube.resources import MCP_SERVERS
@@ -67,6 +67,8 @@ class Found:
     idle_seconds: float = 0.0
     idle_writes: int = 0
     idle_cpu: float = 0.0
+    documents: list[int] = field(default_factory=list)
+    """Bytes of each ConfigMap that was published, as the API server stores it: JSON, metadata included."""
     restart_seconds: float = 0.0
     restart_writes: int = 0
 
@@ -207,6 +209,8 @@ async def idle(it: Installation, found: Found, seconds: float) -> None:
     found.idle_cpu = between(before, it.cpu())["operator"]
     found.operator_settled = memory(it.operator.pid).now
     found.gateway_settled = memory(it.gateway.pid).now
+    listed = it.plane.kubectl("get", "configmaps", "-n", RELEASE, "-l", LABEL_DOCUMENT, "-o", "json").stdout
+    found.documents = [len(msgspec.json.encode(item)) for item in msgspec.json.decode(listed)["items"]]
 
 
 async def swap(it: Installation, kube: Kube, found: Found) -> None:
@@ -291,6 +295,8 @@ def row(found: Found) -> dict[str, Cell]:
         "gateway MB": found.gateway_settled / MB,
         "swap ms": found.swap_ms,
         "change seen ms": found.seen_ms,
+        "documents kB": sum(found.documents) / 1000,
+        "largest document kB": max(found.documents, default=0) / 1000,
         "restart s": found.restart_seconds,
         "restart writes": found.restart_writes,
     }

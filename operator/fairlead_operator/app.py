@@ -194,7 +194,7 @@ class _Leadership:
             monotonic=wiring.monotonic,
             rng=wiring.rng,
         )
-        self.feed = Feed(configuration, self._observe, watched)
+        self.feed = Feed(configuration, self._observe, watched, self._begin)
         self.followers = [
             self._follower(kube, scope, picture, wiring.rng) for scope, picture in self._scopes(release, watched)
         ]

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -80,19 +80,33 @@ def operator_settings() -> kopf.OperatorSettings:
 
 
 class Feed:
-    """Kopf in a thread, on all namespaces or one. `observe` is called in the loop that `run` is awaited in."""
+    """Kopf in a thread, on all namespaces or one. `observe` is called in the loop that `run` is awaited in.
 
-    def __init__(self, configuration: Configuration, observe: Observe, namespace: str | None = None) -> None:
+    `known` is awaited before Kopf is started another time: it watches only the kinds that it finds at its start.
+    """
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        observe: Observe,
+        namespace: str | None = None,
+        known: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
         self._configuration = configuration
         self._namespace = namespace
         self._observe = observe
+        self._known = known
 
     async def run(self, kinds: Sequence[Kind] = OWN_KINDS) -> None:
-        """Pass events on until cancelled. Kopf gives up where the API server is away at its start; then again."""
+        """Pass events on until cancelled. Kopf gives up where the API server is away at its start, and where a kind is
+        deleted; then again.
+        """
         while True:
             await self._run_once(kinds)
             logger.warning("kopf ended by itself; starting it again")
             await asyncio.sleep(RESTART_SECONDS)
+            if self._known is not None:
+                await self._known()
 
     async def _run_once(self, kinds: Sequence[Kind]) -> None:
         loop = asyncio.get_running_loop()
@@ -149,6 +163,13 @@ class Feed:
         for name in ("kopf.objects", "kopf.activities", "kopf._core"):
             logging.getLogger(name).setLevel(logging.WARNING)
         logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)  # warns that signals are not its own
+        try:
+            await self._serve(registry, stop)
+        finally:
+            stop.set()  # a thread of this loop waits for it, where Kopf ends by itself, and the loop for that thread
+        await asyncio.sleep(CLOSING_SECONDS)  # its connections close in further turns of this loop
+
+    async def _serve(self, registry: kopf.OperatorRegistry, stop: threading.Event) -> None:
         await kopf.operator(
             identity=NOBODY,  # type: ignore[arg-type]  # a string of a type that Kopf keeps to itself
             standalone=True,
@@ -158,4 +179,3 @@ class Feed:
             settings=operator_settings(),
             stop_flag=stop,
         )
-        await asyncio.sleep(CLOSING_SECONDS)  # its connections close in further turns of this loop

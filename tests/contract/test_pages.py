@@ -31,3 +31,47 @@ def test_the_readme_leads_to_every_page() -> None:
     kept = {page for page in pages() if not page.startswith("tests/")}
     below = {page for page in kept for entry in linked if page.startswith(f"{Path(entry).parent}/") and "/" in entry}
     assert kept - linked - below == {"README.md", "CHANGELOG.md"}
+
+
+FORMATS = "tests/component/gateway/test_formats_readme.py"
+RUN_BY = {
+    "README.md": ["tests/e2e/test_written_pages.py", "tests/component/together/test_first_page.py"],
+    "charts/fairlead/README.md": ["tests/e2e/test_written_pages.py", "tests/chart/test_readme.py"],
+    "gateway/SCORES.md": ["tests/component/up/test_commands_of_pages.py"],
+    "gateway/TOUR.md": ["tests/component/up/test_tour.py"],
+    "gateway/demo/README.md": ["tests/e2e/test_written_pages.py", "tests/component/up/test_tool_server_page.py"],
+    "gateway/fairlead_gateway/conversation/README.md": ["tests/component/up/test_commands_of_pages.py"],
+    "gateway/fairlead_gateway/custom/README.md": ["tests/component/gateway/test_custom_readme.py"],
+    "gateway/fairlead_gateway/identity/README.md": ["tests/component/gateway/test_identity_page.py"],
+    "gateway/fairlead_gateway/selection/POLICIES.md": ["tests/component/up/test_policies_page.py"],
+    "gateway/fairlead_gateway/tracing/README.md": ["tests/component/up/test_commands_of_pages.py"],
+    "operator/fairlead_operator/LIFECYCLE.md": ["tests/component/up/test_commands_of_pages.py"],
+    "operator/fairlead_operator/pinning/README.md": ["tests/component/together/test_pinned_definitions.py"],
+}
+"""Pages with commands, and the tests that run them."""
+NOT_RUN = {
+    "gateway/fairlead_gateway/endpoint/PERFORMANCE.md": "benchmarks of a quarter of an hour; `--quick` runs in CI",
+    "gateway/fairlead_gateway/toolregistry/README.md": "one `pip install`",
+}
+
+
+@pytest.mark.parametrize("page", pages())
+def test_the_commands_of_a_page_are_run_by_a_test(page: str) -> None:
+    if not re.search(r"^```(sh|bash|console)$", (ROOT / page).read_text(), re.MULTILINE):
+        assert page not in RUN_BY.keys() | NOT_RUN.keys()
+        return
+    if "/formats/pages/" in page:
+        assert (ROOT / FORMATS).exists()
+        return
+    assert (page in RUN_BY) != (page in NOT_RUN), "say which test runs its commands, or why none does"
+    for test in RUN_BY.get(page, ()):
+        text = (ROOT / test).read_text() + _supported(ROOT / test)
+        assert Path(page).name in text
+        assert Path(page).parent.name in text
+
+
+def _supported(test: Path) -> str:
+    """What a test takes from the modules of tests/support."""
+    names = re.findall(r"^from (\w+) import", test.read_text(), re.MULTILINE)
+    modules = [ROOT / "tests" / "support" / f"{name}.py" for name in names]
+    return "".join(module.read_text() for module in modules if module.exists())

@@ -53,13 +53,13 @@ class Listener:
         """Those that are open now."""
         return [connection for connection in self._state.connections if isinstance(connection, McpProtocol)]
 
-    async def start(self) -> None:
-        """Raises PortTaken."""
+    async def bind(self) -> None:
+        """Take the port; connections are refused until `serve`. Raises PortTaken."""
         loop = asyncio.get_running_loop()
         tls = self._certificates
         try:
             self._server = await loop.create_server(
-                lambda: self._new_connection(loop), self.host, self.port, backlog=BACKLOG,
+                lambda: self._new_connection(loop), self.host, self.port, backlog=BACKLOG, start_serving=False,
                 ssl=None if tls is None else tls.context,
                 ssl_handshake_timeout=None if tls is None else HANDSHAKE_SECONDS,
             )  # fmt: skip
@@ -69,6 +69,11 @@ class Listener:
             _notice_the_vanished(listening, self._front.bounds.silent_seconds)
         self.port = self._server.sockets[0].getsockname()[1]
         self._sweeper = loop.create_task(self._sweep(), name="connection sweep")
+
+    async def serve(self) -> None:
+        """Accept connections."""
+        assert self._server is not None, "bind comes first"
+        await self._server.start_serving()
 
     def retire(self) -> None:
         """From now on every answer ends its connection, also of those that are still accepted."""

@@ -1,4 +1,7 @@
-"""Rug pulls: servers that change what they said once people rely on it, and what agents see of it."""
+"""Rug pulls: servers that change what they said once people rely on it, and what agents see of it.
+
+The two commands of pinning/README.md are run here.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,56 @@
+"""The first moments of a gateway: nobody is told that there are no tools because they have not been read yet."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from fairlead_gateway.app import build
+from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
+from fairlead_gateway.catalog.source import Inbox
+from fairlead_gateway.settings import Settings
+from gatewayworld import catalog, publish
+
+
+class Held:
+    """A source that says nothing until it is let go."""
+
+    def __init__(self, directory: Path) -> None:
+        self._source = DirectorySource(directory)
+        self.asked = asyncio.Event()
+        self.go = asyncio.Event()
+
+    async def run(self, inbox: Inbox) -> None:
+        self.asked.set()
+        await self.go.wait()
+        await self._source.run(inbox)
+
+
+async def listed(port: int) -> list[str]:
+    """Over REST. Raises aiohttp.ClientConnectorError where nobody listens."""
+    async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}/v1/tools") as answer:
+        return [tool["name"] for tool in (await answer.json())["tools"]]
+
+
+async def test_connections_are_refused_until_there_is_a_catalog(tmp_path: Path) -> None:
+    publish(tmp_path, catalog("demo", "http://127.0.0.1:9/mcp", ["add"]))
+    source = Held(tmp_path)
+    settings = Settings(port=0, metrics_port=0, grace=0.5)
+    gateway = build(settings, source=source, credentials=DirectoryCredentials(tmp_path / "credentials"))
+    starting = asyncio.create_task(gateway.start())
+    try:
+        await asyncio.wait_for(source.asked.wait(), 10)
+        with pytest.raises(aiohttp.ClientConnectorError):
+            await listed(gateway.port)
+        url = f"http://127.0.0.1:{gateway.metrics_port}/readyz"
+        async with aiohttp.ClientSession() as session, session.get(url) as ready:
+            assert (ready.status, await ready.text()) == (503, "no catalog yet\n")
+        source.go.set()
+        await starting
+        assert await listed(gateway.port) == ["demo__add"]
+    finally:
+        await asyncio.wait([starting], timeout=10)
+        await gateway.stop(0.5)

@@ -1,0 +1,36 @@
+"""Custom resource definitions that are deleted under a running operator, and installed again."""
+
+from __future__ import annotations
+
+import pytest
+
+from controlplane import REPOSITORY, PlaneFactory
+from operatorworld import QUICK, World, running
+from toolservers import sdk_server
+from waiting import until_async
+
+pytestmark = pytest.mark.timeout(180)
+
+
+async def test_definitions_that_were_deleted_and_installed_again_are_followed_without_a_restart(
+    private_plane: PlaneFactory,
+) -> None:
+    plane = private_plane(controllers=False, crds=True)
+    world = World(plane, plane.create_namespace("tools"), plane.create_namespace("release"))
+    async with sdk_server() as url, running(world, QUICK, sweep_seconds=3600.0):
+        world.create("before", {"url": url})
+        await world.until("Ready", lambda: world.is_("before", "Ready", "True"), seconds=40)
+        plane.kubectl(
+            "delete", "crd", "mcpservers.fairlead.dev", "latencytiers.fairlead.dev", "toolpolicies.fairlead.dev"
+        )
+        await until_async("the catalog withdrawn", lambda: _gone(world), seconds=40)
+        plane.kubectl("apply", "--server-side", "-f", str(REPOSITORY / "crds"))
+        plane.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+        world.create("after", {"url": url})
+        await world.until("Ready again", lambda: world.is_("after", "Ready", "True"), seconds=60)
+        tiers = plane.kubectl("get", "latencytiers", "-o", "name").stdout.split()
+        assert len(tiers) == 3, "the tiers of the start, as there are none"
+
+
+async def _gone(world: World) -> bool:
+    return world.catalog("before") is None

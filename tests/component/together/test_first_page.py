@@ -1,0 +1,43 @@
+"""The first page of the repository, where it runs operator and gateway beside a cluster: its commands as they stand."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from controlplane import REPOSITORY, PlaneFactory
+from helmworld import program
+from reader import Reader, sections
+from waiting import until
+
+pytestmark = pytest.mark.timeout(240)
+
+
+def test_operator_and_gateway_beside_a_cluster_serve_what_is_declared(
+    private_plane: PlaneFactory, tmp_path: Path
+) -> None:
+    plane = private_plane(controllers=False, crds=False)
+    binaries = tmp_path / ".venv" / "bin"
+    binaries.mkdir(parents=True)
+    for name, words in (("fairlead", " -m fairlead_cli"), ("python", "")):
+        (binaries / name).write_text(f'#!/bin/sh\nexec "{sys.executable}"{words} "$@"\n')
+        (binaries / name).chmod(0o755)
+    install, declare = sections(REPOSITORY / "README.md")["Without installing anything in it"]
+    assert declare.splitlines()[-1] == ".venv/bin/fairlead call chandler__get_stock item=rope"
+    start, ask = declare.split("kubectl get mcp\n")
+    environment = {
+        "KUBECONFIG": str(plane.kubeconfig), "PATH": f"{program('kubectl').parent}:{os.environ['PATH']}",
+        "FAIRLEAD_PORT": "8080", "FAIRLEAD_METRICS_PORT": "9464", "FAIRLEAD_URL": "http://127.0.0.1:8080/mcp",
+    }  # fmt: skip
+    with Reader(tmp_path, environment, 8080, 9464, 9465, 9000) as reader:
+        reader.follow(install, listening={"fairlead gateway": 8080})
+        reader.follow(start, listening={"demo": 9000})
+        ready = "jsonpath={.status.conditions[?(@.type=='Ready')].status}"
+        until("Ready", lambda: plane.kubectl("get", "mcp", "chandler", "-o", ready).stdout == "True", seconds=60)
+        printed = reader.follow("kubectl get mcp\n" + ask)
+    assert printed.splitlines()[0].split() == ["NAME", "TRANSPORT", "TOOLS", "READY", "REASON", "AGE"]
+    assert "chandler__get_stock" in printed
+    assert '"item": "rope"' in printed

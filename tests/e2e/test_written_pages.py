@@ -1,0 +1,122 @@
+"""What a stranger does with a clone of the repository and its pages, and nothing else. After `test_uninstall`: the
+release of the other tests is gone, and this one has its name and its place.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from clusterworld import needs, ready
+from installation import CHART, NAMESPACE, REPOSITORY, kubectl, missing, program, run
+from reader import Reader, sections
+from toolserverpage import blocks, write_files
+from waiting import until
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+
+FIRST = sections(REPOSITORY / "README.md")
+CHARTS = sections(CHART / "README.md")
+DOCKER = """#!/bin/sh
+# The two commands of docker that the pages have, by buildah.
+set -e
+case $1 in
+  build) exec buildah bud --isolation chroot --build-arg BASE=localhost/python:3.13-slim -t "$3" "$4" ;;
+  save) exec buildah push -q "$4" "docker-archive:$3:$4" ;;
+esac
+exit 1
+"""
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files of the repository, as a clone has them."""
+    folder = tmp_path_factory.mktemp("clone")
+    listed = run("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    for name in filter(None, listed.split("\0")):
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if (REPOSITORY / name).exists():
+            shutil.copy2(REPOSITORY / name, target)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def stranger(clone: Path) -> Iterator[Reader]:
+    """Somebody with Python, `kubectl` and `helm`, in the clone."""
+    needs(missing())
+    tools = clone.parent / "tools"
+    tools.mkdir(exist_ok=True)
+    for name in ("kubectl", "helm"):
+        (tools / name).symlink_to(program(name))
+    (tools / "fairlead").symlink_to(clone / ".venv" / "bin" / "fairlead")
+    (tools / "python3").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    (tools / "python3").chmod(0o755)
+    if shutil.which("docker") is None:
+        (tools / "docker").write_text(DOCKER)
+        (tools / "docker").chmod(0o755)
+    environment = {
+        "PATH": f"{tools}:{os.environ['PATH']}", "FAIRLEAD_URL": "http://127.0.0.1:8080/mcp",
+    }  # fmt: skip
+    with Reader(clone, environment, 8080, 9464) as reader:
+        yield reader
+
+
+def commands(page: dict[str, list[str]], word: str) -> str:
+    """The lines of a page that have this word."""
+    lines = [line for blocks in page.values() for block in blocks for line in block.splitlines(keepends=True)]
+    return "".join(line for line in lines if word in line)
+
+
+def test_on_a_laptop_the_servers_of_the_first_page_answer(stranger: Reader) -> None:
+    start, ask, *_ = FIRST["Try it"]
+    install, _, up = start.rpartition(" && ")
+    stranger.follow(install, seconds=400)
+    stranger.follow(f"{up.strip()} --port 8080 --metrics-port 9464 &\n", listening={"up": 8080})
+    listing, call = ask.splitlines(keepends=True)
+    until("the time server", lambda: "time__get_current_time" in stranger.follow(listing), seconds=120)
+    assert "Europe/Berlin" in stranger.follow(call)
+    formats = FIRST["Try it"][2]
+    assert '"input_schema"' in stranger.follow(formats)
+    stranger.leave()
+
+
+def test_on_a_cluster_the_commands_of_the_first_page_lead_to_a_list_of_tools(stranger: Reader) -> None:
+    (block,) = FIRST["On a cluster"]
+    install, look = block.split("kubectl get mcp", 1)
+    cluster, _, rest = install.partition("\n")
+    if os.environ.get("OWN_CLUSTER"):  # hack/e2e has it from there; else it is somebody's, and no other is started
+        stranger.follow(cluster)
+    stranger.follow(rest, seconds=500)
+    until("Ready", lambda: ready(NAMESPACE, "chandler") == "True", seconds=120)
+    printed = stranger.follow(f"kubectl get mcp{look}", listening={"port-forward": 8080})
+    assert "chandler__get_stock" in printed
+
+
+def test_the_release_passes_its_own_test_and_answers_as_the_page_of_the_chart_says(stranger: Reader) -> None:
+    assert "Succeeded" in stranger.follow(commands(CHARTS, "helm test"))
+    _, samples = CHARTS["Quick start"]
+    asked = samples.partition("&\n")[2]
+    assert asked.startswith("fairlead tools\n")
+    assert '"item": "rope"' in stranger.follow(asked)
+
+
+def test_a_server_of_ones_own_is_built_deployed_and_called(stranger: Reader) -> None:
+    write_files(stranger.folder)
+    build, use = [text for kind, text in blocks("On a cluster") if kind == "sh"]
+    stranger.follow(build)
+    assert '"centimeters": 340' in stranger.follow(use)
+
+
+def test_the_release_goes_and_what_it_kept_goes_when_one_says_so(stranger: Reader) -> None:
+    stranger.leave()
+    stranger.follow(commands(CHARTS, "helm uninstall"))
+    kinds = ("get", "crds", "-o", "name")
+    assert kubectl(*kinds).count("fairlead.dev") == 3
+    stranger.follow(commands(CHARTS, "kubectl delete crd"))
+    assert "fairlead.dev" not in kubectl(*kinds)

@@ -1,0 +1,107 @@
+"""Follows a page as its reader does: its commands one after the other in a shell, as they stand.
+
+Ports of the page are other ones here, as those may be taken. A line that ends in `&` goes on beside the rest, until the
+reader leaves; what it listens on is waited for, as a person would.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from ports import free_port
+from waiting import until
+
+
+def sections(page: Path) -> dict[str, list[str]]:
+    """The blocks of shell commands of a page, by the heading that they stand below."""
+    found: dict[str, list[str]] = {}
+    for part in re.split(r"^#+ ", page.read_text(), flags=re.MULTILINE)[1:]:
+        heading, _, text = part.partition("\n")
+        found[heading] = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+    return found
+
+
+class Reader:
+    """See the module; use it as a context. `ports` are those that the page, or the environment, names."""
+
+    def __init__(self, folder: Path, environment: Mapping[str, str], *ports: int) -> None:
+        self.folder = folder
+        self._ports = {str(port): str(free_port()) for port in ports}
+        self._environment = {**os.environ, **{name: self.here(value) for name, value in environment.items()}}
+        self._beside: list[subprocess.Popen[bytes]] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.leave()
+
+    def leave(self) -> None:
+        """End what goes on beside."""
+        for process in reversed(self._beside):
+            os.killpg(process.pid, signal.SIGTERM)
+            process.wait(30)
+        self._beside.clear()
+
+    def here(self, text: str) -> str:
+        """What the page says, with the ports of this place."""
+        for port, free in self._ports.items():
+            text = re.sub(rf"\b{port}\b", free, text)
+        return text
+
+    def follow(self, block: str, *, listening: Mapping[str, int] | None = None, seconds: float = 300) -> str:
+        """What the commands print. AssertionError with it where one of them fails.
+
+        `listening` is by a word of a line that goes on beside the rest: the port that is waited for.
+        """
+        printed, script = "", ""
+        for line in block.splitlines(keepends=True):
+            if line.rstrip().endswith(" &"):
+                printed += self._run(script, seconds)
+                script = ""
+                self._start(line.rstrip().removesuffix(" &"))
+                for port in [port for word, port in (listening or {}).items() if word in line]:
+                    self.listens(port)
+            else:
+                script += line
+        return printed + self._run(script, seconds)
+
+    def listens(self, port: int) -> None:
+        """Wait until somebody does. AssertionError."""
+        address = ("127.0.0.1", int(self._ports[str(port)]))
+
+        def connected() -> bool:
+            with socket.socket() as probe:
+                return probe.connect_ex(address) == 0
+
+        until(f"a listener on {port}", connected, seconds=90)
+
+    def _run(self, script: str, seconds: float) -> str:
+        if not script.strip():
+            return ""
+        command = ["bash", "-euo", "pipefail", "-c", self.here(script)]
+        done = subprocess.run(
+            command, cwd=self.folder, env=self._environment, capture_output=True, text=True, timeout=seconds
+        )
+        assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr[-3000:]}"
+        return done.stdout
+
+    def _start(self, command: str) -> None:
+        log = (self.folder / "beside.log").open("ab")
+        words = ["bash", "-c", f"exec {self.here(command)}"]
+        self._beside.append(
+            subprocess.Popen(
+                words, cwd=self.folder, env=self._environment, stdout=log, stderr=log, start_new_session=True
+            )
+        )
+        log.close()
