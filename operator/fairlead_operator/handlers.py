@@ -33,7 +33,7 @@ NOBODY: Final = "fairlead"
 """Kopf's name for this process, of use to its peering alone. Left to itself it looks up the name of the user, and a
 container's often has none.
 """
-STOP_SECONDS: Final = 1.2
+STOP_SECONDS: Final = 2.4
 RESTART_SECONDS: Final = 2.0
 
 
@@ -133,18 +133,18 @@ class Feed:
             await ended.wait()
         finally:
             stop.set()
-            if not await self._ends(ended, STOP_SECONDS) and cancel:
+            if cancel:
                 with contextlib.suppress(RuntimeError):  # its loop has closed just now
-                    cancel[0]()  # while it asks an API server again and again it looks at no flag
-            if await self._ends(ended, STOP_SECONDS):
+                    cancel[0]()  # it has nothing to finish, and a Lease that is to be given up waits for it
+            if await self._ends(ended):
                 thread.join()  # it has nothing left to do but to end
             else:
-                logger.warning("kopf did not end within %g s", 2 * STOP_SECONDS)
+                logger.warning("kopf did not end within %g s", STOP_SECONDS)
 
     @staticmethod
-    async def _ends(ended: asyncio.Event, seconds: float) -> bool:
+    async def _ends(ended: asyncio.Event) -> bool:
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(STOP_SECONDS):
                 return await ended.wait()
         except TimeoutError:
             return False
@@ -155,6 +155,8 @@ class Feed:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
         cancel.append(lambda: loop.call_soon_threadsafe(task.cancel))
+        if stop.is_set():
+            return  # before there was anything to cancel
 
         @kopf.on.login(registry=registry)
         async def login(**_: Any) -> kopf.ConnectionInfo:
@@ -164,18 +166,13 @@ class Feed:
             logging.getLogger(name).setLevel(logging.WARNING)
         logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)  # warns that signals are not its own
         try:
-            await self._serve(registry, stop)
+            await kopf.operator(
+                identity=NOBODY,  # type: ignore[arg-type]  # a string of a type that Kopf keeps to itself
+                standalone=True,
+                clusterwide=self._namespace is None,
+                namespaces=[self._namespace] if self._namespace is not None else [],
+                registry=registry,
+                settings=operator_settings(),
+            )
         finally:
-            stop.set()  # a thread of this loop waits for it, where Kopf ends by itself, and the loop for that thread
-        await asyncio.sleep(CLOSING_SECONDS)  # its connections close in further turns of this loop
-
-    async def _serve(self, registry: kopf.OperatorRegistry, stop: threading.Event) -> None:
-        await kopf.operator(
-            identity=NOBODY,  # type: ignore[arg-type]  # a string of a type that Kopf keeps to itself
-            standalone=True,
-            clusterwide=self._namespace is None,
-            namespaces=[self._namespace] if self._namespace is not None else [],
-            registry=registry,
-            settings=operator_settings(),
-            stop_flag=stop,
-        )
+            await asyncio.sleep(CLOSING_SECONDS)  # its connections close in further turns of this loop
