@@ -50,7 +50,12 @@ class Reader:
         """End what goes on beside."""
         for process in reversed(self._beside):
             os.killpg(process.pid, signal.SIGTERM)
-            process.wait(30)
+        for process in self._beside:
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:  # some wait for whoever is connected to them
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait(10)
         self._beside.clear()
 
     def here(self, text: str) -> str:
