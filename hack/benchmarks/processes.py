@@ -178,6 +178,14 @@ def become_realtime() -> None:
         raise Unmeasurable("--realtime needs the right to real-time priority: run as root") from error
 
 
+def become_ordinary(pid: int) -> None:
+    """Take real-time priority from a process that has it, with all its threads; it stays the first among others."""
+    for thread in [int(entry.name) for entry in Path(f"/proc/{pid}/task").iterdir()]:
+        if os.sched_getscheduler(thread) != os.SCHED_OTHER:
+            os.sched_setscheduler(thread, os.SCHED_OTHER, os.sched_param(0))
+            os.setpriority(os.PRIO_PROCESS, thread, -20)
+
+
 def pinned(core: int) -> list[str]:
     """The words before a command that keep it on `core`, where the machine has `taskset`."""
     taskset = shutil.which("taskset")

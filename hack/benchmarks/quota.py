@@ -9,6 +9,8 @@ import os
 import time
 from pathlib import Path
 
+from processes import become_ordinary
+
 PERIOD = 20_000
 """Microseconds. The kernel's own default of five times that makes answers wait for long."""
 V1 = Path("/sys/fs/cgroup/cpu")
@@ -39,8 +41,7 @@ class Quota:
 
     def take(self, pid: int) -> None:
         """Put a process in. One of real-time priority becomes an ordinary one: the others have no shares."""
-        for thread in Path(f"/proc/{pid}/task").iterdir():
-            os.sched_setscheduler(int(thread.name), os.SCHED_OTHER, os.sched_param(0))
+        become_ordinary(pid)
         (self._group / "cgroup.procs").write_text(str(pid))
 
     def remove(self) -> None:

@@ -7,6 +7,7 @@ either the old whole or the new one.
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +19,10 @@ from fairlead_gateway.catalog.source import Inbox
 from fairlead_gateway.upstream.registry import CredentialUnreadable
 
 POLL_SECONDS: Final = 0.25
+WHOLE_LOOKS: Final = 8
+"""One look in so many goes through all files, for those that were written in place."""
+TICK_NS: Final = 100_000_000
+"""A directory that changed less than this before a look may change again without looking any different."""
 SUFFIX: Final = ".json"
 
 Stamp = tuple[int, int, int]
@@ -25,20 +30,27 @@ Stamp = tuple[int, int, int]
 
 
 class DirectorySource:
-    """Every `NAME.json` of a directory. It is looked at `poll` seconds apart, and at once when `nudge` is set."""
+    """Every `NAME.json` of a directory. It is looked at `poll` seconds apart, and at once when `nudge` is set. Files
+    are gone through when the directory itself has changed, as it does when one is replaced: to go through a hundred of
+    them four times a second would interrupt the loop hundreds of times.
+    """
 
     def __init__(self, path: Path, *, nudge: asyncio.Event | None = None, poll: float = POLL_SECONDS) -> None:
         self._path = path
         self._nudge = nudge or asyncio.Event()
         self._poll = poll
         self._stamps: dict[str, Stamp] = {}
+        self._changed_at: int | None = None
+        """When the directory had changed last, in nanoseconds; None where that may have changed meanwhile."""
 
     async def run(self, inbox: Inbox) -> None:
-        first = True
+        first, looks = True, 0
         while True:
+            whole = self._nudge.is_set() or looks % WHOLE_LOOKS == 0
+            looks += 1
             self._nudge.clear()
             try:
-                changes, names = await asyncio.to_thread(self._look)
+                changes, names = await asyncio.to_thread(self._look, whole=whole)
             except OSError as error:
                 inbox.away(f"{self._path}: {error.strerror}")
             else:
@@ -51,8 +63,12 @@ class DirectorySource:
             except TimeoutError:
                 pass
 
-    def _look(self) -> tuple[list[Change], set[str]]:
+    def _look(self, *, whole: bool) -> tuple[list[Change], set[str]]:
         """Changes since the last look, and all names. Raises OSError when the directory cannot be read."""
+        changed_at = self._path.stat().st_mtime_ns
+        if not whole and changed_at == self._changed_at:
+            return [], set(self._stamps)
+        self._changed_at = changed_at if time.time_ns() - changed_at > TICK_NS else None
         changes = []
         seen: dict[str, Stamp] = {}
         for file in self._path.iterdir():
