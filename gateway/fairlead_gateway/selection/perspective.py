@@ -8,6 +8,7 @@ same.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -185,7 +186,7 @@ class Perspective(Mapping[bytes, View]):
             hidden=hidden,
             everything=everything,
             pinned=frozenset(sight.pinned),
-            denied=lambda name: self._denied(whole, name),
+            denied=partial(_denied, rules, ground.policies, whole),
         )
 
     def _cut(self, whole: Whole, sight: _Sight, before: View | None) -> Generator[None, None, None]:
@@ -219,13 +220,15 @@ class Perspective(Mapping[bytes, View]):
             found = self._offers[whole.target] = whole.offers.without(dark)
         return found
 
-    def _denied(self, whole: Whole, name: str) -> str | None:
-        held = whole.tools.get(name)
-        if held is None or held[0] not in self.rules.unseen or not self.rules.explains(held[0][0]):
-            return None
-        policies, (key, tool) = self._ground.policies, held[0]
-        found = policies.verdict(key, tool, self.rules.key)
-        return None if found is None else policies.sentence(found)
+
+def _denied(rules: RuleSet, policies: Policies, whole: Whole, name: str) -> str | None:
+    """Why a tool is kept from a rule set, where that may be told."""
+    held = whole.tools.get(name)
+    if held is None or held[0] not in rules.unseen or not rules.explains(held[0][0]):
+        return None
+    key, tool = held[0]
+    found = policies.verdict(key, tool, rules.key)
+    return None if found is None else policies.sentence(found)
 
 
 class _Sight:

@@ -7,6 +7,7 @@ for the views of whoever asks. Policies and tiers narrow views here and nowhere 
 from __future__ import annotations
 
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -131,7 +132,14 @@ class Selection:
 
     def _new(self, key: tuple[int, ...]) -> Perspective:
         rules = RuleSet(self.policies, key)
-        made = Perspective(self._ground, rules, self._earlier.get(rules.names, {}), self._grown)
+        grown = weakref.WeakMethod(self._grown)  # nothing in a selection leads back to it: it ends with its last call
+
+        def told(perspective: Perspective) -> None:
+            known = grown()
+            if known is not None:
+                known(perspective)
+
+        made = Perspective(self._ground, rules, self._earlier.get(rules.names, {}), told)
         with self._lock:
             return self._perspectives.setdefault(key, made)
 

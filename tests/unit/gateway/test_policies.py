@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -339,6 +341,21 @@ def test_reasons_are_told_only_where_every_policy_about_the_asker_says_so() -> N
     assert both.seen_by(QA)[b"/mcp"].denied("web__put") == "no rule of default/a allows it"
     nobody = world(policy("a", denied="Explain", subjects=to("qa"))).seen_by(NPC)[b"/mcp"]
     assert nobody.denied("web__put") is None
+
+
+def test_a_selection_ends_with_whoever_held_it_last() -> None:
+    """The collector of garbage never looks at large catalogs (`gc.freeze`): a circle would stay for ever."""
+    selection = world(policy("p", deny("get"), denied="Explain"))
+    assert selection.seen_by(NPC)[b"/mcp"].denied("web__get") is not None
+    assert listed(selection, QA) != []
+    gc.collect()
+    gc.disable()
+    try:
+        held = weakref.ref(selection)
+        del selection
+        assert held() is None
+    finally:
+        gc.enable()
 
 
 def test_views_of_rule_sets_are_let_go_of_beyond_their_bytes() -> None:
