@@ -362,6 +362,11 @@ def test_views_of_rule_sets_are_let_go_of_beyond_their_bytes() -> None:
     some = tuple(policy(f"p{n}", allow("get"), subjects=to(f"agent{n}")) for n in range(20))
     documents: dict[str, Document] = {"1": catalog("web", "http://w", ["get", "put"]), "r": Rules(policies=some)}
     selection = select(build(documents), view_bytes=2000)
-    for n in range(20):
-        assert listed(selection, anybody(f"agent{n}")) == ["web__get"]
+    agents = [anybody(f"agent{n}") for n in range(20)]
+    first = weakref.ref(selection.perspective(agents[0]))
+    for agent in agents:
+        assert listed(selection, agent) == ["web__get"]
     assert 0 < selection.weight <= 2000
+    gc.collect()
+    assert first() is None  # nor is it kept for the agent that looked with it
+    assert listed(selection, agents[0]) == ["web__get"]
