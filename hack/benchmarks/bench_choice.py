@@ -1,9 +1,9 @@
 """What latency tiers cost: choosing one for a long transcript, and timing an attempt on the path of a call.
 
-The transcript has 2,000 characters and no phrase in it, so that all of it is read; the 100 phrases are those that ship
-first. The meter is `reports.samples`: one attempt begun and ended, the clock read by the caller. What the operator does
-with a sample (window, scores, health), and with each second in which nobody calls anything, is off the path of a call
-and stands beside it.
+The transcripts have 2,000 characters; in one there is no phrase, in the other there are many, as in what people say.
+The 100 phrases are those that ship first. The meter is `reports.samples`: one attempt begun and ended, the clock read
+by the caller. What the operator does with a sample (window, scores, health), and with each second in which nobody calls
+anything, is off the path of a call and stands beside it.
 """
 
 from __future__ import annotations
@@ -31,15 +31,23 @@ PHRASES: Final = 100
 FLEET: Final = 10_000
 TOOLS_OF_A_SERVER: Final = 10
 WORDS: Final = "the boat lay by the quay and nobody had seen the ferryman since the rain began "
+TALK: Final = (
+    "I was talking to my brother and he said that we should compare the two offers before the end of the month, and "
+    "then I thought about the house and why the roof still leaks, can you find out what the roofer said last time and "
+    "whether the warranty still holds, add a note about the roof, and is there any booking for according to him it is. "
+)
 TIERS: Final = (Tier(name="fast", max_latency_ms=500), Tier(name="deep", max_latency_ms=4000))
 
 
-def choosing() -> Callable[[], object]:
-    """One choice."""
-    shipped = [phrase for tier in compile_rules([], [], {}).tiers for phrase in tier.selection.keywords][:PHRASES]
-    selection = TierSelection(keywords=tuple(shipped))
-    chooser, state = Chooser((Tier(name="fast", default=True), Tier(name="deep", selection=selection))), State()
-    turn = Turn(text=(WORDS * (CHARACTERS // len(WORDS) + 1))[:CHARACTERS], number=4)
+def choosing(words: str, *, every: bool = False) -> Callable[[], object]:
+    """One choice for a transcript of these words; `every`: by all phrases that ship."""
+    tiers = compile_rules([], [], {}).tiers
+    if not every:
+        shipped = [phrase for tier in tiers for phrase in tier.selection.keywords][:PHRASES]
+        deep = Tier(name="deep", selection=TierSelection(keywords=tuple(shipped)))
+        tiers = (Tier(name="fast", default=True), deep)
+    chooser, state = Chooser(tiers), State()
+    turn = Turn(text=(words * (CHARACTERS // len(words) + 1))[:CHARACTERS], number=4)
     return lambda: chooser.choose(turn, state, 1000.0)
 
 
@@ -86,7 +94,9 @@ def run(settings: Settings) -> Report:
     """One row per part."""
     times = 2_000 if settings.quick else 20_000
     cases = {
-        f"choose a tier ({CHARACTERS:,} characters, {PHRASES} phrases)": (choosing(), 50),
+        f"choose a tier ({CHARACTERS:,} characters, {PHRASES} phrases, none of them said)": (choosing(WORDS), 50),
+        f"choose a tier ({CHARACTERS:,} characters, {PHRASES} phrases, some of them said)": (choosing(TALK), 50),
+        f"choose a tier ({CHARACTERS:,} characters, all phrases that ship)": (choosing(TALK, every=True), None),
         "time an attempt (gateway, path of a call)": (metering(), 3),
         "take a sample (operator)": (judging(), None),
         f"a round over {FLEET:,} tools that nobody calls (operator)": (idling(), None),

@@ -89,8 +89,9 @@ class Chooser:
     def choose(self, turn: Turn, state: State, now: float) -> tuple[Choice, State]:
         """The tier for this turn as far as it is known, and the state to bring along next time."""
         began = state.began if turn.number == state.turn else (*state.began, now)[-RAPID_TURNS:]
-        found = [*self._phrases.find(normal(turn.text if turn.final else settled(turn.text)))]
-        commanded, until, phrase = self._command(found, turn, state)
+        text = normal(turn.text if turn.final else settled(turn.text))
+        found = self._phrases.find(text)
+        commanded, until, phrase = self._command(found, text, turn, state)
         index, rule, matched = self._by_rule(found, turn, state, commanded, now, began)
         if rule == "command":
             matched = phrase
@@ -126,13 +127,13 @@ class Chooser:
         return (self._default, "default", None) if asked is None else (asked, "conversation", None)
 
     def _command(
-        self, found: list[tuple[str, _Wanted]], turn: Turn, state: State
+        self, found: list[tuple[str, _Wanted]], text: str, turn: Turn, state: State
     ) -> tuple[str | None, int, str | None]:
         """The tier asked for, the last turn that holds for, and the phrase; of several commands the last counts."""
-        commands = [(phrase, want.tier) for phrase, want in found if want.command]
+        commands = {phrase: want.tier for phrase, want in found if want.command}
         if commands:
-            phrase, index = commands[-1]
-            return self.tiers[index].name, turn.number + COMMAND_TURNS - 1, phrase
+            phrase = next(iter(commands)) if len(commands) == 1 else self._phrases.last(text, commands)
+            return self.tiers[commands[phrase]].name, turn.number + COMMAND_TURNS - 1, phrase
         known = any(tier.name == state.commanded for tier in self.tiers)
         if known and turn.number <= state.commanded_until:
             return state.commanded, state.commanded_until, None

@@ -1,4 +1,4 @@
-"""Finding many phrases in a text that is still growing, in one pass and in time that depends on its length alone.
+"""Finding many phrases in a text that is still growing, all of them in one pass, however many there are.
 
 Pure. Phrases are words, never expressions of their own, and the search is RE2's, which cannot be made slow by any text
 or phrase. Case, the composition of accents and what stands between words do not count; a `*` at the end of a word
@@ -8,7 +8,8 @@ stands for any ending.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import permutations
 from typing import Final, Generic, TypeVar
 
 import re2
@@ -17,6 +18,8 @@ Meaning = TypeVar("Meaning")
 
 SHORTEST_STEM: Final = 3
 """Letters in front of a `*`: a stem shorter than that would stand for everything."""
+MOST_MEMORY: Final = 1 << 26
+"""Bytes for the states of a search for hundreds of phrases at once."""
 _APOSTROPHES: Final = "'’"
 _BLANK: Final = {
     code: None if chr(code) in _APOSTROPHES else " "
@@ -42,24 +45,68 @@ def settled(text: str) -> str:
 
 
 class Phrases(Generic[Meaning]):
-    """Phrases with what they stand for, compiled once. Of several that begin at one word, the longest counts."""
+    """Phrases with what they stand for, compiled once per rules document."""
 
     def __init__(self, phrases: Iterable[tuple[str, Meaning]]) -> None:
         """A phrase without a word, or with a stem that is too short, raises ValueError, which names it."""
-        longest_first = sorted(phrases, key=lambda pair: (-len(pair[0]), pair[0]))
-        expressions = [expression(phrase) for phrase, _ in longest_first]
-        self._search = re2.compile(f"(?:^| )(?:{'|'.join(expressions)})(?:$| )") if expressions else None
-        self._singles = [(re2.compile(found), *pair) for found, pair in zip(expressions, longest_first, strict=True)]
+        self._phrases = sorted(phrases, key=lambda pair: (-len(pair[0]), pair[0]))
+        self._longer = _longer(self._phrases)
+        self._singles = [re2.compile(f"(?:^| ){expression(phrase)}(?:$| )".encode()) for phrase, _ in self._phrases]
+        self._all = re2.Set.SearchSet(_options())
+        for single in self._singles:
+            self._all.Add(single.pattern)
+        self._all.Compile()
 
-    def find(self, text: str) -> Iterator[tuple[str, Meaning]]:
-        """The phrases in a `normal` text, in their order, as they were given and what they stand for."""
+    def find(self, text: str) -> list[tuple[str, Meaning]]:
+        """The phrases in a `normal` text, as they were given and what they stand for, the longest first. One does not
+        count where a longer one, which begins with its words, begins.
+        """
+        found = sorted(self._all.Match(text) or ()) if self._phrases else []
+        return [self._phrases[place] for place in found if not self._covered(place, found, text)]
+
+    def last(self, text: str, phrases: Collection[str]) -> str:
+        """Of some phrases in a text the one that begins last."""
+        known = {phrase: place for place, (phrase, _) in enumerate(self._phrases)}
+        return max(phrases, key=lambda phrase: max(self._starts(known[phrase], text.encode()), default=-1))
+
+    def _covered(self, place: int, found: Sequence[int], text: str) -> bool:
+        """Whether a longer phrase that stands for something else begins wherever this one does."""
+        longer = [other for other in self._longer.get(place, ()) if other in found]
+        if not longer:
+            return False
+        data = text.encode()
+        begun = {start for other in longer for start in self._starts(other, data)}
+        return all(start in begun for start in self._starts(place, data))
+
+    def _starts(self, place: int, text: bytes) -> Iterator[int]:
+        """Where a phrase begins: at its blank, or at the begin of the text."""
         at = 0
-        while self._search is not None and (match := self._search.search(text, at)) is not None:
-            found = match.group().strip(" ")
-            yield next((phrase, meaning) for single, phrase, meaning in self._singles if single.fullmatch(found))
+        while (match := self._singles[place].search(text, at)) is not None:
+            yield match.start()
             at = match.end() - 1  # the blank behind a phrase may stand in front of the next
             if at <= match.start():
                 return
+
+
+def _longer(phrases: Sequence[tuple[str, Meaning]]) -> dict[int, list[int]]:
+    """Place of a phrase to those of longer ones that begin with its words and stand for something else."""
+    alike: dict[str, list[int]] = {}
+    texts = [" ".join(normal(phrase).split()) for phrase, _ in phrases]
+    for place, text in enumerate(texts):
+        alike.setdefault(text[:SHORTEST_STEM], []).append(place)
+    found: dict[int, list[int]] = {}
+    for places in alike.values():
+        for place, other in permutations(places, 2):
+            longer = len(texts[other]) > len(texts[place]) and texts[other].startswith(texts[place])
+            if longer and phrases[other][1] != phrases[place][1]:
+                found.setdefault(place, []).append(other)
+    return found
+
+
+def _options() -> re2.Options:
+    options = re2.Options()
+    options.max_mem = MOST_MEMORY
+    return options
 
 
 def expression(phrase: str) -> str:

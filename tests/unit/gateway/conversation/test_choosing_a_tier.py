@@ -6,6 +6,7 @@ import pytest
 
 from fairlead_api.documents.rules import Tier
 from fairlead_gateway.conversation.choose import Choice, Chooser, State, Turn
+from fairlead_gateway.conversation.phrases import Phrases, normal
 from fairlead_gateway.conversation.token import ForgedState, Sealer
 from fairlead_operator.publish.compile import compile_rules
 
@@ -93,6 +94,34 @@ def test_a_state_that_was_not_signed_here_is_refused() -> None:
     for forged in (token, token[:-2] + "xx", "?", "A" * 5000):
         with pytest.raises(ForgedState):
             Sealer(b"ours").open(forged)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("what did you say", ["what did you say"]),
+        ("what did you say and what did he say", ["what did you say", "what did"]),
+        ("find the news", ["find the", "the news"]),
+        ("finder of the newsletter", []),
+        ("THE NEWS, of what?", ["the news"]),
+        ("sorting is what did it", ["what did", "sort*"]),
+        ("", []),
+    ],
+)
+def test_every_phrase_counts_but_where_a_longer_one_of_another_meaning_begins(text: str, found: list[str]) -> None:
+    phrases = Phrases([("what did", 1), ("what did you say", 0), ("the news", 1), ("find the", 2), ("sort*", 2)])
+    assert [phrase for phrase, _ in phrases.find(normal(text))] == found
+
+
+def test_of_several_phrases_the_one_that_begins_last_is_told() -> None:
+    phrases = Phrases([("be brief", 0), ("think hard", 1)])
+    text = normal("think hard, be brief, no: think hard!")
+    assert phrases.last(text, ["be brief", "think hard"]) == "think hard"
+    assert phrases.last(normal("think hard, be brief"), ["be brief", "think hard"]) == "be brief"
+
+
+def test_without_phrases_nothing_is_found() -> None:
+    assert Phrases([]).find("anything") == []
 
 
 def test_a_phrase_that_cannot_be_used_is_reported_and_the_rest_is() -> None:
