@@ -1,17 +1,24 @@
 """Which cluster `hack/cluster` and `hack/images --load` talk to: kind's, where Docker answers.
 
-Docker and kind are stand-ins that write down what they are told.
+Docker and kind are stand-ins that write down what they are told, but for the one test that needs the real ones.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
+import uuid
 from pathlib import Path
 
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[3]
+KIND_IS_HERE = (
+    shutil.which("kind") is not None
+    and shutil.which("docker") is not None
+    and not subprocess.run(["docker", "info"], capture_output=True, check=False).returncode
+)
 NOTES = 'echo "${0##*/} $*" >>"$NOTES"\n'
 
 
@@ -56,3 +63,20 @@ def test_images_are_built_by_docker_and_loaded_into_kind(machine: dict[str, str]
     loaded = [line.split()[-1] for line in done if line.startswith("kind load image-archive --name fairlead ")]
     assert [Path(path).name for path in loaded] == ["fairlead.tar", "fairlead-demo.tar"]
     assert not any(Path(path).exists() for path in loaded)
+
+
+@pytest.mark.skipif(not KIND_IS_HERE, reason="needs kind and a Docker daemon that answers")
+def test_a_real_cluster_of_kind_is_made_used_and_taken_down(tmp_path: Path) -> None:
+    machine = {**os.environ, "KUBE_RUN": str(tmp_path), "KIND_CLUSTER": f"fairlead-{uuid.uuid4().hex[:8]}"}
+
+    def verb(*words: str) -> str:
+        command = [str(REPOSITORY / "hack" / "cluster"), *words]
+        return subprocess.run(command, env=machine, capture_output=True, text=True, timeout=600, check=True).stdout
+
+    try:
+        kubeconfig = verb("up").strip()
+        assert Path(kubeconfig).is_file()
+        assert verb("up").strip() == kubeconfig
+        assert f"{machine['KIND_CLUSTER']}-control-plane" in verb("status")
+    finally:
+        verb("down")
