@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from fairlead_mcp.errors import ConnectFailed
-from fairlead_mcp.http.dial import Address, Resolve, Resolved
+from fairlead_mcp.http.dial import Address, NameOf, Resolve, Resolved, name_by_dns
 
 _IN_A_POD: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _METADATA: Final = frozenset(
@@ -92,9 +92,9 @@ class Egress:
             api_names=tuple(name for name in (_API_SERVER, said) if name and _numeric(name) is None) if inside else (),
         )
 
-    def guarded(self, resolve: Resolve, namespace: str) -> Resolve:
+    def guarded(self, resolve: Resolve, namespace: str, name_of: NameOf = name_by_dns) -> Resolve:
         """`resolve` for a server of `namespace`: gives addresses that it may be at. Raises ConnectFailed where it is at
-        none, with the reason `AddressNotAllowed`.
+        none, with the reason `AddressNotAllowed`. `name_of` tells which Service an address is that of.
         """
 
         async def look(host: str, port: int) -> list[Address]:
@@ -106,10 +106,13 @@ class Egress:
             if not listed and isinstance(found, Resolved) and found.canonical:
                 trusted = self._trusts(found.canonical, namespace)  # a Service can be an alias, too (ExternalName)
             api = {_numeric(address) for each in known for address, _ in each}.union(self.api_server)
+            names = [""] * len(found)
+            if self.confined and not trusted:
+                names = await gather(*(name_of(address) for address, _ in found))
             refused = ""
             good = []
-            for address in found:
-                why = self._why_not(address[0], trusted=trusted, api=api)
+            for address, name in zip(found, names, strict=True):
+                why = self._why_not(address[0], trusted=trusted, api=api, another=_of_another(name, namespace))
                 if why:
                     refused = why
                 else:
@@ -134,7 +137,7 @@ class Egress:
             return False
         owner = service_namespace(name)
         if owner is not None and owner != namespace:
-            raise _refused(host, f"a Service of namespace {owner}" if owner else "a name inside of the cluster")
+            raise _refused(host, _place(owner))
         return owner is not None
 
     def _absolute(self, host: str) -> str:
@@ -142,7 +145,7 @@ class Egress:
         inside = not self.confined or host.endswith(".") or _numeric(host) is not None
         return host if inside or service_namespace(host.lower()) is not None else f"{host}."
 
-    def _why_not(self, text: str, *, trusted: bool, api: AbstractSet[_Ip | None]) -> str:
+    def _why_not(self, text: str, *, trusted: bool, api: AbstractSet[_Ip | None], another: str) -> str:
         address = _numeric(text.partition("%")[0])
         if address is None:
             return "an address that is not understood"
@@ -153,7 +156,7 @@ class Egress:
             why = self._about(each, trusted=trusted, api=api)
             if why:
                 return why
-        return ""
+        return another
 
     def _about(self, address: _Ip, *, trusted: bool, api: AbstractSet[_Ip | None]) -> str:
         if address in _METADATA:
@@ -169,6 +172,20 @@ class Egress:
         if not trusted and any(address in network for network in self.denied):
             return "an address inside of the cluster"
         return ""
+
+
+def _of_another(name: str, namespace: str) -> str:
+    """What an address is by the name that the cluster's name server knows it by, where that is not this namespace's. A
+    bare name is from this machine's own list.
+    """
+    owner = service_namespace(name.lower()) if "." in name else None
+    if owner is None or owner == namespace:
+        return ""
+    return _place(owner)
+
+
+def _place(owner: str) -> str:
+    return f"a Service of namespace {owner}" if owner else "a name inside of the cluster"
 
 
 async def _if_known(resolve: Resolve, name: str) -> list[Address]:

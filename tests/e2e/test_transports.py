@@ -110,6 +110,15 @@ async def test_a_server_that_speaks_http_and_events_is_served_by_url(image: str,
         assert result.structured_content == {"result": 5}
 
 
+def test_a_service_of_another_namespace_is_no_server_by_its_address_either(gateway: str, namespace: str) -> None:
+    """As the DNS of the cluster knows the address; no network is listed as denied."""
+    address = kubectl("get", "service", "fairlead-gateway", "-n", RELEASE, "-o", "jsonpath={.spec.clusterIP}")
+    name = f"inward-{namespace[-8:]}"
+    kubectl("apply", "-n", namespace, "-f", "-", stdin=mcp_server(name, url=f"http://{address}/mcp"))
+    until("refused", lambda: condition(namespace, name, "Ready").get("reason") == "AddressNotAllowed", seconds=60)
+    assert f"{address} leads to a Service of namespace {RELEASE}" in condition(namespace, name, "Ready")["message"]
+
+
 async def test_a_pod_that_is_replaced_ends_its_stdio_server_and_the_next_call_finds_the_new_one(
     time_image: str, gateway: str, namespace: str
 ) -> None:

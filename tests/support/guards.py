@@ -297,6 +297,13 @@ EGRESS = (
         "10.98.0.7",
     ),
     Guard(
+        "a Service of another team, by its address",
+        "fairlead_mcp.egress",
+        (("        return another\n", '        return ""\n'),),
+        "tests/unit/mcp/test_egress.py::test_a_service_of_another_namespace_is_denied_by_its_address_too",
+        "198.51.100.7",
+    ),
+    Guard(
         "the API server by another address",
         "fairlead_mcp.egress",
         ((".union(self.api_server)", " & set() | set(self.api_server)"),),

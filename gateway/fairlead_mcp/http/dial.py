@@ -27,6 +27,8 @@ class Resolved(list[Address]):
 
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[list[Address]]]
+NameOf: TypeAlias = Callable[[str], Awaitable[str]]
+"""The name that a name server knows an address by (PTR, RFC 1035 section 3.5); empty where it knows none."""
 
 PATIENCE: Final = 1.0
 """Seconds that a name server gets for a name whose addresses are known."""
@@ -42,6 +44,17 @@ async def resolve_by_dns(host: str, port: int) -> list[Address]:
     found = await asked
     canonical = next((name for *_, name, _ in found if name), "")
     return Resolved([(str(address[0]), int(address[1])) for *_, address in found], canonical)
+
+
+async def name_by_dns(address: str) -> str:
+    """The name of an address by the system's resolver; empty where there is none, or none came within `PATIENCE`."""
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(PATIENCE):
+            name, _ = await loop.getnameinfo((address, 0), socket.NI_NAMEREQD | socket.NI_NUMERICSERV)
+    except (OSError, UnicodeError):  # a TimeoutError is an OSError
+        return ""
+    return name
 
 
 class RememberedNames:

@@ -14,8 +14,13 @@ POD = Egress.of(["*.tools.svc", "192.0.2.0/24"], ["10.96.0.0/12"], confined=True
 LAPTOP = Egress.of([], [], confined=False)
 
 
-async def judged(egress: Egress, host: str, *addresses: str, namespace: str = "team", alias: str = "") -> str:
-    """What is connected to, or why nothing is. `alias`: what the name stands for."""
+async def judged(
+    egress: Egress, host: str, *addresses: str, namespace: str = "team", alias: str = "", known_as: str = ""
+) -> str:
+    """What is connected to, or why nothing is. `alias`: of the name; `known_as`: of the addresses."""
+
+    async def name_of(address: str) -> str:
+        return known_as
 
     async def resolve(name: str, port: int) -> list[Address]:
         if name in ("kubernetes.default.svc", "api.example.com"):
@@ -23,7 +28,7 @@ async def judged(egress: Egress, host: str, *addresses: str, namespace: str = "t
         return Resolved([(address, port) for address in addresses], alias)
 
     try:
-        return ", ".join(address for address, _ in await egress.guarded(resolve, namespace)(host, 80))
+        return ", ".join(address for address, _ in await egress.guarded(resolve, namespace, name_of)(host, 80))
     except ConnectFailed as error:
         return f"{error.reason}: {error}"
 
@@ -85,6 +90,29 @@ async def test_services_of_its_own_namespace_and_listed_ones_are_fine_but_not_wh
     assert "link-local" in await judged(POD, "demo.team.svc", "169.254.169.254")
     assert "the API server" in await judged(POD, "search.tools.svc", "10.0.0.1")
     assert "a Service of namespace tools" in await judged(POD, "search.tools.svc.example", "10.96.7.8")
+
+
+@pytest.mark.parametrize("host", ["10.98.0.7", "innocent.example.com"])
+@pytest.mark.parametrize(
+    ("known_as", "why"),
+    [
+        ("grafana.monitoring.svc.cluster.local", "a Service of namespace monitoring"),
+        ("10-98-0-7.db.other.svc.example.internal", "a Service of namespace other"),
+        ("Kubernetes.Default.SVC.cluster.local", "a Service of namespace default"),
+        ("something.cluster.local", "a name inside of the cluster"),
+    ],
+)
+async def test_a_service_of_another_namespace_is_denied_by_its_address_too(host: str, known_as: str, why: str) -> None:
+    assert f"{host} leads to {why}" in await judged(POD, host, "198.51.100.7", known_as=known_as)
+
+
+async def test_addresses_that_no_other_namespace_has_are_fine_and_so_are_listed_ones() -> None:
+    for known_as in ("", "demo.team.svc.cluster.local", "ip-10-98-0-7.ec2.internal", "fairlead-gateway-0"):
+        assert await judged(POD, "10.98.0.7", "198.51.100.7", known_as=known_as) == "198.51.100.7"
+    others = "grafana.monitoring.svc.cluster.local"
+    assert await judged(POD, "192.0.2.9", "192.0.2.9", known_as=others) == "192.0.2.9"
+    assert await judged(POD, "search.tools.svc", "198.51.100.7", known_as=others) == "198.51.100.7"
+    assert await judged(LAPTOP, "10.98.0.7", "10.98.0.7", known_as=others) == "10.98.0.7"
 
 
 async def test_listed_networks_are_fine_whatever_they_are() -> None:
