@@ -49,6 +49,11 @@ TOKENS = (
         "a token that is too large", "'oversized': 200", ("MAX_TOKEN: Final = 8 << 10", "MAX_TOKEN: Final = 1 << 30")
     ),
     _token(
+        "a token whose kid is no text",
+        "TypeError",
+        ('if not isinstance(header.get("kid", ""), str):', "if False:"),
+    ),
+    _token(
         "a token that is nested deeply",
         "RecursionError",
         ("except (binascii.Error, ValueError, RecursionError):", "except (binascii.Error, ValueError):"),
@@ -172,6 +177,18 @@ DOORS = (
     ),
 )
 SMUGGLING = (
+    Guard(
+        "a body with two lengths",
+        f"{GATEWAY}.endpoint.server",
+        (
+            (
+                "        self._reading: Exchange | None = None\n",
+                "        self._reading = None\n        self.parser.set_dangerous_leniencies(lenient_chunked_length=True)\n",
+            ),
+        ),
+        f"{AT}/test_front.py::test_what_is_not_http_is_400_and_the_end",
+        r"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n]",
+    ),
     Guard(
         "a name in the header that is not that of the body, also in base64",
         f"{GATEWAY}.endpoint.inbound",
@@ -325,6 +342,20 @@ EGRESS = (
 )
 TENANCY = (
     Guard(
+        "a document that was forged in a tenant's namespace",
+        f"{GATEWAY}.catalog.kubeapi",
+        (('return f"/api/v1/namespaces/{self.namespace}/{what}"', 'return f"/api/v1/{what}"'),),
+        "tests/component/together/test_tenancy.py::test_a_forged_document_in_a_tenants_namespace_has_no_effect",
+        "assert 'forged' == 'true'",
+    ),
+    Guard(
+        "a credential in what a server shows of its own request",
+        "fairlead_mcp.masking",
+        (("            if value in text:\n", "            if False:\n"),),
+        "tests/component/together/test_no_secret_is_told.py",
+        "planted-bearer",
+    ),
+    Guard(
         "a Secret that was not meant to be sent",
         "fairlead_operator.kube.credentials",
         (('SELECTOR: Final = f"{LABEL_CREDENTIAL}=true"', 'SELECTOR: Final = ""'),),
@@ -373,6 +404,18 @@ TENANCY = (
     ),
 )
 BOMBS = (
+    Guard(
+        "a pattern that needs back-tracking",
+        f"{GATEWAY}.validation.checker",
+        (
+            (
+                "RegexOptions(size_limit=1 << 18, dfa_size_limit=1 << 20)",
+                '__import__("jsonschema_rs").FancyRegexOptions()',
+            ),
+        ),
+        "tests/unit/gateway/test_validation.py::test_a_pattern_that_needs_back_tracking_is_left_out_and_the_rest_is_checked",
+        "assert",
+    ),
     Guard(
         "a pattern that looks back",
         f"{GATEWAY}.validation.checker",
