@@ -183,7 +183,10 @@ SMUGGLING = (
         (
             (
                 "        self._reading: Exchange | None = None\n",
-                "        self._reading = None\n        self.parser.set_dangerous_leniencies(lenient_chunked_length=True)\n",
+                (
+                    "        self._reading = None\n"
+                    "        self.parser.set_dangerous_leniencies(lenient_chunked_length=True)\n"
+                ),
             ),
         ),
         f"{AT}/test_front.py::test_what_is_not_http_is_400_and_the_end",
@@ -321,6 +324,13 @@ EGRESS = (
         "198.51.100.7",
     ),
     Guard(
+        "a name that changes its address once it was looked at",
+        "fairlead_mcp.egress",
+        (("            return good\n", "            return await resolve(host, port)\n"),),
+        "tests/unit/mcp/test_egress.py::test_the_address_that_was_looked_at_is_the_one_that_is_connected_to",
+        "[('127.0.0.1', 9)] ==",
+    ),
+    Guard(
         "the API server by another address",
         "fairlead_mcp.egress",
         ((".union(self.api_server)", " & set() | set(self.api_server)"),),
@@ -422,6 +432,18 @@ BOMBS = (
         (("MAX_PATTERNS: Final = 64", "MAX_PATTERNS: Final = 1 << 30"),),
         "tests/unit/gateway/test_validation.py::test_too_many_patterns_are_all_left_out",
         "assert",
+    ),
+    Guard(
+        "a body that is nested without end",
+        f"{GATEWAY}.endpoint.inbound",
+        (
+            (
+                "except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:",
+                "except (msgspec.DecodeError, UnicodeDecodeError) as error:",
+            ),
+        ),
+        f"{AT}/test_bombs.py::test_a_body_that_is_hard_to_read_is_refused_and_costs_nobody_else_anything",
+        "500 < 500",
     ),
     Guard(
         "a schema that doubles",

@@ -33,6 +33,11 @@ async def judged(
         return f"{error.reason}: {error}"
 
 
+async def nameless(address: str) -> str:
+    """Of addresses that no name server knows."""
+    return ""
+
+
 DENIED_ADDRESSES = {
     "127.0.0.1": "this machine", "127.8.9.10": "this machine", "::1": "this machine", "0.0.0.0": "this machine",
     "::": "this machine", "::ffff:127.0.0.1": "this machine", "::ffff:7f00:1": "this machine",
@@ -132,7 +137,7 @@ async def test_ways_to_write_loopback_that_the_system_understands_are_judged_by_
         return  # this system does not understand it
     assert {address for address, _ in resolved} == {"127.0.0.1"}
     with pytest.raises((ConnectFailed, OSError), match=r"this machine itself|a name inside of the cluster|not known"):
-        await POD.guarded(resolve_by_dns, "team")(host, 80)
+        await POD.guarded(resolve_by_dns, "team", nameless)(host, 80)
 
 
 async def test_in_a_pod_a_name_is_not_tried_as_a_service_by_the_search_list_of_its_resolver() -> None:
@@ -145,7 +150,7 @@ async def test_in_a_pod_a_name_is_not_tried_as_a_service_by_the_search_list_of_i
         return [("203.0.113.7", port)]
 
     for host in ("grafana.monitoring", "tools.example.com", "demo.team.svc", "203.0.113.7", "absolute.example."):
-        await POD.guarded(resolve, "team")(host, 80)
+        await POD.guarded(resolve, "team", nameless)(host, 80)
     await LAPTOP.guarded(resolve, "team")("grafana.monitoring", 80)
     assert asked == [
         "grafana.monitoring.", "tools.example.com.", "demo.team.svc", "203.0.113.7", "absolute.example.",
@@ -180,7 +185,7 @@ async def test_the_address_that_was_looked_at_is_the_one_that_is_connected_to() 
         asked += 1
         return answers[min(asked, 2) - 1]
 
-    guarded = POD.guarded(rebinding, "team")
+    guarded = POD.guarded(rebinding, "team", nameless)
     assert await guarded("rebind.example.com", 9) == [("203.0.113.7", 9)]
     dialer = Dialer("rebind.example.com", 9, None, None, guarded, 1.0)
     with pytest.raises(ConnectFailed) as refused:
