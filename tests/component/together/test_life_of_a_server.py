@@ -171,7 +171,11 @@ async def test_a_lost_server_stays_in_the_list_byte_for_byte_and_refuses_calls_a
         async with raw_server(Server("add"), raw.port):
             await until_async("online", online(gateway))
             assert (await listing(gateway)).body == before.body
-            assert [event.type for event in heard if event.server][-1] == "server.connected"
+
+            async def told() -> bool:
+                return [event.type for event in heard if event.server][-1] == "server.connected"
+
+            await until_async("the news of it", told)
 
 
 async def test_a_lost_server_that_is_to_be_removed_is_gone_from_every_list(world: World) -> None:

@@ -49,8 +49,9 @@ def world(control_plane: ControlPlane, namespace: str) -> Iterator[World]:
 class Shop:
     """A server that is as good or as bad as a test wants it."""
 
-    def __init__(self, *tools: Any) -> None:
+    def __init__(self, *tools: Any, ttl_ms: int | None = None) -> None:
         self.tools = list(tools)
+        self.ttl_ms = ttl_ms
         self.deaf = False
         self.broken = False
         self.refuses = False
@@ -59,6 +60,8 @@ class Shop:
     async def __call__(self, request: Request, reply: Reply) -> None:
         if self.deaf:
             reply.close()
+        elif request.method == "tools/list" and self.ttl_ms is not None:
+            reply.result(request, {"resultType": "complete", "tools": self.tools, "ttlMs": self.ttl_ms})
         elif request.method != "tools/call":
             answer_modern(request, reply, self.tools)
         elif self.broken:
@@ -166,6 +169,7 @@ async def test_every_alert_fires_and_clears_and_every_panel_has_data(world: Worl
         Shop(tool("hitch")),
         Shop(tool("look", annotations={"readOnlyHint": True})),
     )
+    pinned = Shop(tool("plait"), ttl_ms=1)
     rules, relay = hurried(RULES.read_text(), THRESHOLDS), Relay(ports.gateway)
     async with contextlib.AsyncExitStack() as stack:
         enter = stack.enter_async_context
@@ -179,19 +183,20 @@ async def test_every_alert_fires_and_clears_and_every_panel_has_data(world: Worl
         for name, server in {"shop": shop, "flaky": flaky, "narrow": narrow, "gone": gone}.items():
             limits = {"concurrency": 1} if name == "narrow" else {}
             world.create(name, {"url": (await enter(raw_server(server))).url, "limits": limits})
+        world.create("pinned", {"url": (await enter(raw_server(pinned))).url, "pin": True})
         gateway = await enter(serving(world, ports, gateways_way))
         async with contextlib.AsyncExitStack() as operator:
             await operator.enter_async_context(operating(world, ports, operators_way))
             async with asyncio.TaskGroup() as group:
                 traffic = Traffic(gateway, group)
-                await _tools_are(gateway, 5)
+                await _tools_are(gateway, 6)
                 for name in ("shop__knot", "shop__splice", "flaky__reef", "narrow__bend", "gone__hitch"):
                     traffic.call(name, "/mcp")
                 await watch.until_quiet()
 
                 # everything breaks
                 shop.seconds, flaky.broken, gone.deaf, narrow.seconds = 0.7, True, True, 0.3
-                useless.refuses = True
+                useless.refuses, pinned.tools = True, [tool("plait", description="Not what it was.")]
                 traffic.call("gone__hitch", "/mcp", wires=20, pause=60.0)
                 one_a_second = {"limits": {"callsPerSecond": 1}, "trustAnnotations": True}
                 world.create("useless", {"url": (await enter(raw_server(useless))).url, **one_a_second})
@@ -202,7 +207,7 @@ async def test_every_alert_fires_and_clears_and_every_panel_has_data(world: Worl
                 await watch.until_fired([
                     "FairleadServerDown", "FairleadBreakerOpen", "FairleadCallsFail", "FairleadBudgetBreaches",
                     "FairleadToolLeftTier", "FairleadToolDegraded", "FairleadCallsQueue", "FairleadServersNotReady",
-                    "FairleadProbesFail",
+                    "FairleadProbesFail", "FairleadDefinitionsHeld",
                 ])  # fmt: skip
                 assert await panels_without_data(watch) == []
                 assert await asyncio.to_thread(scraped, ports.gateway) | await asyncio.to_thread(
@@ -233,6 +238,7 @@ async def test_every_alert_fires_and_clears_and_every_panel_has_data(world: Worl
         # and all is well again
         await gateways_way.__aenter__()
         world.request("DELETE", world.server_path("useless"))
+        pinned.tools = [tool("plait")]
         await enter(operating(world, ports, operators_way))
         async with asyncio.TaskGroup() as group:
             traffic = Traffic(gateway, group)

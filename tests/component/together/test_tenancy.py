@@ -20,7 +20,7 @@ from fairlead_api.meta import LABEL_DOCUMENT, ServerKey
 from fairlead_operator.kube.credentials import shard_name, store_key
 from fairlead_operator.kube.documents import config_map_for
 from fairlead_operator.publish.catalogs import labels_for
-from gatewayworld import ask, calling
+from gatewayworld import ask, calling, modern
 from operatorworld import World, release_namespace, running
 from togetherworld import gateway_on, serving, shows
 from toolservers import modern_server, tool
@@ -103,6 +103,11 @@ async def test_a_name_or_a_prefix_that_another_team_has_costs_the_younger_server
         answer = await ask(gateway, calling("demo__add", {}))
         assert answer.message["result"]["content"][0]["text"] == "older"
         own = f"/servers/{younger.namespace}/demo/mcp"
+
+        async def served_apart() -> bool:
+            return (await ask(gateway, replace(modern("tools/list"), target=own))).status == 200
+
+        await until_async("the younger one's own endpoint", served_apart)
         answer = await ask(gateway, replace(calling("more", {}), target=own))
         assert answer.message["result"]["content"][0]["text"] == "younger"
         assert older.server("demo")["status"]["conditions"] == before["conditions"]
