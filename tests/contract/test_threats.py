@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from guards import GUARDS, Guard
+from guard import Guard
+from guards import GUARDS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "gateway" / "THREATS.md").read_text("utf-8")

@@ -15,7 +15,8 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Final
 
-from guards import GUARDS, Guard
+from guard import Guard
+from guards import GUARDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

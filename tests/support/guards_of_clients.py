@@ -1,0 +1,210 @@
+"""What keeps clients from being, seeing and doing what is not theirs: see `guards`."""
+
+from __future__ import annotations
+
+from guard import AT, GATEWAY, Guard
+
+
+def _token(attack: str, shows: str, *swaps: tuple[str, str], module: str = "identity.tokens") -> Guard:
+    return Guard(attack, f"{GATEWAY}.{module}", swaps, f"{AT}/test_tokens.py::test_no_deceit_gets_in", shows)
+
+
+_ENDS = (
+    'for name in ("exp", "nbf", "iat"))',
+    'for name in ("exp", "nbf", "iat"))\n        ends = ends or 9e9',
+)
+TOKENS = (
+    _token("a token that never expires", "'never expires': 200", _ENDS),
+    _token("a token that expires at no number", "'expires at no number': 200", _ENDS),
+    _token(
+        "a token of another issuer, signed with a key of ours",
+        "'another issuer': 200",
+        ("keys = self._keys.get(issuer) if isinstance(issuer, str) else None", "keys = [*self._keys.values()][0]"),
+        ('if claims.get("iss") != issuer.issuer or not', "if not"),
+    ),
+    _token(
+        "a token of nobody", "'no subject': 200", ('subject = claims.get("sub")', 'subject = claims.get("sub") or "x"')
+    ),
+    _token(
+        "a token that is too large", "'oversized': 200", ("MAX_TOKEN: Final = 8 << 10", "MAX_TOKEN: Final = 1 << 30")
+    ),
+    _token(
+        "a token whose kid is no text",
+        "TypeError",
+        ('if not isinstance(header.get("kid", ""), str):', "if False:"),
+    ),
+    _token(
+        "a token that is nested deeply",
+        "RecursionError",
+        ("except (binascii.Error, ValueError, RecursionError):", "except (binascii.Error, ValueError):"),
+    ),
+)
+IDENTITY = (
+    Guard(
+        "a session of somebody else",
+        f"{GATEWAY}.endpoint.front",
+        (("if session.owner != identity.owner:", "if False:"),),
+        f"{AT}/test_who_asks.py::test_a_session_is_of_use_to_nobody_but_who_opened_it",
+        "assert",
+    ),
+    Guard(
+        "a stream of another session",
+        f"{GATEWAY}.endpoint.resumable",
+        ((" or thread.session != session", ""),),
+        f"{AT}/test_resuming.py::test_a_stream_is_the_sessions_own",
+        "400",
+    ),
+    Guard(
+        "a call of somebody else that waits for its client",
+        f"{GATEWAY}.calls.bridge",
+        (("if call is None or call.of != of:", "if call is None:"),),
+        f"{AT}/test_who_asks.py::test_a_call_that_waits_for_its_client_goes_on_for_nobody_else",
+        "assert",
+    ),
+    Guard(
+        "a server's state that somebody else got",
+        f"{GATEWAY}.calls.belonging",
+        (("found is None or not hmac.compare_digest(found[1], self._mac(identity.owner, state))", "found is None"),),
+        f"{AT}/test_who_asks.py::test_a_servers_state_is_of_use_to_nobody_but_who_got_it",
+        "assert",
+    ),
+    Guard(
+        "a key that was revoked",
+        f"{GATEWAY}.identity.identities",
+        (("                del entries[key]\n", "                pass\n"),),
+        f"{AT}/test_who_asks.py::test_a_revoked_credential_is_refused_with_the_next_request_of_the_same_connection",
+        "401",
+    ),
+    Guard(
+        "a Secret that was not meant to hold keys",
+        f"{GATEWAY}.identity.keysecret",
+        (('elif secret.metadata.labels.get(LABEL) != "true":', "elif False:"),),
+        f"{AT}/test_api_keys.py::test_keys_of_a_secret_are_watched_and_its_label_is_asked_for",
+        "assert",
+    ),
+    Guard(
+        "a client that names another's address",
+        f"{GATEWAY}.endpoint.proxies",
+        (("if not self._is_trusted(peer):", "if False:"),),
+        f"{AT}/test_proxies.py::test_the_header_of_anybody_else_has_no_effect",
+        "[False, False, False]",
+    ),
+    Guard(
+        "a claim in the token of another issuer",
+        "fairlead_api.policies.subjects",
+        (
+            (
+                'issuers = "", *claim_values(claims, "iss")',
+                'issuers = [""] + [key[3] for key in self._by_key if key[0] == CLAIM]',
+            ),
+        ),
+        f"{AT}/test_policies_about_claims.py::test_what_another_issuer_puts_into_its_tokens_is_not_believed",
+        "shop__refund",
+    ),
+)
+DOORS = (
+    Guard(
+        "a route of the REST plane, by nobody",
+        f"{GATEWAY}.rest.guard",
+        (
+            (
+                "verdict = self.identities.known(authorization) or await self.identities.identify(authorization)",
+                'verdict = Identity(kind="anonymous", principal="anonymous")',
+            ),
+        ),
+        f"{AT}/test_who_asks.py::test_every_route_asks_who_it_is_unless_it_is_public",
+        "assert",
+    ),
+    Guard(
+        "an MCP endpoint, by nobody",
+        f"{GATEWAY}.endpoint.front",
+        (
+            (
+                'identity = self.identities.known(exchange.headers.get(b"authorization"))',
+                "identity = exchange.identity",
+            ),
+        ),
+        f"{AT}/test_who_asks.py::test_the_endpoints_answer_nobody_whom_they_do_not_know",
+        "401",
+    ),
+    Guard(
+        "a connection without a certificate",
+        f"{GATEWAY}.endpoint.tls",
+        (("context.verify_mode = ssl.CERT_REQUIRED", "context.verify_mode = ssl.CERT_NONE"),),
+        f"{AT}/test_tls.py::test_with_a_client_authority_nobody_connects_without_its_certificate",
+        "DID NOT RAISE",
+    ),
+    Guard(
+        "a crowd of connections",
+        f"{GATEWAY}.endpoint.crowd",
+        (("if self._most and self.inside >= self._most:", "if False:"),),
+        f"{AT}/test_crowd.py::test_a_connection_too_many_is_told_why_and_those_inside_go_on",
+        "Error",
+    ),
+    Guard(
+        "an agent that calls all the time",
+        f"{GATEWAY}.limits.limiter",
+        (("if most is not None and self.busy >= most:", "if False:"),),
+        "tests/unit/gateway/test_limiter.py::test_no_more_calls_at_once_than_allowed_and_the_next_when_one_is_over",
+        "assert",
+    ),
+    Guard(
+        "an agent that calls without a pause",
+        f"{GATEWAY}.limits.limiter",
+        (("            if wait:\n", "            if False:\n"),),
+        "tests/unit/gateway/test_limiter.py::test_each_agent_has_the_calls_of_a_minute_to_itself",
+        "assert",
+    ),
+)
+SMUGGLING = (
+    Guard(
+        "a body with two lengths",
+        f"{GATEWAY}.endpoint.server",
+        (
+            (
+                "        self._reading: Exchange | None = None\n",
+                (
+                    "        self._reading = None\n"
+                    "        self.parser.set_dangerous_leniencies(lenient_chunked_length=True)\n"
+                ),
+            ),
+        ),
+        f"{AT}/test_front.py::test_what_is_not_http_is_400_and_the_end",
+        r"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n]",
+    ),
+    Guard(
+        "a name in the header that is not that of the body, also in base64",
+        f"{GATEWAY}.endpoint.inbound",
+        (("if named is None or _named(named) != _text(params[member]):", "if False:"),),
+        "tests/unit/gateway/test_inbound.py",
+        "assert",
+    ),
+    Guard(
+        "a method in the header that is not that of the body",
+        f"{GATEWAY}.endpoint.inbound",
+        (('if headers.get(b"mcp-method", b"") != method.encode():', "if False:"),),
+        "tests/unit/gateway/test_inbound.py",
+        "assert",
+    ),
+    Guard(
+        "a name that comes twice",
+        f"{GATEWAY}.endpoint.server",
+        (('value if wanted not in headers else headers[wanted] + b", " + value', "value"),),
+        f"{AT}/test_front.py::test_a_name_that_comes_twice_is_none",
+        "400",
+    ),
+    Guard(
+        "a host that a web page made the browser ask",
+        f"{GATEWAY}.endpoint.hosts",
+        (('if not self._allowed(value.decode("latin-1").lower(), self._hosts):', "if False:"),),
+        f"{AT}/test_front.py::test_each_request_gets_its_status",
+        "403",
+    ),
+    Guard(
+        "a body without end",
+        f"{GATEWAY}.endpoint.server",
+        (("if len(exchange.body) + len(body) > self._front.bounds.body:", "if False:"),),
+        f"{AT}/test_front.py::test_a_body_that_grows_too_large_is_refused",
+        "413",
+    ),
+)

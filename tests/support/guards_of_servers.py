@@ -1,0 +1,238 @@
+"""What keeps servers, and tenants who declare them, from what is not theirs: see `guards`."""
+
+from __future__ import annotations
+
+from guard import AT, GATEWAY, Guard
+
+POLICIES = (
+    Guard(
+        "a tool that a policy denies",
+        "fairlead_api.policies.merge",
+        (("visible = (allowed & ~closed) | free", "visible = allowed | free | denied"),),
+        f"{AT}/test_tool_policies.py::test_an_npc_may_not_search_the_web_and_the_agent_for_questions_may",
+        "assert",
+    ),
+    Guard(
+        "a policy about another team's servers",
+        f"{GATEWAY}.selection.policy",
+        (
+            (
+                "self._by_namespace.setdefault(policy.namespace, {})[place] = policy",
+                "[self._by_namespace.setdefault(p.namespace, {}).update({place: policy}) for p in rules.policies]",
+            ),
+        ),
+        "tests/component/together/test_tenants_and_policies.py::test_a_policy_takes_effect_in_its_own_namespace_alone",
+        "Error",
+    ),
+    Guard(
+        "arguments that a policy does not allow",
+        f"{GATEWAY}.selection.perspective",
+        (("constraint, share = self._constraints.get(ref), ", "constraint, share = None, "),),
+        f"{AT}/test_policy_arguments.py::test_arguments_that_a_policy_does_not_allow_are_not_sent",
+        "assert",
+    ),
+    Guard(
+        "arguments that say a member twice, or in two spellings",
+        f"{GATEWAY}.validation.constraint",
+        (("if len(seen) != len(pairs):", "if False:"),),
+        f"{AT}/test_policy_arguments.py::test_arguments_that_a_policy_does_not_allow_are_not_sent",
+        "assert",
+    ),
+    Guard(
+        "a result that was kept for another credential of the gateway's",
+        f"{GATEWAY}.selection.route",
+        (
+            (
+                "catalog.endpoint, catalog.credential, catalog.protocol_version",
+                "catalog.endpoint, catalog.protocol_version",
+            ),
+        ),
+        f"{AT}/test_cached_calls.py::test_another_principal_and_another_definition_get_their_own",
+        "assert",
+    ),
+    Guard(
+        "a result that was kept for another client of a server that tells clients apart",
+        f"{GATEWAY}.calls.dispatch",
+        (
+            (
+                "        if route.per_client:\n            session = self._session(route, request)\n",
+                "        if False:\n            session = None\n",
+            ),
+        ),
+        f"{AT}/test_per_client.py::test_kept_results_are_of_one_client",
+        "assert",
+    ),
+    Guard(
+        "an update about a resource of a server that was denied",
+        f"{GATEWAY}.endpoint.streams",
+        (("if stream is None or not self._sees(stream.exchange, params):", "if stream is None:"),),
+        f"{AT}/test_watching.py::test_who_is_denied_a_server_hears_no_more_of_its_resources",
+        "[True] == [False]",
+    ),
+)
+EGRESS = (
+    Guard(
+        "an address that is none for servers",
+        "fairlead_mcp.egress",
+        (("            if refused and not good:", "            good = found\n            if refused and not good:"),),
+        "tests/unit/mcp/test_egress.py::test_a_name_that_resolves_to_where_no_server_may_be_is_refused",
+        "assert",
+    ),
+    Guard(
+        "a Service of another team",
+        "fairlead_mcp.egress",
+        (("if owner is not None and owner != namespace:", "if False:"),),
+        "tests/unit/mcp/test_egress.py",
+        "a Service of namespace",
+    ),
+    Guard(
+        "an alias for a Service of another team",
+        "fairlead_mcp.egress",
+        (("if not listed and isinstance(found, Resolved) and found.canonical:", "if False:"),),
+        "tests/unit/mcp/test_egress.py::test_an_alias_counts_as_what_it_stands_for",
+        "10.98.0.7",
+    ),
+    Guard(
+        "a Service of another team, by its address",
+        "fairlead_mcp.egress",
+        (("        return another\n", '        return ""\n'),),
+        "tests/unit/mcp/test_egress.py::test_a_service_of_another_namespace_is_denied_by_its_address_too",
+        "198.51.100.7",
+    ),
+    Guard(
+        "a name that changes its address once it was looked at",
+        "fairlead_mcp.egress",
+        (("            return good\n", "            return await resolve(host, port)\n"),),
+        "tests/unit/mcp/test_egress.py::test_the_address_that_was_looked_at_is_the_one_that_is_connected_to",
+        "[('127.0.0.1', 9)] ==",
+    ),
+    Guard(
+        "the API server by another address",
+        "fairlead_mcp.egress",
+        ((".union(self.api_server)", " & set() | set(self.api_server)"),),
+        "tests/unit/mcp/test_egress.py::test_an_alias_counts_as_what_it_stands_for",
+        "10.0.0.2",
+    ),
+    Guard(
+        "an SSE server that wants a credential posted elsewhere",
+        "fairlead_mcp.http.events",
+        (
+            (
+                'raise NotMcp(f"the server wants requests at another origin',
+                'NotMcp(f"the server wants requests at another origin',
+            ),
+        ),
+        "tests/component/mcp/test_links.py::test_a_credential_is_not_posted_to_another_origin",
+        "another origin",
+    ),
+)
+TENANCY = (
+    Guard(
+        "a document that was forged in a tenant's namespace",
+        f"{GATEWAY}.catalog.kubeapi",
+        (('return f"/api/v1/namespaces/{self.namespace}/{what}"', 'return f"/api/v1/{what}"'),),
+        "tests/component/together/test_tenancy.py::test_a_forged_document_in_a_tenants_namespace_has_no_effect",
+        "assert 'forged' == 'true'",
+    ),
+    Guard(
+        "a credential in what a server shows of its own request",
+        "fairlead_mcp.masking",
+        (("            if value in text:\n", "            if False:\n"),),
+        "tests/component/together/test_no_secret_is_told.py",
+        "planted-bearer",
+    ),
+    Guard(
+        "a Secret that was not meant to be sent",
+        "fairlead_operator.kube.credentials",
+        (('SELECTOR: Final = f"{LABEL_CREDENTIAL}=true"', 'SELECTOR: Final = ""'),),
+        "tests/component/operator/test_credentials.py::test_a_secret_without_the_label_is_refused_until_it_has_it",
+        "Error",
+    ),
+    Guard(
+        "a port of a stdio server, without its token",
+        "fairlead_operator.server.gate",
+        (('"$D  -" ] || exit 1', '"$D  -" ] || true'),),
+        "tests/component/mcp/test_links.py::test_a_wrong_token_starts_no_server",
+        "DID NOT RAISE",
+    ),
+    Guard(
+        "a Secret that is for other hosts",
+        "fairlead_operator.kube.credentials",
+        (("if not hosts_allow(secret.hosts, host):", "if False:"),),
+        "tests/component/operator/test_credentials.py::test_a_secret_goes_only_to_the_hosts_that_it_names",
+        "HostNotAllowed",
+    ),
+    Guard(
+        "a `hostHeader` that names a host which a Secret is for",
+        "fairlead_operator.kube.platform",
+        (
+            (
+                'return urlsplit(server.spec.url).hostname or ""',
+                'return server.spec.host_header or urlsplit(server.spec.url).hostname or ""',
+            ),
+        ),
+        "tests/component/together/test_tenancy.py::test_a_credential_goes_to_the_hosts_that_its_secret_names_whatever_the_host_header_says",
+        "Error",
+    ),
+    Guard(
+        "a definition that changed after it was approved",
+        "fairlead_operator.pinning.decide",
+        (("return other is not None and bytes(one.definition) == bytes(other.definition)", "return True"),),
+        "tests/unit/operator/pinning/test_pinning.py::test_the_first_listing_is_trusted_and_a_changed_one_is_held_back_while_the_first_is_served",
+        "assert",
+    ),
+    Guard(
+        "an approval of something else",
+        "fairlead_operator.pinning.decide",
+        (("if held and approval == held_hash(held):", "if held and approval:"),),
+        "tests/unit/operator/pinning/test_pinning.py::test_an_approval_never_lets_through_what_came_after_it_was_given",
+        "assert",
+    ),
+)
+BOMBS = (
+    Guard(
+        "a pattern that needs back-tracking",
+        f"{GATEWAY}.validation.checker",
+        (
+            (
+                "RegexOptions(size_limit=1 << 18, dfa_size_limit=1 << 20)",
+                '__import__("jsonschema_rs").FancyRegexOptions()',
+            ),
+        ),
+        "tests/unit/gateway/test_validation.py::test_a_pattern_that_needs_back_tracking_is_left_out_and_the_rest_is_checked",
+        "assert",
+    ),
+    Guard(
+        "a pattern that looks back",
+        f"{GATEWAY}.validation.checker",
+        (("MAX_PATTERNS: Final = 64", "MAX_PATTERNS: Final = 1 << 30"),),
+        "tests/unit/gateway/test_validation.py::test_too_many_patterns_are_all_left_out",
+        "assert",
+    ),
+    Guard(
+        "a body that is nested without end",
+        f"{GATEWAY}.endpoint.inbound",
+        (
+            (
+                "except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:",
+                "except (msgspec.DecodeError, UnicodeDecodeError) as error:",
+            ),
+        ),
+        f"{AT}/test_bombs.py::test_a_body_that_is_hard_to_read_is_refused_and_costs_nobody_else_anything",
+        "500 < 500",
+    ),
+    Guard(
+        "a schema that doubles",
+        f"{GATEWAY}.validation.intricacy",
+        (("MAX_WEIGHT: Final = 2_000", "MAX_WEIGHT: Final = 1 << 60"),),
+        "tests/unit/gateway/test_validation.py",
+        "assert",
+    ),
+    Guard(
+        "a glob that matches a part of a name",
+        "fairlead_api.policies.globs",
+        (("return self.expression.fullmatch(name) is not None", "return self.expression.search(name) is not None"),),
+        "tests/unit/api/test_policy_globs.py::test_a_glob_matches_whole_names",
+        "assert",
+    ),
+)
