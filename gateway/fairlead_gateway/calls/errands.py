@@ -60,7 +60,7 @@ def needs_more(request: Request, live: Live) -> bool:
     if meta.token or meta.log_level:
         return True
     if request.modern:
-        return "inputResponses" in params or "requestState" in params
+        return MORE[0] in params or MORE[1] in params
     if live.level(request.session) is not None:
         return True
     session = live.sessions.read(request.session) if request.session is not None else None
