@@ -9,20 +9,29 @@ import os
 import platform
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import Report, Settings, Unmeasurable
+from rig.harness import Report, Settings, Unmeasurable
 
 FOLDER = Path(__file__).resolve().parent
 
 
-def benchmarks() -> dict[str, str]:
-    """Name to description, from the files `bench_NAME.py` and the first lines of their docstrings."""
+@dataclass(frozen=True)
+class Benchmark:
+    """One file `SUBJECT/bench_NAME.py`: its module, and the first line of its docstring."""
+
+    module: str
+    about: str
+
+
+def benchmarks() -> dict[str, Benchmark]:
+    """All there are, by name."""
     found = {}
-    for file in sorted(FOLDER.glob("bench_*.py")):
+    for file in sorted(FOLDER.glob("*/bench_*.py"), key=lambda file: file.stem):
         first = file.read_text().split('"""', 2)[1].strip().splitlines()[0]
-        found[file.stem.removeprefix("bench_")] = first
+        found[file.stem.removeprefix("bench_")] = Benchmark(f"{file.parent.name}.{file.stem}", first)
     return found
 
 
@@ -51,7 +60,7 @@ def commit() -> str:
 def parse(words: list[str]) -> argparse.Namespace:
     """The command line; exits 2 with the usage when it is wrong."""
     names = benchmarks()
-    listing = "\n".join(f"  {name:12} {text}" for name, text in names.items())
+    listing = "\n".join(f"  {name:12} {found.about}" for name, found in names.items())
     parser = argparse.ArgumentParser(
         prog="hack/bench", epilog=f"benchmarks:\n{listing}", formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -73,7 +82,7 @@ def parse(words: list[str]) -> argparse.Namespace:
 def main(words: list[str]) -> int:
     """Exit code 0 when measured, 1 when not; goals are reported, not enforced."""
     arguments = parse(words)
-    benchmark = importlib.import_module(f"bench_{arguments.name}")
+    benchmark = importlib.import_module(benchmarks()[arguments.name].module)
     rounds = arguments.rounds or (1 if arguments.quick else getattr(benchmark, "ROUNDS", 5))
     settings = Settings(
         rounds=rounds, quick=arguments.quick, realtime=arguments.realtime,

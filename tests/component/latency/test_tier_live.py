@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from bench_tiers import figures
-from tier_live import Run, columns
-from tier_replay import DECLARED, P95
-from traces import TRACES
+from tiers.bench_tiers import figures
+from tiers.live import Run, columns
+from tiers.replay import DECLARED, P95
+from tiers.traces import TRACES
 
 CALLS = 40
 

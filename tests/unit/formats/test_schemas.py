@@ -17,8 +17,8 @@ from fairlead_gateway.formats.format import Action, Options
 from fairlead_gateway.formats.registry import FORMATS, find
 from fairlead_gateway.formats.schema.openapi import from_openapi
 from formatrules import violations
+from formats.instances import Instances
 from formatschemas import ODDITIES, REFUSED, SCHEMAS, bomb, deep
-from instances import Instances
 from subject_server import RICH_SCHEMA
 
 CHOICES = [

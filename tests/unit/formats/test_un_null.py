@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from fairlead_gateway.formats.format import Options
 from fairlead_gateway.formats.registry import find
 from fairlead_gateway.formats.schema.nulls import un_null
+from formats.instances import Instances
 from formatschemas import SCHEMAS
-from instances import Instances
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from audit import Write, intruders
-from bench_operator import Found, by_kind, report
 from fairlead_api.documents.codec import catalog_name
 from fairlead_api.meta import ServerKey
+from scale.bench_operator import Found, by_kind, report
 
 
 def write(resource: str, namespace: str, name: str, user: str = "operator", status: int = 200) -> Write:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench_soak import Sample, growth, report
+from scale.bench_soak import Sample, growth, report
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
 
-from chart import WIDTH, Bar, bars
-from harness import Sample
+from rig.chart import WIDTH, Bar, bars
+from rig.harness import Sample
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness import Goal, Report, Sample, interleaved, number, ratios, table
+from rig.harness import Goal, Report, Sample, interleaved, number, ratios, table
 
 
 def test_a_sample_is_the_median_with_the_extremes() -> None:

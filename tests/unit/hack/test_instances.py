@@ -7,8 +7,8 @@ from random import Random
 import jsonschema_rs
 import pytest
 
+from formats.instances import Instances
 from formatschemas import ODDITIES
-from instances import Instances
 
 FAIR = ("ref", "recursion", "const", "prefixItems", "open map", "oneOf", "null in every way", "pointer into properties")
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from harness import Unmeasurable
 from ports import free_port
-from processes import Stage, cpu_time, process_tree
+from rig.harness import Unmeasurable
+from rig.processes import Stage, cpu_time, process_tree
 from waiting import until
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from bench_tiers import figures, goals, replayed
-from tier_plots import draw
-from tier_replay import AS_SHIPPED, DECLARED, NO_TIERS, ONCE_A_SECOND, P95, SLOWER, TRIALS, Replay
-from traces import CALLS, LIMIT_MS, MAX_LATE, TRACES, Trace
+from tiers.bench_tiers import figures, goals, replayed
+from tiers.plots import draw
+from tiers.replay import AS_SHIPPED, DECLARED, NO_TIERS, ONCE_A_SECOND, P95, SLOWER, TRIALS, Replay
+from tiers.traces import CALLS, LIMIT_MS, MAX_LATE, TRACES, Trace
 
 
 @pytest.mark.parametrize("trace", TRACES.values(), ids=TRACES)

@@ -1,0 +1,232 @@
+"""What limits, the audit log and traces cost a call, and what turns spare agents that wait beside a greedy one.
+
+Costs are processor time of one thread, of the very objects that a gateway has, without HTTP around them. Turns are
+measured on the guard of a server in virtual time, so those figures depend on no machine: one agent keeps 500 calls
+outstanding, nine others make one call a second each, and the server takes 16 at once, 50 ms each on average. With
+--long, gateways with and without all that are compared: processor time of a whole call, ratios within a round.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+import random
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_api.meta import ServerKey
+from fairlead_gateway.audit.auditor import Auditor
+from fairlead_gateway.audit.entry import ALLOWED, Entry
+from fairlead_gateway.audit.lines import line_of
+from fairlead_gateway.audit.writer import Writer
+from fairlead_gateway.calls.trace import TRACEPARENT, carried
+from fairlead_gateway.identity.model import Identity
+from fairlead_gateway.limits.limiter import Caps, Lease, Limited, Limiter
+from fairlead_gateway.limits.rate import Sharing
+from fairlead_gateway.upstream.guard import QUEUED, Bounds, Guard
+from fairlead_mcp.errors import McpError
+from gateway.gateways import VERSIONS, catalog, contents, gateway_over, start_upstream, write_documents
+from rig.harness import Goal, Report, Sample, Settings, interleaved, ratios
+from rig.loadtools import Load, run_load
+from rig.processes import Stage, cores
+
+MANY = 10**9
+LIMITED = {"FAIRLEAD_AGENT_CALLS_PER_MINUTE": str(MANY), "FAIRLEAD_AGENT_CONCURRENCY": str(MANY)}
+OUTSTANDING, PLACES, SERVICE_SECONDS, POLITE = 500, 16, 0.05, 9
+KEY = ServerKey("default", "demo")
+PARENT = b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+
+class Share(msgspec.Struct, frozen=True):
+    """What policies leave somebody of a namespace's servers."""
+
+    namespace: str = "default"
+    calls_per_minute: int | None = MANY
+    concurrency: int | None = MANY
+
+
+class Asked:
+    """A client's side of a request."""
+
+    identity = Identity(kind="apiKey", principal="apiKey:qa", agent="qa")
+    address = "10.0.0.1"
+    headers: dict[bytes, bytes] = {TRACEPARENT: PARENT}  # noqa: RUF012
+
+
+class Nowhere:
+    """Takes lines."""
+
+    def write(self, lines: bytes) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def admitting(limiter: Limiter, *more: Any) -> Callable[[], None]:
+    """A call that is let in, and over."""
+
+    def call() -> None:
+        found: Lease | Limited = limiter.admit("apiKey:qa", *more)
+        assert not isinstance(found, Limited)
+        for account in found:
+            account.leave()
+
+    return call
+
+
+def works() -> dict[str, Callable[[], object]]:
+    """What is measured, by its name."""
+    both = Caps(MANY, MANY)
+    guard = Guard("default/demo", Bounds(64), lambda delay, action: None)
+    denials = Auditor(Writer(Nowhere(), lambda entry: b"", time.time), "denials")
+    params = {"arguments": Raw(b'{"a":1}'), "_meta": Raw(b'{"k":1}')}
+    everything = Auditor(Writer(Nowhere(), lambda entry: b"", time.time, capacity=MANY), "all")
+    entry = Entry(1.0, ALLOWED, Asked.identity, "10.0.0.1", "tools/call", "add", KEY, "", "", 0.01, 100, PARENT)
+
+    asked = Asked()
+
+    def through_the_guard() -> None:
+        assert guard.enter_now()
+        guard.leave_answered()
+
+    def audited(auditor: Auditor) -> Callable[[], None]:
+        def call() -> None:
+            auditor.called(asked, "tools/call", KEY, "add", params, "", 0.01, 100)
+
+        return call
+
+    return {
+        "limits: none is set": admitting(Limiter()),
+        "limits: of agents": admitting(Limiter(both)),
+        "limits: of agents and of a policy": admitting(Limiter(both), Share()),
+        "limits: of agents, of a policy, of a tool": admitting(Limiter(both), Share(), "default/demo/add", both),
+        "limits: of agents and of a policy, shared": admitting(Limiter(both, Sharing()), Share()),
+        "the guard of a server that has room": through_the_guard,
+        "audit: denials, of a call that is allowed": audited(denials),
+        "audit: all": audited(everything),
+        "audit: the line, in its thread": lambda: line_of(entry, lambda raw: {}),
+        "trace: from the headers of a request to its server": lambda: carried(params, Asked.headers),
+    }
+
+
+def microseconds(work: Callable[[], object], times: int) -> float:
+    """Of this thread's processor time."""
+    for _ in range(times // 10):
+        work()
+    began = time.thread_time_ns()
+    for _ in range(times):
+        work()
+    return (time.thread_time_ns() - began) / times / 1000
+
+
+class World:
+    """A server behind its guard, in virtual time."""
+
+    def __init__(self, *, turns: bool, seed: int) -> None:
+        self.now = 0.0
+        self.turns = turns
+        self.random = random.Random(seed)
+        self.waits: list[float] = []
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._count = 0
+        bounds = Bounds(PLACES, waiting=10_000, queue=1e9)
+        self.guard = Guard("default/demo", bounds, self.later, clock=lambda: self.now, random=self.random.random)
+
+    def later(self, delay: float, action: Callable[[], None]) -> None:
+        self._count += 1
+        heapq.heappush(self._events, (self.now + delay, self._count, action))
+
+    def run(self, seconds: float) -> list[float]:
+        for _ in range(OUTSTANDING):
+            Visit(self, "greedy").begin()
+        for number in range(POLITE):
+            self.later(self.random.expovariate(1.0), Visit(self, f"polite {number}").begin)
+        while self.now < seconds:
+            self.now, _, action = heapq.heappop(self._events)
+            action()
+        return self.waits
+
+
+class Visit:
+    """One agent's call after the other."""
+
+    deadline = float("inf")
+
+    def __init__(self, world: World, name: str) -> None:
+        self._world = world
+        self._name = name
+        self.agent = name if world.turns else "everybody"
+        self._began = 0.0
+
+    def begin(self) -> None:
+        self._began = self._world.now
+        ticket = self._world.guard.enter(self)
+        if ticket != QUEUED:
+            self.admitted(ticket)
+
+    def admitted(self, ticket: int) -> None:
+        if self._name != "greedy":
+            self._world.waits.append(self._world.now - self._began)
+        self._world.later(self._world.random.expovariate(1 / SERVICE_SECONDS), self.end)
+
+    def refused(self, error: McpError) -> None:
+        raise error
+
+    def end(self) -> None:
+        again = Visit(self._world, self._name)
+        self._world.guard.leave_answered()
+        if self._name == "greedy":
+            again.begin()
+        else:
+            self._world.later(self._world.random.expovariate(1.0), again.begin)
+
+
+def through_gateways(settings: Settings, report: Report) -> None:
+    """Whole gateways, one of which has none of it."""
+    variants = {
+        "a gateway without limits and audit log": {"FAIRLEAD_AUDIT": "off"},
+        "… with limits of agents": {"FAIRLEAD_AUDIT": "off", **LIMITED},
+        "… with limits of agents and an audit log of all calls": {"FAIRLEAD_AUDIT": "all", **LIMITED},
+    }
+    found: dict[str, dict[int, float]] = {name: {} for name in variants}
+    with Stage() as stage:
+        hop, rest = cores()
+        upstream = start_upstream(stage, "upstream", rest)
+        documents = stage.folder / "documents"
+        write_documents(documents, contents([catalog("modern", upstream.port)], decided=False))
+        gateways = {}
+        for number, (name, environment) in enumerate(variants.items()):
+            os.environ.update({"FAIRLEAD_AUDIT_FILE": str(stage.folder / "audit.log"), **environment})
+            gateways[name] = gateway_over(stage, documents, hop, name=f"gateway-{number}")
+        seconds = 0.7 if settings.quick else 3.0
+        for number, name in interleaved(list(variants), settings.rounds):
+            load = Load(gateways[name].port, "/mcp", "modern__echo", VERSIONS["modern"], 4, seconds, 0.5)
+            found[name][number] = run_load(stage, load, gateways[name].pid, [upstream.pid], core=rest).cpu
+    without = found[next(iter(variants))]
+    for name, rounds in found.items():
+        cost = Sample.of(rounds.values())
+        report.rows.append({"what": name, "µs": cost, "p50 wait ms": None, "p99 wait ms": None})
+        report.notes.append(f"{name}: {ratios(rounds, without)} of the processor time of one without")
+
+
+def run(settings: Settings) -> Report:
+    """Measure."""
+    report = Report("limits")
+    times = 20_000 if settings.quick else 100_000
+    costs = {name: [microseconds(work, times) for _ in range(settings.rounds)] for name, work in works().items()}
+    for name, found in costs.items():
+        report.rows.append({"what": name, "µs": Sample.of(found), "p50 wait ms": None, "p99 wait ms": None})
+    seconds = 60.0 if settings.quick else 600.0
+    for turns, name in ((False, "beside a greedy agent: first come, first served"), (True, "… in turns")):
+        waits = sorted(World(turns=turns, seed=1).run(seconds))
+        p50, p99 = (waits[int(len(waits) * share)] * 1000 for share in (0.5, 0.99))
+        report.rows.append({"what": name, "µs": None, "p50 wait ms": round(p50, 2), "p99 wait ms": round(p99, 2)})
+    if settings.long:
+        through_gateways(settings, report)
+    decided = Sample.of(costs["limits: of agents and of a policy"]).median
+    report.goals.append(Goal("limits of a call", decided, "µs", at_most=2.0))
+    report.goals.append(Goal("audit of a call, on its path", Sample.of(costs["audit: all"]).median, "µs", at_most=2.0))
+    return report

@@ -1,0 +1,193 @@
+"""What tool policies cost: a decision on the path of a call, and the first view of a rule set.
+
+10,000 tools of 100 servers in one namespace, ten policies of ten rules each that are about all of them: exact names,
+prefixes, globs with text in the middle and at the end, tags, annotations. The decision is what a call looks up once its
+asker is known: the rule set, the view, the tool. The first view is made as the gateway makes it, in slices between
+which the loop runs; the longest one is what a call can have to wait. A second rule set finds globs matched already.
+
+Before that the rules arrive: the snapshot with them is compiled in a thread beside the loop, as the gateway does it.
+What counts there is the processor time of the whole process between two turns of the loop, so the thread's work while
+it keeps the loop waiting is in it, and the work of others on the machine is not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import random
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, Final, Self
+
+from msgspec import Raw
+
+from fairlead_api.documents.catalog import Catalog, ToolEntry
+from fairlead_api.documents.codec import Document
+from fairlead_api.documents.rules import Policy, Rule, Rules, Subject, Tier
+from fairlead_gateway.__main__ import SWITCH_SECONDS
+from fairlead_gateway.catalog.model import build
+from fairlead_gateway.catalog.source import uncollected
+from fairlead_gateway.endpoint.preparing import Preparations
+from fairlead_gateway.identity.model import Identity
+from fairlead_gateway.selection.selection import Selection
+from fairlead_gateway.selection.view import MERGED
+from gatewayworld import catalog
+from rig.harness import Goal, Report, Sample, Settings
+from rig.processes import become_realtime
+from selectionworld import Upstreams, select
+
+SERVERS: Final = 100
+TOOLS: Final = 100
+POLICIES: Final = 10
+RULES: Final = 10
+VERBS: Final = ("get", "list", "find", "make", "drop", "read", "write", "send", "query", "sum")
+NOUNS: Final = ("stock", "file", "issue", "page", "user", "order", "ship", "note", "mail", "row")
+DECISION_US: Final = 2.0
+VIEW_MS: Final = 30.0
+SLICE_MS: Final = 5.0
+
+
+def server(number: int, rng: random.Random) -> Catalog:
+    """A hundred tools with definitions of half a kilobyte."""
+    entries = []
+    for place in range(TOOLS):
+        name = f"{rng.choice(VERBS)}_{rng.choice(NOUNS)}_{place}"
+        definition = {
+            "name": name, "description": "x" * 300, "annotations": {"readOnlyHint": place % 2 == 0},
+            "inputSchema": {"type": "object", "properties": {"q": {"type": "string"}}},
+        }  # fmt: skip
+        raw = Raw(json.dumps(definition).encode())
+        entries.append(ToolEntry(name=name, definition=raw, hash="", search_hash="", tags=(rng.choice("abc"),)))
+    return catalog(f"server{number}", "http://127.0.0.1:9/mcp", entries, trust_annotations=True)
+
+
+def rule(number: int, rng: random.Random) -> Rule:
+    """One of five kinds."""
+    action = "Deny" if number % 4 == 0 else "Allow"
+    verb, noun = rng.choice(VERBS), rng.choice(NOUNS)
+    kinds: list[dict[str, Any]] = [
+        {"tools": (f"{verb}_*_{number}*",)},
+        {"tools": (f"{verb}_{noun}_{number}", f"read_{noun[:2]}*")},
+        {"tools": (f"*{noun}_{number % 10}*",)},
+        {"tools": (f"{verb}_*",), "tags": (rng.choice("abc"),)},
+        {"tools": (f"*_{number}", f"g?t_*{number}"), "annotations": {"readOnlyHint": True}},
+    ]
+    return Rule(action=action, **kinds[number % len(kinds)])
+
+
+def documents() -> tuple[dict[str, Document], Rules]:
+    """Every policy speaks of `one`, every second of `other` too."""
+    rng = random.Random(20261121)
+    policies = tuple(
+        Policy(
+            namespace="default", name=f"p{place}", every=True,
+            subjects=tuple(Subject(kind="Agent", name=name) for name in ("one", "other")[: 1 + place % 2]),
+            rules=tuple(rule(RULES * place + number, rng) for number in range(RULES)),
+        )
+        for place in range(POLICIES)
+    )  # fmt: skip
+    tiers = (Tier(name="fast", max_latency_ms=500, default=True), Tier(name="deep", max_latency_ms=4000))
+    return {str(number): server(number, rng) for number in range(SERVERS)}, Rules(policies=policies, tiers=tiers)
+
+
+def asker(name: str) -> Identity:
+    """An agent with an API key."""
+    return Identity(kind="apiKey", principal=name, agent=name)
+
+
+class Turns:
+    """How long the loop does not come round, by a clock, while something goes on."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.longest = 0.0
+        """Seconds."""
+        self._clock = clock
+        self._ticker: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._ticker = asyncio.create_task(self._ticking(), name="ticking")
+        await asyncio.sleep(0)
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        assert self._ticker is not None
+        self._ticker.cancel()
+        await asyncio.wait([self._ticker])
+
+    async def _ticking(self) -> None:
+        last = self._clock()
+        while True:
+            await asyncio.sleep(0)
+            now = self._clock()
+            self.longest, last = max(self.longest, now - last), now
+
+
+async def first_view(selection: Selection, who: Identity) -> tuple[float, float]:
+    """Milliseconds of processor time for the view and its bytes; and of the longest turn of the loop meanwhile."""
+    async with Turns(time.thread_time) as turns:
+        begun = time.thread_time()
+        await Preparations().ready(selection, who, MERGED)
+        view = selection.seen_by(who)[MERGED]
+        size = len(view.listing)
+        took = time.thread_time() - begun
+        await asyncio.sleep(0)
+    assert len(view.routes) > 100
+    assert size > 100 * 300
+    return took * 1000, turns.longest * 1000
+
+
+async def arrival(servers: dict[str, Document], rules: Rules) -> tuple[Selection, float]:
+    """The selection after the rules arrived, and milliseconds of the longest turn meanwhile."""
+    upstreams = Upstreams()
+    before = select(build(dict(servers)), upstreams)
+    gc.collect()
+    gc.freeze()
+
+    def work() -> Selection:
+        made = select(build({**servers, "rules": rules}, before.snapshot), upstreams, before)
+        made.prepare()
+        return made
+
+    async with Turns(time.process_time) as turns:
+        with uncollected():
+            selection = await asyncio.to_thread(work)
+    return selection, turns.longest * 1000
+
+
+def decisions(selection: Selection, who: Identity, times: int) -> float:
+    """Microseconds of one."""
+    name = next(iter(selection.seen_by(who)[MERGED].routes))
+    begun = time.thread_time()
+    for _ in range(times):
+        if selection.ready(who, MERGED):
+            selection.seen_by(who)[MERGED].routes.get(name)
+    return (time.thread_time() - begun) / times * 1e6
+
+
+def run(settings: Settings) -> Report:
+    """Processor time, for others work on the machine too; goals beside it."""
+    if settings.realtime:
+        become_realtime()
+    times = 20_000 if settings.quick else 200_000
+    parts: dict[str, list[float]] = {}
+    sys.setswitchinterval(SWITCH_SECONDS)
+    for _ in range(settings.rounds):
+        selection, waited = asyncio.run(arrival(*documents()))
+        parts.setdefault("the rules arrive: longest turn, ms", []).append(waited)
+        gc.collect()
+        gc.freeze()
+        one, other = asker("one"), asker("other")
+        for name, who in (("first rule set", one), ("second rule set", other)):
+            took, longest = asyncio.run(first_view(selection, who))
+            parts.setdefault(f"{name}: its first view, ms", []).append(took)
+            parts.setdefault(f"{name}: longest turn, ms", []).append(longest)
+        parts.setdefault("a decision, µs", []).append(decisions(selection, one, times))
+    report = Report("policies")
+    for name, found in parts.items():
+        cost = Sample.of(found)
+        report.rows.append({"part": name, "cost": cost})
+        most, unit = (DECISION_US, "µs") if "decision" in name else (SLICE_MS if "turn" in name else VIEW_MS, "ms")
+        report.goals.append(Goal(name, cost.median, unit, at_most=most))
+    return report

@@ -1,0 +1,112 @@
+"""The path of a call without sockets through gateways that know who asks, beside an open one; for `bench_identity`.
+
+All of them in this process and in turns, by the means of `gateway.bench_path`: a difference of a microsecond shows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import tempfile
+import time
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from joserfc import jwt
+from joserfc.jwk import Key, RSAKey
+
+from access.guarded import AGENT, ARGUMENTS, AUDIENCE, GROUP, KEYS, OPEN, POLICIES, TOKENS, key_file, write_worlds
+from fairlead_gateway.app import build
+from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
+from fairlead_gateway.identity.configuration import Issuer
+from fairlead_gateway.identity.model import Identity
+from fairlead_gateway.identity.setup import Trust, trusted
+from fairlead_gateway.identity.tokens import Tokens
+from fairlead_gateway.settings import Settings as GatewaySettings
+from gateway.bench_path import CONNECTIONS, PORT, Loop, World, requests_of
+from gateway.gateways import VERSIONS, world
+from rig.harness import Settings, Unmeasurable
+
+Times = dict[tuple[str, str], list[float]]
+"""By who asks and era, the best microseconds of a call in each round."""
+
+
+def token_of(algorithm: str, key: Key) -> tuple[str, Tokens]:
+    """A token, and who vouches for it without asking for keys."""
+    issuer = "http://127.0.0.1:9"
+    tokens = Tokens([Issuer(issuer=issuer)], address=AUDIENCE, now=time.time, clock=time.monotonic)
+    tokens._keys[issuer]._keys = {"k": key}  # noqa: SLF001  # as after a fetch
+    now = int(time.time())
+    claims = {
+        "iss": issuer,
+        "aud": AUDIENCE,
+        "sub": "a",
+        "azp": AGENT,
+        "groups": [GROUP],
+        "iat": now,
+        "exp": now + 3600,
+    }
+    return jwt.encode({"alg": algorithm, "kid": "k"}, claims, key, algorithms=[algorithm]), tokens
+
+
+@dataclass
+class Place:
+    """One gateway, and the requests of each era that it is asked."""
+
+    world: World
+    requests: dict[str, list[bytes]]
+
+
+async def _place(stack: AsyncExitStack, folder: Path, loop: Loop, trust: Trust, credential: str) -> Place:
+    gateway = build(
+        GatewaySettings(port=0, metrics_port=0), trust=trust,
+        source=DirectorySource(folder), credentials=DirectoryCredentials(folder / "credentials"),
+    )  # fmt: skip
+    await gateway.start()
+    stack.push_async_callback(gateway.stop, 0)
+    await asyncio.wait_for(gateway.keeper.first_snapshot.wait(), 20)
+    header = f"Bearer {credential}".encode() if credential else None
+    who = await gateway.front.identities.identify(header)
+    if not isinstance(who, Identity):
+        raise Unmeasurable(f"the credential is not taken: {who.message}")
+    session = gateway.front.forwarder.live.sessions.issue(VERSIONS["legacy"], b"{}", who.owner)
+    line = b"Authorization: %b\r\nAccept:" % header if header else b"Accept:"
+    requests = {
+        era: [each.replace(b"Accept:", line) for each in requests_of(era, "echo", "", session)] for era in VERSIONS
+    }
+    return Place(World(gateway, loop), requests)
+
+
+async def _measured(folder: Path, settings: Settings, loop: Loop) -> Times:
+    folders = write_worlds(folder, list(world({"plain": PORT})))
+    key, file = key_file(folder)
+    token, tokens = token_of("RS256", RSAKey.generate_key(2048, {"kid": "k"}))
+    asked: dict[str, tuple[Path, Trust, str]] = {
+        OPEN: (folders["open"], Trust(), ""),
+        KEYS: (folders["open"], trusted(GatewaySettings(api_keys=file)), key),
+        POLICIES: (folders["closed"], trusted(GatewaySettings(api_keys=file)), key),
+        TOKENS: (folders["closed"], Trust((tokens,)), token),
+        ARGUMENTS: (folders["bounded"], trusted(GatewaySettings(api_keys=file)), key),
+    }
+    times: Times = {}
+    async with AsyncExitStack() as stack:
+        places = {what: await _place(stack, where, loop, trust, word) for what, (where, trust, word) in asked.items()}
+        for _ in range((2 if settings.quick else 6) * settings.rounds):
+            for era in VERSIONS:
+                for what, place in places.items():
+                    requests = place.requests[era]
+                    await place.world.settle(requests)
+                    best = min(sum(place.world.once(requests)) for _ in range(50))
+                    place.world.check(requests)
+                    times.setdefault((what, era), []).append(best / CONNECTIONS / 1000)
+    return times
+
+
+def measured(settings: Settings) -> Times:
+    """Every gateway in turns, so that a disturbance meets all of them. Raises Unmeasurable where an answer is wrong."""
+    logging.getLogger("fairlead_gateway").setLevel(logging.ERROR)  # there is no issuer to ask for keys
+    loop = Loop()
+    loop.requests = []
+    with tempfile.TemporaryDirectory() as folder, asyncio.Runner(loop_factory=lambda: loop) as runner:
+        return runner.run(_measured(Path(folder), settings, loop))

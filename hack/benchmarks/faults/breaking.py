@@ -1,0 +1,299 @@
+"""What is broken in `bench_faults`, and how it is mended again.
+
+Each fault is a function of the world that breaks something, mends it, and says when what. Some need to be on the node:
+they stop programs of the one-node cluster, kill containers, and cut the network inside a pod.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from faults.node import CLUSTER, api_is_ready, crash, cut, kill, stop, until
+from faults.world import SPACE, VICTIM, World, canary, gateway_pods, image_server, server, victim
+from installation import (
+    NAMESPACE,
+    OPERATOR,
+    RELEASE,
+    apply,
+    kubectl,
+    read,
+    ready_pods,
+    run,
+)
+from rig.harness import Unmeasurable
+
+MANY: Final = 100
+Json = dict[str, Any]
+
+
+@dataclass
+class Course:
+    """When what happened; seconds of the wall clock."""
+
+    healed: float = 0.0
+    """Nothing is broken any more from here on."""
+    killed: float = 0.0
+    """A gateway died here, and what it was answering with it; 0 where none did."""
+    also: Callable[[], str] = field(default=lambda: "")
+    """What else has to be so again, as a complaint while it is not."""
+    note: str = ""
+    """What else is worth a sentence."""
+    finish: Callable[[], None] = field(default=lambda: None)
+    """Waits for what still goes on, and takes away what was set up; nothing of it counts."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One row of the table."""
+
+    name: str
+    happens: Callable[[World, bool], Course]
+    """Told whether it has to be quick."""
+    quick: bool = False
+    """Whether it is one of those of `--quick`."""
+    fresh: bool = False
+    """Whether pods are rolled before it: a container that is killed twice is started again ten seconds later."""
+
+
+def start(killed: float = 0.0) -> Course:
+    """Have all programs of the cluster run again; healed is when pods reach the API server."""
+    starting = threading.Thread(target=lambda: run(CLUSTER, "up"), name="cluster up")
+    starting.start()
+    until("the API server", api_is_ready, 120)
+    ready = time.time()
+    address = read("service", "-n", "default", "kubernetes")["spec"]["clusterIP"]
+    until("the API server in pods", lambda: api_is_ready(f"--server=https://{address}"), 120)
+    late = time.time() - ready
+    said = f"pods reached the API server {late:.0f} s after it was ready: kube-proxy had not heard of it"
+    return Course(healed=time.time(), killed=killed, note=said if late > 1 else "", finish=starting.join)
+
+
+def operator_killed(_: World, __: bool) -> Course:
+    """Its container is started again by the kubelet, and holds the Lease still."""
+    return Course(healed=kill(ready_pods(OPERATOR)[0]))
+
+
+def operator_pod_gone(_: World, __: bool) -> Course:
+    """Another pod has to take the Lease, which the old one gives up in the moment that it has."""
+    name = ready_pods(OPERATOR)[0]["metadata"]["name"]
+    kubectl("delete", "pod", "-n", NAMESPACE, name, "--force", "--grace-period=0")
+    return Course(healed=time.time())
+
+
+def gateway_killed(_: World, __: bool) -> Course:
+    """One of two."""
+    at = kill(gateway_pods()[0])
+    return Course(healed=at, killed=at)
+
+
+def gateway_pod_gone(_: World, __: bool) -> Course:
+    """By force, so that it gets no time to say goodbye to anybody."""
+    pod = gateway_pods()[0]
+    at = kill(pod)
+    kubectl("delete", "pod", "-n", NAMESPACE, pod["metadata"]["name"], "--force", "--grace-period=0")
+    return Course(healed=at, killed=at)
+
+
+def both_rolled(_: World, __: bool) -> Course:
+    """As an upgrade does it."""
+    names = [f"deployment/{RELEASE}-gateway", f"deployment/{RELEASE}-operator"]
+    kubectl("rollout", "restart", "-n", NAMESPACE, *names)
+    for name in names:
+        kubectl("rollout", "status", "-n", NAMESPACE, name, "--timeout=180s", seconds=190)
+    return Course(healed=time.time())
+
+
+def api_crashed(_: World, quick: bool) -> Course:
+    """Away for a minute; a gateway is killed meanwhile and has to start without it.
+
+    The controller manager ends too, as it does wherever it stands for election: it cannot renew its lease. One that
+    went on would hold its own blindness against the nodes and call all of them not ready.
+    """
+    return _without_api(lambda: crash("kube-apiserver"), quick)
+
+
+def api_stopped(_: World, quick: bool) -> Course:
+    """The same, and it says goodbye: the only API server takes its address out of the Service that pods reach it by.
+
+    kube-proxy has to put it back, and after a minute it asks for news as seldom as twice a minute.
+    """
+    return _without_api(lambda: stop("kube-apiserver"), quick)
+
+
+def _without_api(away: Callable[[], None], quick: bool) -> Course:
+    pod = gateway_pods()[0]
+    away()
+    stop("kube-controller-manager")
+    time.sleep(5 if quick else 20)
+    at = kill(pod)
+    time.sleep(10 if quick else 40)
+    return start(killed=at)
+
+
+def etcd_restarted(_: World, __: bool) -> Course:
+    """Away for five seconds."""
+    stop("etcd")
+    time.sleep(5)
+    return start()
+
+
+def crash_loop(_: World, quick: bool) -> Course:
+    """A server that ends as soon as it starts, until it is mended."""
+    apply(image_server(VICTIM, "raise SystemExit('broken on purpose')", limits={"timeout": "5s", "retries": 0}))
+    until("the crash loop", lambda: _restarts() >= 1, 60)
+    time.sleep(2 if quick else 15)
+    apply(victim())
+    until("a good pod", lambda: bool(ready_pods(f"fairlead.dev/server={VICTIM}", SPACE)), 90)
+    return Course(healed=time.time())
+
+
+def _restarts() -> int:
+    pods = read("pods", "-n", SPACE, "-l", f"fairlead.dev/server={VICTIM}")["items"]
+    return max((s["restartCount"] for pod in pods for s in pod["status"].get("containerStatuses", ())), default=0)
+
+
+def network_cut(_: World, quick: bool) -> Course:
+    """Nothing that a gateway sends to one server arrives, and nobody says so."""
+    (there,) = {pod["status"]["podIP"] for pod in ready_pods(f"fairlead.dev/server={VICTIM}", SPACE)}
+    gateways = gateway_pods()
+    for pod in gateways:
+        cut(pod, there)
+    time.sleep(8 if quick else 40)
+    for pod in gateways:
+        cut(pod, there, back=True)
+    return Course(healed=time.time())
+
+
+def kubelet_restarted(_: World, __: bool) -> Course:
+    """Away for ten seconds."""
+    stop("kubelet")
+    time.sleep(10)
+    return start()
+
+
+def documents_deleted(_: World, __: bool) -> Course:
+    """All of them, by hand."""
+    kubectl("delete", "configmaps", "-n", NAMESPACE, "-l", "fairlead.dev/document")
+    return Course(healed=time.time(), also=_documents_amiss)
+
+
+def _documents_amiss() -> str:
+    found = read("configmaps", "-n", NAMESPACE, "-l", "fairlead.dev/document")["items"]
+    kinds = sorted(item["metadata"]["labels"]["fairlead.dev/document"] for item in found)
+    return "" if kinds.count("catalog") >= 4 and "rules" in kinds else f"documents are {kinds}"
+
+
+def edited_meanwhile(_: World, __: bool) -> Course:
+    """Twenty edits in a row, each while the one before is being worked on."""
+    for number in range(20):
+        apply(canary(f"edit {number}"))
+    return Course(healed=time.time())
+
+
+def many_at_once(_: World, __: bool) -> Course:
+    """A hundred servers by URL; whole is when all are Ready."""
+    url = f"http://alpha.{SPACE}.svc:8080/mcp"
+    items = [server(f"many-{number}", url=url, calibration={"enabled": False}) for number in range(MANY)]
+    for item in items:
+        item["metadata"]["labels"] = {"faults": "many"}
+    apply(*items)
+    return Course(healed=time.time())
+
+
+def many_gone(_: World, __: bool) -> Course:
+    """The same hundred, deleted."""
+    kubectl("delete", "mcp", "-n", SPACE, "-l", "faults=many", seconds=120)
+    return Course(healed=time.time(), also=_many_left)
+
+
+def _many_left() -> str:
+    path = "jsonpath={.items[*].metadata.labels.fairlead\\.dev/server}"
+    found = kubectl("get", "configmaps", "-n", NAMESPACE, "-l", "fairlead.dev/document=catalog", "-o", path).split()
+    left = sum(name.startswith("many-") for name in found)
+    return f"{left} catalogs of deleted servers are left" if left else ""
+
+
+def redis_gone(here: World, _: bool) -> Course:
+    """First frozen for ten seconds, then killed for ten."""
+    here.redis.freeze()
+    time.sleep(10)
+    here.redis.thaw()
+    time.sleep(3)
+    here.redis.kill()
+    time.sleep(10)
+    here.redis.start()
+    return Course(healed=time.time())
+
+
+FAKETIME: Final = "/usr/lib/x86_64-linux-gnu/faketime"
+
+
+def clock_jumped(here: World, quick: bool) -> Course:
+    """The operator's wall clock goes two hours ahead, then three back; its monotonic clock goes on."""
+    if not Path(FAKETIME).is_dir():
+        raise Unmeasurable("libfaketime is not installed: apt-get install faketime")
+    clock = here.folder / "clock"
+    clock.mkdir(exist_ok=True)
+    (clock / "offset").write_text("+0\n")
+    mounts = {"faketime": FAKETIME, "clock": str(clock)}
+    env = {
+        "LD_PRELOAD": "/faketime/libfaketimeMT.so.1", "FAKETIME_TIMESTAMP_FILE": "/clock/offset",
+        "FAKETIME_NO_CACHE": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1", "DONT_FAKE_MONOTONIC": "1",
+    }  # fmt: skip
+    volumes = [{"name": name, "hostPath": {"path": path}} for name, path in mounts.items()]
+    places = [{"name": name, "mountPath": f"/{name}", "readOnly": True} for name in mounts]
+    variables = [{"name": name, "value": value} for name, value in env.items()]
+    operator = {"name": "operator", "env": variables, "volumeMounts": places}
+    patch = {"volumes": volumes, "containers": [operator]}
+    name = f"deployment/{RELEASE}-operator"
+    body = json.dumps({"spec": {"template": {"spec": patch}}})
+    kubectl("patch", "-n", NAMESPACE, name, "--type=strategic", "-p", body)
+    kubectl("rollout", "status", "-n", NAMESPACE, name, "--timeout=120s", seconds=130)
+    for hours in (2, -1):
+        (clock / "offset").write_text(f"{hours:+d}h\n")
+        until("a Lease with the new time", lambda hours=hours: abs(_lease_ahead() - hours) < 0.1, 30)  # type: ignore[misc]
+        here.converged(time.time(), seconds=60)
+    (clock / "offset").write_text("+0\n")
+    return Course(healed=time.time(), finish=_own_clock)
+
+
+def _own_clock() -> None:
+    """The operator as it was."""
+    name = f"deployment/{RELEASE}-operator"
+    kubectl("rollout", "undo", "-n", NAMESPACE, name)
+    kubectl("rollout", "status", "-n", NAMESPACE, name, "--timeout=120s", seconds=130)
+
+
+def _lease_ahead() -> float:
+    """Hours by which the operator's last renewal lies in the future."""
+    renewed = read("lease", "-n", NAMESPACE, f"{RELEASE}-operator")["spec"]["renewTime"]
+    return (datetime.fromisoformat(renewed) - datetime.now(UTC)).total_seconds() / 3600
+
+
+FAULTS: Final = (
+    Fault("operator killed", operator_killed, quick=True, fresh=True),
+    Fault("operator's pod deleted by force", operator_pod_gone),
+    Fault("gateway killed", gateway_killed, quick=True, fresh=True),
+    Fault("gateway's pod gone", gateway_pod_gone),
+    Fault("both rolled", both_rolled, quick=True),
+    Fault("API server crashed and away for a minute, a gateway restarted meanwhile", api_crashed, fresh=True),
+    Fault("API server told to end and away for a minute, a gateway restarted meanwhile", api_stopped, fresh=True),
+    Fault("etcd restarted", etcd_restarted),
+    Fault("MCP server crash-looping", crash_loop),
+    Fault("network cut between gateways and one server", network_cut, quick=True),
+    Fault("kubelet restarted", kubelet_restarted),
+    Fault("Redis frozen, then gone", redis_gone),
+    Fault("all documents deleted by hand", documents_deleted, quick=True),
+    Fault("McpServer edited 20 times in a row", edited_meanwhile, quick=True),
+    Fault(f"{MANY} McpServers at once", many_at_once),
+    Fault(f"{MANY} McpServers deleted at once", many_gone),
+    Fault("operator's clock jumped by 2 h and back by 3 h", clock_jumped),
+)
+"""In this order."""

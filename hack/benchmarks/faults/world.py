@@ -1,0 +1,287 @@
+"""The world of `bench_faults`: Fairlead installed by its chart, servers, load from both sides, and what is whole.
+
+Whole means more than pods that run. A change of a resource has to arrive in the list of every gateway, every server has
+to be Ready, and a call to each of them, through each gateway, has to be answered right.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from faults.clients import SdkClients
+from faults.redis import Redis
+from installation import (
+    DEMO,
+    GATEWAY,
+    MCP_PORT,
+    NAMESPACE,
+    OPERATOR,
+    CommandFailed,
+    Installation,
+    apply,
+    kubectl,
+    pods,
+    read,
+    ready_pods,
+)
+from rig.harness import Unmeasurable
+from steadyloads import Load, Told, inside, outside
+
+SPACE: Final = "faults"
+TIER: Final = "faults"
+"""Without a limit, so that a slow machine takes no tool out of its lists."""
+HEALTHY: Final = ("alpha", "beta", "canary")
+VICTIM: Final = "victim"
+RATE: Final = 30.0
+VICTIM_RATE: Final = 6.0
+BUSY: Final = 12
+"""Calls of one load that may be under way when nothing hangs: a sixth of them take half a second."""
+TOOLS: Final = ("alpha__add", "alpha__add_slowly", "beta__add", "canary__add")
+LEGACY: Final = "2025-11-25"
+MODERN: Final = "2026-07-28"
+
+SDK_SERVER: Final = """
+import asyncio
+from mcp.server import MCPServer
+server = MCPServer("adder")
+@server.tool()
+async def add(a: int, b: int) -> int:
+    return a + b
+@server.tool()
+async def add_slowly(a: int, b: int) -> int:
+    await asyncio.sleep(0.5)
+    return a + b
+server.run("streamable-http", host="0.0.0.0", port=8080)
+"""
+STDIO_SERVER: Final = """
+import json, sys
+NUMBER = {"type": "integer"}
+TOOL = {"name": "add", "inputSchema": {"type": "object", "properties": {"a": NUMBER, "b": NUMBER}}}
+INFO = {"name": "adder", "version": "1"}
+def result(asked):
+    if asked["method"] == "initialize":
+        return {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": INFO}
+    if asked["method"] == "tools/list":
+        return {"tools": [TOOL]}
+    if asked["method"] != "tools/call":
+        return {}
+    total = sum(asked["params"]["arguments"].values())
+    return {"content": [{"type": "text", "text": str(total)}], "structuredContent": {"result": total}}
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" in asked and "method" in asked:
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result(asked)}), flush=True)
+"""
+"""By hand, because it starts in no time: the SDK takes seconds on a busy machine, and each gateway starts its own."""
+
+Json = dict[str, Any]
+
+
+def server(name: str, **spec: Any) -> Json:
+    """An McpServer of this world."""
+    return {
+        "apiVersion": "fairlead.dev/v1alpha1", "kind": "McpServer",
+        "metadata": {"name": name, "namespace": SPACE}, "spec": spec,
+    }  # fmt: skip
+
+
+def image_server(name: str, script: str, **spec: Any) -> Json:
+    """One whose pod runs a script."""
+    containers = [{"name": "server", "imagePullPolicy": "Never"}]
+    template = {"spec": {"containers": containers, "terminationGracePeriodSeconds": 2}}
+    return server(name, image=DEMO, command=["python", "-c", script], podTemplate=template, **spec)
+
+
+def victim() -> Json:
+    """The server that things happen to."""
+    return image_server(VICTIM, SDK_SERVER, limits={"timeout": "5s", "retries": 0})
+
+
+def canary(nonce: str) -> Json:
+    """The server whose description is changed, to see the change arrive."""
+    url = f"http://alpha.{SPACE}.svc:8080/mcp"
+    return server("canary", url=url, tools=[{"name": "add", "description": nonce}])
+
+
+def tool_of(name: str) -> str:
+    """As agents see it."""
+    return f"{name}__add"
+
+
+@dataclass(frozen=True)
+class Whole:
+    """Seconds until all was well again."""
+
+    ours: float
+    """As far as Fairlead goes: every server Ready, every gateway up to date and calls through it answered right."""
+    reported: float
+    """And Kubernetes calls every pod ready."""
+
+
+@dataclass
+class World:
+    """See the module."""
+
+    installation: Installation
+    folder: Path
+    redis: Redis
+    clients: SdkClients
+    loads: list[Load] = field(default_factory=list)
+    """On the healthy servers."""
+    victims: list[Load] = field(default_factory=list)
+    """On the one that faults happen to."""
+
+    def told(self, since: float, at: float = 0.0) -> list[Told]:
+        """Of every load but the victim's; `open_then` are the calls that were open at the moment `at`."""
+        found = [load.told(since, at) for load in self.loads]
+        return [*found, Told(**self.clients.told(since, at))]
+
+    def of_victim(self, since: float) -> Told:
+        """Of the load on the server that things happen to."""
+        return self.victims[0].told(since)
+
+    def quiet(self) -> None:
+        """Until every call that began before now has ended, one way or the other."""
+        for load in self.loads:
+            load.settled(time.time(), busy=BUSY)
+
+    # What is whole
+
+    def converged(self, healed: float, *, seconds: float, also: Callable[[], str] = lambda: "") -> Whole:
+        """How long after `healed` a change made now had arrived everywhere and all was well.
+
+        Raises Unmeasurable with what is amiss when it takes longer than `seconds`.
+        """
+        nonce = f"changed at {time.time()}"
+        end, applied, said, ours = time.monotonic() + seconds, False, "", None
+        while time.monotonic() < end:
+            try:
+                if not applied:
+                    apply(canary(nonce))
+                    applied = True
+                amiss = self.amiss(nonce) or also()
+                if not amiss:
+                    ours = ours or time.time()
+                    amiss = unreported()
+                    if not amiss:
+                        return Whole(max(0.0, ours - healed), max(0.0, time.time() - healed))
+            except (CommandFailed, subprocess.TimeoutExpired) as error:
+                amiss = str(error)[-300:]
+            except (OSError, ValueError, KeyError, http.client.HTTPException) as error:
+                amiss = f"{type(error).__name__}: {error}"
+            if amiss != said:
+                print(f"    {time.time() - healed:.1f} s: {amiss}", file=sys.stderr)
+                said = amiss
+            time.sleep(0.2)
+        raise Unmeasurable(f"not whole again within {seconds:g} s: {said}")
+
+    def amiss(self, nonce: str) -> str:
+        """What Fairlead has not done yet; empty when it has done everything."""
+        gateways = [pod for pod in pods(GATEWAY) if pod["status"].get("podIP")]
+        if len(gateways) < 2:
+            return f"{len(gateways)} of 2 gateways have an address"
+        for item in read("mcp", "-n", SPACE)["items"]:
+            name, conditions = item["metadata"]["name"], item.get("status", {}).get("conditions", ())
+            state: Json = next((c for c in conditions if c["type"] == "Ready"), {})
+            seen = state.get("observedGeneration") == item["metadata"]["generation"]
+            if not seen or state["status"] != "True":
+                return f"{name} is not Ready: {state}"
+        for pod in gateways:
+            if trouble := self._trouble(pod["status"]["podIP"], nonce):
+                return f"{pod['metadata']['name']}: {trouble}"
+        return ""
+
+    def _trouble(self, address: str, nonce: str) -> str:
+        """Of one gateway."""
+        with urllib.request.urlopen(f"http://{address}:{MCP_PORT}/readyz", timeout=2) as answer:
+            state = json.load(answer)
+        if state["stale"]:
+            return "its catalog is stale"
+        listed = {tool["name"]: tool for tool in ask(address, "tools/list", {})["tools"]}
+        missing = {tool_of(name) for name in (*HEALTHY, VICTIM)} - set(listed)
+        if missing:
+            return f"does not list {missing}"
+        if listed[tool_of("canary")].get("description") != nonce:
+            return "has not heard of the change"
+        for name in (*HEALTHY, VICTIM):
+            result = ask(address, "tools/call", {"name": tool_of(name), "arguments": {"a": 1, "b": 2}})
+            if result.get("structuredContent") != {"result": 3}:
+                return f"{name} answers {str(result)[:200]}"
+        return ""
+
+
+def ask(address: str, method: str, params: Json) -> Json:
+    """One request to one gateway; OSError or KeyError without a result."""
+    meta = {"io.modelcontextprotocol/protocolVersion": MODERN, "io.modelcontextprotocol/clientCapabilities": {}}
+    headers = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
+    headers |= {"mcp-protocol-version": MODERN, "mcp-method": method}
+    if "name" in params:
+        headers["mcp-name"] = params["name"]
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
+    url = f"http://{address}:{MCP_PORT}/mcp/{TIER}"
+    request = urllib.request.Request(url, json.dumps(body).encode(), headers)
+    with urllib.request.urlopen(request, timeout=4) as answer:
+        found: Json = json.load(answer)["result"]
+    return found
+
+
+@contextmanager
+def world(installation: Installation, folder: Path, redis: Redis) -> Iterator[World]:
+    """Servers are applied and all is whole; the loads run."""
+    kubectl("create", "namespace", SPACE)
+    try:
+        apply({"apiVersion": "fairlead.dev/v1alpha1", "kind": "LatencyTier", "metadata": {"name": TIER}, "spec": {}})
+        apply(
+            image_server("alpha", SDK_SERVER, limits={"callsPerSecond": 500}),  # a rate that replicas share over Redis
+            image_server("beta", STDIO_SERVER, transport="stdio"),
+            victim(),
+            canary("as it was"),
+        )
+        here = World(installation, folder, redis, SdkClients(f"{installation.url}/mcp/{TIER}", TOOLS))
+        here.converged(time.time(), seconds=180)
+        with _loads(here), here.clients.running():
+            time.sleep(5)
+            yield here
+    finally:
+        kubectl("delete", "namespace", SPACE, "--wait=false")
+        kubectl("delete", "lt", TIER, "--ignore-not-found")
+
+
+@contextmanager
+def _loads(here: World) -> Iterator[None]:
+    """Modern clients outside of the cluster, older ones inside, and some at the victim."""
+    path, victims = f"/mcp/{TIER}", [tool_of(VICTIM)]
+    near = f"{here.installation.inside}{path}"
+    far = f"{here.installation.url}{path}"
+    here.loads.append(inside("inside", near, namespace=SPACE, era=LEGACY, rate=RATE, tools=TOOLS))
+    with (
+        outside("outside", far, era=MODERN, rate=RATE, tools=TOOLS) as load,
+        outside(VICTIM, far, era=MODERN, rate=VICTIM_RATE, tools=victims) as victim_load,
+    ):
+        here.loads.append(load)
+        here.victims.append(victim_load)
+        yield
+
+
+def unreported() -> str:
+    """Which pods Kubernetes does not call ready; empty when all are."""
+    for selector, name, wanted in ((GATEWAY, "gateways", 2), (OPERATOR, "operators", 1)):
+        ready = len(ready_pods(selector))
+        if ready < wanted:
+            return f"Kubernetes calls {ready} of {wanted} {name} ready"
+    return ""
+
+
+def gateway_pods() -> list[Json]:
+    """Of the release, ready ones."""
+    return ready_pods(GATEWAY, NAMESPACE)

@@ -1,0 +1,276 @@
+"""The hop: a tools/call through the gateway, against nginx as a plain hop, no hop at all, and other proxies.
+
+Upstreams that echo, in C; nginx and the gateway each alone on one core, load and upstreams on the other. The gateway
+has 1,000 tools of 100 servers, decided tiers, 100 policies, validation, metrics and latencies on. The client's era is
+the upstream's. What a call costs is the processor time of the hop's process tree, divided by the calls of the same
+window; ratios are taken within a round.
+
+With --peers also other proxies, with --long a million calls; --svg FILE draws the saturated rows.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import msgspec
+
+from gateway.gateways import (
+    ALIKE,
+    STRICT,
+    STRICT_MEMBERS,
+    VERSIONS,
+    Target,
+    contents,
+    gateway_over,
+    start_nginx,
+    start_upstream,
+    world,
+    write_documents,
+)
+from gateway.goals import Goals
+from gateway.peers.peer import Door, Peer, environment
+from gateway.peers.proxies import peers
+from ports import free_port
+from rig.chart import Bar, bars
+from rig.harness import Goal, Report, Sample, Settings, Unmeasurable, interleaved, ratios
+from rig.loadtools import Load, Outcome, run_load
+from rig.processes import Stage, become_realtime, cores
+
+SATURATED = 64
+"""Connections at which the hop's core is busy; the goals are about this row."""
+LARGE_BYTES = 10_000
+PEER_CONNECTIONS = (1, SATURATED)
+PEER_ROUNDS = 3
+PEER_STARTS = 180
+"""Seconds that another proxy may take to listen; ContextForge lays out a database first."""
+KINDS = {"plain": (), "sse": ("-s",), "large": ("-p", str(LARGE_BYTES))}
+"""Upstreams, and what mcpup is told."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What the clients do. `upstream` is one of KINDS."""
+
+    name: str
+    upstream: str = "plain"
+    tool: str = "echo"
+    members: str = ""
+    tools: int = 0
+    connections: tuple[int, ...] = (SATURATED,)
+
+    def called(self, era: str) -> str:
+        """The name that the gateway shows, of a client of `era`."""
+        server = era if self.upstream == "plain" else f"{era}-{self.upstream}"
+        return f"{era}%d__{self.tool}" if self.tools else f"{server}__{self.tool}"
+
+
+PLAIN = Workload("small JSON", connections=(1, 16, SATURATED, 256))
+WORKLOADS = (
+    PLAIN,
+    Workload("small SSE", "sse"),
+    Workload("10 kB result", "large"),
+    Workload("2 kB arguments", tool=STRICT, members=msgspec.json.encode(STRICT_MEMBERS).decode()[1:-1]),
+    Workload(f"{ALIKE} servers in turn", tools=ALIKE),
+)
+
+Key = tuple[str, str, int, str]
+"""(workload, era, connections, target)"""
+
+
+class Bench:
+    """One run: what it started, and what it has found so far."""
+
+    def __init__(self, stage: Stage, settings: Settings) -> None:
+        self.stage, self.settings = stage, settings
+        self.outcomes: dict[Key, dict[int, Outcome]] = defaultdict(dict)
+        self.notes: list[str] = []
+        self.hop, self.rest = cores()
+        self.upstreams = {
+            kind: start_upstream(stage, f"upstream-{kind}", self.rest, *options) for kind, options in KINDS.items()
+        }
+        # As far from the load as a hop is, so that `direct` shows what a second core costs and not more.
+        self.direct = start_upstream(stage, "direct", self.hop)
+        found = start_nginx(stage, [[upstream.port] for upstream in self.upstreams.values()], self.hop)
+        self.nginx = dict(zip(self.upstreams, found, strict=False))
+        if not found:
+            self.notes.append("nginx is not installed (Debian: nginx-light): no ratios")
+        documents = stage.folder / "world"
+        ports = {kind: upstream.port for kind, upstream in self.upstreams.items()}
+        write_documents(documents, contents(list(world(ports))))
+        self.gateway = gateway_over(stage, documents, self.hop)
+
+    def window(self) -> tuple[float, float]:
+        """Seconds of measurement and of warm-up."""
+        return (0.7, 0.2) if self.settings.quick else (2.5, 0.7)
+
+    def measure(self) -> None:
+        """Every workload against every target, in interleaved rounds."""
+        for workload in WORKLOADS:
+            quick = self.settings.quick
+            for era in list(VERSIONS)[: 1 if quick and workload is not PLAIN else 2]:
+                for connections in (SATURATED,) if quick else workload.connections:
+                    self.measure_one(workload, era, connections)
+
+    def measure_one(self, workload: Workload, era: str, connections: int) -> None:
+        """One row of each target."""
+        nginx = self.nginx.get(workload.upstream)
+        targets = [target for target in (nginx, self.gateway) if target is not None]
+        if workload is PLAIN:
+            targets.insert(0, self.direct)
+        for number, target in interleaved(targets, self.settings.rounds):
+            tool = workload.called(era) if target.prefixed or workload.tools else workload.tool
+            load = Load(
+                target.port, "/mcp", tool, VERSIONS[era], connections, *self.window(),
+                members=workload.members, tools=workload.tools,
+            )  # fmt: skip
+            self.run(workload.name, era, connections, target, load, number)
+
+    def measure_peer(self, peer: Peer) -> None:
+        """Another proxy, of clients of the legacy era, which all of them speak. What does not start or answers wrongly
+        becomes a note.
+        """
+        port, url = free_port(), f"http://127.0.0.1:{self.upstreams['plain'].port}/mcp"
+        log = peer.name.replace(" ", "-").replace("/", "-")
+        words = list(peer.command(self.stage, port, url))
+        process = self.stage.start(log, words, core=self.hop, env={**environment(), **peer.variables})
+        try:
+            self.stage.wait_listening(log, process, port, seconds=PEER_STARTS)
+            door = peer.enter(port, url)
+            self._peer_rounds(peer, Target(peer.name, port, process.pid), door)
+        except Unmeasurable as error:
+            self.notes.append(f"{peer.name}: {' '.join(str(error).split())[-400:]}")
+        finally:
+            self.stage.end(process)
+
+    def _peer_rounds(self, peer: Peer, target: Target, door: Door) -> None:
+        window = (1.5, 0.5) if self.settings.quick and not peer.slow else (8.0, 4.0)
+        for connections in PEER_CONNECTIONS:
+            for number in range(min(self.settings.rounds, PEER_ROUNDS)):
+                load = Load(
+                    target.port, door.path, peer.tool, VERSIONS["legacy"], connections, *window, header=door.header
+                )
+                self.run(PLAIN.name, "legacy", connections, target, load, number)
+
+    def run(self, workload: str, era: str, connections: int, target: Target, load: Load, number: int) -> None:
+        """One load; its outcome is kept. Raises Unmeasurable with the row's name."""
+        helpers = [] if target is self.direct else [upstream.pid for upstream in self.upstreams.values()]
+        try:
+            outcome = run_load(self.stage, load, target.pid, helpers, core=self.rest)
+        except Unmeasurable as error:
+            raise Unmeasurable(f"{workload}, {target.name}, {era}, {connections} connections: {error}") from error
+        self.outcomes[workload, era, connections, target.name][number] = outcome
+
+
+def rows(outcomes: dict[Key, dict[int, Outcome]]) -> list[dict[str, str | int | float | Sample | None]]:
+    """One per target and cell, with ratios to nginx in the same round."""
+    found: list[dict[str, str | int | float | Sample | None]] = []
+    for (workload, era, connections, target), rounds in outcomes.items():
+        nginx = outcomes.get((workload, era, connections, "nginx"), {})
+        found.append(
+            {
+                "target": target,
+                "workload": workload,
+                "era": era,
+                "connections": connections,
+                "calls/s": Sample.of(o.calls_per_second for o in rounds.values()),
+                "p50 µs": Sample.of(o.p50 for o in rounds.values()),
+                "p99 µs": Sample.of(o.p99 for o in rounds.values()),
+                "CPU µs/call": Sample.of(o.cpu for o in rounds.values()),
+                "user": Sample.of(o.cpu_user for o in rounds.values()),
+                "system": Sample.of(o.cpu_system for o in rounds.values()),
+                "cores used": Sample.of(o.utilization for o in rounds.values()),
+                "foreign cores": Sample.of(o.foreign for o in rounds.values()),
+                "× nginx calls/s": ratios(_speeds(rounds), _speeds(nginx)),
+                "× nginx CPU": ratios({r: o.cpu for r, o in rounds.items()}, {r: o.cpu for r, o in nginx.items()}),
+                "RSS MB": max(o.rss for o in rounds.values()) / 1e6,
+            }
+        )
+    return found
+
+
+def _speeds(rounds: dict[int, Outcome]) -> dict[int, float]:
+    return {number: outcome.calls_per_second for number, outcome in rounds.items()}
+
+
+def goals(outcomes: dict[Key, dict[int, Outcome]]) -> list[Goal]:
+    """Those about the hop itself."""
+    found = []
+    for era in VERSIONS:
+        mine = outcomes.get((PLAIN.name, era, SATURATED, "fairlead"), {})
+        nginx = outcomes.get((PLAIN.name, era, SATURATED, "nginx"), {})
+        direct = outcomes.get((PLAIN.name, era, SATURATED, "direct"), {})
+        cpu = ratios({r: o.cpu for r, o in mine.items()}, {r: o.cpu for r, o in nginx.items()})
+        speed = _median(ratios(_speeds(mine), _speeds(nginx)))
+        alone = _median(ratios(_speeds(direct), _speeds(nginx)))
+        found += [
+            Goal(f"CPU per call, {era}", _median(cpu), "× nginx", at_most=1.5),
+            Goal(f"calls/s, {era}", speed, "× nginx", at_least=0.6),
+            Goal(f"added p50 at 1 connection, {era}", _added(outcomes, era), "× nginx's", at_most=1.5),
+            Goal(f"load generator and upstream alone, {era}", alone, "× nginx", at_least=1.2),
+        ]
+    return found
+
+
+def peer_goal(outcomes: dict[Key, dict[int, Outcome]], peer: Peer) -> list[Goal]:
+    """How many of its calls a second ours are, at the most connections."""
+    if peer.at_least is None:
+        return []
+    mine, theirs = (outcomes.get((PLAIN.name, "legacy", SATURATED, target), {}) for target in ("fairlead", peer.name))
+    value = None
+    if mine and theirs:
+        value = Sample.of(_speeds(mine).values()).median / Sample.of(_speeds(theirs).values()).median
+    return [Goal(f"calls/s against {peer.name}", value, "× its", at_least=peer.at_least)]
+
+
+def _added(outcomes: dict[Key, dict[int, Outcome]], era: str) -> float | None:
+    direct, nginx, mine = (outcomes.get((PLAIN.name, era, 1, target), {}) for target in ("direct", "nginx", "fairlead"))
+    added = {r: o.p50 - direct[r].p50 for r, o in mine.items() if r in direct}
+    plain = {r: o.p50 - direct[r].p50 for r, o in nginx.items() if r in direct}
+    return _median(ratios(added, plain))
+
+
+def _median(sample: Sample | None) -> float | None:
+    return None if sample is None else sample.median
+
+
+def drawn(outcomes: dict[Key, dict[int, Outcome]]) -> str:
+    """The saturated rows of the legacy era, which every peer speaks, as SVG."""
+    nginx = outcomes.get((PLAIN.name, "legacy", SATURATED, "nginx"), {})
+    found = []
+    for (workload, era, connections, target), rounds in outcomes.items():
+        if (workload, era, connections) == (PLAIN.name, "legacy", SATURATED) and target != "direct":
+            sample = Sample.of(_speeds(rounds).values())
+            found.append(Bar(target, sample, _median(ratios(_speeds(rounds), _speeds(nginx)))))
+    title = f"tools/call per second through one core, {SATURATED} connections"
+    return bars(title, sorted(found, key=lambda bar: -bar.sample.median))
+
+
+def run(settings: Settings) -> Report:
+    """Measure; raises Unmeasurable where something does not start or any answer is wrong."""
+    if settings.realtime:
+        become_realtime()
+    with Stage() as stage:
+        bench = Bench(stage, settings)
+        more = Goals(stage, settings, bench.gateway, {kind: one.port for kind, one in bench.upstreams.items()})
+        more.memory("at the start")
+        bench.measure()
+        more.memory("after the load")
+        if settings.peers:
+            for peer in peers(bench.notes):
+                bench.measure_peer(peer)
+                more.found += peer_goal(bench.outcomes, peer)
+        more.lists()
+        more.swaps()
+        more.replicas()
+        if settings.long:
+            more.many_calls()
+    bench.notes += [
+        *more.notes,
+        "`cores used` well below 1 at saturation: load and upstream were the limit, read the CPU column",
+        "every server of the gateway under test is selected by a policy, and every call decided by what it says",
+    ]
+    report = Report("gateway", rows(bench.outcomes), goals(bench.outcomes) + more.found, bench.notes)
+    if settings.svg is not None:
+        settings.svg.write_text(drawn(bench.outcomes))
+    return report

@@ -1,0 +1,247 @@
+"""The path of a call without sockets: Python's time between a request's bytes and the answer's, in microseconds.
+
+The very gateway of `hack/bench gateway`, in this process, between transports that keep what is written: no kernel, no
+load generator, no second core, so that a change of a few per cent shows within a minute. 64 connections call in turn,
+as they do when an event loop is busy. The figure is the best of many rounds: what disturbs a round can only add.
+`there` ends with the request to the server, `back` with the answer to the client. In front of a kernel the same work
+costs one and a half to two times as much, as it finds the caches cold.
+
+--long adds which functions the time goes to, as the profiler sees it, which favors few long functions over many short
+ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import cProfile
+import pstats
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import uvloop
+
+from fairlead_gateway.app import Gateway, build
+from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
+from fairlead_gateway.endpoint.server import connections
+from fairlead_gateway.settings import Settings as GatewaySettings
+from fairlead_mcp import jsonrpc
+from gateway.gateways import STRICT, STRICT_MEMBERS, VERSIONS, contents, world, write_documents
+from rig.harness import Report, Sample, Settings, Unmeasurable
+from rig.processes import become_realtime
+
+CONNECTIONS = 64
+PORT = 1
+"""Of the upstreams, which no packet ever reaches."""
+_META = (
+    ',"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":'
+    '{"name":"bench","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}'
+)
+_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n%b\r\n"
+_RESULT = b'{"content":[{"type":"text","text":"00000001xxxxxxxxxxxxxxxxxxxx"}],"isError":false%b}'
+_INITIALIZED = b'{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"up","version":"1"}}'
+
+
+class Transport:
+    """One end of a connection that goes nowhere: keeps what was written last, and hands it to `written`."""
+
+    def __init__(self, written: Callable[[Transport, bytes], None]) -> None:
+        self.protocol: Any = None
+        self.last = b""
+        self._written = written
+
+    def write(self, data: bytes) -> None:
+        self.last = data
+        self._written(self, data)
+
+    def is_closing(self) -> bool:
+        return False
+
+    def get_extra_info(self, name: str, default: object = None) -> object:
+        return ("127.0.0.1", PORT) if name in ("peername", "sockname") else default
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+
+class Loop(uvloop.Loop):
+    """A loop whose every connection leads to a Transport."""
+
+    requests: list[tuple[Transport, bytes]]
+    """Written to servers and not answered yet."""
+
+    async def create_connection(self, factory: Callable[[], Any], *_: object, **__: object) -> Any:  # type: ignore[override]
+        transport = Transport(lambda transport, data: self.requests.append((transport, data)))
+        transport.protocol = factory()
+        transport.protocol.connection_made(transport)
+        return transport, transport.protocol
+
+
+class World:
+    """A gateway, its clients, and servers that are asked to answer."""
+
+    def __init__(self, gateway: Gateway, loop: Loop) -> None:
+        self.gateway, self.loop = gateway, loop
+        make, _ = connections(gateway.front, lambda scope: None)
+        self.clients = [Transport(lambda transport, data: None) for _ in range(CONNECTIONS)]
+        for client in self.clients:
+            client.protocol = make(loop)
+            client.protocol.connection_made(client)
+
+    def answers(self) -> list[tuple[Callable[[bytes], None], bytes]]:
+        """What the servers have to say to the requests that they got."""
+        requests, self.loop.requests[:] = list(self.loop.requests), []
+        return [(transport.protocol.data_received, answer_to(data)) for transport, data in requests]
+
+    async def settle(self, requests: list[bytes]) -> None:
+        """Make one call on each connection, however long it takes: servers' sessions are opened by it."""
+        for client, data in zip(self.clients, requests, strict=True):
+            client.last = b""
+            client.protocol.data_received(data)
+        async with asyncio.timeout(20):
+            while not all(client.last for client in self.clients):
+                await asyncio.sleep(0)
+                for receive, answer in self.answers():
+                    receive(answer)
+        self.check(requests)
+
+    def once(self, requests: list[bytes]) -> tuple[int, int]:
+        """One call on each connection: nanoseconds there and back."""
+        pairs = [(client.protocol.data_received, data) for client, data in zip(self.clients, requests, strict=True)]
+        begun = time.perf_counter_ns()
+        for receive, data in pairs:
+            receive(data)
+        there = time.perf_counter_ns() - begun
+        answers = self.answers()
+        begun = time.perf_counter_ns()
+        for receive, data in answers:
+            receive(data)
+        return there, time.perf_counter_ns() - begun
+
+    def check(self, requests: list[bytes]) -> None:
+        """Raises Unmeasurable unless everybody has the answer to what was asked."""
+        for client, request in zip(self.clients, requests, strict=True):
+            ident = request.partition(b'"id":')[2].partition(b",")[0]
+            if b'"id":%b,' % ident not in client.last or b'"isError":false' not in client.last:
+                raise Unmeasurable(f"a wrong answer: {client.last[:600]!r}")
+
+
+def answer_to(data: bytes) -> bytes:
+    """A server's answer, of the era that it was asked in."""
+    body = data[data.index(b"\r\n\r\n") + 4 :]
+    if b'"id":' not in body:
+        return b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n"
+    ident = body[body.index(b'"id":') + 5 :].partition(b",")[0]
+    extra, result = b"", _RESULT % (b',"resultType":"complete"' if b"Mcp-Name: " in data else b"")
+    if b'"initialize"' in body:
+        extra, result = b"Mcp-Session-Id: 0123456789abcdef0123456789abcdef\r\n", _INITIALIZED
+    answer = jsonrpc.result(ident, result)
+    return _HEAD % (len(answer), extra) + answer
+
+
+def requests_of(era: str, tool: str, members: str, session: bytes) -> list[bytes]:
+    """A call for each connection, as the load generator writes them."""
+    found = []
+    for number in range(CONNECTIONS):
+        meta = _META if era == "modern" else ""
+        body = (
+            f'{{"jsonrpc":"2.0","id":{1000 + number},"method":"tools/call","params":{{"name":"{era}__{tool}",'
+            f'"arguments":{{"text":"{number:08}xxxxxxxxxxxxxxxxxxxx"{members}}}{meta}}}}}'
+        )
+        lines = f"MCP-Protocol-Version: {VERSIONS[era]}\r\n"
+        if era == "modern":
+            lines += f"Mcp-Method: tools/call\r\nMcp-Name: {era}__{tool}\r\n"
+        else:
+            lines = f"Mcp-Session-Id: {session.decode()}\r\n{lines}"
+        head = (
+            "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nContent-Type: application/json\r\n"
+            f"Accept: application/json, text/event-stream\r\n{lines}Content-Length: {len(body)}\r\n\r\n"
+        )
+        found.append((head + body).encode())
+    return found
+
+
+def cases(session: bytes) -> dict[tuple[str, str], list[bytes]]:
+    """Requests by workload and era."""
+    large = "," + msgspec.json.encode(STRICT_MEMBERS).decode()[1:-1]
+    found = {}
+    for era in VERSIONS:
+        found["small JSON", era] = requests_of(era, "echo", "", session)
+        found["2 kB arguments", era] = requests_of(era, STRICT, large, session)
+    return found
+
+
+async def measured(folder: Path, settings: Settings, loop: Loop) -> Report:
+    """Every case, in turns, so that a disturbance meets all of them."""
+    write_documents(folder, contents(list(world({"plain": PORT}))))
+    gateway = build(
+        GatewaySettings(port=0, metrics_port=0),
+        source=DirectorySource(folder), credentials=DirectoryCredentials(folder / "credentials"),
+    )  # fmt: skip
+    await gateway.start()
+    try:
+        await asyncio.wait_for(gateway.keeper.first_snapshot.wait(), 20)
+        session = gateway.front.forwarder.live.sessions.issue(VERSIONS["legacy"], b"{}")
+        place, found = World(gateway, loop), cases(session)
+        times: dict[tuple[str, str], list[tuple[int, int]]] = {case: [] for case in found}
+        for _ in range((2 if settings.quick else 10) * settings.rounds):
+            for case, requests in found.items():
+                await place.settle(requests)
+                times[case] += [place.once(requests) for _ in range(50)]
+                place.check(requests)
+        report = Report("path", [_row(*case, each) for case, each in times.items()])
+        report.notes.append("µs a call; `median` and its neighbors include the garbage collector and other work")
+        if settings.long:
+            report.notes += [await _profile(place, case, requests) for case, requests in found.items()]
+    finally:
+        await gateway.stop(0)
+    return report
+
+
+def _row(workload: str, era: str, times: list[tuple[int, int]]) -> dict[str, Any]:
+    def best(each: list[int]) -> float:
+        return min(each) / CONNECTIONS / 1000
+
+    whole = sorted(there + back for there, back in times)
+    return {
+        "workload": workload,
+        "era": era,
+        "µs": best(whole),
+        "there": best([there for there, _ in times]),
+        "back": best([back for _, back in times]),
+        "median": Sample.of(time / CONNECTIONS / 1000 for time in whole[len(whole) // 4 : len(whole) * 3 // 4 + 1]),
+    }
+
+
+async def _profile(place: World, case: tuple[str, str], requests: list[bytes]) -> str:
+    """The functions that most of the time is spent in, as a table in a note."""
+    await place.settle(requests)
+    profile = cProfile.Profile()
+    for _ in range(200):
+        profile.enable()
+        place.once(requests)
+        profile.disable()
+    found = []
+    for (file, _, name), (_, calls, own, _, _) in pstats.Stats(profile).stats.items():  # type: ignore[attr-defined]
+        where = "/".join(Path(file).parts[-2:])
+        found.append((own * 1e6 / 200 / CONNECTIONS, calls / 200 / CONNECTIONS, f"{where} {name}"))
+    lines = [f"    {own:6.2f} µs {calls:5.1f} × {name}" for own, calls, name in sorted(found, reverse=True)[:40]]
+    return "\n".join([f"{', '.join(case)}, by function, under the profiler:", "", *lines, ""])
+
+
+def run(settings: Settings) -> Report:
+    """Measure; raises Unmeasurable where an answer is wrong."""
+    if settings.realtime:
+        become_realtime()
+    loop = Loop()
+    loop.requests = []
+    with tempfile.TemporaryDirectory() as folder, asyncio.Runner(loop_factory=lambda: loop) as runner:
+        return runner.run(measured(Path(folder), settings, loop))

@@ -1,0 +1,268 @@
+"""The gateways that are measured: their documents, their upstreams, and nginx as a plain hop beside them.
+
+Used by the benchmarks of calls. The world is the size that the goals speak of: 100 servers with ten tools each,
+a decision on each tool's tiers, 100 policies.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_api.documents.catalog import Catalog, HttpEndpoint, ToolEntry, definition_hash, search_hash
+from fairlead_api.documents.codec import RULES_NAME, catalog_name, encode, state_name
+from fairlead_api.documents.rules import Policy, Rule, Rules, Subject, Tier
+from fairlead_api.documents.state import Quantiles, ServerState, State, ToolState
+from fairlead_api.meta import ServerKey
+from ports import free_port
+from rig.loadtools import built
+from rig.processes import Stage
+
+VERSIONS = {"legacy": "2025-11-25", "modern": "2026-07-28"}
+ECHO = (
+    b'{"name":"echo","description":"Echo the text back.","inputSchema":{"type":"object","properties":'
+    b'{"text":{"type":"string","description":"What to echo"}},"required":["text"]}}'
+)
+ALIKE = 40
+"""Servers of an era that are spoken to in turn, where a client uses many: `legacy0` to `legacy39`."""
+SERVERS = 100
+TOOLS = 10
+TOOL_BYTES = 700
+STRICT = "strict"
+"""The tool of each server whose schema has 30 keywords."""
+STRICT_MEMBERS = {
+    "limit": 25,
+    "ratio": 0.5,
+    "order": "descending",
+    "since": "2026-11-21",
+    "tags": [f"tag-{number:02d}" for number in range(40)],
+    "filter": {"field": "owner", "values": ["a" * 40 for _ in range(30)], "negate": False},
+    "page": {"size": 50, "token": "b" * 200},
+}
+"""Arguments of about 2 kB, beside the text."""
+STRICT_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "text": {"type": "string", "minLength": 1, "maxLength": 4096},
+        "limit": {"type": "integer", "minimum": 1, "maximum": 100},
+        "ratio": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
+        "order": {"enum": ["ascending", "descending"]},
+        "since": {"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"},
+        "tags": {"type": "array", "maxItems": 100, "uniqueItems": True, "items": {"type": "string", "maxLength": 40}},
+        "filter": {
+            "type": "object",
+            "properties": {
+                "field": {"const": "owner"},
+                "values": {"type": "array", "minItems": 1, "items": {"type": "string"}},
+                "negate": {"type": "boolean"},
+            },
+            "required": ["field", "values"],
+            "additionalProperties": False,
+        },
+        "page": {"type": "object", "properties": {"size": {"type": "integer", "minimum": 1}}, "maxProperties": 4},
+    },
+    "required": ["text"],
+    "additionalProperties": False,
+}
+NGINX = """worker_processes 1;
+pid nginx.pid;
+error_log stderr warn;
+daemon off;
+events { worker_connections 4096; multi_accept on; }
+http {
+  access_log off; keepalive_requests 100000000; keepalive_timeout 300s;
+  client_body_buffer_size 64k;
+  client_body_temp_path t1; proxy_temp_path t2; fastcgi_temp_path t3; uwsgi_temp_path t4; scgi_temp_path t5;
+SERVERS
+}
+"""
+NGINX_SERVER = """  upstream upNUMBER { BACKENDS keepalive 512; keepalive_requests 100000000; }
+  server {
+    listen 127.0.0.1:LISTEN backlog=2048;
+    location / {
+      proxy_pass http://upNUMBER; proxy_http_version 1.1; proxy_set_header Connection "";
+      proxy_set_header Host 127.0.0.1:FIRST;
+      proxy_buffering on; proxy_buffers 16 64k; proxy_buffer_size 64k; proxy_busy_buffers_size 128k;
+    }
+  }
+"""
+
+
+@dataclass(frozen=True)
+class Target:
+    """Something that answers on `port`; `pid` is the process tree whose time counts."""
+
+    name: str
+    port: int
+    pid: int
+    prefixed: bool = False
+    metrics: int = 0
+    """Port of its metrics, where it has some."""
+
+    def tool(self, era: str) -> str:
+        """The echo tool's name here, for a client of `era`."""
+        return f"{era}__echo" if self.prefixed else "echo"
+
+
+def entry(name: str, definition: bytes) -> ToolEntry:
+    """A tool as the operator publishes it."""
+    return ToolEntry(
+        name=name, definition=Raw(definition), hash=definition_hash(definition),
+        search_hash=search_hash(name, definition),
+    )  # fmt: skip
+
+
+def catalog(era: str, port: int, *, name: str = "", tools: tuple[ToolEntry, ...] = ()) -> Catalog:
+    """The document of the echo server as a server of `era`; its prefix is its name, by default the era's."""
+    return Catalog(
+        namespace="default",
+        name=name or era,
+        uid=f"bench-{name or era}",
+        generation=1,
+        prefix=name or era,
+        endpoint=HttpEndpoint(url=f"http://127.0.0.1:{port}/mcp"),
+        protocol_version=VERSIONS[era],
+        capabilities=Raw(b'{"tools":{}}'),
+        tools=(entry("echo", ECHO), *tools),
+    )
+
+
+def padded(name: str, revision: int = 0) -> ToolEntry:
+    """A tool whose definition has TOOL_BYTES bytes, as those of real servers do on average."""
+    definition = {
+        "name": name,
+        "description": f"Does what {name} does, revision {revision}. ",
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "text": {"type": "string", "description": "What to look for"},
+                "limit": {"type": "integer", "minimum": 1, "maximum": 100, "description": "How many at most"},
+                "order": {"type": "string", "enum": ["ascending", "descending"]},
+            },
+            "required": ["text"],
+        },
+    }
+    missing = TOOL_BYTES - len(msgspec.json.encode(definition))
+    definition["description"] = str(definition["description"]) + "x" * missing
+    return entry(name, msgspec.json.encode(definition))
+
+
+def strict() -> ToolEntry:
+    """The tool STRICT."""
+    definition = {"name": STRICT, "description": "Echo the text back.", "inputSchema": STRICT_SCHEMA}
+    return entry(STRICT, msgspec.json.encode(definition))
+
+
+def world(ports: dict[str, int], tools: int = TOOLS, revision: int = 0) -> Iterator[Catalog]:
+    """SERVERS servers with `tools` tools each. `ports` by kind of upstream: `plain` and others; per era a server named
+    by it is plain, `ERA-KIND` is of that kind, the rest is `ERA0` and so on.
+    """
+    own = tuple(padded(f"tool_{number}", revision) for number in range(tools - 2))
+    named = [(era, kind) for kind in ports for era in VERSIONS]
+    for era, kind in named:
+        yield catalog(era, ports[kind], name=era if kind == "plain" else f"{era}-{kind}", tools=(strict(), *own))
+    for number in range((SERVERS - len(named)) // len(VERSIONS)):
+        for era in VERSIONS:
+            yield catalog(era, ports["plain"], name=f"{era}{number}", tools=(strict(), *own))
+
+
+def decisions(catalogs: Sequence[Catalog]) -> tuple[Rules, State]:
+    """Three tiers and 100 policies, and for each tool what was measured and which tiers it fits."""
+    tiers = (
+        Tier(name="fast", max_latency_ms=200),
+        Tier(name="normal", max_latency_ms=2000, default=True),
+        Tier(name="patient"),
+    )
+    policies = tuple(
+        Policy(
+            namespace="default", name=f"policy-{number:02d}", servers=(catalogs[number % len(catalogs)].name,),
+            subjects=(Subject(kind="Any"),),
+            rules=(
+                Rule(action="Deny", tools=("delete_*",)), Rule(action="Allow", annotations={"readOnlyHint": True}),
+                Rule(action="Allow", tools=("*",)),
+            ),
+        )
+        for number in range(100)
+    )  # fmt: skip
+    measured = Quantiles(p50_ms=2.0, p90_ms=3.0, p95_ms=4.0, p99_ms=9.0, samples=100)
+    fits = tuple(tier.name for tier in tiers)
+    servers = tuple(
+        ServerState(
+            namespace=one.namespace, name=one.name,
+            tools=tuple(ToolState(name=tool.name, quantiles=measured, tiers=fits) for tool in one.tools),
+        )
+        for one in catalogs
+    )  # fmt: skip
+    return Rules(tiers=tiers, policies=policies), State(servers=servers, decided_at="2026-11-21T00:00:00Z")
+
+
+def contents(catalogs: Sequence[Catalog], *, decided: bool = True) -> dict[str, bytes]:
+    """Documents by name; with `decided` also the rules and the state."""
+    found = {catalog_name(ServerKey(one.namespace, one.name)): encode(one) for one in catalogs}
+    if decided:
+        rules, state = decisions(catalogs)
+        found |= {RULES_NAME: encode(rules), state_name(0): encode(state)}
+    return found
+
+
+def write_documents(folder: Path, documents: dict[str, bytes]) -> None:
+    """As the operator would leave them, each replaced as a whole."""
+    folder.mkdir(exist_ok=True)
+    for name, data in documents.items():
+        unfinished = folder / f".{name}"
+        unfinished.write_bytes(data)
+        unfinished.rename(folder / f"{name}.json")
+
+
+def start_upstream(stage: Stage, name: str, core: int, *options: str) -> Target:
+    """The echo server in C, with `options` of its command line."""
+    port = free_port()
+    process = stage.start(name, [built("mcpup"), str(port), *options], core=core)
+    stage.wait_listening(name, process, port)
+    return Target(name, port, process.pid)
+
+
+def start_nginx(stage: Stage, backends: Sequence[Sequence[int]], core: int | None, name: str = "nginx") -> list[Target]:
+    """nginx with one worker and kept connections on both sides, one port before each group of backends; nothing where
+    it is not installed.
+    """
+    if (program := shutil.which("nginx") or shutil.which("/usr/sbin/nginx")) is None:
+        return []
+    ports = [free_port() for _ in backends]
+    servers = [
+        NGINX_SERVER.replace("NUMBER", str(number))
+        .replace("LISTEN", str(port))
+        .replace("FIRST", str(group[0]))
+        .replace("BACKENDS", " ".join(f"server 127.0.0.1:{backend};" for backend in group))
+        for number, (port, group) in enumerate(zip(ports, backends, strict=True))
+    ]
+    config = stage.folder / f"{name}.conf"
+    config.write_text(NGINX.replace("SERVERS", "".join(servers)).replace("nginx.pid", f"{name}.pid"))
+    process = stage.start(name, [program, "-p", f"{stage.folder}/", "-e", "stderr", "-c", config], core=core)
+    for port in ports:
+        stage.wait_listening(name, process, port)
+    return [Target(name, port, process.pid) for port in ports]
+
+
+def start_gateway(stage: Stage, upstream: int, core: int, *more: str | Path) -> Target:
+    """`fairlead gateway` over one catalog document per era, with `more` words for its command line."""
+    documents = stage.folder / "documents"
+    write_documents(documents, contents([catalog(era, upstream) for era in VERSIONS], decided=False))
+    return gateway_over(stage, documents, core, *more)
+
+
+def gateway_over(stage: Stage, documents: Path, core: int | None, *more: str | Path, name: str = "gateway") -> Target:
+    """`fairlead gateway` over a folder of documents."""
+    fairlead = Path(sys.executable).with_name("fairlead")
+    port, metrics = free_port(), free_port()
+    command: list[str | Path] = [fairlead, "gateway", "--documents", documents, "--host", "127.0.0.1"]
+    command += ["--port", str(port), "--metrics-port", str(metrics), *more]
+    process = stage.start(name, command, core=core)
+    stage.wait_ready(name, process, port, "/readyz")
+    return Target("fairlead", port, process.pid, prefixed=True, metrics=metrics)

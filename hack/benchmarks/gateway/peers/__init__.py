@@ -1,0 +1,1 @@
+"""Other proxies for `hack/bench gateway --peers`: how each is installed, started and called."""

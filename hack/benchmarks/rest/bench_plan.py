@@ -1,0 +1,89 @@
+"""Planning: a model and the tools that fit, of 1,000 candidates once counted, and what counting them costs.
+
+Definitions are made here, of the size of public MCP tools (about 100 tokens each). The goal is about one plan; counting
+happens once per definition.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from typing import Any
+
+from fairlead_gateway.budget.conversation import Tokens
+from fairlead_gateway.budget.counting import load_o200k
+from fairlead_gateway.budget.models import Windows
+from fairlead_gateway.budget.outcome import Plan, Refused
+from fairlead_gateway.budget.plan import Candidate, Limits, Model, plan
+from fairlead_gateway.budget.sizes import Sizes
+from rig.harness import Goal, Report, Sample, Settings, Unmeasurable
+
+TOOLS = 1000
+WORDS = (  # noqa: SIM905 - a list of these would fill a screen
+    "file path of the user query search limit page number and date list create update delete repository issue city "
+    "returns a JSON object with results optional filter order by name maximum timeout seconds branch commit"
+).split()
+
+
+def definition(place: int, rng: random.Random) -> dict[str, Any]:
+    """A tool of a handful of parameters."""
+
+    def prose(least: int, most: int) -> str:
+        return " ".join(rng.choices(WORDS, k=rng.randint(least, most))).capitalize() + "."
+
+    names = [f"{rng.choice(WORDS)}_{number}" for number in range(rng.randint(1, 5))]
+    properties = {name: {"type": rng.choice(("string", "integer")), "description": prose(3, 12)} for name in names}
+    schema = {"type": "object", "properties": properties, "required": names[:1]}
+    return {"name": f"tool_{place}", "description": prose(8, 40), "inputSchema": schema}
+
+
+def timed(work: Callable[[], Plan | Refused], times: int) -> tuple[float, float]:
+    """Milliseconds of one run: the median and the 99th percentile."""
+    spent = []
+    for _ in range(times):
+        begun = time.perf_counter()
+        work()
+        spent.append((time.perf_counter() - begun) * 1000)
+    spent.sort()
+    return spent[len(spent) // 2], spent[int(len(spent) * 0.99)]
+
+
+def run(settings: Settings) -> Report:
+    """One row per case."""
+    counter = load_o200k()
+    if counter is None:
+        raise Unmeasurable("tiktoken is not installed, so that nothing is counted exactly")
+    rng = random.Random(7)
+    definitions = [definition(place, rng) for place in range(TOOLS)]
+    report = Report("plan")
+    sizes, begun = Sizes(counter), time.perf_counter()
+    counted = [sizes.of(each) for each in definitions]
+    rate = TOOLS / (time.perf_counter() - begun)
+    tools = [
+        Candidate(each["name"], size.tokens, size.short, pinned=place % 100 == 0)
+        for place, (each, size) in enumerate(zip(definitions, counted, strict=True))
+    ]
+    windows = Windows({"small": 16_000, "middle": 64_000})
+    route = [Model(name, windows.window(name)) for name in ("small", "middle", "gpt-4o", "claude-opus-5")]
+    talk = Tokens(500, 4000)
+    cases: dict[str, Callable[[], Plan | Refused]] = {
+        "everything fits the third of 4 models": lambda: plan(route, tools, talk, Limits(), "o200k"),
+        "2 small models, pruned by the window": lambda: plan(route[:2], tools, talk, Limits(), "o200k"),
+        "4 models, maxTools 40": lambda: plan(route, tools, talk, Limits(max_tools=40), "o200k"),
+        "pruned, descriptions shortened": lambda: plan(route[:2], tools, talk, Limits(shorten=True), "o200k"),
+        "refused": lambda: plan(route[:1], tools, Tokens(0, 40_000), Limits(), "o200k"),
+    }
+    times = 50 if settings.quick else 400
+    rounds = [{name: timed(work, times) for name, work in cases.items()} for _ in range(settings.rounds)]
+    worst = 0.0
+    for name in cases:
+        medians, tails = (Sample.of(each[name][part] for each in rounds) for part in (0, 1))
+        worst = max(worst, medians.median)
+        report.rows.append({"case": name, "ms, median": medians, "ms, p99": tails})
+    report.goals.append(Goal("a plan of 1,000 candidates, slowest case", worst, "ms", at_most=1))
+    report.notes.append(
+        f"counted once: {rate:,.0f} tools/s, each also with shortened descriptions; "
+        f"{sum(size.tokens for size in counted) / TOOLS:.0f} tokens per tool"
+    )
+    return report

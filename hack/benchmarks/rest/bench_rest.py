@@ -1,0 +1,171 @@
+"""Tool calls while REST conversions run: what the p99 of a call moves by.
+
+Two gateways over one echoing upstream: one converts in processes (the default), one in its own thread. Each is called
+alone and while a client of its own posts 500 definitions to `/v1/convert` again and again; the p99 of the two windows
+of a round are compared. Gateway and its processes may use two cores, as the load and the upstream may: on a machine
+with two, a conversion also costs what sharing a core costs, unless it gives way.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import random
+import sys
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fairlead_api.documents.codec import catalog_name, encode
+from fairlead_api.meta import ServerKey
+from gateway.gateways import VERSIONS, catalog, start_upstream
+from ports import free_port
+from rest.bench_plan import definition
+from rig.harness import Goal, Report, Sample, Settings, Unmeasurable, interleaved, ratios
+from rig.loadtools import Load, Outcome, run_load
+from rig.processes import Stage, become_realtime
+
+ERA = "modern"
+CONNECTIONS = (1, 8)
+GOAL = 1.1
+TOOLS = 500
+
+
+@dataclass(frozen=True)
+class Target:
+    """One gateway."""
+
+    name: str
+    port: int
+    pid: int
+
+
+@dataclass
+class Conversions:
+    """What the converting client got done in a window."""
+
+    done: int = 0
+    seconds: list[float] = field(default_factory=list)
+    failure: str = ""
+
+
+def start(stage: Stage, name: str, processes: int, upstream: int) -> Target:
+    """A gateway on any core."""
+    documents = stage.folder / f"documents-{processes}"
+    documents.mkdir()
+    (documents / f"{catalog_name(ServerKey('default', ERA))}.json").write_bytes(encode(catalog(ERA, upstream)))
+    fairlead = Path(sys.executable).with_name("fairlead")
+    port = free_port()
+    command: list[str | Path] = [fairlead, "gateway", "--documents", documents, "--host", "127.0.0.1"]
+    command += ["--port", str(port), "--metrics-port", str(free_port())]
+    every = sorted(os.sched_getaffinity(0))
+    environment = {**os.environ, "FAIRLEAD_REST_PROCESSES": str(processes)}
+    process = stage.start(name, command, core=every[0], env=environment)
+    os.sched_setaffinity(process.pid, every)
+    stage.wait_ready(name, process, port, "/readyz")
+    return Target(name, port, process.pid)
+
+
+def work() -> bytes:
+    """A body of /v1/convert."""
+    rng = random.Random(1)
+    tools = [definition(place, rng) for place in range(TOOLS)]
+    return json.dumps({"from": "mcp", "to": "anthropic", "tools": tools}).encode()
+
+
+@contextmanager
+def converting(port: int, body: bytes) -> Iterator[Conversions]:
+    """One conversion after the other, from the first one's end to the end of the block."""
+    found, ending = Conversions(), threading.Event()
+    headers = {"Content-Type": "application/json"}
+
+    def post() -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        try:
+            while not ending.is_set():
+                began = time.monotonic()
+                connection.request("POST", "/v1/convert", body, headers)
+                answer = connection.getresponse()
+                if answer.status != 200 or len(answer.read()) < len(body) // 2:
+                    found.failure = f"/v1/convert answered {answer.status}"
+                    return
+                found.done += 1
+                found.seconds.append(time.monotonic() - began)
+        except OSError as error:
+            found.failure = f"/v1/convert: {error}"
+        finally:
+            connection.close()
+
+    thread = threading.Thread(target=post)
+    thread.start()
+    try:
+        yield found
+    finally:
+        ending.set()
+        thread.join()
+
+
+def measure(stage: Stage, settings: Settings) -> tuple[dict[tuple[str, int, bool], dict[int, Outcome]], dict[str, int]]:
+    """Outcomes by (gateway, connections, while converting) and round; conversions done by gateway."""
+    every = sorted(os.sched_getaffinity(0))
+    rest = every[-1]
+    upstream = start_upstream(stage, "upstream", rest)
+    targets = [start(stage, name, count, upstream.port) for name, count in (("processes", 1), ("thread", 0))]
+    body, outcomes, done = (
+        work(),
+        defaultdict[tuple[str, int, bool], dict[int, Outcome]](dict),
+        defaultdict[str, int](int),
+    )
+    seconds, warmup = (1.0, 0.3) if settings.quick else (4.0, 1.0)
+    cases = [(target, busy) for target in targets for busy in (False, True)]
+    for connections in CONNECTIONS:
+        load_of = {
+            t: Load(t.port, "/mcp", f"{ERA}__echo", VERSIONS[ERA], connections, seconds, warmup) for t in targets
+        }
+        for number, (target, busy) in interleaved(cases, settings.rounds):
+            if busy:
+                with converting(target.port, body) as found:
+                    outcome = run_load(stage, load_of[target], target.pid, [upstream.pid], core=rest)
+                if found.failure or not found.done:
+                    raise Unmeasurable(found.failure or "no conversion came to an end")
+                done[target.name] += found.done
+            else:
+                outcome = run_load(stage, load_of[target], target.pid, [upstream.pid], core=rest)
+            outcomes[target.name, connections, busy][number] = outcome
+    return outcomes, done
+
+
+def run(settings: Settings) -> Report:
+    """Measure; raises Unmeasurable where something does not start or any answer is wrong."""
+    if settings.realtime:
+        become_realtime()
+    with Stage() as stage:
+        outcomes, done = measure(stage, settings)
+    notes = [f"conversions of {TOOLS} tools meanwhile: " + ", ".join(f"{name} {count}" for name, count in done.items())]
+    report = Report("rest", notes=notes)
+    for (name, connections, busy), rounds in outcomes.items():
+        quiet = outcomes[name, connections, False]
+        moved = ratios({r: o.p99 for r, o in rounds.items()}, {r: o.p99 for r, o in quiet.items()}) if busy else None
+        report.rows.append(
+            {
+                "conversions in": name,
+                "connections": connections,
+                "while converting": "yes" if busy else "no",
+                "calls/s": Sample.of(o.calls_per_second for o in rounds.values()),
+                "p50 µs": Sample.of(o.p50 for o in rounds.values()),
+                "p99 µs": Sample.of(o.p99 for o in rounds.values()),
+                "foreign cores": Sample.of(o.foreign for o in rounds.values()),
+                "× p99 alone": moved,
+            }
+        )
+        if busy and name == "processes":
+            value = None if moved is None else moved.median
+            report.goals.append(
+                Goal(f"p99 while converting, {connections} connections", value, "× alone", at_most=GOAL)
+            )
+    return report

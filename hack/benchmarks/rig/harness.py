@@ -1,0 +1,164 @@
+"""What every benchmark shares: samples over interleaved rounds, goals, and the report as Markdown and as JSON.
+
+A benchmark is a module `SUBJECT/bench_NAME.py` with `run(settings) -> Report`; the first line of its docstring is its
+description. Nothing here starts a process.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Unmeasurable(Exception):
+    """The benchmark cannot be run here, or its answers were wrong; the message is one sentence for a person."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How thoroughly to measure."""
+
+    rounds: int
+    quick: bool = False
+    realtime: bool = False
+    """Give every part real-time priority, so that other work on the machine cannot delay a wake-up."""
+    peers: bool = False
+    """Also measure other products, where the benchmark knows some; installs them at the first time."""
+    long: bool = False
+    """Also what takes minutes."""
+    svg: Path | None = None
+    """Where a chart goes, of a benchmark that draws one."""
+    plots: bool = False
+    """Draw what a benchmark has pictures of, into the docs."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One figure over the rounds: the median, and how far the rounds were apart."""
+
+    median: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> Sample:
+        """Raises ValueError without a value."""
+        ordered = sorted(values)
+        if not ordered:
+            raise ValueError("a sample needs a value")
+        return cls(statistics.median(ordered), ordered[0], ordered[-1])
+
+    def __str__(self) -> str:
+        if self.low == self.high:
+            return number(self.median)
+        return f"{number(self.median)} ({number(self.low)}–{number(self.high)})"
+
+    def to_json(self) -> dict[str, float]:
+        """`{"median", "low", "high"}`."""
+        return {"median": self.median, "low": self.low, "high": self.high}
+
+
+def number(value: float) -> str:
+    """Three significant digits at least, thousands separated: 0.613, 12.3, 1,234."""
+    size = abs(value)
+    if size >= 100 or value == int(value):
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if size >= 10 else f"{value:.2f}" if size >= 1 else f"{value:.3f}"
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A bound on one figure. `value` None: it could not be measured, and then `met` is None too."""
+
+    name: str
+    value: float | None
+    unit: str
+    at_least: float | None = None
+    at_most: float | None = None
+
+    @property
+    def goal(self) -> str:
+        """The bound as a person writes it: `>= 0.6`."""
+        return f">= {self.at_least:g}" if self.at_least is not None else f"<= {self.at_most:g}"
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the value keeps the bound."""
+        if self.value is None:
+            return None
+        above = self.at_least is None or self.value >= self.at_least
+        return above and (self.at_most is None or self.value <= self.at_most)
+
+    def to_json(self) -> dict[str, Any]:
+        """`{"name", "value", "unit", "goal", "met"}`."""
+        return {"name": self.name, "value": self.value, "unit": self.unit, "goal": self.goal, "met": self.met}
+
+
+Cell = str | int | float | Sample | None
+
+
+@dataclass
+class Report:
+    """What a benchmark found. The keys of the first row are the columns; units stand in their names."""
+
+    name: str
+    rows: list[dict[str, Cell]] = field(default_factory=list)
+    goals: list[Goal] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def to_json(self, machine: dict[str, Any], commit: str) -> dict[str, Any]:
+        """The document that `--json` writes."""
+        rows = [{k: v.to_json() if isinstance(v, Sample) else v for k, v in row.items()} for row in self.rows]
+        return {
+            "name": self.name,
+            "machine": machine,
+            "commit": commit,
+            "rows": rows,
+            "goals": [goal.to_json() for goal in self.goals],
+            "notes": self.notes,
+        }
+
+    def to_markdown(self, machine: dict[str, Any], commit: str) -> str:
+        """A heading with the machine, the table, the goals and the notes."""
+        where = ", ".join(f"{key} {value}" for key, value in machine.items())
+        blocks = [f"## {self.name}", f"commit {commit}; {where}"]
+        if self.rows:
+            columns = list(self.rows[0])
+            blocks.append(table(columns, [[_shown(row.get(column)) for column in columns] for row in self.rows]))
+        if self.goals:
+            verdict = {True: "yes", False: "**no**", None: "not measured"}
+            cells = [[g.name, _shown(g.value), g.unit, g.goal, verdict[g.met]] for g in self.goals]
+            blocks.append(table(["goal", "value", "unit", "bound", "met"], cells))
+        blocks.extend(f"- {note}" for note in self.notes)
+        return "\n\n".join(blocks) + "\n"
+
+
+def _shown(cell: Cell) -> str:
+    if cell is None:
+        return "–"
+    return number(cell) if isinstance(cell, int | float) else str(cell)
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table; a pipe within a cell is escaped."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def interleaved(targets: Sequence[T], rounds: int) -> list[tuple[int, T]]:
+    """(round, target): every round has every target once, each round begins with the next one.
+
+    A drift of the machine then falls on all targets alike, and none always follows the same neighbor.
+    """
+    return [(r, targets[(r + i) % len(targets)]) for r in range(rounds) for i in range(len(targets))]
+
+
+def ratios(mine: dict[int, float], other: dict[int, float]) -> Sample | None:
+    """`mine / other` round by round, from values by round; None where no round has both."""
+    values = [value / other[r] for r, value in mine.items() if other.get(r)]
+    return Sample.of(values) if values else None

@@ -1,0 +1,161 @@
+"""The load generator and the fast upstream, in C: built when needed, run, and their answers read.
+
+`load/mcpload.c` checks every answer (status, result, the number of its own call); `load/mcpup.c` echoes. Python
+would be the bottleneck on both sides of what is measured.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rig.harness import Unmeasurable
+from rig.processes import CpuTime, Stage, cpu_time, machine_time, tree_memory
+
+SOURCES = Path(__file__).resolve().parent / "load"
+ERAS = {"2025-11-25": "hs", "2026-07-28": "modern"}
+"""Protocol version of the client to what mcpload calls it."""
+
+
+def built(name: str) -> Path:
+    """The program `name`, compiled into the cache under the hash of its source; Unmeasurable without a C compiler."""
+    source = SOURCES / f"{name}.c"
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fairlead" / "bench"
+    program = cache / f"{name}-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}"
+    if program.exists():
+        return program
+    if (compiler := shutil.which("gcc") or shutil.which("cc")) is None:
+        raise Unmeasurable("a C compiler is needed for the load generator: install gcc")
+    cache.mkdir(parents=True, exist_ok=True)
+    unfinished = program.with_suffix(f".{os.getpid()}")
+    done = subprocess.run(
+        [compiler, "-O2", "-w", "-o", unfinished, source], capture_output=True, text=True, timeout=120, check=False
+    )
+    if done.returncode:
+        raise Unmeasurable(f"{source.name} did not compile: {done.stderr[-800:]}")
+    unfinished.rename(program)
+    return program
+
+
+@dataclass(frozen=True)
+class Load:
+    """One measurement: closed loop of `connections` for `seconds` after `warmup`, calling `tool`."""
+
+    port: int
+    path: str
+    tool: str
+    era: str
+    connections: int
+    seconds: float
+    warmup: float
+    text: int = 20
+    """Bytes that are echoed, beside the number of the call."""
+    members: str = ""
+    """Raw JSON members of the arguments beside the text."""
+    tools: int = 0
+    """`tool` is a format with one `%d`, and the calls go round so many tools; 0: it is a name."""
+    listing: bool = False
+    """`tools/list` in place of `tools/call`."""
+    rate: float = 0.0
+    """Calls a second, with latencies counted from when a call was due; 0: as many as there are answers."""
+    header: str = ""
+    """One more line of every head, without its end."""
+    calls: int = 0
+    """End after so many calls, if that is before `seconds`; 0: any number."""
+
+    @property
+    def words(self) -> list[str]:
+        """The arguments of mcpload."""
+        words = ["-P", str(self.port), "-u", self.path, "-N", self.tool, "-c", str(self.connections)]
+        words += ["-T", str(self.seconds), "-w", str(self.warmup), "-e", ERAS[self.era], "-b", str(self.text)]
+        words += ["-R", str(self.tools), "-A", self.members, "-r", str(self.rate), "-n", str(self.calls)]
+        words += ["-x", self.header] if self.header else []
+        return [*words, "-m", "list" if self.listing else "call"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one load saw. Times in microseconds; `cpu` is per call, of the measured process tree."""
+
+    calls_per_second: float
+    p50: float
+    p99: float
+    p999: float
+    worst: float
+    cpu_user: float
+    cpu_system: float
+    utilization: float
+    """Cores that the measured tree used."""
+    foreign: float
+    """Cores that other work on the machine used meanwhile."""
+    rss: int = 0
+    """Bytes of memory of the measured tree, at the end."""
+
+    @property
+    def cpu(self) -> float:
+        return self.cpu_user + self.cpu_system
+
+
+@dataclass(frozen=True)
+class _Reading:
+    at: float
+    measured: CpuTime
+    others: float
+    machine: float
+
+
+def run_load(stage: Stage, load: Load, measured: int, helpers: list[int], *, core: int) -> Outcome:
+    """Load one target and read the processor time of process tree `measured` over the same window.
+
+    `helpers` are the other processes of the benchmark, which are not foreign work. Raises Unmeasurable when any
+    answer was wrong: a client that does not check measures error pages.
+    """
+    command: list[str | Path] = [built("mcpload"), *load.words]
+    process = stage.start("load", command, core=core, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+
+    def reading() -> _Reading:
+        others = sum(cpu_time(pid).total for pid in [process.pid, *helpers])
+        return _Reading(time.monotonic(), cpu_time(measured), others, machine_time())
+
+    begin = end = None
+    answer = b""
+    for line in process.stdout:
+        if line.startswith(b"START"):
+            begin = reading()
+        elif line.startswith(b"{"):
+            end, answer = reading(), line
+            break
+    process.wait(timeout=10)
+    process.stdout.close()
+    if begin is None or end is None:
+        log = (stage.folder / "load.log").read_text(errors="replace")[-600:]
+        raise Unmeasurable(f"the load generator gave up ({process.returncode}): {log.strip()}")
+    return replace(_outcome(json.loads(answer), begin, end), rss=tree_memory(measured))
+
+
+def _outcome(answer: dict[str, float | str], begin: _Reading, end: _Reading) -> Outcome:
+    errors = {key: answer[key] for key in ("err_http", "err_rpc", "err_text") if answer[key]}
+    if errors or not answer["calls"]:
+        raise Unmeasurable(f"{answer['calls']} calls, wrong answers: {errors}; one of them: {answer['sample']!r}")
+    seconds = end.at - begin.at
+    calls = float(answer["calls"]) * seconds / float(answer["secs"])  # over the window of the CPU readings
+    spent = end.measured - begin.measured
+    foreign = (end.machine - begin.machine) - spent.total - (end.others - begin.others)
+    return Outcome(
+        calls_per_second=float(answer["rps"]),
+        p50=float(answer["p50_us"]),
+        p99=float(answer["p99_us"]),
+        p999=float(answer["p999_us"]),
+        worst=float(answer["max_us"]),
+        cpu_user=spent.user / calls * 1e6,
+        cpu_system=spent.system / calls * 1e6,
+        utilization=spent.total / seconds,
+        foreign=max(0.0, foreign) / seconds,
+    )

@@ -1,0 +1,343 @@
+"""The control plane at scale: operator and gateway on a real API server with 100, 500 and 1,000 McpServers.
+
+Real: kube-apiserver, etcd, the operator, the gateway, each a process. Faked: the MCP servers (one answers for all),
+and kubelet and Deployment controller. Half of the McpServers have a `url`, half an `image`, each 10 tools. Writes are
+those that the API server's audit log has of the operator's user, so that none is missed whoever in its process sent it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from audit import Write
+from controlplane import ControlPlane, NoControlPlane, find_assets
+from fairlead_api.documents.codec import catalog_name
+from fairlead_api.meta import LABEL_DOCUMENT, ServerKey
+from fairlead_operator.kube.client import Kube
+from fairlead_operator.kube.connection import load_configuration
+from fairlead_operator.kube.resources import MCP_SERVERS
+from ports import free_port
+from rig.harness import Cell, Goal, Report, Settings, Unmeasurable
+from rig.processes import Stage, cpu_time, machine_time, memory
+from scale.fleet import KINDS, Fleet, Readiness, answering, create, namespace_of, watched
+
+SIZES: Final = (100, 500, 1000)
+USER: Final = "operator"
+RELEASE: Final = "fairlead-system"
+PATIENCE: Final = 300.0
+"""Seconds for a fleet to become Ready."""
+CHANGES: Final = 5
+"""Single changes by which the swap of the gateway is timed."""
+APART: Final = 2.5
+"""Seconds between them: the gateway swaps at once where it has not done so just now."""
+MB: Final = 1 << 20
+
+
+@dataclass
+class Found:
+    """What was measured with one number of servers."""
+
+    servers: int
+    seconds: float = 0.0
+    """From the first McpServer's creation until all were Ready."""
+    cpu: dict[str, float] = field(default_factory=dict)
+    """Seconds of processor time in that window, by process; `foreign` is what nobody of ours used."""
+    writes: dict[str, Counter[str]] = field(default_factory=dict)
+    """By kind of server: how many writes of which resource."""
+    operator_peak: int = 0
+    operator_settled: int = 0
+    gateway_settled: int = 0
+    swap_ms: float = 0.0
+    seen_ms: float = 0.0
+    idle_seconds: float = 0.0
+    idle_writes: int = 0
+    idle_cpu: float = 0.0
+    documents: list[int] = field(default_factory=list)
+    """Bytes of each ConfigMap that was published, as the API server stores it: JSON, metadata included."""
+    restart_seconds: float = 0.0
+    restart_writes: int = 0
+
+
+class Installation:
+    """One control plane with an operator and a gateway on it, as processes."""
+
+    def __init__(self, stage: Stage, plane: ControlPlane, fleet: Fleet) -> None:
+        self._stage, self._fleet = stage, fleet
+        self.plane = plane
+        self.operator_port, self.gateway_port, self.metrics_port = free_port(), free_port(), free_port()
+        self.operator = self._start_operator()
+        config = plane.kubeconfig_for("gateway", ["system:masters"])
+        command: list[str | Path] = [Path(sys.executable).with_name("fairlead"), "gateway", "--namespace", RELEASE]
+        command += ["--anonymous", "allow"]
+        command += ["--host", "127.0.0.1", "--port", str(self.gateway_port), "--metrics-port", str(self.metrics_port)]
+        self.gateway = stage.start("gateway", command, core=None, env={**os.environ, "KUBECONFIG": str(config)})
+        stage.wait_ready("gateway", self.gateway, self.gateway_port, "/readyz")
+
+    def _start_operator(self) -> subprocess.Popen[bytes]:
+        settings = {
+            "FAIRLEAD_KUBECONFIG": str(self.plane.kubeconfig_for(USER, ["system:masters"])),
+            "FAIRLEAD_NAMESPACE": RELEASE,
+            "FAIRLEAD_METRICS_PORT": str(self.operator_port),
+            "FAIRLEAD_LOG_LEVEL": "WARNING",
+        }
+        command: list[str | Path] = [sys.executable, Path(__file__).with_name("operator_process.py")]
+        command.append(str(self._fleet.port))
+        process = self._stage.start("operator", command, core=None, env={**os.environ, **settings})
+        self._stage.wait_ready("operator", process, self.operator_port, "/readyz")
+        return process
+
+    def restart_operator(self) -> None:
+        self.operator.send_signal(signal.SIGTERM)
+        self.operator.wait(30)
+        self.operator = self._start_operator()
+
+    def cpu(self) -> dict[str, float]:
+        """Seconds of processor time so far, by process."""
+        pids = {**self.plane.pids(), "operator": self.operator.pid, "gateway": self.gateway.pid}
+        times = {name: cpu_time(pid).total for name, pid in pids.items()}
+        times["this benchmark"] = time.process_time()
+        times["machine"] = machine_time()
+        return times
+
+    def writes(self, since: int) -> list[Write]:
+        """What the operator has written, its Lease left out."""
+        assert self.plane.audit is not None
+        return [w for w in self.plane.audit.writes(since) if w.user == USER and w.resource != "leases"]
+
+    def figure(self, port: int, name: str) -> float:
+        """The sum of a metric over its labels."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+            text = answer.read().decode()
+        return sum(float(value) for value in re.findall(rf"^{name}(?:{{.*}})? (\S+)$", text, re.MULTILINE))
+
+
+@contextlib.contextmanager
+def plane_in(folder: Path) -> Iterator[ControlPlane]:
+    """A control plane of its own, with an audit log."""
+    folder.mkdir()
+    try:
+        with ControlPlane(folder, find_assets(), audit=True) as plane:
+            plane.install_crds()
+            for name in (RELEASE, *map(namespace_of, KINDS)):
+                plane.create_namespace(name)
+            yield plane
+    except NoControlPlane as error:
+        raise Unmeasurable(str(error)) from error
+
+
+@contextlib.asynccontextmanager
+async def administrator(plane: ControlPlane) -> AsyncIterator[Kube]:
+    """A client that may do everything."""
+    kube = Kube.connect(await load_configuration(str(plane.kubeconfig)))
+    try:
+        yield kube
+    finally:
+        await kube.aclose()
+
+
+def between(before: dict[str, float], after: dict[str, float]) -> dict[str, float]:
+    """What was used in a window; `foreign` instead of the machine."""
+    used = {name: after[name] - before[name] for name in after}
+    used["foreign"] = max(0.0, used["machine"] - sum(v for k, v in used.items() if k != "machine"))
+    del used["machine"]
+    return used
+
+
+def by_kind(writes: list[Write], servers: int) -> dict[str, Counter[str]]:
+    """Writes for servers of each kind. Those in the release's namespace tell by their name whose they are."""
+    catalogs = {
+        catalog_name(ServerKey(namespace_of(KINDS[n % 2]), f"{KINDS[n % 2]}-{n}")): KINDS[n % 2] for n in range(servers)
+    }
+    found: dict[str, Counter[str]] = {kind: Counter() for kind in KINDS}
+    kinds = {namespace_of(kind): kind for kind in KINDS}
+    for write in writes:
+        kind = kinds.get(write.namespace) or catalogs.get(write.name)
+        if kind is not None:
+            found[kind][write.resource] += 1
+    return found
+
+
+async def converge(it: Installation, kube: Kube, fleet: Fleet, readiness: Readiness, found: Found) -> None:
+    """All McpServers at once, until every one is Ready."""
+    assert it.plane.audit is not None
+    mark, before, start = it.plane.audit.mark(), it.cpu(), time.monotonic()
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await create(kube, found.servers, fleet.port)
+            await readiness.reaches(found.servers)
+    except TimeoutError as error:
+        raise Unmeasurable(f"{len(readiness)} of {found.servers} servers Ready after {PATIENCE:g} s") from error
+    found.seconds = time.monotonic() - start
+    found.cpu = between(before, it.cpu())
+    await settled(it)
+    found.writes = by_kind(it.writes(mark), found.servers)
+    found.operator_peak = memory(it.operator.pid).peak
+
+
+async def settled(it: Installation, quiet: float = 2.0) -> None:
+    """Until the operator has written nothing for a while."""
+    assert it.plane.audit is not None
+    while True:
+        mark = it.plane.audit.mark()
+        await asyncio.sleep(quiet)
+        if not it.writes(mark):
+            return
+
+
+async def idle(it: Installation, found: Found, seconds: float) -> None:
+    """A window in which nothing changes."""
+    assert it.plane.audit is not None
+    mark, before = it.plane.audit.mark(), it.cpu()
+    await asyncio.sleep(seconds)
+    found.idle_seconds = seconds
+    found.idle_writes = len(it.writes(mark))
+    found.idle_cpu = between(before, it.cpu())["operator"]
+    found.operator_settled = memory(it.operator.pid).now
+    found.gateway_settled = memory(it.gateway.pid).now
+    listed = it.plane.kubectl("get", "configmaps", "-n", RELEASE, "-l", LABEL_DOCUMENT, "-o", "json").stdout
+    found.documents = [len(msgspec.json.encode(item)) for item in msgspec.json.decode(listed)["items"]]
+
+
+async def swap(it: Installation, kube: Kube, found: Found) -> None:
+    """A tool of one server described anew, again and again: until the gateway lists it, and what its swap took."""
+    path = f"/servers/{namespace_of('url')}/url-0/mcp"
+    names = [("fairlead_catalog_swaps_total", 1.0), ("fairlead_catalog_swap_seconds_total", 1.0)]
+    before = [await asyncio.to_thread(it.figure, it.metrics_port, name) for name, _ in names]
+    seen = []
+    for number in range(CHANGES):
+        await asyncio.sleep(APART)
+        words = f"changed {number} times"
+        start = time.monotonic()
+        patch = {"spec": {"tools": [{"name": "tool_0", "description": words}]}}
+        await kube.merge(MCP_SERVERS, namespace_of("url"), "url-0", patch)
+        while words not in await asyncio.to_thread(_listing, it.gateway_port, path):
+            if time.monotonic() - start > 60:
+                raise Unmeasurable("the gateway did not show a changed tool within 60 s")
+            await asyncio.sleep(0.005)
+        seen.append(time.monotonic() - start)
+    after = [await asyncio.to_thread(it.figure, it.metrics_port, name) for name, _ in names]
+    found.swap_ms = (after[1] - before[1]) / max(1.0, after[0] - before[0]) * 1e3
+    found.seen_ms = sorted(seen)[len(seen) // 2] * 1e3
+
+
+def _listing(port: int, path: str) -> str:
+    meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
+    body: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": meta}}
+    headers = {
+        "content-type": "application/json",
+        "accept": "application/json, text/event-stream",
+        "mcp-protocol-version": "2026-07-28",
+        "mcp-method": "tools/list",
+    }
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", msgspec.json.encode(body), headers)
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return str(answer.read().decode())
+
+
+async def restart(it: Installation, found: Found) -> None:
+    """The operator ended and started again with everything as it is."""
+    assert it.plane.audit is not None
+    mark, start = it.plane.audit.mark(), time.monotonic()
+    await asyncio.to_thread(it.restart_operator)
+    while await asyncio.to_thread(it.figure, it.operator_port, "fairlead_operator_reconciles_total") < found.servers:
+        if time.monotonic() - start > PATIENCE:
+            raise Unmeasurable("the operator did not look at every server after its restart")
+        await asyncio.sleep(0.1)
+    found.restart_seconds = time.monotonic() - start
+    await settled(it)
+    found.restart_writes = len(it.writes(mark))
+
+
+async def measure(stage: Stage, servers: int, *, quick: bool) -> Found:
+    """One control plane, empty at first, with that many servers."""
+    found = Found(servers)
+    async with contextlib.AsyncExitStack() as stack:
+        plane = stack.enter_context(plane_in(stage.folder / f"plane-{servers}"))
+        fleet = await stack.enter_async_context(answering())
+        kube = await stack.enter_async_context(administrator(plane))
+        readiness = await stack.enter_async_context(watched(kube))
+        it = await asyncio.to_thread(Installation, stage, plane, fleet)
+        await converge(it, kube, fleet, readiness, found)
+        await idle(it, found, 5.0 if quick else 60.0)
+        await swap(it, kube, found)
+        await restart(it, found)
+        await asyncio.to_thread(stage.end, it.operator)
+        await asyncio.to_thread(stage.end, it.gateway)
+    return found
+
+
+def row(found: Found) -> dict[str, Cell]:
+    """A line of the table."""
+    cells: dict[str, Cell] = {"servers": found.servers, "converged s": found.seconds}
+    cells |= {f"CPU s {name}": seconds for name, seconds in found.cpu.items()}
+    for kind in KINDS:
+        cells[f"writes per {kind}"] = per_server(found, kind)
+    cells |= {
+        "idle writes/h": found.idle_writes * 3600 / found.idle_seconds,
+        "idle CPU ms/s": found.idle_cpu * 1e3 / found.idle_seconds,
+        "operator MB": found.operator_settled / MB,
+        "operator peak MB": found.operator_peak / MB,
+        "gateway MB": found.gateway_settled / MB,
+        "swap ms": found.swap_ms,
+        "change seen ms": found.seen_ms,
+        "documents kB": sum(found.documents) / 1000,
+        "largest document kB": max(found.documents, default=0) / 1000,
+        "restart s": found.restart_seconds,
+        "restart writes": found.restart_writes,
+    }
+    return cells
+
+
+def per_server(found: Found, kind: str) -> float:
+    """Writes for one server of a kind, on average."""
+    return sum(found.writes[kind].values()) / (found.servers / len(KINDS))
+
+
+def report(results: list[Found]) -> Report:
+    """The table, the goals and what the table does not say."""
+    result = Report("operator", [row(found) for found in results])
+    last = results[-1]
+    for kind, bound in zip(KINDS, (5, 10), strict=True):
+        worst = max(per_server(found, kind) for found in results)
+        result.goals.append(Goal(f"API writes per {kind} server", worst, "writes", at_most=bound))
+    rate = max(found.idle_writes * 3600 / found.idle_seconds for found in results)
+    result.goals.append(Goal("writes when nothing changes, extrapolated", rate, "1/h", at_most=0))
+    half = next((found for found in results if found.servers == 500), None)
+    result.goals.append(Goal("500 servers converged", half.seconds if half else None, "s", at_most=30))
+    most = next((found for found in results if found.servers == 1000), None)
+    peak = max(most.operator_peak, most.operator_settled) / MB if most else None
+    result.goals.append(Goal("operator RSS at 1,000, at its peak", peak, "MB", at_most=200))
+    if len(results) > 1:
+        each = [found.cpu["operator"] / found.servers for found in (results[0], last)]
+        name = f"operator CPU per server at {last.servers}, against {results[0].servers}"
+        result.goals.append(Goal(name, each[1] / each[0], "×", at_most=1.2))
+    for kind in KINDS:
+        parts = ", ".join(f"{count} {resource}" for resource, count in last.writes[kind].most_common())
+        result.notes.append(f"writes for {last.servers // len(KINDS)} {kind} servers: {parts}")
+    result.notes.append(f"idle: {last.idle_seconds:g} s without a change, the Lease left out (one write in 2 s)")
+    total = sum(seconds for name, seconds in last.cpu.items() if name != "foreign")
+    share = (last.cpu["kube-apiserver"] + last.cpu["etcd"]) / total
+    result.notes.append(f"API server and etcd took {share:.0%} of the processor time of {last.servers} servers")
+    return result
+
+
+def run(settings: Settings) -> Report:
+    """Measure each size once; raises Unmeasurable where something does not start or does not converge."""
+    with Stage() as stage:
+        sizes = (20, 40) if settings.quick else SIZES
+        return report([asyncio.run(measure(stage, servers, quick=settings.quick)) for servers in sizes])

@@ -1,0 +1,272 @@
+"""A trace in virtual time: one agent, one gateway, and the operator's own `ToolRecord` for each tool.
+
+Nothing waits and nothing is served: what is measured is the rule as it ships, over many seeds. The channel is that of
+`gateways.pull` and `reports.outbox`: a report at once when a call ends late or is found running past the limit, though
+not within a tenth of a second of the last one, otherwise every second. `Channel(urgent=False)` asks once a second
+whatever happens, as the simulation did that the rule was chosen by.
+"""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import accumulate
+from typing import Final
+
+from fairlead_api.documents.rules import Tier
+from fairlead_operator.calibration.course import CONFIRM_S, WATCH_S
+from fairlead_operator.latency.samples import Outcome, Sample
+from fairlead_operator.latency.tool import Declaration, ToolRecord
+from tiers.traces import LIMIT_MS, MAX_LATE, Draw, Subject, Trace
+
+FAST: Final = "fast"
+MAX_DURATION_MS: Final = 2000
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What decides whether the agent sees a tool."""
+
+    name: str
+    quantile: str | None = None
+    """None: nothing that was measured counts."""
+    declared: bool = True
+    """Whether a declared duration counts."""
+    probed: bool = True
+    tier: str = FAST
+    """The tier that the agent is in."""
+
+    @property
+    def limit_ms(self) -> float:
+        """What it waits at most for a call that is in time."""
+        return next(tier.max_latency_ms or 0.0 for tier in self.tiers() if tier.name == self.tier)
+
+    def tiers(self) -> tuple[Tier, ...]:
+        """As they ship, `fast` by the policy's quantile."""
+        return (
+            Tier(name=FAST, max_latency_ms=int(LIMIT_MS), quantile=self.quantile or "p95", default=True),
+            Tier(name="standard", max_latency_ms=1500),
+            Tier(name="deep", max_latency_ms=4000),
+        )
+
+
+NO_TIERS: Final = Policy("no tiers", declared=False)
+DECLARED: Final = Policy("declared only")
+P50: Final = Policy("measured, p50", "p50")
+P95: Final = Policy("measured, p95", "p95")
+TRIALS: Final = Policy("measured, p95, no probes", "p95", probed=False)
+SLOWER: Final = tuple(
+    Policy(name, quantile, tier=tier)
+    for tier in ("standard", "deep")
+    for name, quantile in ((f"no tiers, agent in {tier}", None), (f"measured, p95, agent in {tier}", "p95"))
+)
+"""An agent that may wait longer, on the same calls."""
+
+
+@dataclass(frozen=True)
+class Channel:
+    """How fast news travel, in seconds."""
+
+    urgent: bool = True
+    every: float = 1.0
+    notice: float = 0.025
+    """Until a call that has become late is noticed, on average."""
+    apart: float = 0.1
+    publish: float = 0.1
+    """From a decision to the lists of the gateways."""
+
+
+AS_SHIPPED: Final = Channel()
+ONCE_A_SECOND: Final = Channel(urgent=False, publish=0.2)
+
+
+@dataclass
+class Outcomes:
+    """What came of one run. Times in seconds; None: did not happen."""
+
+    calls: int = 0
+    late: int = 0
+    late_while_bad: int = 0
+    """Late calls of the misbehaving tools between change and recovery."""
+    subjects: int = 0
+    moves: int = 0
+    wrong_hides: int = 0
+    demote: list[float] = field(default_factory=list)
+    """Per misbehaving tool."""
+    recover: list[float] = field(default_factory=list)
+    timeline: list[tuple[float, float, bool]] = field(default_factory=list)
+    """Per call of a misbehaving tool: when, milliseconds, whether it was late."""
+    hidden: list[tuple[float, str, bool]] = field(default_factory=list)
+    """When a misbehaving tool was hidden (True) or shown again."""
+
+    @property
+    def in_time(self) -> float:
+        """Share of all calls that were answered within the limit."""
+        return 1 - self.late / self.calls
+
+    @property
+    def late_per_shift(self) -> float:
+        """Of one misbehaving tool."""
+        return self.late_while_bad / self.subjects
+
+
+@dataclass
+class _Attempt:
+    number: int
+    tool: int
+    begun: float
+    ms: float
+    answered: bool
+    probe: bool
+
+    def sample(self, now: float) -> Sample:
+        """As the gateway tells of it at `now`."""
+        end = self.begun + self.ms / 1000
+        if end > now:
+            return Sample(str(self.number), now, (now - self.begun) * 1000, Outcome.RUNNING, self.probe)
+        return Sample(str(self.number), end, self.ms, Outcome.OK if self.answered else Outcome.BAD, self.probe)
+
+
+class Replay:
+    """One run of one trace under one policy."""
+
+    def __init__(self, trace: Trace, seed: int, policy: Policy, channel: Channel = AS_SHIPPED) -> None:
+        self._trace = trace
+        self._policy = policy
+        self._limit_ms = policy.limit_ms
+        self._channel = channel
+        self._draws = trace.draws(seed)
+        self._rng = random.Random(f"probes of {trace.name}/{seed}")
+        self._tools = trace.tools()
+        self._records = [self._record(tool) for tool in self._tools]
+        self._shown = [self._listed(place) for place in range(len(self._tools))]
+        self._visible: list[tuple[float, tuple[bool, ...]]] = [(-1.0, tuple(self._shown))]
+        self._ended: list[tuple[float, int, _Attempt]] = []
+        self._running: dict[int, _Attempt] = {}
+        self._next_probe = [0.0] * len(self._tools)
+        self._weights: dict[tuple[bool, ...], tuple[list[int], list[float]]] = {}
+        self._tick = channel.every * self._rng.random()
+        self._last_tick = -1.0
+        self._number = 0
+        self._open = {place for place, tool in enumerate(self._tools) if tool.misbehaves}
+        self._ill = set[int]()
+        self._restless = set[int]()
+        self.out = Outcomes(calls=len(self._draws), subjects=len(self._open))
+
+    def run(self) -> Outcomes:
+        """All calls of the trace."""
+        for draw in self._draws:
+            while self._tick <= draw.at:
+                self._report(self._tick)
+            self._call(draw)
+        return self.out
+
+    def _record(self, tool: Subject) -> ToolRecord:
+        declaration = Declaration(tool.declared_ms, MAX_DURATION_MS, self._policy.probed)
+        return ToolRecord(self._policy.tiers(), declaration, now=0.0)
+
+    def _listed(self, place: int) -> bool:
+        if not self._policy.declared:
+            return True
+        if self._policy.quantile is None:
+            return self._tools[place].declared_ms <= self._policy.limit_ms
+        return self._policy.tier in self._records[place].tiers
+
+    def _call(self, draw: Draw) -> None:
+        places, sums = self._offer(draw.at)
+        place = places[min(len(places) - 1, bisect_right(sums, draw.pick * sums[-1]))]
+        tool = self._tools[place]
+        ms, answered = tool.duration.draw(draw.at, draw.spread, draw.side)
+        late = ms > self._limit_ms
+        self.out.late += late
+        if tool.misbehaves:
+            self.out.timeline.append((draw.at, ms, late))
+            self.out.late_while_bad += late and self._bad(draw.at)
+        self._begin(place, draw.at, ms, answered=answered, probe=False)
+
+    def _bad(self, at: float) -> bool:
+        change, heal = self._trace.change, self._trace.heal
+        return change is not None and change <= at and (heal is None or at < heal)
+
+    def _offer(self, at: float) -> tuple[list[int], list[float]]:
+        """The tools that the agent sees and their running weights; all of them where none is listed."""
+        while len(self._visible) > 1 and self._visible[1][0] <= at:
+            self._visible.pop(0)
+        shown = self._visible[0][1]
+        if shown not in self._weights:
+            places = [place for place, listed in enumerate(shown) if listed] or list(range(len(shown)))
+            self._weights[shown] = places, list(accumulate(self._tools[place].weight for place in places))
+        return self._weights[shown]
+
+    def _begin(self, place: int, at: float, ms: float, *, answered: bool, probe: bool) -> None:
+        self._number += 1
+        attempt = _Attempt(self._number, place, at, ms, answered, probe)
+        self._running[attempt.number] = attempt
+        heappush(self._ended, (at + ms / 1000, attempt.number, attempt))
+        if ms > LIMIT_MS and self._channel.urgent:
+            self._hurry(at + LIMIT_MS / 1000 + self._channel.notice)
+
+    def _hurry(self, at: float) -> None:
+        self._tick = min(self._tick, max(at, self._last_tick + self._channel.apart))
+
+    def _report(self, now: float) -> None:
+        """The gateway tells, the operator decides, the lists follow."""
+        self._last_tick, self._tick = now, now + self._channel.every
+        told = []
+        while self._ended and self._ended[0][0] <= now:
+            attempt = heappop(self._ended)[2]
+            del self._running[attempt.number]
+            told.append(attempt)
+        told += [each for each in self._running.values() if (now - each.begun) * 1000 > LIMIT_MS]
+        self._judge(told, now)
+        if self._channel.urgent:
+            for attempt in self._running.values():
+                known = attempt.begun + LIMIT_MS / 1000 + self._channel.notice
+                if attempt.ms > LIMIT_MS:
+                    self._hurry(known if known > now else attempt.begun + attempt.ms / 1000)
+
+    def _judge(self, told: Iterable[_Attempt], now: float) -> None:
+        stirred = set(self._restless)
+        for attempt in sorted(told, key=lambda each: min(each.begun + each.ms / 1000, now)):
+            stirred.add(attempt.tool)
+            self._records[attempt.tool].observe(attempt.sample(now))
+            if attempt.probe and attempt.ms <= (self._records[attempt.tool].awaiting() or 0.0):
+                self._next_probe[attempt.tool] = now + CONFIRM_S
+        before = list(self._shown)
+        for place in sorted(stirred):  # as the ledger does
+            record = self._records[place]
+            record.decide(now)
+            (self._restless.add if record.restless else self._restless.discard)(place)
+            self._shown[place] = self._listed(place)
+            if self._shown[place] != before[place]:
+                self._moved(place, now)
+            elif self._policy.probed and now >= self._next_probe[place] and record.awaiting() is not None:
+                self._probe(place, now)
+        if self._shown != before:
+            self._visible.append((now + self._channel.publish, tuple(self._shown)))
+
+    def _moved(self, place: int, now: float) -> None:
+        tool, seen, trace = self._tools[place], now + self._channel.publish, self._trace
+        hidden = not self._shown[place]
+        if hidden:
+            self._next_probe[place] = now + WATCH_S
+            self.out.wrong_hides += tool.duration.late(now, self._limit_ms) <= MAX_LATE
+        if not tool.misbehaves:
+            return
+        self.out.moves += 1
+        self.out.hidden.append((seen, tool.name, hidden))
+        if hidden and place in self._open and trace.change is not None and now >= trace.change:
+            self._open.discard(place)
+            self._ill.add(place)
+            self.out.demote.append(seen - trace.change)
+        elif not hidden and place in self._ill and trace.heal is not None and now >= trace.heal:
+            self._ill.discard(place)
+            self.out.recover.append(seen - trace.heal)
+
+    def _probe(self, place: int, now: float) -> None:
+        ms, answered = self._tools[place].duration.draw(now, self._rng.gauss(0, 1), self._rng.random())
+        self._next_probe[place] = now + WATCH_S
+        self._begin(place, now, ms, answered=answered, probe=True)
