@@ -8,23 +8,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from fairlead_api.documents.rules import Rules, Tier
+from fairlead_api.documents.rules import Rules
 from fairlead_api.reports import PATH
 from fairlead_gateway.about import NAME, VERSION
 from fairlead_gateway.accounting import Accounting
 from fairlead_gateway.calls.belonging import Belonging
 from fairlead_gateway.calls.cache import ResultCache
 from fairlead_gateway.calls.direct import Caller
-from fairlead_gateway.calls.dispatch import CALL, Dispatcher
+from fairlead_gateway.calls.dispatch import Dispatcher
 from fairlead_gateway.calls.forward import Forwarder
 from fairlead_gateway.calls.live import Live
 from fairlead_gateway.catalog.cache import SnapshotCache
-from fairlead_gateway.catalog.model import Server, Snapshot, Tool
+from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.catalog.source import Keeper, Source
 from fairlead_gateway.configuration import Models
 from fairlead_gateway.conversation.choosers import Choosers
@@ -50,18 +50,12 @@ from fairlead_gateway.reports.outbox import Outbox
 from fairlead_gateway.rest.application import Readiness, application
 from fairlead_gateway.rest.guard import Guard
 from fairlead_gateway.rest.plane import Plane, Tallies
-from fairlead_gateway.selection.route import Reach, Route
-from fairlead_gateway.selection.selection import Selection, bind_all
-from fairlead_gateway.selection.tiers import fastest_limit
 from fairlead_gateway.selection.view import MERGED
-from fairlead_gateway.selection.whole import server_info
 from fairlead_gateway.settings import BadSetting, Settings
+from fairlead_gateway.swaps import Swaps
 from fairlead_gateway.telemetry import Book
-from fairlead_gateway.upstream.base import Upstream
-from fairlead_gateway.upstream.hedge import Hedged
 from fairlead_gateway.upstream.registry import Credentials, Registry
 from fairlead_gateway.validation.shelf import Checks
-from fairlead_gateway.yielding import let_go
 from fairlead_mcp.eras import Client
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.http.dial import RememberedNames, Resolve, resolve_by_dns
@@ -74,9 +68,6 @@ CLOSED: Final = Rules(default_action="Deny")
 NOBODY: Final = Trust()
 CATALOG_SECONDS: Final = 5.0
 """How long clients are refused for want of a catalog. One comes within a moment, if only from the cache."""
-
-DEFAULT_RETRIES: Final = 1
-"""Of a server whose document does not say."""
 
 
 class Gateway:
@@ -231,13 +222,13 @@ def build(
     news = News()
     own = {DOCUMENT: tools.catalog(settings.local_namespace)} if len(tools) else {}
     outbox = Outbox(settings.environment, clock, own=own.values(), tallying=settings.aggregates)
-    egress, remembered = settings.egress, RememberedNames(resolve, clock)
+    remembered = RememberedNames(resolve, clock)
     registry = Registry(
         credentials, children=children, shared_children=shared_children, client=client,
         connections=settings.upstream_connections, waiting=settings.upstream_waiting,
         queue_seconds=settings.upstream_queue_seconds, sessions=settings.upstream_sessions,
         session_seconds=settings.upstream_session_seconds,
-        resolve=lambda key: egress.guarded(remembered, key.namespace),
+        resolve=lambda key: settings.egress.guarded(remembered, key.namespace),
         lost=outbox.server_lost, sharing=accounting.sharing,
         local=lambda limit: LocalUpstream(tools, limit=limit, threads=settings.tool_threads, clock=clock),
     )  # fmt: skip
@@ -272,53 +263,10 @@ def build(
         settings.proxies,
     )
 
-    front.session_ended, front.auditor = registry.end_session, accounting.auditor
+    front.session_ended = registry.end_session
+    front.auditor = accounting.auditor
 
-    def bind(reach: Reach, tool: Tool) -> Route:
-        key = reach.server.key
-        return Route(
-            reach,
-            tool,
-            book.recorder(CALL, tool.name, str(key)),
-            outbox.samples.meter(key, tool.name, tool.hash),
-            check=checks.of(str(key), tool.name, tool.definition, tool.hash) if settings.validate else None,
-            upstream=hedged(reach, tool),
-        )
-
-    def reach(server: Server) -> Reach:
-        limits = server.catalog.limits
-        return Reach(
-            server,
-            registry.upstream(server.key),
-            registry.guard(server.key),
-            timeout=shortest(settings.call_timeout, limits.timeout_ms),
-            max_bytes=min(limits.max_result_bytes or settings.max_result_bytes, settings.max_result_bytes),
-            server_info=server_info(server) or own_info,
-            retries=DEFAULT_RETRIES if limits.retries is None else limits.retries,
-        )
-
-    left: list[object] = []  # of selections that nobody is served by any more
-
-    async def swap(snapshot: Snapshot) -> bool:
-        await registry.sync(snapshot.servers)
-        before = front.selection
-        front.selection = await asyncio.to_thread(select, snapshot, before)
-        left.extend(await asyncio.to_thread(before.parts))
-        _measure_by(snapshot.rules.tiers, outbox, book)
-        await front.streams.swapped(before, front.selection)
-        await news.swapped(before.snapshot, snapshot)
-        return not registry.incomplete
-
-    def select(snapshot: Snapshot, before: Selection) -> Selection:
-        # in a thread: tens of thousands of tools take tens of milliseconds
-        reaches = {key: reach(server) for key, server in snapshot.servers.items()}
-        selection = Selection(
-            snapshot, bind_all(reaches, bind, before), reaches, before=before, now=clock(),
-            figures=settings.meta_latency,
-        )  # fmt: skip
-        selection.prepare()
-        return selection
-
+    swaps = Swaps(settings, front, registry, checks, book, outbox, news, own_info, clock)
     refresher = _refresher(models)
     plane = Plane(
         lambda: front.selection,
@@ -343,19 +291,11 @@ def build(
     )
     plane.guard.auditor = accounting.auditor
     keeper = Keeper(
-        source, swap, cache=SnapshotCache(settings.cache_dir) if settings.cache_dir is not None else None,
+        source, swaps.swap, cache=SnapshotCache(settings.cache_dir) if settings.cache_dir is not None else None,
         own=own, environment=settings.environment, rules=CLOSED if closed else Rules(),
-        replaced=lambda: let_go(left),
+        replaced=swaps.let_go,
     )  # fmt: skip
     return Gateway(settings, keeper, registry, front, book, plane, checks, outbox, tools, accounting, refresher)
-
-
-def hedged(reach: Reach, tool: Tool) -> Upstream | None:
-    """What sends the calls of a tool twice where that is asked for, and does no harm."""
-    after_ms = reach.server.catalog.limits.hedge_after_ms
-    if after_ms is None or not tool.idempotent:
-        return None
-    return Hedged(reach.upstream, reach.guard, after_ms / 1000)
 
 
 def _certificates(settings: Settings) -> Certificates | None:
@@ -377,13 +317,3 @@ def _refresher(models: Models) -> Refresher | None:
     from fairlead_gateway.rest.livemodels import Refresher
 
     return Refresher(models.live)
-
-
-def shortest(default: float, *milliseconds: int | None) -> float:
-    """Seconds: the smallest of what is set."""
-    return min([default, *(value / 1000 for value in milliseconds if value is not None)])
-
-
-def _measure_by(tiers: Collection[Tier], outbox: Outbox, book: Book) -> None:
-    outbox.samples.late_ms = fastest_limit(tiers)
-    book.budgets({tier.name: tier.max_latency_ms for tier in tiers})

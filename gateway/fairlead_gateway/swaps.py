@@ -1,0 +1,119 @@
+"""From a snapshot to what is served: each tool bound to the way its calls go, one selection in the place of another.
+
+Made by `app`. The catalog's keeper calls `swap` for each snapshot, and `let_go` when nobody is served by the last one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection
+from typing import Final
+
+from fairlead_api.documents.rules import Tier
+from fairlead_gateway.calls.dispatch import CALL
+from fairlead_gateway.catalog.model import Server, Snapshot, Tool
+from fairlead_gateway.endpoint.front import Front
+from fairlead_gateway.news import News
+from fairlead_gateway.reports.outbox import Outbox
+from fairlead_gateway.selection.route import Reach, Route
+from fairlead_gateway.selection.selection import Selection, bind_all
+from fairlead_gateway.selection.tiers import fastest_limit
+from fairlead_gateway.selection.whole import server_info
+from fairlead_gateway.settings import Settings
+from fairlead_gateway.telemetry import Book
+from fairlead_gateway.upstream.base import Upstream
+from fairlead_gateway.upstream.hedge import Hedged
+from fairlead_gateway.upstream.registry import Registry
+from fairlead_gateway.validation.shelf import Checks
+from fairlead_gateway.yielding import let_go
+
+DEFAULT_RETRIES: Final = 1
+"""Of a server whose document does not say."""
+
+
+class Swaps:
+    """See the module. What is served is `front.selection`; nothing else here changes but what measures by its tiers."""
+
+    def __init__(
+        self, settings: Settings, front: Front, registry: Registry, checks: Checks, book: Book, outbox: Outbox,
+        news: News, own_info: bytes, clock: Callable[[], float],
+    ) -> None:  # fmt: skip
+        """`own_info` is how a server that says nothing of itself is introduced, as JSON; `clock` is in seconds."""
+        self._settings = settings
+        self._front = front
+        self._registry = registry
+        self._checks = checks
+        self._book = book
+        self._outbox = outbox
+        self._news = news
+        self._own_info = own_info
+        self._clock = clock
+        self._left: list[object] = []
+        """Of selections that nobody is served by any more."""
+
+    async def swap(self, snapshot: Snapshot) -> bool:
+        """Serve it from now on. False where some of its servers could not be had yet."""
+        front = self._front
+        await self._registry.sync(snapshot.servers)
+        before = front.selection
+        front.selection = await asyncio.to_thread(self._select, snapshot, before)
+        self._left.extend(await asyncio.to_thread(before.parts))
+        self._measure_by(snapshot.rules.tiers)
+        await front.streams.swapped(before, front.selection)
+        await self._news.swapped(before.snapshot, snapshot)
+        return not self._registry.incomplete
+
+    async def let_go(self) -> None:
+        """Give back what selections took that were replaced."""
+        await let_go(self._left)
+
+    def _select(self, snapshot: Snapshot, before: Selection) -> Selection:
+        # in a thread: tens of thousands of tools take tens of milliseconds
+        reaches = {key: self._reach(server) for key, server in snapshot.servers.items()}
+        selection = Selection(
+            snapshot, bind_all(reaches, self._bind, before), reaches, before=before, now=self._clock(),
+            figures=self._settings.meta_latency,
+        )  # fmt: skip
+        selection.prepare()
+        return selection
+
+    def _reach(self, server: Server) -> Reach:
+        limits, settings = server.catalog.limits, self._settings
+        return Reach(
+            server,
+            self._registry.upstream(server.key),
+            self._registry.guard(server.key),
+            timeout=shortest(settings.call_timeout, limits.timeout_ms),
+            max_bytes=min(limits.max_result_bytes or settings.max_result_bytes, settings.max_result_bytes),
+            server_info=server_info(server) or self._own_info,
+            retries=DEFAULT_RETRIES if limits.retries is None else limits.retries,
+        )
+
+    def _bind(self, reach: Reach, tool: Tool) -> Route:
+        key = reach.server.key
+        checked = self._settings.validate
+        return Route(
+            reach,
+            tool,
+            self._book.recorder(CALL, tool.name, str(key)),
+            self._outbox.samples.meter(key, tool.name, tool.hash),
+            check=self._checks.of(str(key), tool.name, tool.definition, tool.hash) if checked else None,
+            upstream=hedged(reach, tool),
+        )
+
+    def _measure_by(self, tiers: Collection[Tier]) -> None:
+        self._outbox.samples.late_ms = fastest_limit(tiers)
+        self._book.budgets({tier.name: tier.max_latency_ms for tier in tiers})
+
+
+def hedged(reach: Reach, tool: Tool) -> Upstream | None:
+    """What sends the calls of a tool twice where that is asked for, and does no harm."""
+    after_ms = reach.server.catalog.limits.hedge_after_ms
+    if after_ms is None or not tool.idempotent:
+        return None
+    return Hedged(reach.upstream, reach.guard, after_ms / 1000)
+
+
+def shortest(default: float, *milliseconds: int | None) -> float:
+    """Seconds: the smallest of what is set."""
+    return min([default, *(value / 1000 for value in milliseconds if value is not None)])
