@@ -31,7 +31,8 @@ from fairlead_gateway.conversation.choosers import Choosers
 from fairlead_gateway.custom.exposition import CustomCollector
 from fairlead_gateway.custom.tools import DOCUMENT, CustomTools
 from fairlead_gateway.custom.upstream import LocalUpstream
-from fairlead_gateway.endpoint.front import Bounds, Front
+from fairlead_gateway.endpoint.bounds import Bounds
+from fairlead_gateway.endpoint.front import Front
 from fairlead_gateway.endpoint.hosts import AllowList
 from fairlead_gateway.endpoint.listener import Listener, PortTaken
 from fairlead_gateway.endpoint.local import LocalMethods

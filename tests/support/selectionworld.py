@@ -10,7 +10,8 @@ from fairlead_gateway.reports.samples import SampleLog
 from fairlead_gateway.selection.route import Reach, Route
 from fairlead_gateway.selection.selection import Selection, bind_all
 from fairlead_gateway.telemetry import Book
-from fairlead_gateway.upstream.guard import Bounds, Guard
+from fairlead_gateway.upstream.bounds import Bounds
+from fairlead_gateway.upstream.guard import Guard
 from fairlead_gateway.upstream.registry import Unreachable
 
 BOOK = Book()

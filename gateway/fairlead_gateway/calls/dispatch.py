@@ -22,7 +22,7 @@ from fairlead_gateway.calls.cache import ResultCache, key_of, scope
 from fairlead_gateway.calls.exchange import Exchange
 from fairlead_gateway.calls.flight import Body, Flight
 from fairlead_gateway.calls.trace import TRACEPARENT, carried
-from fairlead_gateway.endpoint.inbound import Rejection, Request
+from fairlead_gateway.endpoint.asked import Rejection, Request
 from fairlead_gateway.limits.limiter import Limiter
 from fairlead_gateway.selection.route import Route
 from fairlead_gateway.selection.view import View
@@ -58,7 +58,7 @@ class Dispatcher:
         self.belonging = belonging or Belonging()
         self._limiter = limiter
         self._auditor = auditor
-        self._signed = signed
+        self._own_session = signed
         self.cache = ResultCache(0) if cache is None else cache
         self._book = book
         self._client = client
@@ -201,7 +201,7 @@ class Dispatcher:
     def _session(self, route: Route, request: Request) -> bytes | None:
         """The client's session where the server tells clients apart; one that was not signed here may be anybody's."""
         session = request.session
-        return session if route.per_client and session is not None and self._signed(session) is not None else None
+        return session if route.per_client and session is not None and self._own_session(session) is not None else None
 
     def _cache_key(self, route: Route, request: Request) -> bytes | None:
         of_scope = route.cache_scope

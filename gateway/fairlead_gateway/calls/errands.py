@@ -12,7 +12,7 @@ from msgspec import Raw
 
 from fairlead_gateway.calls import mirrored
 from fairlead_gateway.calls.live import Live
-from fairlead_gateway.endpoint.inbound import Headers, Rejection, Request
+from fairlead_gateway.endpoint.asked import Headers, Rejection, Request
 from fairlead_gateway.reports.samples import Meter
 from fairlead_gateway.selection.offers import Offers
 from fairlead_gateway.selection.route import Reach, Route

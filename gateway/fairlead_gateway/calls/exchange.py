@@ -9,7 +9,7 @@ from typing import Protocol
 
 from msgspec import Raw
 
-from fairlead_gateway.endpoint.inbound import Headers
+from fairlead_gateway.endpoint.asked import Headers
 from fairlead_gateway.identity.model import Identity
 
 

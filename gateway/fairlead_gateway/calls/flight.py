@@ -22,7 +22,7 @@ from fairlead_gateway.calls.exchange import Exchange, asker
 from fairlead_gateway.calls.outputs import judged
 from fairlead_gateway.calls.refusals import Refusal
 from fairlead_gateway.calls.retries import next_delay
-from fairlead_gateway.endpoint.inbound import Request
+from fairlead_gateway.endpoint.asked import Request
 from fairlead_gateway.limits.limiter import NO_LEASE, Lease, Limited, Limiter
 from fairlead_gateway.reports.outcomes import outcome_of
 from fairlead_gateway.selection.route import Route

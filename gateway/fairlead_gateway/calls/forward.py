@@ -33,7 +33,7 @@ from fairlead_gateway.calls.tally import Tally
 from fairlead_gateway.calls.trace import carried
 from fairlead_gateway.calls.translate import Outcome
 from fairlead_gateway.calls.watches import Watches
-from fairlead_gateway.endpoint.inbound import Rejection, Request
+from fairlead_gateway.endpoint.asked import Rejection, Request
 from fairlead_gateway.endpoint.replies import result_parts
 from fairlead_gateway.limits.limiter import Limiter
 from fairlead_gateway.reports.outcomes import outcome_of, says_success

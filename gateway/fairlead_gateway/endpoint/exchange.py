@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from msgspec import Raw
 
 from fairlead_gateway.endpoint import replies
-from fairlead_gateway.endpoint.inbound import Headers, Rejection
+from fairlead_gateway.endpoint.asked import Headers, Rejection
 from fairlead_gateway.endpoint.proxies import Proxies
 from fairlead_gateway.endpoint.resumable import Thread
 from fairlead_gateway.identity.model import ANONYMOUS, Identity
@@ -152,7 +152,7 @@ class Exchange:
 
     def end(self, *chunks: bytes) -> None:
         """The last chunks of the stream."""
-        self._finish(chunks)
+        self._finish(b"".join(chunks))
 
     def answer(self, status: int, *body: bytes | Raw, extra: bytes = replies.NO_EXTRA) -> None:
         """An answer with a JSON body, or the last event where a stream was begun."""
@@ -160,34 +160,39 @@ class Exchange:
             if not self.thread.done:
                 self.thread.finish(b"".join(body))
         elif self._streaming:
-            self._finish((replies.event(b"".join(body)), replies.END_OF_STREAM))
+            self._finish(replies.event(b"".join(body)) + replies.END_OF_STREAM)
         else:
             length = 0
             for part in body:
                 length += len(part)
-            self._finish((replies.head(status, length, self._extra(extra)), *body), length)
+            parts = (replies.head(status, length, self._extra(extra)), *body)
+            if length > COPIED:
+                self._finish(b"", parts)
+            else:
+                self._finish(b"".join(parts))
 
     def succeed(self, ident: bytes, result: bytes | Raw) -> None:
         """The answer to a request: its result, raw."""
         plain = self.keep_alive and not self._streaming and self.thread is None and not self._wire.ending
         if plain and len(result) <= COPIED:
-            self._finish((replies.success(ident, result),))
+            self._finish(replies.success(ident, result))
         else:
             self.answer(200, *replies.result_parts(ident, result))
 
     def acknowledge(self) -> None:
         """The answer to what needs none."""
-        self._finish((replies.empty(202, self._extra()),))
+        self._finish(replies.empty(202, self._extra()))
 
     def reject(self, rejection: Rejection, extra: bytes = replies.NO_EXTRA) -> None:
         body = replies.error_body(rejection)
         head = replies.head(rejection.status, len(body), self._extra(extra))
-        self._finish((head,) if self.method == b"HEAD" else (head, body))
+        self._finish(head if self.method == b"HEAD" else head + body)
 
     def _extra(self, extra: bytes = replies.NO_EXTRA) -> bytes:
         return extra if self.keep_alive and not self._wire.ending else extra + replies.CLOSE
 
-    def _finish(self, parts: tuple[bytes | Raw, ...], length: int = 0) -> None:
+    def _finish(self, data: bytes, parts: tuple[bytes | Raw, ...] = ()) -> None:
+        """Once: write the last of the answer, in parts where they are too large to be copied."""
         if self.response_complete:
             return
         self.response_complete = True
@@ -195,10 +200,10 @@ class Exchange:
         wire = self._wire
         transport = wire.transport
         if not transport.is_closing():
-            if length > COPIED:
+            if parts:
                 transport.writelines([memoryview(part) for part in parts])
             else:
-                transport.write(parts[0] if len(parts) == 1 else b"".join(parts))
+                transport.write(data)
             if not self.keep_alive:
                 transport.close()
         wire.on_response_complete()

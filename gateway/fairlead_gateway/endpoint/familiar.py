@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Final, Self
 
+from fairlead_gateway.endpoint.asked import Headers
 from fairlead_gateway.endpoint.exchange import Exchange, Wire
-from fairlead_gateway.endpoint.inbound import Headers
 from fairlead_mcp.http.heads import KnownHead, NamedHead
 
 NAMES: Final = 256

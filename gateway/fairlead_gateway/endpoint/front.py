@@ -20,18 +20,12 @@ from fairlead_gateway.calls.errands import METHODS as FORWARDED
 from fairlead_gateway.calls.errands import SUBSCRIPTIONS, Errand, call_of, needs_more, resolve
 from fairlead_gateway.calls.forward import Forwarder
 from fairlead_gateway.endpoint import replies
+from fairlead_gateway.endpoint.asked import Answered, Notice, Rejection, Request
+from fairlead_gateway.endpoint.bounds import Bounds
 from fairlead_gateway.endpoint.crowd import Crowd
 from fairlead_gateway.endpoint.exchange import Exchange
 from fairlead_gateway.endpoint.hosts import AllowList
-from fairlead_gateway.endpoint.inbound import (
-    SESSION,
-    Answered,
-    Notice,
-    Rejection,
-    Request,
-    classify,
-    prefers_streams,
-)
+from fairlead_gateway.endpoint.inbound import SESSION, classify, prefers_streams
 from fairlead_gateway.endpoint.local import LocalMethods
 from fairlead_gateway.endpoint.preparing import Preparations
 from fairlead_gateway.endpoint.proxies import Proxies
@@ -59,24 +53,6 @@ log = logging.getLogger(__name__)
 
 TIMED: Final = (*eras.LISTS, "initialize", "server/discover", "ping")
 """Methods that are counted although they need no server."""
-
-
-class Bounds(msgspec.Struct, frozen=True):
-    """What a client may send, and how long it may take. Sizes in bytes, times in seconds."""
-
-    head: int = 64 << 10
-    body: int = 4 << 20
-    keep_alive: float = 75.0
-    head_seconds: float = 10.0
-    body_seconds: float = 60.0
-    stalled_seconds: float = 60.0
-    """A client that does not read its answers for so long is cut off."""
-    connections: int = 0
-    """At once; 0 for any number."""
-    connections_each: int = 0
-    """Of one address; the same."""
-    silent_seconds: float = 60.0
-    """One whose machine acknowledges nothing for so long has vanished: it crashed, or the way to it did."""
 
 
 class Front:

@@ -9,17 +9,24 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, Raw
 
+from fairlead_gateway.endpoint.asked import (
+    Answered,
+    Headers,
+    Meta,
+    Notice,
+    Rejection,
+    Request,
+    decode_envelope,
+    decode_identity,
+)
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.eras import LEGACY_VERSIONS, MODERN_VERSION, NAMED
 from fairlead_mcp.jsonrpc import RawObject
-
-Headers: TypeAlias = dict[bytes, bytes]
-"""Lower-case name to value; a header that came twice has its values joined by a comma (RFC 9110 section 5.3)."""
 
 WANTED: Final = frozenset(
     {
@@ -44,74 +51,6 @@ _USUAL_ACCEPT: Final = b"application/json, text/event-stream"
 NOT_A_REQUEST: Final = "the body is not a JSON-RPC 2.0 request, notification or response; batches are not taken"
 
 
-class Meta(msgspec.Struct, frozen=True, gc=False):
-    """What is gone by of a request's `_meta`."""
-
-    version: bytes | UnsetType | None = UNSET
-    """The protocol's, of modern requests, as it stands in a header; None where it cannot stand in one."""
-    lacking: str = ""
-    """What is wrong with it for a modern request."""
-    token: bool = False
-    """Whether it asks for progress."""
-    log_level: bool = False
-    """Whether it asks for log messages."""
-
-
-class Request(msgspec.Struct, frozen=True, gc=False):
-    """A JSON-RPC request that passed every rung. `id` is raw JSON: a string or an integer."""
-
-    modern: bool
-    method: str
-    id: bytes
-    params: RawObject
-    session: bytes | None
-    """`Mcp-Session-Id` of a legacy client that has one."""
-    meta: Meta = Meta()
-    """Of its `params`."""
-
-
-class Notice(msgspec.Struct, frozen=True):
-    """A notification, which is not answered."""
-
-    modern: bool
-    method: str
-    params: RawObject
-    session: bytes | None
-
-
-class Answered(msgspec.Struct, frozen=True):
-    """A legacy client's response to what a server asked of it."""
-
-    message: jsonrpc.Message
-    session: bytes | None
-
-
-class Rejection(msgspec.Struct, frozen=True):
-    """The first rung that failed, as an HTTP status and a JSON-RPC error."""
-
-    status: int
-    code: int
-    message: str
-    id: bytes = b"null"
-    data: bytes | None = None
-
-
-class _Envelope(msgspec.Struct, gc=False):
-    jsonrpc: Literal["2.0"]
-    method: str
-    id: Raw | UnsetType = UNSET
-    params: RawObject | UnsetType | None = UNSET
-
-
-class _Identity(msgspec.Struct):
-    """The members of `_meta` that a modern request must carry."""
-
-    version: Raw | UnsetType = msgspec.field(name=eras.META_VERSION, default=UNSET)
-    capabilities: Raw | UnsetType = msgspec.field(name=eras.META_CAPABILITIES, default=UNSET)
-
-
-_decode_envelope = msgspec.json.Decoder(_Envelope).decode
-_decode_identity = msgspec.json.Decoder(_Identity).decode
 _NO_META: Final = Meta(lacking=f"params._meta lacks the required {eras.META_VERSION}")
 _TOKEN: Final = b'"progressToken"'
 _LOG_LEVEL: Final = eras.META_LOG_LEVEL.encode()
@@ -129,7 +68,7 @@ def classify(headers: Headers, body: bytes, *, acceptable: bool = False) -> Requ
     try:
         if not body.isascii():
             body.decode()
-        envelope = _decode_envelope(body)
+        envelope = decode_envelope(body)
     except msgspec.ValidationError:
         return _odd_shape(headers, body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -165,7 +104,7 @@ def read_meta(raw: bytes) -> Meta:
 
 
 def _read_meta(raw: bytes) -> Meta:
-    said = _decode_identity(raw)
+    said = decode_identity(raw)
     lacking = ""
     if said.version is UNSET or said.capabilities is UNSET:
         missing = eras.META_VERSION if said.version is UNSET else eras.META_CAPABILITIES

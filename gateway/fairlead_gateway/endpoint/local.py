@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_gateway.endpoint.inbound import Rejection, Request
+from fairlead_gateway.endpoint.asked import Rejection, Request
 from fairlead_gateway.endpoint.replies import NO_EXTRA, result_parts
 from fairlead_gateway.endpoint.sessions import Sessions
 from fairlead_gateway.selection.view import View

@@ -20,11 +20,12 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from fairlead_gateway.endpoint import replies, targets
+from fairlead_gateway.endpoint.asked import Rejection
 from fairlead_gateway.endpoint.crowd import NOBODY, Place
 from fairlead_gateway.endpoint.exchange import Exchange
 from fairlead_gateway.endpoint.familiar import Familiar
 from fairlead_gateway.endpoint.front import Front
-from fairlead_gateway.endpoint.inbound import SPELLINGS, Rejection
+from fairlead_gateway.endpoint.inbound import SPELLINGS
 from fairlead_gateway.endpoint.proxies import Proxies
 from fairlead_gateway.selection.view import in_tier
 from fairlead_mcp import jsonrpc

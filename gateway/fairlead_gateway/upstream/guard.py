@@ -13,17 +13,14 @@ import time
 from collections.abc import Callable, Hashable
 from typing import Final, Protocol, TypeAlias
 
-import msgspec
-
 from fairlead_gateway.limits.rate import Rate, Sharing
 from fairlead_gateway.limits.turns import Turns
+from fairlead_gateway.upstream.bounds import Bounds
 from fairlead_gateway.upstream.breaker import Breaker, counts
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, PoolFull, Timeout
 
 log = logging.getLogger(__name__)
 
-MAX_WAITING: Final = 1024
-QUEUE_SECONDS: Final = 10.0
 OF_LATE: Final = 3.0
 """Seconds without an answer until a server that is said to be offline is believed to be."""
 SWEEP_SECONDS: Final = 0.02
@@ -71,17 +68,6 @@ class Waiter(Protocol):
     def admitted(self, ticket: Ticket) -> None: ...
 
     def refused(self, error: McpError) -> None: ...
-
-
-class Bounds(msgspec.Struct, frozen=True):
-    """`limit` calls at once, `waiting` more that wait for up to `queue` seconds; `rate` a second, None for any."""
-
-    limit: int
-    rate: float | None = None
-    waiting: int = MAX_WAITING
-    queue: float = QUEUE_SECONDS
-    breaks: bool = True
-    """False for what no transport lies before."""
 
 
 Later: TypeAlias = Callable[[float, Callable[[], None]], object]

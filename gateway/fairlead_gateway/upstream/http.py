@@ -25,8 +25,9 @@ from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import ConnectionLost, McpError, NotMcp, Timeout
 from fairlead_mcp.http import resuming
+from fairlead_mcp.http.answer import Answer
 from fairlead_mcp.http.dial import Address, Resolve, resolve_by_dns
-from fairlead_mcp.http.exchange import Answer, Call
+from fairlead_mcp.http.exchange import Call
 from fairlead_mcp.http.pool import Pool
 from fairlead_mcp.http.reading import read_answer
 from fairlead_mcp.http.target import Target, with_body

@@ -23,8 +23,8 @@ from fairlead_gateway.upstream.levels import Levels
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import HttpRefused, McpError, NotMcp, RpcError, Timeout, UnsupportedVersion
 from fairlead_mcp.http import resuming
+from fairlead_mcp.http.answer import Answer
 from fairlead_mcp.http.dial import Address
-from fairlead_mcp.http.exchange import Answer
 from fairlead_mcp.http.pool import NEVER, Pool
 from fairlead_mcp.http.reading import read_answer
 from fairlead_mcp.http.target import with_body

@@ -31,8 +31,9 @@ from fairlead_api.meta import ServerKey
 from fairlead_gateway.catalog.model import Server
 from fairlead_gateway.limits.rate import Sharing
 from fairlead_gateway.upstream.base import Gauges, Order, Upstream
+from fairlead_gateway.upstream.bounds import MAX_WAITING, QUEUE_SECONDS, Bounds
 from fairlead_gateway.upstream.child import ChildUpstream
-from fairlead_gateway.upstream.guard import MAX_WAITING, QUEUE_SECONDS, Bounds, Guard
+from fairlead_gateway.upstream.guard import Guard
 from fairlead_gateway.upstream.http import HttpUpstream
 from fairlead_gateway.upstream.inquiries import IDLE_SECONDS as IDLE_SESSION_SECONDS
 from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry

@@ -39,7 +39,7 @@ from fairlead_mcp.eras import (
 )
 from fairlead_mcp.errors import ConnectionLost, HttpRefused, McpError, RpcError, Timeout, TransportError
 from fairlead_mcp.http import resuming
-from fairlead_mcp.http.exchange import Answer
+from fairlead_mcp.http.answer import Answer
 from fairlead_mcp.http.pool import NEVER, Pool
 from fairlead_mcp.http.reading import read_answer, refusal
 from fairlead_mcp.http.target import Target, with_body

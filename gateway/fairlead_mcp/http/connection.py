@@ -16,7 +16,8 @@ from typing import Final, Protocol, cast
 import httptools
 
 from fairlead_mcp.errors import BadHttp, ConnectionLost, TooLarge
-from fairlead_mcp.http.exchange import Answer, Call, Cursor
+from fairlead_mcp.http.answer import Answer, Cursor
+from fairlead_mcp.http.exchange import Call
 from fairlead_mcp.http.heads import KnownHead
 from fairlead_mcp.sse import EventParser
 

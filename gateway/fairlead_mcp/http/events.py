@@ -16,8 +16,8 @@ from msgspec import UNSET
 
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.errors import ConnectionLost, HttpRefused, McpError, NotMcp, PoolFull, RpcError, Timeout
+from fairlead_mcp.http.answer import Answer
 from fairlead_mcp.http.dial import Resolve
-from fairlead_mcp.http.exchange import Answer
 from fairlead_mcp.http.pool import NEVER, Pool
 from fairlead_mcp.http.reading import read_answer, refusal
 from fairlead_mcp.http.target import InvalidTarget, Target, with_body

@@ -1,4 +1,4 @@
-"""One HTTP exchange: the request on its way and the answer to it.
+"""One HTTP exchange: the request on its way, and whom to tell of its outcome.
 
 Pure module: no I/O. Shared by the pool and its connections; `Call` is the callback interface of the hot path.
 """
@@ -6,57 +6,9 @@ Pure module: no I/O. Shared by the pool and its connections; `Call` is the callb
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
-
-import msgspec
 
 from fairlead_mcp import jsonrpc
-
-
-class Carrier(Protocol):
-    """What a call and an answer may know of the connection that carries them."""
-
-    @property
-    def peer(self) -> tuple[str, int] | None:
-        """Address and port of the other side; None where it is not known any more."""
-        ...
-
-    def pause_reading(self) -> None:
-        """Stop reading, for a stream whose consumer cannot follow. No-op on a closed connection."""
-        ...
-
-    def resume_reading(self) -> None: ...
-
-    def close(self, error: Exception | None = None) -> None:
-        """Close at once, failing the call that it carries with `error`."""
-        ...
-
-
-class Cursor(msgspec.Struct, frozen=True):
-    """Where a stream that ended without its answer may be taken up again (MCP 2025-11-25, "Resumability")."""
-
-    last_id: bytes
-    retry: float | None
-    """Seconds to wait before, where the stream said so."""
-
-
-class Answer(msgspec.Struct, frozen=True, gc=False):
-    """An HTTP answer.
-
-    `headers` holds those of `WANTED` that came, by lower-case name. `body` is the whole body, or, for an event stream
-    (`streamed`), the data of the event that `on_event` called the answer (empty if the stream ended without one).
-    `sent_at` and `done_at` are the pool's clock, in seconds, at the first byte out and at the answer.
-    """
-
-    status: int
-    content_type: bytes
-    headers: dict[bytes, bytes]
-    body: bytes
-    streamed: bool
-    reused: bool
-    sent_at: float
-    done_at: float
-    connection: Carrier
+from fairlead_mcp.http.answer import Answer, Carrier, Cursor
 
 
 class Call:

@@ -29,9 +29,10 @@ from typing import Final
 import msgspec
 
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, PoolFull, Timeout
+from fairlead_mcp.http.answer import Answer, Carrier
 from fairlead_mcp.http.connection import Connection
 from fairlead_mcp.http.dial import Dialer, Resolve, resolve_by_dns
-from fairlead_mcp.http.exchange import Answer, Call, Carrier
+from fairlead_mcp.http.exchange import Call
 
 DEFAULT_MAX_BYTES: Final = 64 << 20
 SWEEP_SECONDS: Final = 0.02

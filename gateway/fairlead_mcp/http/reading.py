@@ -14,7 +14,7 @@ from msgspec import UNSET, Raw
 
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.errors import HttpRefused, McpError, NotMcp, RpcError
-from fairlead_mcp.http.exchange import Answer
+from fairlead_mcp.http.answer import Answer
 
 _ALWAYS_REFUSALS: Final = frozenset({401, 403, 421})
 """Statuses that speak for themselves, whatever JSON comes with them."""

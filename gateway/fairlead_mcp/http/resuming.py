@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 from fairlead_mcp.errors import ConnectionLost, McpError, Timeout
-from fairlead_mcp.http.exchange import Answer, Cursor
+from fairlead_mcp.http.answer import Answer, Cursor
 from fairlead_mcp.http.pool import Awaited, Pool
 
 DEFAULT_RETRY: Final = 1.0

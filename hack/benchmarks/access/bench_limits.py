@@ -27,7 +27,8 @@ from fairlead_gateway.calls.trace import TRACEPARENT, carried
 from fairlead_gateway.identity.model import Identity
 from fairlead_gateway.limits.limiter import Caps, Lease, Limited, Limiter
 from fairlead_gateway.limits.rate import Sharing
-from fairlead_gateway.upstream.guard import QUEUED, Bounds, Guard
+from fairlead_gateway.upstream.bounds import Bounds
+from fairlead_gateway.upstream.guard import QUEUED, Guard
 from fairlead_mcp.errors import McpError
 from gateway.gateways import VERSIONS, catalog, contents, gateway_over, start_upstream, write_documents
 from rig.harness import Goal, Report, Sample, Settings, interleaved, ratios

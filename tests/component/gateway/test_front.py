@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fairlead_gateway.app import Gateway
-from fairlead_gateway.endpoint.front import Bounds
+from fairlead_gateway.endpoint.bounds import Bounds
 from gatewayworld import Ask, Wire, ask, calling, catalog, legacy, modern, running
 from rawserver import RawServer, Reply, Request, raw_server
 from toolservers import modern_server

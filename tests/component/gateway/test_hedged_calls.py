@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from fairlead_api.documents.catalog import Catalog, DeclaredLatency
-from fairlead_gateway.upstream.guard import RETRY_BUDGET, Bounds, Guard
+from fairlead_gateway.upstream.bounds import Bounds
+from fairlead_gateway.upstream.guard import RETRY_BUDGET, Guard
 from gatewayworld import MODERN, ask, calling, catalog, entry, limits, running
 from rawserver import Reply, Request, raw_server
 from toolservers import answer_modern

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, PoolFull, Timeout
-from fairlead_mcp.http.exchange import Answer, Call
+from fairlead_mcp.http.answer import Answer
+from fairlead_mcp.http.exchange import Call
 from fairlead_mcp.http.pool import Pool
 from ports import free_port
 from rawserver import Handler, RawServer, Reply, Request, raw_server

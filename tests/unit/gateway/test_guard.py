@@ -7,8 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from fairlead_gateway.calls import retries
+from fairlead_gateway.upstream.bounds import Bounds
 from fairlead_gateway.upstream.breaker import CLOSED, FAILURES, HALF_OPEN, MAX_SECONDS, OPEN
-from fairlead_gateway.upstream.guard import OF_LATE, PLAIN, QUEUED, TRIAL, Bounds, Guard, Refused
+from fairlead_gateway.upstream.guard import OF_LATE, PLAIN, QUEUED, TRIAL, Guard, Refused
 from fairlead_mcp.errors import (
     BadHttp,
     ConnectFailed,

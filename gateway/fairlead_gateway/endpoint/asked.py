@@ -1,0 +1,89 @@
+"""What a request to an MCP endpoint is read as, and what it turns out to be.
+
+Declarations only. `endpoint.inbound` makes them; apart from it because what msgspec makes a class of is not compiled.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from fairlead_mcp import eras, jsonrpc
+from fairlead_mcp.jsonrpc import RawObject
+
+Headers: TypeAlias = dict[bytes, bytes]
+"""Lower-case name to value; a header that came twice has its values joined by a comma (RFC 9110 section 5.3)."""
+
+
+class Meta(msgspec.Struct, frozen=True, gc=False):
+    """What is gone by of a request's `_meta`."""
+
+    version: bytes | UnsetType | None = UNSET
+    """The protocol's, of modern requests, as it stands in a header; None where it cannot stand in one."""
+    lacking: str = ""
+    """What is wrong with it for a modern request."""
+    token: bool = False
+    """Whether it asks for progress."""
+    log_level: bool = False
+    """Whether it asks for log messages."""
+
+
+class Request(msgspec.Struct, frozen=True, gc=False):
+    """A JSON-RPC request that passed every rung. `id` is raw JSON: a string or an integer."""
+
+    modern: bool
+    method: str
+    id: bytes
+    params: RawObject
+    session: bytes | None
+    """`Mcp-Session-Id` of a legacy client that has one."""
+    meta: Meta = Meta()
+    """Of its `params`."""
+
+
+class Notice(msgspec.Struct, frozen=True):
+    """A notification, which is not answered."""
+
+    modern: bool
+    method: str
+    params: RawObject
+    session: bytes | None
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """A legacy client's response to what a server asked of it."""
+
+    message: jsonrpc.Message
+    session: bytes | None
+
+
+class Rejection(msgspec.Struct, frozen=True):
+    """The first rung that failed, as an HTTP status and a JSON-RPC error."""
+
+    status: int
+    code: int
+    message: str
+    id: bytes = b"null"
+    data: bytes | None = None
+
+
+class Envelope(msgspec.Struct, gc=False):
+    """What a body is read as. Raises msgspec.ValidationError for JSON that is no request."""
+
+    jsonrpc: Literal["2.0"]
+    method: str
+    id: Raw | UnsetType = UNSET
+    params: RawObject | UnsetType | None = UNSET
+
+
+class Identity(msgspec.Struct):
+    """The members of `_meta` that a modern request must carry."""
+
+    version: Raw | UnsetType = msgspec.field(name=eras.META_VERSION, default=UNSET)
+    capabilities: Raw | UnsetType = msgspec.field(name=eras.META_CAPABILITIES, default=UNSET)
+
+
+decode_envelope = msgspec.json.Decoder(Envelope).decode
+decode_identity = msgspec.json.Decoder(Identity).decode

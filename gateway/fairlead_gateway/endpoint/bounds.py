@@ -1,0 +1,23 @@
+"""How much a client may send, and how long it may take: what `app` reads from the settings, and `server` keeps to."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    """What a client may send, and how long it may take. Sizes in bytes, times in seconds."""
+
+    head: int = 64 << 10
+    body: int = 4 << 20
+    keep_alive: float = 75.0
+    head_seconds: float = 10.0
+    body_seconds: float = 60.0
+    stalled_seconds: float = 60.0
+    """A client that does not read its answers for so long is cut off."""
+    connections: int = 0
+    """At once; 0 for any number."""
+    connections_each: int = 0
+    """Of one address; the same."""
+    silent_seconds: float = 60.0
+    """One whose machine acknowledges nothing for so long has vanished: it crashed, or the way to it did."""

@@ -1,0 +1,21 @@
+"""How many calls one server gets: what `upstream.registry` reads from its document, and `upstream.guard` keeps to."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+MAX_WAITING: Final = 1024
+QUEUE_SECONDS: Final = 10.0
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    """`limit` calls at once, `waiting` more that wait for up to `queue` seconds; `rate` a second, None for any."""
+
+    limit: int
+    rate: float | None = None
+    waiting: int = MAX_WAITING
+    queue: float = QUEUE_SECONDS
+    breaks: bool = True
+    """False for what no transport lies before."""
