@@ -20,13 +20,14 @@ from msgspec import UNSET, Raw, structs
 from fairlead_api.documents.catalog import Credential
 from fairlead_gateway.upstream import affinity
 from fairlead_gateway.upstream.base import Gauges, Order, Outcome, Pending
-from fairlead_gateway.upstream.inquiries import IDLE_SECONDS, MAX_STREAMS, HttpInquiries, get_head
+from fairlead_gateway.upstream.inquiries import IDLE_SECONDS, HttpInquiries, get_head
 from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
+from fairlead_gateway.upstream.ways import Ways
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import ConnectionLost, McpError, NotMcp, Timeout
 from fairlead_mcp.http import resuming
 from fairlead_mcp.http.answer import Answer
-from fairlead_mcp.http.dial import Address, Resolve, resolve_by_dns
+from fairlead_mcp.http.dial import Resolve, resolve_by_dns
 from fairlead_mcp.http.exchange import Call
 from fairlead_mcp.http.pool import Pool
 from fairlead_mcp.http.reading import read_answer
@@ -74,28 +75,14 @@ class HttpUpstream:
         self._opening: asyncio.Task[_Session] | None = None
         self._courtesies: set[asyncio.Task[None]] = set()
 
-        async def spread(host: str, port: int) -> list[Address]:
-            # a legacy session lives in one pod, so everybody goes to the first in order while it answers
-            addresses = sorted(await resolve(host, port))
-            first = dials() % len(addresses) if modern and addresses else 0
-            return addresses[first:] + addresses[:first]
+        def pool(addresses: Resolve, most: int) -> Pool:
+            return Pool(target.host, target.port, ssl=tls, limit=most, resolve=addresses)
 
-        dials = itertools.count().__next__
-
-        self.pool = Pool(target.host, target.port, ssl=tls, limit=limit, resolve=spread)
-
-        def pool_of(address: Address) -> Pool:
-            async def only(host: str, port: int) -> list[Address]:
-                return [address]
-
-            return Pool(target.host, target.port, ssl=tls, limit=limit, resolve=only)
-
+        self._ways = Ways(pool, resolve, target.host, target.port, limit=limit, balanced=modern)
+        self.pool = self._ways.any.calls
         self._inquiries = HttpInquiries(
-            self._head, modern=modern, client=client, pool=self.pool, pinned=pool_of,
-            streams=Pool(target.host, target.port, ssl=tls, limit=MAX_STREAMS, resolve=spread),
-            addresses=lambda: resolve(target.host, target.port), next_id=self.next_id,
-            idle=session_idle,
-        )  # fmt: skip
+            self._head, modern=modern, client=client, ways=self._ways, next_id=self.next_id, idle=session_idle
+        )
 
     def next_id(self) -> bytes:
         return b"%d" % self._count()
@@ -133,7 +120,7 @@ class HttpUpstream:
     async def aclose(self, grace: float) -> None:
         await self.pool.aclose(grace)
         if self._session is not None and self._session.named:
-            await self._inquiries.farewell(self._session.head)
+            await self._inquiries.farewell(self._session.head, self._ways.any)
         await self._inquiries.aclose()
         tasks = [*self._courtesies, *([self._opening] if self._opening else [])]
         for task in tasks:
@@ -168,6 +155,7 @@ class HttpUpstream:
         answer = await self.pool.exchange(with_body(self._head, body), deadline=deadline, max_bytes=HANDSHAKE_BYTES)
         negotiated = eras.read_initialize(self.read(answer, ident))
         session = _Session(self._head, negotiated.protocol_version, answer.headers.get(b"mcp-session-id"))
+        self._ways.settle(answer.connection.peer)
         note = with_body(session.head, jsonrpc.notification("notifications/initialized"))
         await self.pool.exchange(note, deadline=deadline, max_bytes=HANDSHAKE_BYTES)
         return session
@@ -243,7 +231,8 @@ class HttpUpstream:
     async def _post(self, head: bytes, body: bytes) -> None:
         deadline = self.pool.clock() + COURTESY_SECONDS
         with contextlib.suppress(McpError):  # a courtesy: whom it is for has other trouble
-            await self.pool.exchange(with_body(head, body), deadline=deadline, max_bytes=HANDSHAKE_BYTES)
+            way = self._ways.any.beside
+            await way.exchange(with_body(head, body), deadline=deadline, max_bytes=HANDSHAKE_BYTES)
 
 
 def plain_result(answer: Answer, ident: bytes) -> Raw | None:

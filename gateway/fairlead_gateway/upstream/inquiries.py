@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Final
 
 import msgspec
@@ -20,8 +19,9 @@ from msgspec import UNSET, Raw
 from fairlead_gateway.upstream import affinity
 from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
 from fairlead_gateway.upstream.levels import Levels
+from fairlead_gateway.upstream.ways import Way, Ways
 from fairlead_mcp import eras, jsonrpc
-from fairlead_mcp.errors import HttpRefused, McpError, NotMcp, RpcError, Timeout, UnsupportedVersion
+from fairlead_mcp.errors import ConnectFailed, HttpRefused, McpError, NotMcp, RpcError, Timeout, UnsupportedVersion
 from fairlead_mcp.http import resuming
 from fairlead_mcp.http.answer import Answer
 from fairlead_mcp.http.dial import Address
@@ -41,12 +41,10 @@ IDLE_SECONDS: Final = 60.0
 STREAM_SECONDS: Final = 2.0
 """How long a request waits for the stream that questions may come on."""
 RESOURCE_UPDATED: Final = "notifications/resources/updated"
-MAX_PINNED: Final = 16
-"""Addresses that pools are kept for."""
 
 
 class HttpInquiries:
-    """See the module. `head` is the prepared head of requests, `addresses` resolves the server's name."""
+    """See the module. `head` is the prepared head of requests."""
 
     def __init__(
         self,
@@ -54,10 +52,7 @@ class HttpInquiries:
         *,
         modern: bool,
         client: eras.Client,
-        pool: Pool,
-        pinned: Callable[[Address], Pool],
-        streams: Pool,
-        addresses: Callable[[], Awaitable[list[Address]]],
+        ways: Ways,
         next_id: Callable[[], bytes],
         idle: float = IDLE_SECONDS,
     ) -> None:
@@ -65,12 +60,9 @@ class HttpInquiries:
         self._idle = idle
         self._modern = modern
         self._client = client
-        self._pool = pool
-        self._new_pool = pinned
-        self._addresses = addresses
+        self._ways = ways
+        self._clock = ways.any.calls.clock
         self._next_id = next_id
-        self._pinned: OrderedDict[bytes, Pool] = OrderedDict()
-        self._streams = streams
         self._sessions: dict[Counterpart | None, Session] = {}
         self._opening: dict[Counterpart | None, asyncio.Task[Session]] = {}
         self._no_legacy = False
@@ -92,35 +84,38 @@ class HttpInquiries:
         if await self.era(inquiry.client, inquiry.deadline):
             return await self._ask_modern(inquiry)
         session = await self._opened(inquiry.client, inquiry.deadline)
-        answer, ident = await self._ask_in(session, inquiry, inquiry.id)
-        if session.lost(answer):
-            # the server does not know the session, so it did not do anything
+        ident, answer = inquiry.id, await self._asked_in(session, inquiry)
+        if answer is None:
             if self._sessions.get(inquiry.client) is session:
                 self._drop(inquiry.client)
-            session = await self._opened(inquiry.client, inquiry.deadline)
-            answer, ident = await self._ask_in(session, inquiry, self._next_id())
-        return self._read(self._pool, answer, ident)
+            session, ident = await self._opened(inquiry.client, inquiry.deadline), self._next_id()
+            answer = await self._ask_in(session, inquiry, ident)
+        return self._read(self._way(session).calls, answer, ident)
 
     async def aclose(self) -> None:
-        """Cancel what nobody waits for, close what is pinned. Bounded."""
+        """Cancel what nobody waits for, close all ways but those of calls to any pod. Bounded."""
         sessions, self._sessions = list(self._sessions.values()), {}
         for session in sessions:
             session.close()
-        await asyncio.gather(*(self.farewell(session.head) for session in sessions if session.named))
+        await asyncio.gather(*(self._farewell(session) for session in sessions))
         tasks = [*self._courtesies, *self._opening.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.gather(*(pool.aclose() for pool in [self._streams, *self._pinned.values()]))
+        await self._ways.aclose()
 
-    async def farewell(self, head: bytes) -> None:
+    async def farewell(self, head: bytes, way: Way) -> None:
         """Tell the server that a session has ended, so that it need not keep it (MCP 2025-11-25, Transports, "Session
         Management"). `head` is that of the session's requests.
         """
         request = with_body(head.replace(b"POST ", b"DELETE ", 1), b"")
-        deadline = self._streams.clock() + FAREWELL_SECONDS
+        deadline = self._clock() + FAREWELL_SECONDS
         with contextlib.suppress(McpError):  # it may be gone, or have nothing against sessions that stay
-            await self._streams.exchange(request, deadline=deadline, max_bytes=HANDSHAKE_BYTES)
+            await way.beside.exchange(request, deadline=deadline, max_bytes=HANDSHAKE_BYTES)
+
+    async def _farewell(self, session: Session) -> None:
+        if session.named:
+            await self.farewell(session.head, self._way(session))
 
     # Modern
 
@@ -130,35 +125,29 @@ class HttpInquiries:
         if inquiry.named is not None:
             lines.append(_line(eras.H_NAME, eras.header_value(inquiry.named)))
         head = b"".join([*lines, inquiry.headers])
-        pool = self._pool if inquiry.pin is None else await self._pool_of(inquiry.pin)
-        if inquiry.method == "subscriptions/listen":
-            pool = self._streams
-        answer = await self._exchange(pool, inquiry, inquiry.id, head, b"")
+        way = self._ways.any if inquiry.pin is None else await self._ways.to(inquiry.pin)
+        pool = way.beside if inquiry.method == "subscriptions/listen" else way.calls
+        answer = await self._exchange(pool, inquiry, inquiry.id, head, None)
         result = self._read(pool, answer, inquiry.id)
         address = answer.connection.peer
         return result if address is None else affinity.tagged(result, address)
 
-    async def _pool_of(self, tag: bytes) -> Pool:
-        """A pool for the address that a tag means; the common one where there is none any more."""
-        found = self._pinned.get(tag)
-        if found is not None:
-            self._pinned.move_to_end(tag)
-            return found
-        try:
-            address = affinity.address_of(tag, await self._addresses())
-        except OSError:
-            address = None
-        if address is None:
-            return self._pool
-        pool = self._pinned.setdefault(tag, self._new_pool(address))
-        if len(self._pinned) > MAX_PINNED:
-            _, oldest = self._pinned.popitem(last=False)
-            self._own(oldest.aclose(SESSION_SECONDS), "close pinned")
-        return pool
-
     # Legacy
 
-    async def _ask_in(self, session: Session, inquiry: Inquiry, ident: bytes) -> tuple[Answer, bytes]:
+    def _way(self, session: Session) -> Way:
+        return self._ways.at(session.pod)
+
+    async def _asked_in(self, session: Session, inquiry: Inquiry) -> Answer | None:
+        """None where the session is no more, so that nothing was done: its server forgot it, or its pod is gone."""
+        try:
+            answer = await self._ask_in(session, inquiry, inquiry.id)
+        except ConnectFailed:
+            if session.pod is None:
+                raise
+            return None
+        return None if session.lost(answer) else answer
+
+    async def _ask_in(self, session: Session, inquiry: Inquiry, ident: bytes) -> Answer:
         session.enter(inquiry)
         if inquiry.method == "resources/subscribe":
             session.subscriber = inquiry.notify
@@ -170,10 +159,10 @@ class HttpInquiries:
         try:
             if inquiry.level is not None and session.levels is not None:
                 await self._set_level(session, session.levels, inquiry.session, inquiry.level)
-            return await self._exchange(self._pool, inquiry, ident, session.head, session.head), ident
+            return await self._exchange(self._way(session).calls, inquiry, ident, session.head, session)
         except (asyncio.CancelledError, Timeout):
             params = b'{"requestId":%b,"reason":"The caller does not wait any longer"}' % ident
-            self._send(session.head, jsonrpc.notification("notifications/cancelled", params))
+            self._send(session, jsonrpc.notification("notifications/cancelled", params))
             raise
         finally:
             session.leave(inquiry)
@@ -183,18 +172,17 @@ class HttpInquiries:
     async def _set_level(self, session: Session, levels: Levels, client: bytes | None, level: str) -> None:
         """Have the server send the log messages that a client waits for. What the server says to it is no matter."""
         async with session.setting_level:
-            due = levels.due(client, level, self._pool.clock())
+            due = levels.due(client, level, self._clock())
             if due is not None:
                 body = jsonrpc.request(self._next_id(), "logging/setLevel", jsonrpc.encode({"level": due}))
-                await self._post(session.head, body)
+                await self._post(session, body)
 
     def _drop(self, client: Counterpart | None) -> None:
         """Forget a session; its stream ends."""
         session = self._sessions.pop(client, None)
         if session is not None:
             session.close()
-            if session.named:
-                self._own(self.farewell(session.head), "end session")
+            self._own(self._farewell(session), "end session")
 
     async def _opened(self, client: Counterpart | None, deadline: float) -> Session:
         """The session, opened by whoever needs it first; one who gives up does not stop it for the others."""
@@ -203,10 +191,10 @@ class HttpInquiries:
             return session
         opening = self._opening.get(client)
         if opening is None:
-            opening = asyncio.get_running_loop().create_task(self._open(client), name=f"session {self._pool.host}")
+            opening = asyncio.get_running_loop().create_task(self._open(client), name=f"session {self._ways.host}")
             self._opening[client] = opening
             opening.add_done_callback(lambda task: self._session_opened(client, task))
-        done, _ = await asyncio.wait([opening], timeout=max(deadline - self._pool.clock(), 0))
+        done, _ = await asyncio.wait([opening], timeout=max(deadline - self._clock(), 0))
         if not done:
             raise Timeout("the server's session was not opened in time", sent=False)
         return done.pop().result()
@@ -226,21 +214,22 @@ class HttpInquiries:
                 return
 
     async def _open(self, client: Counterpart | None) -> Session:
-        deadline = self._pool.clock() + SESSION_SECONDS
+        deadline, way = self._clock() + SESSION_SECONDS, self._ways.any
         ident = self._next_id()
         offered = b"{}" if client is None else client.features
         body = jsonrpc.request(ident, "initialize", eras.initialize_params(self._client, offered))
-        answer = await self._pool.exchange(with_body(self._head, body), deadline=deadline, max_bytes=HANDSHAKE_BYTES)
-        negotiated = eras.read_initialize(self._read(self._pool, answer, ident))
+        answer = await way.calls.exchange(with_body(self._head, body), deadline=deadline, max_bytes=HANDSHAKE_BYTES)
+        negotiated = eras.read_initialize(self._read(way.calls, answer, ident))
         session = Session(self._head, negotiated.protocol_version, answer.headers.get(b"mcp-session-id"))
+        session.pod = self._ways.pod(answer.connection.peer)
         if negotiated.offers("logging"):
             session.levels = Levels(shared=client is None)
         note = with_body(session.head, jsonrpc.notification("notifications/initialized"))
-        await self._pool.exchange(note, deadline=deadline, max_bytes=HANDSHAKE_BYTES)
+        await self._way(session).calls.exchange(note, deadline=deadline, max_bytes=HANDSHAKE_BYTES)
         if client is not None:
             opened = asyncio.Event()
             listening = self._listen(session, opened)
-            session.stream = asyncio.get_running_loop().create_task(listening, name=f"listen {self._pool.host}")
+            session.stream = asyncio.get_running_loop().create_task(listening, name=f"listen {self._ways.host}")
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(opened.wait(), STREAM_SECONDS)
         return session
@@ -256,14 +245,14 @@ class HttpInquiries:
             if message.method == RESOURCE_UPDATED and session.subscriber is not None:
                 session.subscriber(message)
             elif session.working:
-                self._take(session.working[-1], session.head, message)
+                self._take(session.working[-1], session, message)
             elif message.is_request:
-                self._send(session.head, jsonrpc.reply_to_server(message))
+                self._send(session, jsonrpc.reply_to_server(message))
             return False
 
         head = get_head(session.head)
         try:
-            await self._streams.exchange(
+            await self._way(session).beside.exchange(
                 with_body(head, b""), deadline=NEVER, max_bytes=HANDSHAKE_BYTES, on_event=on_event,
                 on_open=lambda _: opened.set(),
             )  # fmt: skip
@@ -274,7 +263,9 @@ class HttpInquiries:
 
     # Both
 
-    async def _exchange(self, pool: Pool, inquiry: Inquiry, ident: bytes, head: bytes, session: bytes) -> Answer:
+    async def _exchange(
+        self, pool: Pool, inquiry: Inquiry, ident: bytes, head: bytes, session: Session | None
+    ) -> Answer:
         def on_event(event: bytes) -> bool:
             try:
                 message = jsonrpc.decode_message(event)
@@ -286,19 +277,19 @@ class HttpInquiries:
             return False
 
         data = with_body(head, jsonrpc.request(ident, inquiry.method, inquiry.params))
-        if session:
+        if session is not None:
             return await resuming.ask(
-                pool, data, get_head(session), deadline=inquiry.deadline, max_bytes=inquiry.max_bytes,
+                pool, data, get_head(head), deadline=inquiry.deadline, max_bytes=inquiry.max_bytes,
                 on_event=on_event, on_pause=inquiry.on_pause,
             )  # fmt: skip
         return await pool.exchange(data, deadline=inquiry.deadline, max_bytes=inquiry.max_bytes, on_event=on_event)
 
-    def _take(self, inquiry: Inquiry, session: bytes, message: jsonrpc.Message) -> None:
-        """What a server says on the way. `session` is the head of its legacy session, where there is one."""
+    def _take(self, inquiry: Inquiry, session: Session | None, message: jsonrpc.Message) -> None:
+        """What a server says on the way. `session` is its legacy session, where there is one."""
         if message.method is not UNSET and not message.is_request:
             if inquiry.notify is not None:
                 inquiry.notify(message)
-        elif message.is_request and session:
+        elif message.is_request and session is not None:
             if inquiry.on_request is not None:
                 inquiry.on_request(message, lambda body: self._send(session, body))
             else:
@@ -316,29 +307,32 @@ class HttpInquiries:
                 pool.discard(answer)
             raise
 
-    def _send(self, head: bytes, body: bytes) -> None:
+    def _send(self, session: Session, body: bytes) -> None:
         if len(self._courtesies) < MAX_COURTESIES:
-            self._own(self._post(head, body), "tell")
+            self._own(self._post(session, body), "tell")
 
     def _own(self, work: Coroutine[object, object, None], what: str) -> None:
-        task = asyncio.get_running_loop().create_task(work, name=f"{what} {self._pool.host}")
+        task = asyncio.get_running_loop().create_task(work, name=f"{what} {self._ways.host}")
         self._courtesies.add(task)
         task.add_done_callback(self._courtesies.discard)
 
-    async def _post(self, head: bytes, body: bytes) -> None:
-        deadline = self._pool.clock() + COURTESY_SECONDS
+    async def _post(self, session: Session, body: bytes) -> None:
+        """Beside the calls: the one that waits for it may have the last place among them."""
+        deadline, way = self._clock() + COURTESY_SECONDS, self._way(session)
         with contextlib.suppress(McpError):  # whom it is for has other trouble
-            await self._pool.exchange(with_body(head, body), deadline=deadline, max_bytes=HANDSHAKE_BYTES)
+            await way.beside.exchange(with_body(session.head, body), deadline=deadline, max_bytes=HANDSHAKE_BYTES)
 
 
 class Session:
     """A legacy session; servers without state give no id."""
 
-    __slots__ = ("expiry", "head", "levels", "named", "setting_level", "stream", "subscriber", "subscriptions",
+    __slots__ = ("expiry", "head", "levels", "named", "pod", "setting_level", "stream", "subscriber", "subscriptions",
                  "working")  # fmt: skip
 
     def __init__(self, head: bytes, version: str, ident: bytes | None) -> None:
         self.named = ident is not None
+        self.pod: Address | None = None
+        """Where it lives; None where the server has but one address."""
         named = _line(eras.H_SESSION, ident) if ident is not None else b""
         self.working: list[Inquiry] = []
         self.levels: Levels | None = None

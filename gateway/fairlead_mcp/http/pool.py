@@ -31,7 +31,7 @@ import msgspec
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, PoolFull, Timeout
 from fairlead_mcp.http.answer import Answer, Carrier
 from fairlead_mcp.http.connection import Connection
-from fairlead_mcp.http.dial import Dialer, Resolve, resolve_by_dns
+from fairlead_mcp.http.dial import Address, Dialer, Resolve, resolve_by_dns
 from fairlead_mcp.http.exchange import Call
 
 DEFAULT_MAX_BYTES: Final = 64 << 20
@@ -173,6 +173,13 @@ class Pool:
         """Close the connection that gave this answer, for it cannot be trusted; who is using it now loses it."""
         connection = answer.connection
         connection.close(ConnectionLost("the connection mixed up its answers", sent=True, reused=True, received=True))
+
+    def keep_only(self, peer: Address) -> None:
+        """Let the connections to any other address go, those that are in use after their answer."""
+        for connection in [other for other in self._connections if other.peer != peer]:
+            connection.leaving = True
+            if connection.idle:
+                connection.close()
 
     async def aclose(self, grace: float = 0.0) -> None:
         """Refuse what is waiting or comes, let running exchanges end for up to `grace` seconds, close everything."""

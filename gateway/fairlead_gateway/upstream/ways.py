@@ -1,0 +1,111 @@
+"""Ways to the pods of one server: to whichever comes next, and to the one that keeps a session or made a state.
+
+Made by `upstream.http`. A way has connections for calls, as many as there may be calls, and others beside them for what
+would otherwise wait behind the calls that wait for it: answers to questions, cancellations, streams that stay open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from fairlead_gateway.upstream import affinity
+from fairlead_mcp.http.dial import Address, Resolve
+from fairlead_mcp.http.pool import Pool
+
+MAX_PINNED: Final = 64
+"""Pods that ways of their own are kept for."""
+MAX_BESIDE: Final = 512
+RETIRE_SECONDS: Final = 10.0
+
+
+class Way(NamedTuple):
+    """See the module."""
+
+    calls: Pool
+    beside: Pool
+
+
+class Ways:
+    """See the module. `pool` makes connections, so many at most, to the addresses that it is given; `resolve` gives
+    those of the server, one per pod. With `balanced` each connection goes to another of them; otherwise all go to the
+    first that answers, for a legacy session lives in one pod.
+    """
+
+    def __init__(
+        self, pool: Callable[[Resolve, int], Pool], resolve: Resolve, host: str, port: int, *,
+        limit: int, balanced: bool,
+    ) -> None:  # fmt: skip
+        self._pool = pool
+        self._resolve = resolve
+        self.host, self._port = host, port
+        self._limit = limit
+        self._balanced = balanced
+        self._home: Address | None = None
+        self._dials = itertools.count().__next__
+        self._pinned: OrderedDict[Address, Way] = OrderedDict()
+        self._retiring: set[asyncio.Task[None]] = set()
+        self.any = self._way(self._in_order)
+
+    def settle(self, home: Address | None) -> None:
+        """The session that all share is at that pod now: that is where `any` leads as long as it answers."""
+        self._home = home
+        if home is not None:
+            self.any.calls.keep_only(home)
+
+    def pod(self, peer: Address | None) -> Address | None:
+        """`peer`, where the server may have others: it is reached by a name."""
+        return None if peer is None or peer[0] == self.host else peer
+
+    def at(self, address: Address | None) -> Way:
+        """To one pod and no other; None stands for any."""
+        if address is None:
+            return self.any
+        found = self._pinned.get(address)
+        if found is not None:
+            self._pinned.move_to_end(address)
+            return found
+
+        async def only(host: str, port: int) -> list[Address]:
+            return [address]
+
+        way = self._pinned[address] = self._way(only)
+        if len(self._pinned) > MAX_PINNED:
+            _, oldest = self._pinned.popitem(last=False)
+            task = asyncio.get_running_loop().create_task(_close(oldest, RETIRE_SECONDS), name="close pinned")
+            self._retiring.add(task)
+            task.add_done_callback(self._retiring.discard)
+        return way
+
+    async def to(self, tag: bytes) -> Way:
+        """To the pod that a tag means (`upstream.affinity`); `any` where there is none any more."""
+        try:
+            address = affinity.address_of(tag, await self._resolve(self.host, self._port))
+        except OSError:
+            address = None
+        return self.at(address)
+
+    async def aclose(self) -> None:
+        """Close all connections but those for calls of `any`, which its owner lets end."""
+        for task in self._retiring:
+            task.cancel()
+        await asyncio.gather(*self._retiring, return_exceptions=True)
+        await asyncio.gather(self.any.beside.aclose(), *(_close(way, 0.0) for way in self._pinned.values()))
+
+    def _way(self, resolve: Resolve) -> Way:
+        return Way(self._pool(resolve, self._limit), self._pool(resolve, MAX_BESIDE))
+
+    async def _in_order(self, host: str, port: int) -> list[Address]:
+        addresses = sorted(await self._resolve(host, port))
+        if self._balanced:
+            first = self._dials() % len(addresses) if addresses else 0
+        else:
+            first = addresses.index(self._home) if self._home in addresses else 0
+        return addresses[first:] + addresses[:first]
+
+
+async def _close(way: Way, grace: float) -> None:
+    await asyncio.gather(way.calls.aclose(grace), way.beside.aclose(grace))

@@ -1,0 +1,120 @@
+"""Sessions of legacy servers that have several pods, or little room: whose questions come, and where answers go."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from askers import PICKED, QUESTION, LegacyAsker, conversation, said, session_of
+from fairlead_gateway.app import Gateway
+from gatewayworld import LEGACY, META, MODERN, ask, calling, catalog, limits, modern, running
+from rawserver import Reply, Request, raw_server
+from waiting import eventually
+
+OFFER: dict[str, Any] = {META + "clientCapabilities": {"elicitation": {"form": {}}}}
+
+
+@pytest.mark.parametrize("client", [LEGACY, MODERN])
+async def test_the_answer_to_a_question_needs_no_place_among_the_calls(tmp_path: Path, client: str) -> None:
+    """The call that waits for it has the only one."""
+    asker = LegacyAsker()
+    document = catalog("demo", "http://x", ["x"], version=LEGACY)
+    async with raw_server(asker.handle) as server:
+        document = catalog("demo", server.url, ["x"], version=LEGACY, limits=limits(concurrency=1, timeout_ms=8000))
+        async with running(tmp_path, document) as gateway:
+            if client == LEGACY:
+                session = await session_of(gateway, {"elicitation": {}})
+                _, last = await conversation(gateway, session, {"result": PICKED})
+            else:
+                x = {"name": "demo__x", "arguments": {}}
+                first = (await ask(gateway, modern("tools/call", x, **OFFER))).message["result"]
+                more = {"inputResponses": dict.fromkeys(first["inputRequests"], PICKED)}
+                again = {**x, **more, "requestState": first["requestState"]}
+                last = (await ask(gateway, modern("tools/call", again, number=2, **OFFER))).message
+    assert json.loads(last["result"]["content"][0]["text"]) == [PICKED]
+
+
+class Pod(LegacyAsker):
+    """Knows its own sessions, and nobody else's."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+        self.lost = 0
+
+    async def handle(self, request: Request, reply: Reply) -> None:
+        if request.method == "server/discover" or "mcp-method" in request.headers:
+            return reply.error(request, 404, -32601, "Method not found")
+        if request.method == "initialize":
+            self.sessions += 1
+            hello = {"protocolVersion": LEGACY, "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}}
+            return reply.result(request, hello, mcp_session_id=f"{self.name}-{self.sessions}")
+        if not request.headers.get("mcp-session-id", "").startswith(self.name):
+            self.lost += 1
+            return reply.error(request, 404, -32600, "Session not found")
+        return await super().handle(request, reply)
+
+
+@pytest.mark.parametrize("version", [LEGACY, MODERN])
+async def test_whoever_is_asked_stays_with_the_pod_that_asks(tmp_path: Path, version: str) -> None:
+    """The server speaks both eras, or the legacy one alone: sessions with it are legacy here."""
+    one, two = Pod("one"), Pod("two")
+    async with raw_server(one.handle) as first, raw_server(two.handle) as second:
+
+        async def resolve(host: str, port: int) -> list[tuple[str, int]]:
+            return [("127.0.0.1", first.port), ("127.0.0.1", second.port)]
+
+        document = catalog("demo", "http://demo.tools.svc:80/mcp", ["x"], version=version)
+        async with running(tmp_path, document, resolve=resolve, call_timeout=10.0) as gateway:
+            sessions = [await session_of(gateway, {"elicitation": {}}) for _ in range(6)]
+            for _ in range(2):
+                ended = await asyncio.gather(*(conversation(gateway, s, {"result": PICKED}) for s in sessions))
+                for asked, last in ended:
+                    assert asked == [("elicitation/create", QUESTION)]
+                    assert json.loads(last["result"]["content"][0]["text"]) == [PICKED]
+    assert (one.lost, two.lost) == (0, 0)
+
+
+@pytest.mark.parametrize("more", [{}, {"progressToken": "p"}], ids=["plain", "with progress"])
+async def test_a_shared_session_stays_with_its_pod_when_others_come_and_moves_when_it_is_gone(
+    tmp_path: Path, more: dict[str, Any]
+) -> None:
+    together = asyncio.Barrier(4)
+
+    class Slow(Pod):
+        async def _call(self, request: Request, reply: Reply) -> None:
+            await together.wait()  # so that each of four needs a connection of its own
+            reply.result(request, said(self.name))
+
+    pods = [Slow("one"), Slow("two")]
+    async with raw_server(pods[0].handle) as one, raw_server(pods[1].handle) as two:
+        first, second = sorted([one, two], key=lambda server: server.port)
+        there = [second.port]
+
+        async def resolve(host: str, port: int) -> list[tuple[str, int]]:
+            return [("127.0.0.1", port) for port in there]
+
+        async def four(gateway: Gateway) -> set[str]:
+            answers = await asyncio.gather(*(ask(gateway, calling("demo__x", {}, **more)) for _ in range(4)))
+            return {answer.message["result"]["content"][0]["text"] for answer in answers}
+
+        document = catalog("demo", "http://demo.tools.svc:80/mcp", ["x"], version=LEGACY)
+        async with running(tmp_path, document, resolve=resolve, call_timeout=10.0) as gateway:
+            (home,) = await four(gateway)
+            there.append(first.port)  # which comes before it in their order
+            second.cut()
+            await eventually(lambda: not second.open)
+            for _ in range(3):
+                assert await four(gateway) == {home}
+            assert [pod.lost for pod in pods] == [0, 0]
+            second.refuse()
+            there.remove(second.port)
+            await eventually(lambda: not second.open)
+            for _ in range(3):
+                (away,) = await four(gateway)
+                assert away != home
+    assert sum(pod.sessions for pod in pods) == 2
