@@ -5,7 +5,6 @@ Called by `__main__`. No work is done here.
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +16,9 @@ from fairlead_cli.models import convert, plan
 from fairlead_cli.options import (
     DEFAULT_URL,
     HeaderOption,
+    KubeconfigOption,
     OutputOption,
+    RoutesOption,
     ServerOption,
     TimeoutOption,
     TokenOption,
@@ -27,6 +28,7 @@ from fairlead_cli.options import (
 from fairlead_cli.output import Output
 from fairlead_cli.pinned import approve, diff
 from fairlead_cli.predicting import predict
+from fairlead_cli.processes import gateway, operator
 from fairlead_cli.scores import leaderboard, scores
 from fairlead_cli.servers import events, refresh
 from fairlead_cli.speed import explain, tiers
@@ -42,40 +44,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-KubeconfigOption = Annotated[
-    Path | None, typer.Option(help="Path of a kubeconfig. By default KUBECONFIG, ~/.kube/config, or the pod's account.")
-]
-NamespaceOption = Annotated[
-    str | None, typer.Option(help="Namespace of the release: where documents and credentials are kept.")
-]
-
-
-class LogLevel(StrEnum):
-    """Values of `--log-level`."""
-
-    debug = "debug"
-    info = "info"
-    warning = "warning"
-    error = "error"
-
-
-class Anonymous(StrEnum):
-    """Values of `--anonymous`."""
-
-    allow = "allow"
-    deny = "deny"
-
-
-class LogFormat(StrEnum):
-    """Values of `--log-format`."""
-
-    text = "text"
-    json = "json"
-
-
-LogLevelOption = Annotated[LogLevel | None, typer.Option(help="Least severe level that is logged.")]
-LogFormatOption = Annotated[LogFormat | None, typer.Option(help="text for people, json for collectors.")]
-
 
 @app.command()
 def up(
@@ -88,10 +56,7 @@ def up(
         ),
     ] = None,
     tools: ToolsOption = None,
-    routes: Annotated[
-        Path | None,
-        typer.Option(help="YAML file of routes (lists of models that `fairlead plan` chooses from) and model windows."),
-    ] = None,
+    routes: RoutesOption = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port for MCP clients; 0 takes a free one.")] = 8080,
     metrics_port: Annotated[int, typer.Option(min=0, max=65535, help="Port of /metrics; 0 takes a free one.")] = 9464,
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
@@ -260,100 +225,8 @@ def crds(
         print_crds()
 
 
-@app.command()
-def operator(
-    kubeconfig: KubeconfigOption = None,
-    namespace: NamespaceOption = None,
-    metrics_port: Annotated[int | None, typer.Option(help="Port of /metrics and the probes; 9464 by default.")] = None,
-    log_level: LogLevelOption = None,
-    log_format: LogFormatOption = None,
-) -> None:
-    """Run the operator of a cluster: it runs the McpServers that are declared there, and publishes their tools.
-
-    Every setting can also be given as an environment variable, FAIRLEAD_NAMESPACE for --namespace and so on.
-
-    Example: fairlead operator --kubeconfig ~/.kube/config --namespace fairlead-system
-    """
-    from fairlead_cli.processes import run_operator
-
-    run_operator(
-        kubeconfig=None if kubeconfig is None else str(kubeconfig),
-        namespace=namespace,
-        metrics_port=metrics_port,
-        log_level=None if log_level is None else log_level.value,
-        log_format=None if log_format is None else log_format.value,
-    )
-
-
-@app.command()
-def gateway(
-    host: Annotated[str | None, typer.Option(help="Address to listen on; 127.0.0.1 by default.")] = None,
-    port: Annotated[int | None, typer.Option(help="Port for MCP clients; 8080 by default.")] = None,
-    metrics_port: Annotated[int | None, typer.Option(help="Port of /metrics; 9464 by default.")] = None,
-    documents: Annotated[
-        Path | None, typer.Option(help="Read the documents from this directory instead of from a cluster.")
-    ] = None,
-    credentials: Annotated[
-        Path | None, typer.Option(help="Directory of credentials; the one in --documents by default.")
-    ] = None,
-    routes: Annotated[
-        Path | None,
-        typer.Option(help="YAML file of routes (lists of models that `fairlead plan` chooses from) and model windows."),
-    ] = None,
-    tools: ToolsOption = None,
-    cache_dir: Annotated[
-        Path | None, typer.Option(help="Keep the last catalog here, to serve it when the cluster cannot be reached.")
-    ] = None,
-    anonymous: Annotated[
-        Anonymous | None,
-        typer.Option(help="Whether requests without a credential are let in. By default where nothing below is given."),
-    ] = None,
-    api_keys: Annotated[Path | None, typer.Option(help="File of API keys, as `fairlead keys` writes it.")] = None,
-    identity: Annotated[Path | None, typer.Option(help="YAML file of the issuers whose tokens are taken.")] = None,
-    public_url: Annotated[
-        str | None, typer.Option(help="How clients reach the gateway: the audience of their tokens.")
-    ] = None,
-    tls_cert: Annotated[
-        Path | None, typer.Option(help="Certificate chain to listen with; read again on change.")
-    ] = None,
-    tls_key: Annotated[Path | None, typer.Option(help="Its key.")] = None,
-    tls_client_ca: Annotated[
-        Path | None, typer.Option(help="Certificates that a client's own must lead to; nobody connects without one.")
-    ] = None,
-    kubeconfig: KubeconfigOption = None,
-    namespace: NamespaceOption = None,
-    log_level: LogLevelOption = None,
-    log_format: LogFormatOption = None,
-) -> None:
-    """Run the gateway: it serves the tools that an operator has published to MCP clients.
-
-    Every setting can also be given as an environment variable, FAIRLEAD_PORT for --port and so on.
-
-    Example: fairlead gateway --kubeconfig ~/.kube/config --namespace fairlead-system --port 8080
-    """
-    from fairlead_cli.processes import run_gateway
-
-    run_gateway(
-        host=host,
-        port=port,
-        metrics_port=metrics_port,
-        documents=documents,
-        credentials=credentials,
-        routes=routes,
-        tools=tuple(tools) if tools else None,
-        cache_dir=cache_dir,
-        anonymous=None if anonymous is None else anonymous.value,
-        api_keys=api_keys,
-        identity=identity,
-        public_url=public_url,
-        tls_cert=tls_cert,
-        tls_key=tls_key,
-        tls_client_ca=tls_client_ca,
-        kubeconfig=kubeconfig,
-        namespace=namespace,
-        log_level=None if log_level is None else log_level.value,
-        log_format=None if log_format is None else log_format.value,
-    )
+app.command()(operator)
+app.command()(gateway)
 
 
 @app.command()

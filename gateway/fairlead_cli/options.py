@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -42,3 +43,10 @@ ToolsOption = Annotated[
     ),
 ]
 TimeoutOption = Annotated[float, typer.Option(min=0.1, help="Seconds to wait for the answer.")]
+RoutesOption = Annotated[
+    Path | None,
+    typer.Option(help="YAML file of routes (lists of models that `fairlead plan` chooses from) and model windows."),
+]
+KubeconfigOption = Annotated[
+    Path | None, typer.Option(help="Path of a kubeconfig. By default KUBECONFIG, ~/.kube/config, or the pod's account.")
+]

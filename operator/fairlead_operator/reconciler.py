@@ -20,17 +20,16 @@ import msgspec
 from fairlead_api.documents.catalog import Catalog
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.conditions import ConditionType, Reason
-from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
+from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_operator.calibration.plan import Plan, plan
 from fairlead_operator.calibration.prober import APART_S, Bench, Prober
 from fairlead_operator.discovery.build import Reached
 from fairlead_operator.discovery.remarks import Remarks
-from fairlead_operator.discovery.rounds import Failure, Pace, Round, Rounds, Subject
+from fairlead_operator.discovery.rounds import Pace, Round, Rounds, Subject
 from fairlead_operator.latency.figures import Figures
 from fairlead_operator.outcome import Done, Outcome, Stalled, Waiting
 from fairlead_operator.pinning.definitions import Counted, Definitions, uncounted
 from fairlead_operator.ports import (
-    Announcement,
     Connector,
     Documents,
     Platform,
@@ -42,7 +41,8 @@ from fairlead_operator.ports import (
 )
 from fairlead_operator.publish.catalogs import Catalogs
 from fairlead_operator.server.checks import check
-from fairlead_operator.server.prefixes import Prefixes, PrefixStyle, wanted_prefix
+from fairlead_operator.server.news import catalog_news, ready_news
+from fairlead_operator.server.prefixes import Prefixes, PrefixStyle
 from fairlead_operator.server.status import NOT_REACHED, Facts, Verdicts, build_status
 
 logger = logging.getLogger(__name__)
@@ -186,7 +186,7 @@ class Reconciler:
         accepted = check(server, self._platform.environment)
         if not accepted.ok:
             return await self._refuse(server, accepted)
-        accepted, prefix = self._prefix(server, accepted)
+        accepted, prefix = self._prefixes.granted(server, accepted)
         credential = await self._platform.credential(server)
         workload = await self._platform.ensure(server, credential)
         look = _Look(server, accepted, prefix, credential, workload, self._round(server, credential, workload))
@@ -209,15 +209,6 @@ class Reconciler:
         await self.catalogs.withdraw(server.key)
         await self._show(server, Verdicts(accepted), Facts())
         return Stalled(accepted.reason)
-
-    def _prefix(self, server: McpServer, accepted: Verdict) -> tuple[Verdict, str | None]:
-        """Without a prefix of its own a server is served at its own endpoint, and told so."""
-        prefix = wanted_prefix(server, self._prefixes.style)
-        holder = self._prefixes.holder(prefix)
-        if holder is None or holder == server.key:
-            return accepted, prefix
-        message = f"prefix {prefix} is held by the older server {holder}; this one is served at its own endpoint only"
-        return Verdict(False, Reason.PREFIX_TAKEN, message), None
 
     def _round(self, server: McpServer, credential: ResolvedCredential, workload: Workload) -> Round | None:
         """Have the server asked where there is something to ask."""
@@ -242,7 +233,7 @@ class Reconciler:
         if look.workload.verdict.ok is not True or not look.credential.verdict.ok or look.round is None:
             return NOT_REACHED
         if look.round.failure is not None:
-            return _failed(look.round.failure)
+            return look.round.failure.verdict()
         if look.round.found is not None:
             return self._remarks.get(look.server.key, Remarks()).verdict()
         shown = look.server.status.condition(ConditionType.VERIFIED)
@@ -266,7 +257,7 @@ class Reconciler:
         published = await self.catalogs.publish(catalog, stored)
         self._published(published)
         if stored is None or stored.hash != published.hash:
-            await self._platform.announce(server, _catalog_news(stored, published))
+            await self._platform.announce(server, catalog_news(stored, published))
         return published
 
     async def _catalog(self, look: _Look, stored: Catalog | None) -> Catalog | None:
@@ -330,7 +321,7 @@ class Reconciler:
         await self._platform.report(server, status)
         ready = status.condition(ConditionType.READY)
         self._shown(server.key, None if ready is None else (ready.status, ready.reason))
-        news = _ready_news(server.status, status)
+        news = ready_news(server.status, status)
         if news is not None:
             level = logging.INFO if news.kind == "Normal" else logging.WARNING
             logger.log(level, "%s: %s: %s", server.key, news.reason, news.note)
@@ -345,32 +336,3 @@ class Reconciler:
         if look.round is None or look.round.task is not None or look.workload.down is not None or trouble.ok is None:
             return Done()  # an event or the end of the discovery brings the next look
         return Done(self._rounds.until_due(look.round))
-
-
-def _failed(failure: Failure) -> Verdict:
-    try:
-        reason = Reason(failure.reason)
-    except ValueError:
-        reason = Reason.MCP_ERROR
-    return Verdict(False, reason, failure.message)
-
-
-def _catalog_news(before: Catalog | None, now: Catalog) -> Announcement:
-    names, known = {tool.name for tool in now.tools}, {tool.name for tool in before.tools} if before else set()
-    if before is None:
-        note = f"{len(names)} tools"
-    else:
-        note = f"{len(names)} tools: {len(names - known)} new, {len(known - names)} gone"
-    return Announcement("Normal", "CatalogPublished", note)
-
-
-def _ready_news(shown: McpServerStatus, now: McpServerStatus) -> Announcement | None:
-    """What is worth telling: Ready has moved, or is not True for another reason than before."""
-    before, after = shown.condition(ConditionType.READY), now.condition(ConditionType.READY)
-    if after is None or (before is not None and (before.status, before.reason) == (after.status, after.reason)):
-        return None
-    if after.status == "True":
-        return Announcement("Normal", "Ready", f"ready with {now.tools or 0} tools")
-    if after.status == "False":
-        return Announcement("Warning", after.reason, after.message)
-    return None

@@ -12,8 +12,9 @@ from typing import Final
 from fastapi import APIRouter, Request, Response
 
 from fairlead_gateway.formats.between import Conversion
-from fairlead_gateway.rest import examples, jobs
+from fairlead_gateway.rest import jobs
 from fairlead_gateway.rest.bodies import answer, read
+from fairlead_gateway.rest.examples import conversions as examples
 from fairlead_gateway.rest.jobs import ConvertBody, ConvertedMessages, MessagesBody
 from fairlead_gateway.rest.openapi import described
 from fairlead_gateway.rest.plane import Plane, format_called

@@ -18,7 +18,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.identity.model import Identity
 from fairlead_gateway.news import Event, Missed, News
-from fairlead_gateway.rest import examples
+from fairlead_gateway.rest.examples import servers as examples
 from fairlead_gateway.rest.openapi import described
 from fairlead_gateway.rest.plane import Plane
 from fairlead_gateway.rest.problems import RATE_LIMITED, Problem

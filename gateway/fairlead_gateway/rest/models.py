@@ -8,8 +8,8 @@ from fastapi import APIRouter, Response
 from fairlead_gateway.budget.families import family_of
 from fairlead_gateway.budget.models import Window, shipped
 from fairlead_gateway.budget.routes import ModelChoice, format_for
-from fairlead_gateway.rest import examples
 from fairlead_gateway.rest.bodies import answer, encode
+from fairlead_gateway.rest.examples import plans as examples
 from fairlead_gateway.rest.openapi import described
 from fairlead_gateway.rest.plane import Plane
 

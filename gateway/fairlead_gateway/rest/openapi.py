@@ -14,7 +14,7 @@ import msgspec
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from fairlead_gateway.rest import examples
+from fairlead_gateway.rest.examples import tools as examples
 from fairlead_gateway.rest.problems import MEDIA_TYPE, ProblemDocument
 
 _REF: Final = "#/components/schemas/{name}"

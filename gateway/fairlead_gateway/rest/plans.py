@@ -17,8 +17,8 @@ from fairlead_gateway.budget.plan import Limits, Model, plan
 from fairlead_gateway.budget.routes import ModelChoice, Route, models_for
 from fairlead_gateway.formats import registry
 from fairlead_gateway.formats.format import Options
-from fairlead_gateway.rest import examples
 from fairlead_gateway.rest.bodies import answer, decode, encode, read
+from fairlead_gateway.rest.examples import plans as examples
 from fairlead_gateway.rest.jobs import AS_IT_CAME
 from fairlead_gateway.rest.offers import Offer, candidates, converted, fitting
 from fairlead_gateway.rest.openapi import described

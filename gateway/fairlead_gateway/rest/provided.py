@@ -1,6 +1,6 @@
 """The caller's own tools: read from any format, matched with ours, and kept apart, for the caller runs them itself.
 
-Used by the resources `tools`, `plan` and `toolcalls`, so that all three agree on whose a tool is. **A definition that
+Used by the resources `tools`, `plans` and `toolcalls`, so that all three agree on whose a tool is. **A definition that
 goes by the name, the safe name or the id of a visible tool means that tool**: callers send back all that they were
 given. The registry's definition is offered then and the gateway runs it; `matched` says so. Any other is the caller's.
 """

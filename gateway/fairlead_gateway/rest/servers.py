@@ -11,8 +11,8 @@ from msgspec import Raw
 
 from fairlead_api.documents.catalog import LocalEndpoint
 from fairlead_gateway.catalog.model import Server
-from fairlead_gateway.rest import examples
 from fairlead_gateway.rest.bodies import answer, encode
+from fairlead_gateway.rest.examples import servers as examples
 from fairlead_gateway.rest.openapi import described
 from fairlead_gateway.rest.plane import Plane
 from fairlead_gateway.rest.problems import NOT_DISCOVERED, UNKNOWN_SERVER, Problem

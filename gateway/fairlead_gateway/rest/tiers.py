@@ -11,8 +11,8 @@ from msgspec import Meta
 from fairlead_gateway.conversation.choose import Choice, Turn
 from fairlead_gateway.conversation.outlook import SPEECH_TURN_MS, outlook
 from fairlead_gateway.conversation.token import ForgedState
-from fairlead_gateway.rest import examples
 from fairlead_gateway.rest.bodies import answer, decode, encode, read
+from fairlead_gateway.rest.examples import plans as examples
 from fairlead_gateway.rest.openapi import described
 from fairlead_gateway.rest.plane import Plane
 from fairlead_gateway.rest.problems import INVALID_ARGUMENTS, UNKNOWN_TIER, Problem

@@ -1,7 +1,7 @@
 """`POST /v1/tool-calls`: a model's message in, the messages that answer its calls out.
 
-Calls go the way of every call (`calls.direct`); here the message is read, the tools are found, and the results are
-written in the form in which the calls came.
+`planned` reads the message and finds the tools; calls go the way of every call (`calls.direct`); here they are run
+together, and the results are written in the form in which the calls came.
 """
 
 from __future__ import annotations
@@ -9,78 +9,29 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 from fastapi import APIRouter, Request, Response
-from msgspec import Meta
 
 from fairlead_gateway.calls.batch import run_all
 from fairlead_gateway.calls.direct import Origin, Unknown
-from fairlead_gateway.calls.refusals import META_WARNING, not_allowed
+from fairlead_gateway.calls.refusals import META_WARNING
 from fairlead_gateway.formats.format import JsonObject
-from fairlead_gateway.formats.messages.call import META_ERROR, Carry, Invalid, ResultLoss, ToolCall, invalid_result
-from fairlead_gateway.formats.messages.registry import message_format, parse_stream
-from fairlead_gateway.formats.names import did_you_mean
-from fairlead_gateway.formats.schema.nulls import un_null
-from fairlead_gateway.rest import examples
-from fairlead_gateway.rest.bodies import answer, decode, encode, read
+from fairlead_gateway.formats.messages.call import META_ERROR, Carry, Invalid, ResultLoss, invalid_result
+from fairlead_gateway.formats.messages.registry import message_format
+from fairlead_gateway.rest.bodies import answer, encode, read
+from fairlead_gateway.rest.examples import calls as examples
 from fairlead_gateway.rest.openapi import described
 from fairlead_gateway.rest.plane import Plane, format_called
+from fairlead_gateway.rest.planned import Planned, ToolCallsBody, read_calls
 from fairlead_gateway.rest.predicting import Cost, Guess, PredictedCall, Prediction, guess, priced
 from fairlead_gateway.rest.problems import INVALID_ARGUMENTS, RATE_LIMITED, UNKNOWN_TOOL, Problem, seconds_of
-from fairlead_gateway.rest.provided import Provided, arguments_for, provided
+from fairlead_gateway.rest.provided import arguments_for
 from fairlead_gateway.rest.seen import Seen
-from fairlead_gateway.rest.shelf import Entry, Shelf
-
-MAX_AT_ONCE: Final = 128
-Retries = Annotated[int, Meta(ge=0, le=5)]
-Milliseconds = Annotated[int, Meta(ge=1, le=3_600_000)]
-
+from fairlead_gateway.rest.shelf import Shelf
 
 State = Literal["done", "failed", "refused", "invalid", "unknown", "pending"]
-
-
-class CarryBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """What the model takes in results."""
-
-    images: bool = True
-    audio: bool = False
-    documents: bool = True
-    nested_media: bool = False
-    status: bool = True
-
-
-class ToolCallsBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """A model's message, or the whole answer that holds it, in a named format."""
-
-    format: str
-    message: Any = None
-    stream: list[Any] | str | None = None
-    """A streamed answer in place of `message`: its events, or its whole body as it came."""
-    tier: str | None = None
-    strategy: Literal["parallel", "sequential"] = "parallel"
-    limit: Annotated[int, Meta(ge=1, le=MAX_AT_ONCE)] = MAX_AT_ONCE
-    """Calls at once, of `parallel`."""
-    timeout_ms: Milliseconds | None = None
-    """For each call; can only shorten what the tool has."""
-    timeouts_ms: dict[str, Milliseconds] = {}
-    """For single tools, by the name that the model uses."""
-    retries: Retries | None = None
-    """Attempts after the first, for each call: where nothing was sent, or where the tool is idempotent. At most as many
-    as the server allows where it says so; without it, as many as that, or one.
-    """
-    retries_of: dict[str, Retries] = {}
-    """For single tools, by the name that the model uses."""
-    names: dict[str, str] = {}
-    """Name that the model uses to exposed name or id, where it is neither of these nor a name of `GET /v1/tools`."""
-    tools: Any = None
-    """The caller's own definitions. With them, a call of a tool that nobody knows is answered with an error; without,
-    it is left to the caller.
-    """
-    tools_format: str | None = None
-    """Theirs; that of the message by default."""
-    carry: CarryBody = CarryBody()
 
 
 class CallDocument(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -120,28 +71,6 @@ class ToolCallsAnswer(msgspec.Struct, frozen=True, rename="camel"):
     """What the batch should have taken, and what it took."""
 
 
-class _Planned(msgspec.Struct, frozen=True):
-    """One call with the tool that it means."""
-
-    call: ToolCall
-    entry: Entry | None
-    arguments: bytes = b"{}"
-    timeout: float | None = None
-    retries: int | None = None
-    theirs: bool = False
-    """The caller's to run."""
-    own: JsonObject | None = None
-    """Its definition, where the caller sent that."""
-    near: str | None = None
-    denied: str | None = None
-    """Why it is kept from whoever asks, where that may be told."""
-
-    @property
-    def runs(self) -> bool:
-        """Whether a tool of ours is called for it."""
-        return self.entry is not None and self.call.valid
-
-
 _NOTHING: Final = Guess(None, None, "unknown")
 
 
@@ -162,7 +91,7 @@ def router(plane: Plane) -> APIRouter:
     async def tool_calls(request: Request) -> Response:
         seen = plane.seen(request)
         body = await read(request, plane.max_body)
-        asked, shelf, planned = await plane.worker.do(lambda: _planned(plane, seen, body))
+        asked, shelf, planned = await plane.worker.do(lambda: read_calls(plane, seen, body))
         at_once = 1 if asked.strategy == "sequential" else asked.limit
         origin = Origin(request.client.host if request.client else "", dict(request.headers.raw), seen.identity)
         works = [_work(plane, origin, shelf, one) for one in planned]
@@ -187,7 +116,7 @@ def router(plane: Plane) -> APIRouter:
 
 def _predicted(plane: Plane, seen: Seen, body: bytes) -> Prediction:
     """Nothing is called, counted or checked against a schema."""
-    asked, shelf, planned = _planned(plane, seen, body)
+    asked, shelf, planned = read_calls(plane, seen, body)
     calls = []
     for plan in planned:
         own, known = plan.entry, guess(plan.entry, plan.timeout) if plan.runs and plan.entry else _NOTHING
@@ -196,51 +125,13 @@ def _predicted(plane: Plane, seen: Seen, body: bytes) -> Prediction:
     return Prediction(format_called(asked.format).name, calls, _cost(asked, shelf, planned))
 
 
-def _cost(asked: ToolCallsBody, shelf: Shelf, planned: list[_Planned], actual_ms: float | None = None) -> Cost:
+def _cost(asked: ToolCallsBody, shelf: Shelf, planned: list[Planned], actual_ms: float | None = None) -> Cost:
     at_once = 1 if asked.strategy == "sequential" else asked.limit
     calls = [(plan.entry.name, guess(plan.entry, plan.timeout)) for plan in planned if plan.runs and plan.entry]
     return priced(shelf, asked.strategy, at_once, calls, actual_ms)
 
 
-def _planned(plane: Plane, seen: Seen, body: bytes) -> tuple[ToolCallsBody, Shelf, list[_Planned]]:
-    asked = decode(body, ToolCallsBody)
-    format_ = format_called(asked.format)
-    shelf = plane.shelf(seen, asked.tier)
-    if (asked.message is None) == (asked.stream is None):
-        raise Problem(INVALID_ARGUMENTS, "the body: give either message or stream")
-    if asked.stream is None:
-        calls = message_format(format_.name).parse_calls(asked.message)
-    else:
-        calls = parse_stream(asked.stream, format_.name)
-    own = None if asked.tools is None else provided(asked.tools, asked.tools_format or asked.format, shelf)
-    return asked, shelf, [_plan(asked, shelf, call, own) for call in calls]
-
-
-def _plan(asked: ToolCallsBody, shelf: Shelf, call: ToolCall, own: Provided | None) -> _Planned:
-    name = asked.names.get(call.name) or shelf.names.original(call.name) or call.name
-    entry = shelf.find(name) or shelf.unlisted(name)
-    if entry is None:
-        mine = None if own is None else own.find(name) or own.find(call.name)
-        denied = None if mine is not None else shelf.view.denied(name)
-        if denied is not None:
-            return _Planned(call, None, denied=not_allowed(name, denied))
-        near = None if mine is not None else _near(name, shelf, own)
-        return _Planned(call, None, theirs=call.valid and (own is None or mine is not None), own=mine, near=near)
-    if isinstance(call.arguments, Invalid):
-        return _Planned(call, entry)
-    schema = entry.decoded.get("inputSchema")
-    arguments = un_null(call.arguments, schema) if isinstance(schema, dict) else call.arguments
-    limit = asked.timeouts_ms.get(call.name, asked.timeout_ms)
-    retries = asked.retries_of.get(call.name, asked.retries)
-    return _Planned(call, entry, encode(arguments), None if limit is None else limit / 1000, retries)
-
-
-def _near(name: str, shelf: Shelf, own: Provided | None) -> str | None:
-    """Of all that the model may call: what it sees of ours, and what the caller sent."""
-    return did_you_mean(name, [*shelf.by_name, *(str(tool["name"]) for tool in (own.tools if own else ()))])
-
-
-def _work(plane: Plane, origin: Origin, shelf: Shelf, planned: _Planned) -> Callable[[], Awaitable[_Outcome]]:
+def _work(plane: Plane, origin: Origin, shelf: Shelf, planned: Planned) -> Callable[[], Awaitable[_Outcome]]:
     async def work() -> _Outcome:
         entry = planned.entry
         if entry is None:
@@ -276,7 +167,7 @@ async def _while_connected(request: Request, work: Awaitable[list[_Outcome]]) ->
         batch.cancel()
 
 
-def _answer(asked: ToolCallsBody, planned: list[_Planned], outcomes: list[_Outcome], cost: Cost) -> ToolCallsAnswer:
+def _answer(asked: ToolCallsBody, planned: list[Planned], outcomes: list[_Outcome], cost: Cost) -> ToolCallsAnswer:
     results: list[JsonObject | None] = []
     documents = []
     for plan, outcome in zip(planned, outcomes, strict=True):
@@ -309,7 +200,7 @@ def _response(made: ToolCallsAnswer) -> Response:
     return response
 
 
-def _result(plan: _Planned, outcome: _Outcome) -> JsonObject | None:
+def _result(plan: Planned, outcome: _Outcome) -> JsonObject | None:
     """What the model is told; None: the caller tells it."""
     if outcome.result is not None:
         return msgspec.json.decode(outcome.result, type=dict[str, Any])
@@ -323,7 +214,7 @@ def _result(plan: _Planned, outcome: _Outcome) -> JsonObject | None:
     return {"content": [{"type": "text", "text": message}], "isError": True}
 
 
-def _document(plan: _Planned, outcome: _Outcome, result: JsonObject | None) -> CallDocument:
+def _document(plan: Planned, outcome: _Outcome, result: JsonObject | None) -> CallDocument:
     call = plan.call
     tool = plan.entry.name if plan.entry is not None else None
     if result is None:

@@ -13,8 +13,8 @@ from msgspec import Meta, Raw
 from fairlead_gateway.budget.plan import Limits
 from fairlead_gateway.formats import registry
 from fairlead_gateway.formats.format import GEMINI_JSON_SCHEMA, GeminiField, Options
-from fairlead_gateway.rest import examples
 from fairlead_gateway.rest.bodies import answer, decode, encode, read
+from fairlead_gateway.rest.examples import tools as examples
 from fairlead_gateway.rest.latency import LatencyDocument
 from fairlead_gateway.rest.offers import Offer, converted, within
 from fairlead_gateway.rest.openapi import described

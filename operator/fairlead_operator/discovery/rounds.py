@@ -16,13 +16,14 @@ from datetime import UTC, datetime
 
 from fairlead_api.documents.catalog import Credential, Endpoint, Refreshed
 from fairlead_api.meta import ServerKey
+from fairlead_api.v1alpha1.conditions import Reason
 from fairlead_mcp.eras import announced
 from fairlead_mcp.errors import McpError
 from fairlead_operator.discovery.lines import Lines, Told
 from fairlead_operator.discovery.listening import Listeners, Source
 from fairlead_operator.discovery.listing import Found, read_everything
 from fairlead_operator.discovery.turn import Turn
-from fairlead_operator.ports import Connector
+from fairlead_operator.ports import Connector, Verdict
 from fairlead_operator.workqueue import Backoff
 
 logger = logging.getLogger(__name__)
@@ -45,6 +46,14 @@ class Failure:
 
     reason: str
     message: str
+
+    def verdict(self) -> Verdict:
+        """Becomes the condition Verified."""
+        try:
+            reason = Reason(self.reason)
+        except ValueError:
+            reason = Reason.MCP_ERROR
+        return Verdict(False, reason, self.message)
 
 
 @dataclass

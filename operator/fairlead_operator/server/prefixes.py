@@ -10,7 +10,9 @@ from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
 from fairlead_api.meta import ServerKey
+from fairlead_api.v1alpha1.conditions import Reason
 from fairlead_api.v1alpha1.mcpserver import McpServer
+from fairlead_operator.ports import Verdict
 
 PrefixStyle = Literal["name", "namespace-name"]
 
@@ -35,14 +37,14 @@ class Prefixes:
     """The claims of all servers."""
 
     def __init__(self, style: PrefixStyle) -> None:
-        self.style: PrefixStyle = style
+        self._style: PrefixStyle = style
         self._claims: dict[ServerKey, Claim] = {}
         self._by_prefix: dict[str, set[ServerKey]] = {}
 
     def claim(self, server: McpServer) -> set[ServerKey]:
         """Enter or renew a server's claim. Returns the other servers for which the holder has changed."""
         created = server.metadata.creation_timestamp or datetime.min.replace(tzinfo=UTC)
-        claim = Claim(created, server.key, wanted_prefix(server, self.style))
+        claim = Claim(created, server.key, wanted_prefix(server, self._style))
         before = self._claims.get(server.key)
         if before == claim:
             return set()
@@ -69,3 +71,14 @@ class Prefixes:
         """The server that holds a prefix."""
         claims = [self._claims[key] for key in self._by_prefix.get(prefix, ())]
         return min(claims).key if claims else None
+
+    def granted(self, server: McpServer, accepted: Verdict) -> tuple[Verdict, str | None]:
+        """The verdict about a server that is accepted, and its prefix. Without one of its own it is served at its own
+        endpoint, and told so.
+        """
+        prefix = wanted_prefix(server, self._style)
+        holder = self.holder(prefix)
+        if holder is None or holder == server.key:
+            return accepted, prefix
+        message = f"prefix {prefix} is held by the older server {holder}; this one is served at its own endpoint only"
+        return Verdict(False, Reason.PREFIX_TAKEN, message), None

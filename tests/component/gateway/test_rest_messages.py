@@ -9,7 +9,7 @@ import pytest
 
 from fairlead_gateway.formats.messages.registry import message_format
 from fairlead_gateway.formats.registry import FORMATS
-from fairlead_gateway.rest import examples
+from fairlead_gateway.rest.examples import conversions as examples
 from gatewayworld import catalog, running
 from restworld import MESSAGES, post, problem
 

@@ -12,7 +12,7 @@ import msgspec
 
 import fairlead_gateway.rest
 from fairlead_gateway.calls import refusals
-from fairlead_gateway.rest.toolcalls import ToolCallsBody
+from fairlead_gateway.rest.planned import ToolCallsBody
 from gatewayworld import catalog, running
 from ports import free_port
 from restworld import post

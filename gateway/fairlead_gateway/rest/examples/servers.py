@@ -1,0 +1,52 @@
+"""Examples of servers, and of what is told of them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+SERVERS: Final[dict[str, Any]] = {
+    "one server": {
+        "servers": [
+            {
+                "server": "default/demo",
+                "prefix": "demo",
+                "offline": False,
+                "breaker": "closed",
+                "tools": 4,
+                "endpoint": "/servers/default/demo/mcp",
+                "protocolVersion": "2026-07-28",
+                "serverInfo": {"name": "demo", "version": "1.0.0"},
+                "hash": "sha256:5d1b5ba0d9c4f1e6a4d1ff1c9f2b0a8f",
+                "updatedAt": "2026-11-21T05:00:00Z",
+                "problems": [],
+                "refreshed": {"at": "2026-11-21T05:10:00.250+00:00", "failure": None},
+            }
+        ]
+    }
+}
+SERVER: Final[dict[str, Any]] = {"one server": SERVERS["one server"]["servers"][0]}
+REFRESH: Final[dict[str, Any]] = {
+    "asked for the second time": {
+        "server": "default/demo",
+        "before": "2026-11-21T05:10:00.250+00:00",
+        "operatorSeenAt": "2026-11-21T05:12:41.007+00:00",
+    }
+}
+EVENTS: Final[dict[str, Any]] = {
+    "the stream begins": {"id": "9f2c11aa-7", "type": "stream.opened", "missed": False},
+    "a server has lost its connection": {
+        "id": "9f2c11aa-8",
+        "type": "server.disconnected",
+        "at": "2026-11-21T05:00:00.120+00:00",
+        "server": "default/demo",
+        "reason": "offline",
+    },
+    "its tools have changed": {
+        "id": "9f2c11aa-9",
+        "type": "tools.changed",
+        "at": "2026-11-21T05:00:03.481+00:00",
+        "server": "default/demo",
+        "added": ["get_price"],
+        "changed": ["get_stock"],
+    },
+}
