@@ -132,9 +132,7 @@ async def call_everything(peer: Peer) -> None:
     listed = (await peer.request("tools/list", {}))["tools"]
     tools = {tool["name"]: tool for tool in listed}
     context = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
-    calls = context.get("toolCalls") or [
-        {"name": name, "arguments": CALLS.get(name, {})} for name in tools if not name.startswith("invalid_")
-    ]
+    calls = context.get("toolCalls") or [{"name": name, "arguments": CALLS.get(name, {})} for name in tools]
     for call in calls:
         if call["name"] == "json_schema_echo":
             call["arguments"] = {"schema": tools["json_schema_2020_12_tool"]["inputSchema"]}

@@ -35,8 +35,9 @@ VERIFIED: Final = {
     ),
     Reason.INVALID_SCHEMAS: Explanation(
         "True",
-        'Tools have no inputSchema, or one that is not an object with "type": "object", as MCP requires. They are left '
-        "out: clients refuse the whole list for one of them, and a model would have to guess the arguments.",
+        'Tools have no inputSchema, or one that is not an object with "type": "object", as MCP requires, or an '
+        "x-mcp-header in it that breaks the rules of MCP 2026-07-28. They are left out: clients refuse them, or even "
+        "the whole list for one of them, and a model would have to guess the arguments.",
         'Give each tool an inputSchema in the server; {"type": "object"} for one without arguments.',
     ),
     Reason.INVALID_DEFINITIONS: Explanation(

@@ -1,7 +1,7 @@
-"""Arguments that travel in `Mcp-Param-*` headers too: which ones, checked on the way in, derived on the way out.
+"""Arguments that travel in `Mcp-Param-*` headers too: checked on the way in, derived on the way out.
 
-Pure module (MCP 2026-07-28, Transports, "Custom headers from tool parameters"; SEP-2243). A modern client has to send
-them and what it sends has to match the body; for a legacy client they are derived here.
+Pure module (see `fairlead_mcp.parameters`). A modern client has to send them and what it sends has to match the body;
+for a legacy client they are derived here.
 """
 
 from __future__ import annotations
@@ -14,51 +14,27 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_mcp import eras
+from fairlead_mcp.parameters import InvalidAnnotation, Parameter, parameters
 
-_KEY: Final = "x-mcp-header"
-_TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
-_TYPES: Final = frozenset({"string", "integer", "boolean"})
-MAX_DEPTH: Final = 32
-
-Mirrored: TypeAlias = tuple[tuple[tuple[str, ...], str], ...]
-"""Path of each mirrored argument, and the end of its header's name."""
+Mirrored: TypeAlias = tuple[Parameter, ...]
+_WHOLE: Final = re.compile(r"(-?[0-9]+)(\.0+)?")
 
 
 def mirrored(definition: bytes) -> Mirrored:
-    """The mirrored arguments of a raw tool definition; none where an annotation is not valid, for a client drops it
+    """The mirrored arguments of a raw tool definition; none where an annotation is not valid, for nobody sends any
     then.
     """
-    if _KEY.encode() not in definition:
-        return ()
     try:
-        schema = msgspec.json.decode(definition).get("inputSchema")
-    except (msgspec.DecodeError, AttributeError, RecursionError):
+        return parameters(definition)
+    except InvalidAnnotation:
         return ()
-    found: list[tuple[tuple[str, ...], str]] = []
-    if not _walk(schema, (), found) or len({name.lower() for _, name in found}) != len(found):
-        return ()
-    return tuple(found)
-
-
-def _walk(schema: Any, path: tuple[str, ...], found: list[tuple[tuple[str, ...], str]]) -> bool:
-    if not isinstance(schema, dict) or len(path) > MAX_DEPTH:
-        return True
-    properties = schema.get("properties")
-    for name, below in properties.items() if isinstance(properties, dict) else ():
-        if isinstance(below, dict) and _KEY in below:
-            header, kind = below[_KEY], below.get("type")
-            if not isinstance(header, str) or _TOKEN.fullmatch(header) is None or kind not in _TYPES:
-                return False
-            found.append(((*path, name), header))
-        if not _walk(below, (*path, name), found):
-            return False
-    return True
 
 
 def mismatch(arguments: Raw | None, names: Mirrored, headers: Mapping[bytes, bytes]) -> str | None:
     """What is wrong with the headers of a request (by lower-case name), as a sentence; None if nothing is."""
     values = _values(arguments, names)
-    for _, name in names:
+    for parameter in names:
+        name = parameter.header
         header = headers.get(b"mcp-param-" + name.lower().encode())
         value = values.get(name)
         if value is None:
@@ -66,7 +42,7 @@ def mismatch(arguments: Raw | None, names: Mirrored, headers: Mapping[bytes, byt
                 return f"Mcp-Param-{name} has no counterpart in the arguments"
         elif header is None:
             return f"Mcp-Param-{name} is missing"
-        elif not _same(eras.text_of_header(header), value):
+        elif not _same(eras.text_of_header(header), value, parameter.kind):
             return f"Mcp-Param-{name} does not match the arguments"
     return None
 
@@ -75,19 +51,18 @@ def lines(arguments: Raw | None, names: Mirrored) -> bytes:
     """The header lines of a request to a modern server."""
     values = _values(arguments, names)
     return b"".join(
-        b"%b%b: %b\r\n" % (eras.H_PARAM, name.encode(), eras.header_value(values[name]))
-        for _, name in names
-        if name in values
+        b"%b%b: %b\r\n" % (eras.H_PARAM, header.encode(), eras.header_value(text)) for header, text in values.items()
     )
 
 
 def _values(arguments: Raw | None, names: Mirrored) -> dict[str, str]:
+    """What the headers say, by the end of their names."""
     try:
         decoded = msgspec.json.decode(arguments) if arguments is not None else {}
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         decoded = {}
     found = {}
-    for path, name in names:
+    for path, name, _ in names:
         value: Any = decoded
         for step in path:
             value = value.get(step) if isinstance(value, dict) else None
@@ -98,10 +73,15 @@ def _values(arguments: Raw | None, names: Mirrored) -> dict[str, str]:
     return found
 
 
-def _same(header: str | None, value: str) -> bool:
+def _same(header: str | None, value: str, kind: str) -> bool:
+    """As texts; whole numbers by their value, so that 42 and 42.0 are the same."""
     if header is None or header == value:
         return header is not None
-    try:
-        return float(header) == float(value)
-    except ValueError:
-        return False
+    one, other = _WHOLE.fullmatch(header), _WHOLE.fullmatch(value)
+    return kind == "integer" and one is not None and other is not None and _digits(one[1]) == _digits(other[1])
+
+
+def _digits(number: str) -> str:
+    """Without leading zeros; texts are compared, for a number of many digits takes long to read."""
+    digits = number.lstrip("-").lstrip("0")
+    return f"-{digits}" if digits and number.startswith("-") else digits

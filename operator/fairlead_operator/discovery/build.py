@@ -15,6 +15,7 @@ from fairlead_api.documents.catalog import (
     DeclaredLatency,
     Definition,
     Endpoint,
+    HttpEndpoint,
     Limits,
     ToolEntry,
     definition_hash,
@@ -22,6 +23,7 @@ from fairlead_api.documents.catalog import (
     search_hash,
 )
 from fairlead_api.v1alpha1.mcpserver import McpServer, ToolLatency, ToolLimits, ToolOverride
+from fairlead_mcp import eras
 from fairlead_operator.discovery.judging import PROMPT, RESOURCE, TEMPLATE, TOOL, Kind, Sieve
 from fairlead_operator.discovery.listing import Found
 from fairlead_operator.discovery.remarks import Remarks
@@ -85,7 +87,8 @@ def build_catalog(server: McpServer, found: Found, reached: Reached) -> tuple[Ca
     `online` is True and `updated_at` empty: they say something about now, and the publisher sets them.
     """
     notes: list[str] = []
-    sieve = Sieve()
+    modern = eras.era_of(found.protocol_version) is eras.Era.MODERN
+    sieve = Sieve(in_headers=modern and isinstance(reached.endpoint, HttpEndpoint))
     overrides = {override.name: override for override in server.spec.tools}
     tools = _tools(found.tools, overrides, sieve, trusted=server.spec.trusts_annotations)
     missing = sorted(set(overrides) - {tool.name for tool in tools})

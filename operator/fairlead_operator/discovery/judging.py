@@ -17,6 +17,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from fairlead_api.v1alpha1.conditions import Reason
+from fairlead_mcp.parameters import InvalidAnnotation, parameters
 
 NAME_LIMIT: Final = 256
 """Characters of a name: what `spec.tools[].name` takes, so that every tool can be configured."""
@@ -122,8 +123,11 @@ class Fault:
 
 @dataclass
 class Sieve:
-    """Collects the faults of one server's listings."""
+    """Collects the faults of one server's listings. `in_headers`: whether its tools may have arguments that travel in
+    headers too.
+    """
 
+    in_headers: bool = False
     faults: list[Fault] = field(default_factory=list)
 
     def usable(self, items: Iterable[Raw], kind: Kind) -> list[tuple[str, Raw]]:
@@ -158,11 +162,21 @@ class Sieve:
         if wrong:
             self._note(Reason.INVALID_NAMES, kind, name or _numbered(number), wrong)
             return None
-        wrong = _wrong_schema(raw) if kind is TOOL else ""
+        wrong = self._wrong_schema(raw) if kind is TOOL else ""
         if wrong:
             self._note(Reason.INVALID_SCHEMAS, kind, name, wrong)
             return None
         return name
+
+    def _wrong_schema(self, raw: Raw) -> str:
+        wrong = _wrong_schema(raw)
+        if wrong or not self.in_headers:
+            return wrong
+        try:
+            parameters(bytes(raw))
+        except InvalidAnnotation as error:
+            return fit(str(error))
+        return ""
 
     def _note(self, reason: Reason, kind: Kind, name: str, why: str, *, left_out: bool = True) -> None:
         self.faults.append(Fault(reason, kind.word, fit(name), why, left_out))

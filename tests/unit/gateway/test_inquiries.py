@@ -91,6 +91,48 @@ def test_headers_are_derived_for_a_client_that_sends_none() -> None:
     assert mirrored.lines(None, names) == b""
 
 
+TYPED = json.dumps(
+    {
+        "name": "x",
+        "inputSchema": {
+            "properties": {
+                "text": {"type": "string", "x-mcp-header": "Text"},
+                "n": {"type": "integer", "x-mcp-header": "N"},
+                "sure": {"type": "boolean", "x-mcp-header": "Sure"},
+            }
+        },
+    }
+).encode()
+
+
+@pytest.mark.parametrize(
+    ("argument", "header", "fine"),
+    [
+        ('"n":42', "N: 42", True),
+        ('"n":42', "N: 42.0", True),
+        ('"n":42.0', "N: 42", True),
+        ('"n":-7', "N: -7.00", True),
+        ('"n":42', "N: 4_2", False),
+        ('"n":42', "N: 4.2e1", False),
+        ('"n":42', "N: 43", False),
+        ('"n":9007199254740993', "N: 9007199254740992", False),
+        ('"text":"1.0"', "Text: 1", False),
+        ('"text":"nan"', "Text: NaN", False),
+        ('"text":"1.0"', "Text: 1.0", True),
+        ('"sure":true', "Sure: true", True),
+        ('"sure":true', "Sure: 1", False),
+        ('"text":{}', "Text: {}", False),
+        ('"text":null', "Text: null", False),
+    ],
+)
+def test_whole_numbers_are_compared_by_their_value_and_everything_else_as_text(
+    argument: str, header: str, fine: bool
+) -> None:
+    name, _, value = header.partition(": ")
+    headers = {f"mcp-param-{name}".lower().encode(): value.encode()}
+    assert (mirrored.mismatch(Raw(f"{{{argument}}}"), mirrored.mirrored(TYPED), headers) is None) is fine
+
+
 def test_an_invalid_annotation_mirrors_nothing() -> None:
     broken = DEFINITION.replace(b'"string"', b'"object"')
     assert mirrored.mirrored(broken) == ()

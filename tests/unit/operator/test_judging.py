@@ -19,13 +19,17 @@ GOOD = tool_named("good")
 SCHEMA = {"type": "object"}
 
 
-def judged(*tools: dict[str, Any] | bytes, **more: Any) -> tuple[list[str], Remarks]:
+def judged(*tools: dict[str, Any] | bytes, version: str = "2026-07-28", **more: Any) -> tuple[list[str], Remarks]:
     """Names of the tools that are offered beside one that is good, and what is said."""
     raws = tuple(Raw(t if isinstance(t, bytes) else msgspec.json.encode(t)) for t in (GOOD, *tools))
     assert RUNS.endpoint is not None
-    found = Found("2026-07-28", tools=raws, **more)
+    found = Found(version, tools=raws, **more)
     catalog, remarks = build_catalog(mcp_server(), found, Reached(RUNS.endpoint, None, "demo"))
     return [tool.name for tool in catalog.tools], remarks
+
+
+def tool_with(properties: dict[str, Any]) -> dict[str, Any]:
+    return {"name": "bad", "inputSchema": {**SCHEMA, "properties": properties}}
 
 
 LEFT_OUT: dict[str, tuple[dict[str, Any] | bytes, str, str]] = {
@@ -43,6 +47,10 @@ LEFT_OUT: dict[str, tuple[dict[str, Any] | bytes, str, str]] = {
     "a schema of a list": ({"name": "bad", "inputSchema": {"type": "array"}}, "InvalidSchemas", '"type": "object"'),
     "a schema that is true": ({"name": "bad", "inputSchema": True}, "InvalidSchemas", "Expected `object`"),
     "a schema that is null": ({"name": "bad", "inputSchema": None}, "InvalidSchemas", "Expected `object`"),
+    "a header for what is no argument": (
+        tool_with({"tags": {"type": "array", "items": {"type": "string", "x-mcp-header": "Tag"}}}),
+        "InvalidSchemas", "x-mcp-header stands where it means no argument",
+    ),
     "a list for a description": ({**tool_named("bad"), "description": ["x"]}, "InvalidDefinitions", "$.description"),
     "a null description": ({**tool_named("bad"), "description": None}, "InvalidDefinitions", "$.description"),
     "text for annotations": ({**tool_named("bad"), "annotations": "x"}, "InvalidDefinitions", "$.annotations"),
@@ -133,3 +141,9 @@ def test_a_listing_beside_the_tools_that_failed_is_told() -> None:
     _, remarks = judged(notes=("prompts/list failed: nope",))
     assert remarks.verdict().reason == Reason.LISTING_INCOMPLETE
     assert remarks.verdict().message == "it answered tools/list; prompts/list failed: nope"
+
+
+def test_what_an_annotation_of_headers_says_is_no_matter_to_a_server_that_knows_none() -> None:
+    odd = tool_with({"tag": {"type": "array", "x-mcp-header": "Tag"}})
+    assert judged(odd)[0] == ["good"]
+    assert judged(odd, version="2025-11-25")[0] == ["bad", "good"]

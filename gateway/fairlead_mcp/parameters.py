@@ -1,0 +1,97 @@
+"""Which arguments of a tool travel in `Mcp-Param-*` headers as well, by the annotations in its input schema.
+
+Pure module (MCP 2026-07-28, Transports, "Custom headers from tool parameters"; SEP-2243). Used by the operator, which
+leaves tools with an annotation that is not valid out of a catalog, and by the gateway, which checks and derives the
+headers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import msgspec
+
+KEY: Final = "x-mcp-header"
+MARK: Final = KEY.encode()
+_TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_TYPES: Final = frozenset({"string", "integer", "boolean"})
+_ONE: Final = frozenset(
+    {"items", "contains", "unevaluatedItems", "additionalProperties", "propertyNames", "unevaluatedProperties", "not",
+     "if", "then", "else", "contentSchema"}
+)  # fmt: skip
+_LIST: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+_NAMED: Final = frozenset({"patternProperties", "dependentSchemas", "$defs", "definitions"})
+"""Keywords whose values are schemas: an annotation below them stands for no one argument. What is data (`default`,
+`enum`) or leads elsewhere (`$ref`) is not looked into.
+"""
+
+Path: TypeAlias = tuple[str, ...]
+
+
+class Parameter(NamedTuple):
+    """One argument that is repeated: where it is, the end of its header's name, and its type."""
+
+    path: Path
+    header: str
+    kind: str
+
+
+class InvalidAnnotation(Exception):
+    """A tool may not be offered: one of its annotations breaks the rules. The message says which and why."""
+
+
+def parameters(definition: bytes) -> tuple[Parameter, ...]:
+    """Those of a raw tool definition. Raises InvalidAnnotation."""
+    if MARK not in definition:
+        return ()
+    try:
+        schema = msgspec.json.decode(definition).get("inputSchema")
+    except (msgspec.DecodeError, UnicodeDecodeError, AttributeError, RecursionError):
+        return ()
+    found: dict[str, Parameter] = {}
+    for path, below in _schemas(schema):
+        if KEY not in below:
+            continue
+        parameter = _parameter(path, below)
+        other = found.setdefault(parameter.header.lower(), parameter)
+        if other is not parameter:
+            raise InvalidAnnotation(f"{_at(parameter.path)} and {_at(other.path)} have the same {KEY}")
+    return tuple(found.values())
+
+
+def _parameter(path: Path | None, schema: dict[str, Any]) -> Parameter:
+    header, kind = schema[KEY], schema.get("type")
+    if not path:
+        raise InvalidAnnotation(f"{KEY} stands where it means no argument: not below `properties` alone")
+    if not isinstance(header, str) or _TOKEN.fullmatch(header) is None:
+        raise InvalidAnnotation(f"the {KEY} of {_at(path)} is no header name")
+    if not isinstance(kind, str) or kind not in _TYPES:
+        raise InvalidAnnotation(f"{_at(path)} has {KEY} and is neither string nor integer nor boolean")
+    return Parameter(path, header, kind)
+
+
+def _at(path: Path) -> str:
+    return ".".join(path)[:80]
+
+
+def _schemas(root: Any) -> Iterator[tuple[Path | None, dict[str, Any]]]:
+    """Every schema with the way to it by `properties` alone; None where there is none. Not recursive: schemas may be
+    deep.
+    """
+    left: list[tuple[Path | None, Any]] = [((), root)]
+    while left:
+        path, schema = left.pop()
+        if not isinstance(schema, dict):
+            continue
+        yield path, schema
+        for word, value in schema.items():
+            if word == "properties" and isinstance(value, dict):
+                left += [(None if path is None else (*path, name), below) for name, below in value.items()]
+            elif word in _ONE:
+                left.append((None, value))
+            elif word in _LIST and isinstance(value, list):
+                left += [(None, below) for below in value]
+            elif word in _NAMED and isinstance(value, dict):
+                left += [(None, below) for below in value.values()]
