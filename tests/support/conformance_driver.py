@@ -30,7 +30,8 @@ CALLS: Final[dict[str, dict[str, Any]]] = {
     "add_numbers": {"a": 5, "b": 3},
     "valid_tool": {"region": "us-east1"},
 }
-"""Arguments of tools that want some."""
+"""Arguments of tools that want certain ones."""
+VALUES: Final[dict[str, Any]] = {"number": 1, "integer": 1, "boolean": True, "object": {}, "array": [], "null": None}
 HEADERS_OF_ARGUMENTS: Final = frozenset({"http-custom-headers", "http-invalid-tool-headers"})
 """Asked by a legacy client, for which the gateway derives the headers."""
 ANSWER: Final = {"action": "accept", "content": {"confirmed": True}}
@@ -127,12 +128,20 @@ class LegacyPeer:
         await ask(self.place, Ask(response, headers, target=self.place.target))
 
 
+def some(schema: dict[str, Any]) -> dict[str, Any]:
+    """Arguments that fit a simple schema: what it requires."""
+    properties = schema.get("properties", {})
+    return {name: VALUES.get(properties[name].get("type"), "x") for name in schema.get("required", ())}
+
+
 async def call_everything(peer: Peer) -> None:
     """List the tools and call each, with the arguments that the scenario gives or some that fit."""
     listed = (await peer.request("tools/list", {}))["tools"]
     tools = {tool["name"]: tool for tool in listed}
     context = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
-    calls = context.get("toolCalls") or [{"name": name, "arguments": CALLS.get(name, {})} for name in tools]
+    calls = context.get("toolCalls") or [
+        {"name": name, "arguments": CALLS.get(name) or some(tool["inputSchema"])} for name, tool in tools.items()
+    ]
     for call in calls:
         if call["name"] == "json_schema_echo":
             call["arguments"] = {"schema": tools["json_schema_2020_12_tool"]["inputSchema"]}

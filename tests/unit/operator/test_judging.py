@@ -132,7 +132,8 @@ def test_several_things_that_are_wrong_are_all_named_however_many_there_are_of_e
     ],
 )
 def test_prompts_and_resources_of_another_shape_are_left_out_like_tools(listing: str, bad: dict[str, Any]) -> None:
-    offered, remarks = judged(**{listing: (Raw(msgspec.json.encode(bad)),)})
+    more: dict[str, Any] = {listing: (Raw(msgspec.json.encode(bad)),)}
+    offered, remarks = judged(**more)
     assert (offered, remarks.tools_left_out) == (["good"], 0)
     assert remarks.verdict().reason == Reason.INVALID_DEFINITIONS
 
