@@ -7,21 +7,13 @@ itself (`server_tool_use`, `mcp_tool_use`) are not ours.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from fairlead_gateway.formats import registry
 from fairlead_gateway.formats.format import JsonObject
-from fairlead_gateway.formats.messages.call import (
-    DEFAULT_CARRY,
-    Carry,
-    McpResult,
-    ToolCall,
-    ToolResult,
-    Written,
-    name_for,
-    paired,
-)
+from fairlead_gateway.formats.messages.base import Answers, MessageFormat
+from fairlead_gateway.formats.messages.call import Carry, ToolCall, ToolResult, name_for
 from fairlead_gateway.formats.messages.content import (
     MEGABYTE,
     PDF,
@@ -31,24 +23,27 @@ from fairlead_gateway.formats.messages.content import (
     Report,
     Text,
     accepting,
-    body_of,
     json_text,
     report_structured,
 )
-from fairlead_gateway.formats.messages.drafts import Draft, anthropic_id, finish, items, member, text_of
+from fairlead_gateway.formats.messages.drafts import Draft, anthropic_id, items, member, text_of
 from fairlead_gateway.formats.messages.reading import as_text, media_block, result_of
 from fairlead_gateway.formats.names import Names
 
 MAX_IMAGE: Final = 5 * MEGABYTE
 
 
-class AnthropicMessages:
+class AnthropicMessages(MessageFormat):
     """Anthropic Messages."""
 
     name = registry.ANTHROPIC
 
-    def parse_calls(self, message: object, names: Names | None = None) -> list[ToolCall]:
-        return finish(_drafts(message), names)
+    def drafts(self, message: object) -> Iterator[Draft]:
+        """From a response, a message (they are alike), or a list of blocks."""
+        blocks = message if isinstance(message, list) else items(member(message, "content"))
+        for block in blocks or [message]:
+            if member(block, "type") == "tool_use":
+                yield Draft(member(block, "id"), member(block, "name"), member(block, "input"))
 
     def write_calls(self, calls: Sequence[ToolCall], names: Names | None = None) -> list[JsonObject]:
         blocks = [
@@ -58,15 +53,10 @@ class AnthropicMessages:
         ]
         return [{"role": "assistant", "content": blocks}] if blocks else []
 
-    def write_results(
-        self, calls: Sequence[ToolCall], results: Sequence[McpResult | None], carry: Carry = DEFAULT_CARRY
-    ) -> Written:
-        answered, pending = paired(calls, results)
+    def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
         accept = accepting(WEB_IMAGES if carry.images else (), (PDF,) if carry.documents else (), max_bytes=MAX_IMAGE)
-        blocks, losses = [], []
-        for call, result in answered:
-            report = Report(call)
-            body = body_of(result, report, accept)
+        blocks = []
+        for call, body, report in answers.bodies(accept):
             block: JsonObject = {"type": "tool_result", "tool_use_id": anthropic_id(call.id)}
             content = _content(body, report)
             if content:
@@ -74,9 +64,7 @@ class AnthropicMessages:
             if body.is_error:
                 block["is_error"] = True
             blocks.append(block)
-            losses.extend(report.losses)
-        messages = ({"role": "user", "content": blocks},) if blocks else ()
-        return Written(messages, tuple(losses), pending)
+        return [{"role": "user", "content": blocks}] if blocks else []
 
     def parse_results(self, messages: object) -> list[ToolResult]:
         found = []
@@ -87,14 +75,6 @@ class AnthropicMessages:
                     result = result_of(content, is_error=block.get("is_error") is True)
                     found.append(ToolResult(text_of(block.get("tool_use_id")), "", result))
         return found
-
-
-def _drafts(message: object) -> Iterator[Draft]:
-    """From a response, a message (they are alike), or a list of blocks."""
-    blocks = message if isinstance(message, list) else items(member(message, "content"))
-    for block in blocks or [message]:
-        if member(block, "type") == "tool_use":
-            yield Draft(member(block, "id"), member(block, "name"), member(block, "input"))
 
 
 def _content(body: Body, report: Report) -> list[JsonObject]:

@@ -9,21 +9,13 @@ from __future__ import annotations
 
 import binascii
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from fairlead_gateway.formats import registry
 from fairlead_gateway.formats.format import Action, JsonObject
-from fairlead_gateway.formats.messages.call import (
-    DEFAULT_CARRY,
-    Carry,
-    McpResult,
-    ToolCall,
-    ToolResult,
-    Written,
-    name_for,
-    paired,
-)
+from fairlead_gateway.formats.messages.base import Answers, MessageFormat
+from fairlead_gateway.formats.messages.call import Carry, ToolCall, ToolResult, name_for
 from fairlead_gateway.formats.messages.content import (
     MEGABYTE,
     PDF,
@@ -32,11 +24,10 @@ from fairlead_gateway.formats.messages.content import (
     Media,
     Report,
     accepting,
-    body_of,
     marked,
     report_repeated,
 )
-from fairlead_gateway.formats.messages.drafts import Draft, bedrock_id, finish, items, member, text_of
+from fairlead_gateway.formats.messages.drafts import Draft, bedrock_id, items, member, text_of
 from fairlead_gateway.formats.messages.reading import as_text, media_block, result_of
 from fairlead_gateway.formats.names import Names
 
@@ -44,13 +35,20 @@ MAX_IMAGE: Final = 15 * MEGABYTE // 4
 _NOT_IN_A_NAME: Final = re.compile(r"[^A-Za-z0-9 ()\[\]-]+")
 
 
-class BedrockMessages:
+class BedrockMessages(MessageFormat):
     """Bedrock Converse."""
 
     name = registry.BEDROCK_CONVERSE
 
-    def parse_calls(self, message: object, names: Names | None = None) -> list[ToolCall]:
-        return finish(_drafts(message), names)
+    def drafts(self, message: object) -> Iterator[Draft]:
+        """From a response, its output, a message, or a list of blocks."""
+        output = member(message, "output") or message
+        inner = member(output, "message") or output
+        blocks = inner if isinstance(inner, list) else items(member(inner, "content"))
+        for block in blocks or [inner]:
+            use = member(block, "toolUse")
+            if use is not None:
+                yield Draft(member(use, "toolUseId"), member(use, "name"), member(use, "input"))
 
     def write_calls(self, calls: Sequence[ToolCall], names: Names | None = None) -> list[JsonObject]:
         blocks = [
@@ -60,22 +58,15 @@ class BedrockMessages:
         ]
         return [{"role": "assistant", "content": blocks}] if blocks else []
 
-    def write_results(
-        self, calls: Sequence[ToolCall], results: Sequence[McpResult | None], carry: Carry = DEFAULT_CARRY
-    ) -> Written:
-        answered, pending = paired(calls, results)
+    def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
         accept = accepting(WEB_IMAGES if carry.images else (), (PDF,) if carry.documents else (), max_bytes=MAX_IMAGE)
-        blocks, losses = [], []
-        for call, result in answered:
-            report = Report(call)
-            body = body_of(result, report, accept)
+        blocks = []
+        for call, body, report in answers.bodies(accept):
             written: JsonObject = {"toolUseId": bedrock_id(call.id), "content": _content(body, report, carry)}
             if body.is_error and carry.status:
                 written["status"] = "error"
             blocks.append({"toolResult": written})
-            losses.extend(report.losses)
-        messages = ({"role": "user", "content": blocks},) if blocks else ()
-        return Written(messages, tuple(losses), pending)
+        return [{"role": "user", "content": blocks}] if blocks else []
 
     def parse_results(self, messages: object) -> list[ToolResult]:
         found = []
@@ -100,17 +91,6 @@ def _with_bytes(value: Any) -> Any:
     if value.keys() == {"bytes"} and isinstance(value["bytes"], str):
         return {"bytes": binascii.a2b_base64(value["bytes"])}
     return {key: inner if key == "json" else _with_bytes(inner) for key, inner in value.items()}
-
-
-def _drafts(message: object) -> Iterator[Draft]:
-    """From a response, its output, a message, or a list of blocks."""
-    output = member(message, "output") or message
-    inner = member(output, "message") or output
-    blocks = inner if isinstance(inner, list) else items(member(inner, "content"))
-    for block in blocks or [inner]:
-        use = member(block, "toolUse")
-        if use is not None:
-            yield Draft(member(use, "toolUseId"), member(use, "name"), member(use, "input"))
 
 
 def _content(body: Body, report: Report, carry: Carry) -> list[JsonObject]:

@@ -5,8 +5,8 @@ Pure module, read by everything in this package.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol, TypeAlias
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -126,33 +126,6 @@ class Written(msgspec.Struct, frozen=True):
     """Ids of the calls that had no result, because the caller runs them: it must answer them itself."""
 
 
-class MessageFormat(Protocol):
-    """One provider's form of calls and results."""
-
-    @property
-    def name(self) -> str:
-        """As in `fairlead_gateway.formats.registry`."""
-
-    def parse_calls(self, message: object, names: Names | None = None) -> list[ToolCall]:
-        """The calls in a model's message: a whole response, a part of one that holds the message, the message, or
-        its list of parts, as decoded JSON. In the model's order. Never raises for what the message holds; without a
-        call in it, the list is empty.
-        """
-
-    def write_calls(self, calls: Sequence[ToolCall], names: Names | None = None) -> list[JsonObject]:
-        """The message of a model that makes these calls. Invalid ones are left out."""
-
-    def write_results(
-        self, calls: Sequence[ToolCall], results: Sequence[McpResult | None], carry: Carry = DEFAULT_CARRY
-    ) -> Written:
-        """The messages that answer `calls`; `results[i]` is of `calls[i]`. None for an invalid call is answered with
-        its reason, for another call it is left to the caller. Raises ValueError where the lengths differ.
-        """
-
-    def parse_results(self, messages: object) -> list[ToolResult]:
-        """The results in one message or a list of them, in their order. Never raises for what they hold."""
-
-
 def invalid_result(call: ToolCall) -> JsonObject:
     """The result of a call that was not run because it is invalid, as the contract of errors has it."""
     reason = call.arguments.reason if isinstance(call.arguments, Invalid) else "the call is invalid"
@@ -161,24 +134,6 @@ def invalid_result(call: ToolCall) -> JsonObject:
         "isError": True,
         "_meta": {META_ERROR: {"code": INVALID_ARGUMENTS, "message": reason}},
     }
-
-
-def paired(
-    calls: Sequence[ToolCall], results: Sequence[McpResult | None]
-) -> tuple[list[tuple[ToolCall, McpResult]], tuple[str, ...]]:
-    """Calls with what answers them, and the ids of those that the caller answers. Raises ValueError."""
-    if len(calls) != len(results):
-        raise ValueError(f"{len(calls)} calls need {len(calls)} results, not {len(results)}")
-    answered: list[tuple[ToolCall, McpResult]] = []
-    pending = []
-    for call, result in zip(calls, results, strict=True):
-        if result is not None:
-            answered.append((call, result))
-        elif not call.valid:
-            answered.append((call, invalid_result(call)))
-        else:
-            pending.append(call.id)
-    return answered, tuple(pending)
 
 
 def name_for(call: ToolCall, names: Names | None) -> str:

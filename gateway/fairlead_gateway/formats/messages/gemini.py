@@ -8,21 +8,13 @@ result and `error` an error, as the provider's documentation has it. Live sends 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from fairlead_gateway.formats import registry
 from fairlead_gateway.formats.format import Action, JsonObject
-from fairlead_gateway.formats.messages.call import (
-    DEFAULT_CARRY,
-    Carry,
-    McpResult,
-    ToolCall,
-    ToolResult,
-    Written,
-    name_for,
-    paired,
-)
+from fairlead_gateway.formats.messages.base import Answers, MessageFormat
+from fairlead_gateway.formats.messages.call import Carry, ToolCall, ToolResult, name_for
 from fairlead_gateway.formats.messages.content import (
     MEGABYTE,
     PDF,
@@ -30,11 +22,10 @@ from fairlead_gateway.formats.messages.content import (
     Report,
     Text,
     accepting,
-    body_of,
     media,
     report_repeated,
 )
-from fairlead_gateway.formats.messages.drafts import Draft, finish, items, member, text_of
+from fairlead_gateway.formats.messages.drafts import Draft, items, member, text_of
 from fairlead_gateway.formats.messages.reading import as_text, media_block, result_of
 from fairlead_gateway.formats.names import Names
 
@@ -53,30 +44,31 @@ _RESERVED: Final = frozenset({"output", "error", "content"})
 """Members of a response that mean something to the provider or to us."""
 
 
-class GeminiMessages:
+class GeminiMessages(MessageFormat):
     """Gemini `generateContent`."""
 
     name = registry.GEMINI
 
-    def parse_calls(self, message: object, names: Names | None = None) -> list[ToolCall]:
-        return finish(drafts(message), names)
+    def drafts(self, message: object) -> Iterator[Draft]:
+        """From a response, a candidate, a content or a list of parts; also from one piece of a stream, whose calls are
+        whole.
+        """
+        entries = message if isinstance(message, list) else _parts(message) or [message]
+        for entry in entries:
+            call = member(entry, "functionCall", "function_call")
+            if call is not None:
+                yield _draft(call)
 
     def write_calls(self, calls: Sequence[ToolCall], names: Names | None = None) -> list[JsonObject]:
         parts = [{"functionCall": _call(call, names)} for call in calls if call.valid]
         return [{"role": "model", "parts": parts}] if parts else []
 
-    def write_results(
-        self, calls: Sequence[ToolCall], results: Sequence[McpResult | None], carry: Carry = DEFAULT_CARRY
-    ) -> Written:
-        answered, pending = paired(calls, results)
+    def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
         images = _IMAGES if carry.images else ()
         accept = accepting(images, [*_AUDIO, *((PDF,) if carry.documents else ())], max_bytes=20 * MEGABYTE)
         parts: list[JsonObject] = []
         behind: list[JsonObject] = []
-        losses = []
-        for call, result in answered:
-            report = Report(call)
-            body = body_of(result, report, accept)
+        for call, body, report in answers.bodies(accept):
             response = _response(call, body, report)
             inline = [{"inlineData": {"mimeType": item.mime, "data": item.data}} for item in media(body.blocks)]
             if inline and carry.nested_media:
@@ -86,9 +78,7 @@ class GeminiMessages:
                     report.add(item.path, item.what, Action.REWRITTEN, "moved into a message behind the results")
                 behind.extend([{"text": f"Files that {call.wire_name} returned:"}, *inline])
             parts.append({"functionResponse": response})
-            losses.extend(report.losses)
-        messages = [{"role": "user", "parts": part} for part in (parts, behind) if part]
-        return Written(tuple(messages), tuple(losses), pending)
+        return [{"role": "user", "parts": part} for part in (parts, behind) if part]
 
     def parse_results(self, messages: object) -> list[ToolResult]:
         entries = (entry for message in items(messages) or [messages] for entry in _parts(message) or [message])
@@ -96,29 +86,25 @@ class GeminiMessages:
         return [_result(response) for response in responses if isinstance(response, dict)]
 
 
-class GeminiLiveMessages:
+class GeminiLiveMessages(MessageFormat):
     """Gemini Live: messages of the server in, messages of the client out. It takes no media with a response."""
 
     name = registry.GEMINI_LIVE
 
-    def parse_calls(self, message: object, names: Names | None = None) -> list[ToolCall]:
-        return finish(live_drafts(message), names)
+    def drafts(self, message: object) -> Iterator[Draft]:
+        """From one message of the server, or a list of them."""
+        for entry in items(message) or [message]:
+            calls = member(member(entry, "toolCall", "tool_call") or entry, "functionCalls", "function_calls")
+            for call in items(calls):
+                yield _draft(call)
 
     def write_calls(self, calls: Sequence[ToolCall], names: Names | None = None) -> list[JsonObject]:
         written = [_call(call, names) for call in calls if call.valid]
         return [{"toolCall": {"functionCalls": written}}] if written else []
 
-    def write_results(
-        self, calls: Sequence[ToolCall], results: Sequence[McpResult | None], carry: Carry = DEFAULT_CARRY
-    ) -> Written:
-        answered, pending = paired(calls, results)
-        responses, losses = [], []
-        for call, result in answered:
-            report = Report(call)
-            responses.append(_response(call, body_of(result, report, accepting()), report))
-            losses.extend(report.losses)
-        messages = ({"toolResponse": {"functionResponses": responses}},) if responses else ()
-        return Written(messages, tuple(losses), pending)
+    def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
+        responses = [_response(call, body, report) for call, body, report in answers.bodies(accepting())]
+        return [{"toolResponse": {"functionResponses": responses}}] if responses else []
 
     def parse_results(self, messages: object) -> list[ToolResult]:
         found: list[ToolResult] = []
@@ -137,25 +123,6 @@ def _parts(message: object) -> list[Any]:
         message = candidates[0]
     content = member(message, "content")
     return items(member(content if isinstance(content, dict) else message, "parts"))
-
-
-def drafts(message: object) -> Iterator[Draft]:
-    """From a response, a candidate, a content or a list of parts; also from one piece of a stream, whose calls are
-    whole.
-    """
-    entries = message if isinstance(message, list) else _parts(message) or [message]
-    for entry in entries:
-        call = member(entry, "functionCall", "function_call")
-        if call is not None:
-            yield _draft(call)
-
-
-def live_drafts(message: object) -> Iterator[Draft]:
-    """From one message of the server, or a list of them."""
-    for entry in items(message) or [message]:
-        calls = member(member(entry, "toolCall", "tool_call") or entry, "functionCalls", "function_calls")
-        for call in items(calls):
-            yield _draft(call)
 
 
 def _draft(call: object) -> Draft:

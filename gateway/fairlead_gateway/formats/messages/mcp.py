@@ -6,22 +6,14 @@ Bare params and bare results are read too. Results pass as they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from fairlead_gateway.formats import registry
 from fairlead_gateway.formats.format import JsonObject
-from fairlead_gateway.formats.messages.call import (
-    DEFAULT_CARRY,
-    Carry,
-    McpResult,
-    ToolCall,
-    ToolResult,
-    Written,
-    name_for,
-    paired,
-)
-from fairlead_gateway.formats.messages.drafts import Draft, finish, member, text_of
+from fairlead_gateway.formats.messages.base import Answers, MessageFormat
+from fairlead_gateway.formats.messages.call import Carry, ToolCall, ToolResult, name_for
+from fairlead_gateway.formats.messages.drafts import Draft, member, text_of
 from fairlead_gateway.formats.names import Names
 
 METHOD: Final = "tools/call"
@@ -29,13 +21,22 @@ NUMBER: Final = "number"
 """Kind of a call whose request has a number for an id: its response must have it too."""
 
 
-class McpMessages:
+class McpMessages(MessageFormat):
     """MCP. The id of a request is that of the call."""
 
     name = registry.MCP
 
-    def parse_calls(self, message: object, names: Names | None = None) -> list[ToolCall]:
-        return finish(drafts(message), names)
+    def drafts(self, message: object) -> Iterator[Draft]:
+        """From a request, its params, or a list of either."""
+        for entry in message if isinstance(message, list) else [message]:
+            method = member(entry, "method")
+            if method not in (None, METHOD) or (method is None and member(entry, "name") is None):
+                continue
+            params = member(entry, "params") if method is not None else entry
+            ident = member(entry, "id")
+            number = isinstance(ident, int) and not isinstance(ident, bool)
+            kind = NUMBER if number else ""
+            yield Draft(str(ident) if number else ident, member(params, "name"), member(params, "arguments"), kind)
 
     def write_calls(self, calls: Sequence[ToolCall], names: Names | None = None) -> list[JsonObject]:
         return [
@@ -49,12 +50,8 @@ class McpMessages:
             if call.valid
         ]
 
-    def write_results(
-        self, calls: Sequence[ToolCall], results: Sequence[McpResult | None], carry: Carry = DEFAULT_CARRY
-    ) -> Written:
-        answered, pending = paired(calls, results)
-        messages = [{"jsonrpc": "2.0", "id": _ident(call), "result": result} for call, result in answered]
-        return Written(tuple(messages), (), pending)
+    def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
+        return [{"jsonrpc": "2.0", "id": _ident(call), "result": result} for call, result in answers.results]
 
     def parse_results(self, messages: object) -> list[ToolResult]:
         found = []
@@ -67,16 +64,3 @@ class McpMessages:
 
 def _ident(call: ToolCall) -> str | int:
     return int(call.id) if call.kind == NUMBER else call.id
-
-
-def drafts(message: object) -> Iterator[Draft]:
-    """From a request, its params, or a list of either."""
-    for entry in message if isinstance(message, list) else [message]:
-        method = member(entry, "method")
-        if method not in (None, METHOD) or (method is None and member(entry, "name") is None):
-            continue
-        params = member(entry, "params") if method is not None else entry
-        ident = member(entry, "id")
-        number = isinstance(ident, int) and not isinstance(ident, bool)
-        kind = NUMBER if number else ""
-        yield Draft(str(ident) if number else ident, member(params, "name"), member(params, "arguments"), kind)

@@ -7,34 +7,24 @@ a message `{role: tool, tool_call_id, content: text}`; in the old form `message.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from fairlead_gateway.formats import registry
 from fairlead_gateway.formats.format import Action, JsonObject
-from fairlead_gateway.formats.messages.call import (
-    DEFAULT_CARRY,
-    Carry,
-    McpResult,
-    ToolCall,
-    ToolResult,
-    Written,
-    name_for,
-    paired,
-)
+from fairlead_gateway.formats.messages.base import Answers, MessageFormat
+from fairlead_gateway.formats.messages.call import Carry, ToolCall, ToolResult, name_for
 from fairlead_gateway.formats.messages.content import (
     PDF,
     WEB_IMAGES,
     Accept,
     Media,
-    Report,
     accepting,
-    body_of,
     json_text,
     media,
     one_text,
 )
-from fairlead_gateway.formats.messages.drafts import Draft, finish, items, member, text_of
+from fairlead_gateway.formats.messages.drafts import Draft, items, member, text_of
 from fairlead_gateway.formats.messages.reading import blocks_of_parts, result_of
 from fairlead_gateway.formats.names import Names
 
@@ -48,15 +38,33 @@ _AUDIO: Final = {
 }
 
 
-class ChatMessages:
+class ChatMessages(MessageFormat):
     """Both forms are read; `function_call` says which one `write_calls` writes."""
 
     def __init__(self, name: str = registry.OPENAI_CHAT, *, function_call: bool = False) -> None:
         self.name = name
         self._function_call = function_call
 
-    def parse_calls(self, message: object, names: Names | None = None) -> list[ToolCall]:
-        return finish(_drafts(message), names)
+    def drafts(self, message: object) -> Iterator[Draft]:
+        """From a response, a choice, a message or a list of calls. Of several choices only the first is acted on."""
+        if isinstance(message, list):
+            for entry in message:
+                yield _draft(entry)
+            return
+        choices = member(message, "choices")
+        if isinstance(choices, list):
+            message = choices[0] if choices else None
+        message = member(message, "message") or message
+        calls = member(message, "tool_calls")
+        if calls is not None:
+            for entry in items(calls):
+                if member(entry, "type") in (None, "function"):
+                    yield _draft(entry)
+            return
+        old = member(message, FUNCTION_CALL)
+        if old is not None:
+            name, arguments = member(old, "name"), member(old, "arguments")
+            yield Draft(None, name, arguments, kind=FUNCTION_CALL, problem=_no_object(old))
 
     def write_calls(self, calls: Sequence[ToolCall], names: Names | None = None) -> list[JsonObject]:
         written = [(call, _function(call, names)) for call in calls if call.valid]
@@ -65,14 +73,9 @@ class ChatMessages:
         entries = [{"id": call.id, "type": "function", "function": function} for call, function in written]
         return [{"role": "assistant", "content": None, "tool_calls": entries}] if entries else []
 
-    def write_results(
-        self, calls: Sequence[ToolCall], results: Sequence[McpResult | None], carry: Carry = DEFAULT_CARRY
-    ) -> Written:
-        answered, pending = paired(calls, results)
-        accept, messages, behind, losses = _accept(carry), [], [], []
-        for call, result in answered:
-            report = Report(call)
-            body = body_of(result, report, accept)
+    def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
+        messages, behind = [], []
+        for call, body, report in answers.bodies(_accept(carry)):
             text = one_text(body, report)
             moved = media(body.blocks)
             if moved:
@@ -83,10 +86,9 @@ class ChatMessages:
             for item in moved:
                 report.add(item.path, item.what, Action.REWRITTEN, "moved into a message behind the results")
             messages.append(self._result(call, text))
-            losses.extend(report.losses)
         if behind:
             messages.append({"role": "user", "content": behind})
-        return Written(tuple(messages), tuple(losses), pending)
+        return messages
 
     def _result(self, call: ToolCall, text: str) -> JsonObject:
         if self._function_call or call.kind == FUNCTION_CALL:
@@ -101,27 +103,6 @@ class ChatMessages:
                 result = result_of(blocks_of_parts(message.get("content")), is_error=False)
                 found.append(ToolResult(text_of(message.get("tool_call_id")), text_of(message.get("name")), result))
         return found
-
-
-def _drafts(message: object) -> Iterator[Draft]:
-    """From a response, a choice, a message or a list of calls. Of several choices only the first is acted on."""
-    if isinstance(message, list):
-        for entry in message:
-            yield _draft(entry)
-        return
-    choices = member(message, "choices")
-    if isinstance(choices, list):
-        message = choices[0] if choices else None
-    message = member(message, "message") or message
-    calls = member(message, "tool_calls")
-    if calls is not None:
-        for entry in items(calls):
-            if member(entry, "type") in (None, "function"):
-                yield _draft(entry)
-        return
-    old = member(message, FUNCTION_CALL)
-    if old is not None:
-        yield Draft(None, member(old, "name"), member(old, "arguments"), kind=FUNCTION_CALL, problem=_no_object(old))
 
 
 def _draft(entry: object) -> Draft:

@@ -8,21 +8,13 @@ follow as an item of the user's, and `response.create` at the end asks the model
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from fairlead_gateway.formats import registry
 from fairlead_gateway.formats.format import Action, JsonObject
-from fairlead_gateway.formats.messages.call import (
-    DEFAULT_CARRY,
-    Carry,
-    McpResult,
-    ToolCall,
-    ToolResult,
-    Written,
-    name_for,
-    paired,
-)
+from fairlead_gateway.formats.messages.base import Answers, MessageFormat
+from fairlead_gateway.formats.messages.call import Carry, ToolCall, ToolResult, name_for
 from fairlead_gateway.formats.messages.content import (
     PDF,
     WEB_IMAGES,
@@ -31,14 +23,13 @@ from fairlead_gateway.formats.messages.content import (
     Report,
     Text,
     accepting,
-    body_of,
     json_text,
     marked,
     media,
     one_text,
     report_structured,
 )
-from fairlead_gateway.formats.messages.drafts import Draft, finish, items, member, text_of
+from fairlead_gateway.formats.messages.drafts import Draft, items, member, text_of
 from fairlead_gateway.formats.messages.reading import blocks_of_parts, result_of
 from fairlead_gateway.formats.names import Names
 
@@ -48,41 +39,35 @@ ARGUMENTS_DONE: Final = "response.function_call_arguments.done"
 _ITEM_CREATE: Final = "conversation.item.create"
 
 
-class ResponsesMessages:
+class ResponsesMessages(MessageFormat):
     """OpenAI Responses."""
 
     name = registry.OPENAI_RESPONSES
 
-    def parse_calls(self, message: object, names: Names | None = None) -> list[ToolCall]:
-        return finish(_drafts(message), names)
+    def drafts(self, message: object) -> Iterable[Draft]:
+        return _drafts(message)
 
     def write_calls(self, calls: Sequence[ToolCall], names: Names | None = None) -> list[JsonObject]:
         return [call_item(call, names) for call in calls if call.valid]
 
-    def write_results(
-        self, calls: Sequence[ToolCall], results: Sequence[McpResult | None], carry: Carry = DEFAULT_CARRY
-    ) -> Written:
-        answered, pending = paired(calls, results)
+    def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
         accept = accepting(WEB_IMAGES if carry.images else (), (PDF,) if carry.documents else ())
-        written, losses = [], []
-        for call, result in answered:
-            report = Report(call)
-            body = body_of(result, report, accept)
+        written = []
+        for call, body, report in answers.bodies(accept):
             output = _parts(body, report) if media(body.blocks) else one_text(body, report)
             written.append({"type": OUTPUT, "call_id": call.id, "output": output})
-            losses.extend(report.losses)
-        return Written(tuple(written), tuple(losses), pending)
+        return written
 
     def parse_results(self, messages: object) -> list[ToolResult]:
         return _results(messages)
 
 
-class RealtimeMessages:
+class RealtimeMessages(MessageFormat):
     """OpenAI Realtime: events of the server in, events of the client out."""
 
     name = registry.OPENAI_REALTIME
 
-    def parse_calls(self, message: object, names: Names | None = None) -> list[ToolCall]:
+    def drafts(self, message: object) -> Iterable[Draft]:
         """Also from a list of events: a call that several of them hold counts once."""
         drafts: dict[object, Draft] = {}
         for place, draft in enumerate(_drafts(message)):
@@ -92,33 +77,26 @@ class RealtimeMessages:
                 drafts[key] = draft
             elif draft.arguments != known.arguments or draft.name not in (None, known.name):
                 drafts[key, place] = draft
-        return finish(drafts.values(), names)
+        return drafts.values()
 
     def write_calls(self, calls: Sequence[ToolCall], names: Names | None = None) -> list[JsonObject]:
         return [{"type": _ITEM_CREATE, "item": call_item(call, names)} for call in calls if call.valid]
 
-    def write_results(
-        self, calls: Sequence[ToolCall], results: Sequence[McpResult | None], carry: Carry = DEFAULT_CARRY
-    ) -> Written:
-        answered, pending = paired(calls, results)
+    def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
         accept = accepting(("image/png", "image/jpeg") if carry.images else ())
         events: list[JsonObject] = []
         behind: list[JsonObject] = []
-        losses = []
-        for call, result in answered:
-            report = Report(call)
-            body = body_of(result, report, accept)
+        for call, body, report in answers.bodies(accept):
             item = {"type": OUTPUT, "call_id": call.id, "output": one_text(body, report)}
             events.append({"type": _ITEM_CREATE, "item": item})
             for image in media(body.blocks):
                 report.add(image.path, image.what, Action.REWRITTEN, "moved into an item behind the results")
                 behind.append(_part(image))
-            losses.extend(report.losses)
         if behind:
             events.append({"type": _ITEM_CREATE, "item": {"type": "message", "role": "user", "content": behind}})
-        if events and not pending:
+        if events and not answers.pending:
             events.append({"type": "response.create"})
-        return Written(tuple(events), tuple(losses), pending)
+        return events
 
     def parse_results(self, messages: object) -> list[ToolResult]:
         events = messages if isinstance(messages, list) else [messages]

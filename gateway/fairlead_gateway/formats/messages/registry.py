@@ -13,15 +13,14 @@ import msgspec
 
 from fairlead_gateway.formats import registry
 from fairlead_gateway.formats.format import Action, JsonObject
-from fairlead_gateway.formats.messages import gemini, mcp
 from fairlead_gateway.formats.messages.anthropic import AnthropicMessages
+from fairlead_gateway.formats.messages.base import MessageFormat
 from fairlead_gateway.formats.messages.bedrock import BedrockMessages
 from fairlead_gateway.formats.messages.block_streams import AnthropicAssembler, BedrockAssembler
 from fairlead_gateway.formats.messages.call import (
     DEFAULT_CARRY,
     Carry,
     McpResult,
-    MessageFormat,
     ResultLoss,
     ToolCall,
     ToolResult,
@@ -54,15 +53,15 @@ _FORMATS: Final[dict[str, MessageFormat]] = {
 }
 
 _ASSEMBLERS: Final[dict[str, Callable[[Names | None], Assembler]]] = {
-    registry.MCP: lambda names: WholeAssembler(mcp.drafts, names),
+    registry.MCP: lambda names: WholeAssembler(_FORMATS[registry.MCP].drafts, names),
     registry.OPENAI_CHAT: ChatAssembler,
     registry.OPENAI_FUNCTIONS: ChatAssembler,
     registry.AZURE_OPENAI: ChatAssembler,
     registry.OPENAI_RESPONSES: ResponsesAssembler,
     registry.OPENAI_REALTIME: ResponsesAssembler,
     registry.ANTHROPIC: AnthropicAssembler,
-    registry.GEMINI: lambda names: WholeAssembler(gemini.drafts, names),
-    registry.GEMINI_LIVE: lambda names: WholeAssembler(gemini.live_drafts, names),
+    registry.GEMINI: lambda names: WholeAssembler(_FORMATS[registry.GEMINI].drafts, names),
+    registry.GEMINI_LIVE: lambda names: WholeAssembler(_FORMATS[registry.GEMINI_LIVE].drafts, names),
     registry.BEDROCK_CONVERSE: BedrockAssembler,
 }
 
