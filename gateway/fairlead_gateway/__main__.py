@@ -7,18 +7,17 @@ SIGINT, and with 1 and one sentence on standard error when it cannot start.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 import uvloop
 
+from fairlead_api.logs import set_up
 from fairlead_gateway.app import Gateway, build
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
 from fairlead_gateway.catalog.source import Source
@@ -51,7 +50,7 @@ class CannotStart(Exception):
 
 def run(settings: Settings) -> int:
     """Serve until a signal; the exit code."""
-    _set_up_logs(settings)
+    set_up(settings.log_format, settings.log_level)
     sys.setswitchinterval(SWITCH_SECONDS)
     try:
         uvloop.run(_run(settings))
@@ -163,28 +162,6 @@ async def _probe(api: KubeApi) -> None:
 def _announce(gateway: Gateway) -> None:
     host, scheme = gateway.settings.host, "http" if gateway.settings.tls_cert is None else "https"
     log.info("MCP on %s://%s:%d/mcp, metrics on port %d", scheme, host, gateway.port, gateway.metrics_port)
-
-
-class JsonLines(logging.Formatter):
-    """One object per record."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        line = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        if record.exc_info:
-            line["error"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False)
-
-
-def _set_up_logs(settings: Settings) -> None:
-    handler = logging.StreamHandler()
-    text = logging.Formatter("%(asctime)s %(levelname)-7s %(message)s", "%H:%M:%S")
-    handler.setFormatter(JsonLines() if settings.log_format == "json" else text)
-    logging.basicConfig(level=settings.log_level.upper(), handlers=[handler], force=True)
 
 
 def main() -> int:

@@ -16,10 +16,10 @@ import sys
 from contextlib import AsyncExitStack
 from typing import Final
 
+from fairlead_api.logs import set_up
 from fairlead_operator.app import Operator, Wiring, build
 from fairlead_operator.kube.client import Kube
 from fairlead_operator.kube.connection import CannotStart, check_cluster, load_configuration
-from fairlead_operator.logs import set_up
 from fairlead_operator.probes import served
 from fairlead_operator.settings import BadSetting, Settings
 

@@ -1,4 +1,6 @@
-"""How the operator's log lines look: text for people, or one JSON object per line. Set once, by `__main__`."""
+"""How log lines of operator and gateway look: text for people, or one JSON object per line, alike for whoever collects
+them. Set once, by either's `__main__`.
+"""
 
 from __future__ import annotations
 
