@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from gatewayworld import LEGACY, Ask, Reachable, Wire, ask, calling, legacy
@@ -68,8 +69,14 @@ async def session_of(gateway: Reachable, capabilities: dict[str, Any]) -> str:
     return (await ask(gateway, legacy("initialize", hello))).headers["mcp-session-id"]
 
 
-async def conversation(gateway: Reachable, session: str, response: dict[str, Any]) -> tuple[list[Any], Any]:
-    """Call as a legacy client that answers each question; the questions, and the last message."""
+async def _at_once() -> None:
+    """Nothing happens before the answer."""
+
+
+async def conversation(
+    gateway: Reachable, session: str, response: dict[str, Any], thinking: Callable[[], Awaitable[None]] = _at_once
+) -> tuple[list[Any], Any]:
+    """Call as a legacy client that answers each question, after `thinking`; the questions, and the last message."""
     asked: list[Any] = []
     async with await Wire.connect(gateway) as wire:
         wire.send(calling("demo__x", era=LEGACY, number=7, session=session))
@@ -82,6 +89,7 @@ async def conversation(gateway: Reachable, session: str, response: dict[str, Any
             message = json.loads(data) if data else {}
             if "method" in message:
                 asked.append((message["method"], message["params"]))
+                await thinking()
                 answer = {"jsonrpc": "2.0", "id": message["id"], **response}
                 posted = await ask(gateway, Ask(answer, {**legacy("x").headers, "mcp-session-id": session}))
                 assert posted.status == 202

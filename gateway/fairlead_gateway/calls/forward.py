@@ -173,16 +173,20 @@ class Forwarder:
             if errand.method in SUBSCRIPTIONS:
                 live.subscribe()
             deadline = started + reach.timeout
-            raw, modern = await attempted(
-                reach.guard, lambda: self._attempt(exchange, errand, request, live, deadline, span),
-                agent=asker(exchange), deadline=deadline, retries=reach.retries, idempotent=again,
-                impatient=reach.impatient,
-            )  # fmt: skip
+
+            async def made(errand: Errand, *, again: bool) -> tuple[Raw, bool]:
+                return await attempted(
+                    reach.guard, lambda: self._attempt(exchange, errand, request, live, deadline, span),
+                    agent=asker(exchange), deadline=deadline, retries=reach.retries, idempotent=again,
+                    impatient=reach.impatient,
+                )  # fmt: skip
+
+            raw, modern = await made(errand, again=again)
             if modern and not request.modern:
 
                 async def once_more(more: jsonrpc.RawObject) -> Raw:
-                    errand_again = msgspec.structs.replace(errand, params={**errand.params, **more})
-                    return (await self._attempt(exchange, errand_again, request, live, deadline, span))[0]
+                    params = {**errand.params, **more}
+                    return (await made(msgspec.structs.replace(errand, params=params), again=False))[0]
 
                 raw = await in_rounds(live, raw, once_more, lambda: deadline - self._clock())
         finally:

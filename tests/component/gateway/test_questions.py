@@ -20,7 +20,9 @@ from gatewayworld import (
     ask,
     calling,
     catalog,
+    limits,
     modern,
+    reached,
     running,
 )
 from rawserver import Reply, Request, raw_server
@@ -256,3 +258,33 @@ async def test_a_server_that_asks_without_end_is_stopped(tmp_path: Path) -> None
         asked, last = await conversation(gateway, session, {"result": PICKED})
     assert len(asked) == 16
     assert last["result"]["isError"] is True
+
+
+async def test_each_round_of_a_call_waits_for_a_place_at_its_server_and_none_is_held_meanwhile(tmp_path: Path) -> None:
+    asker, most, now, release = ModernAsker(), 0, 0, asyncio.Event()
+
+    async def handle(request: Request, reply: Reply) -> None:
+        nonlocal most, now
+        now += 1
+        most = max(most, now)
+        if request.params.get("arguments", {}).get("long"):
+            await release.wait()
+        await asyncio.sleep(0.02)
+        now -= 1
+        await asker.handle(request, reply)
+
+    async with raw_server(handle) as server:
+        demo = catalog("demo", server.url, ["x"], version=MODERN, limits=limits(concurrency=1))
+        async with running(tmp_path, demo) as gateway, await Wire.connect(gateway) as other:
+            session = await session_of(gateway, {"elicitation": {}})
+
+            async def between() -> None:
+                """While the client thinks, somebody else is served."""
+                other.send(calling("demo__x", {"long": True}))
+                await reached(server, 3)  # the handshake that is refused, the first round, this one
+                asyncio.get_running_loop().call_later(0.3, release.set)
+
+            _, last = await conversation(gateway, session, {"result": PICKED}, between)
+            assert (await other.answer()).message["result"]["resultType"] == "input_required"
+    assert json.loads(last["result"]["content"][0]["text"]) == {"k0": PICKED}
+    assert most == 1

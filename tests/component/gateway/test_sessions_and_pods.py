@@ -118,3 +118,37 @@ async def test_a_shared_session_stays_with_its_pod_when_others_come_and_moves_wh
                 (away,) = await four(gateway)
                 assert away != home
     assert sum(pod.sessions for pod in pods) == 2
+
+
+@pytest.mark.parametrize("hang_up", [False, True], ids=["kept", "closed"])
+async def test_a_legacy_clients_answers_reach_the_modern_pod_that_asked(tmp_path: Path, hang_up: bool) -> None:
+    """As MCP 2026-07-28 has it, the pod seals what it knows of the call into a state that no other pod can read."""
+
+    def pod(name: str) -> Any:
+        async def handle(request: Request, reply: Reply) -> None:
+            if request.method != "tools/call":
+                return reply.error(request, 404, -32601, "Method not found")
+            more = {"connection": "close"} if hang_up else {}
+            if hang_up:
+                reply.close()
+            state = request.params.get("requestState")
+            if state is None:
+                asked = {"k": {"method": "elicitation/create", "params": QUESTION}}
+                result = {"resultType": "input_required", "inputRequests": asked, "requestState": name}
+                return reply.result(request, result, **more)
+            return reply.result(request, {"resultType": "complete", **said(f"{state} at {name}")}, **more)
+
+        return handle
+
+    async with raw_server(pod("one")) as one, raw_server(pod("two")) as two:
+
+        async def resolve(host: str, port: int) -> list[tuple[str, int]]:
+            return [("127.0.0.1", one.port), ("127.0.0.1", two.port)]
+
+        document = catalog("demo", "http://demo.tools.svc:80/mcp", ["x"])
+        async with running(tmp_path, document, resolve=resolve) as gateway:
+            sessions = [await session_of(gateway, {"elicitation": {}}) for _ in range(8)]
+            ended = await asyncio.gather(*(conversation(gateway, s, {"result": PICKED}) for s in sessions * 2))
+        assert "tools/call" in one.methods()
+        assert "tools/call" in two.methods()
+    assert {last["result"]["content"][0]["text"] for _, last in ended} <= {"one at one", "two at two"}
