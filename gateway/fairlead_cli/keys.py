@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from fairlead_cli.options import OutputOption
+from fairlead_cli.options import KubeconfigOption, OutputOption
 from fairlead_cli.output import Output
 
 keys = typer.Typer(help="Make, list and revoke API keys of a gateway.", no_args_is_help=True)
@@ -22,9 +22,6 @@ FileOption = Annotated[
 ]
 SecretOption = Annotated[
     str | None, typer.Option("--secret", metavar="NAME", help="Keep them in this Secret of a cluster instead.")
-]
-KubeconfigOption = Annotated[
-    Path | None, typer.Option(help="Path of a kubeconfig. By default KUBECONFIG, ~/.kube/config, or the pod's account.")
 ]
 NamespaceOption = Annotated[
     str, typer.Option("--namespace", "-n", envvar="FAIRLEAD_NAMESPACE", help="Namespace of the release.")

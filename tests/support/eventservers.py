@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from ports import free_port
-from waiting import until_async
+from ports import free_port, listens
+from waiting import eventually
 
 SCRIPT = str(Path(__file__).parent / "sse_main.py")
 
@@ -20,17 +20,12 @@ async def listening_on(port: int, *command: str) -> AsyncIterator[None]:
     """A server process that is told its port by `PORT` too; killed at the end."""
     process = await asyncio.create_subprocess_exec(*command, env={**os.environ, "PORT": str(port)})
 
-    async def listens() -> bool:
+    def listening() -> bool:
         assert process.returncode is None, f"{command} ended"
-        try:
-            _, writer = await asyncio.open_connection("127.0.0.1", port)
-        except OSError:
-            return False
-        writer.close()
-        return True
+        return listens(port)
 
     try:
-        await until_async("the server listens", listens)
+        await eventually(listening, seconds=20)
         yield
     finally:
         if process.returncode is None:

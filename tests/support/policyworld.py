@@ -17,9 +17,9 @@ from fairlead_gateway.app import Gateway
 from fairlead_gateway.identity.authenticator import Revoked, Verdict
 from fairlead_gateway.identity.model import Identity, Kind, ServiceAccount
 from fairlead_gateway.identity.refusal import UNKNOWN_TOKEN
-from gatewayworld import LEGACY, Ask, ask, catalog, entry, modern
+from gatewayworld import Ask, ask, catalog, entry, modern
 from rawserver import Reply, Request
-from toolservers import tool
+from toolservers import greeted, tool
 
 TOOLS = ("ab", "abc", "ba", "web-search", "x")
 GLOBS = ("*", "a*", "*b", "?b*", "web-search", "x", "*-*", "nothing")
@@ -238,11 +238,8 @@ def by(name: str, ask: Ask) -> Ask:
 
 async def handle(request: Request, reply: Reply) -> None:
     """A tool server that answers a call with the arguments it saw."""
-    if request.method == "initialize":
-        return reply.result(request, {"protocolVersion": LEGACY, "capabilities": {}, "serverInfo": {"name": "s"}})
-    if "id" not in request.message:
-        return reply.send(202)
-    return reply.result(request, {"resultType": "complete", "content": [], "saw": request.params.get("arguments")})
+    if not greeted(request, reply):
+        reply.result(request, {"resultType": "complete", "content": [], "saw": request.params.get("arguments")})
 
 
 def tavern(url: str, *tools: Any, **more: Any) -> Catalog:

@@ -1,4 +1,4 @@
-"""Ports for programs that have to be told theirs: a server that a test starts, stops and starts again."""
+"""Ports of programs that have to be told theirs: a server that a test starts, stops and starts again."""
 
 from __future__ import annotations
 
@@ -20,3 +20,9 @@ def free_port() -> int:
                 continue
             return port
     raise RuntimeError("no free port between 20000 and 32000")
+
+
+def listens(port: int) -> bool:
+    """Whether something takes connections on a port of 127.0.0.1."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -9,14 +9,13 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from ports import free_port
+from ports import free_port, listens
 from waiting import until
 
 
@@ -83,13 +82,7 @@ class Reader:
 
     def listens(self, port: int) -> None:
         """Wait until somebody does. AssertionError."""
-        address = ("127.0.0.1", int(self._ports[str(port)]))
-
-        def connected() -> bool:
-            with socket.socket() as probe:
-                return probe.connect_ex(address) == 0
-
-        until(f"a listener on {port}", connected, seconds=90)
+        until(f"a listener on {port}", lambda: listens(int(self._ports[str(port)])), seconds=90)
 
     def _run(self, script: str, seconds: float) -> str:
         if not script.strip():

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from ports import free_port
+from ports import free_port, listens
+from waiting import eventually
 
 STARTED_SECONDS = 30
 
@@ -40,9 +41,7 @@ class RedisServer:
             "--dir", str(self._folder), "--requirepass", self._password,
             stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
         )  # fmt: skip
-        async with asyncio.timeout(STARTED_SECONDS):
-            while not await self._listens():  # noqa: ASYNC110  # it tells nobody
-                await asyncio.sleep(0.02)
+        await eventually(lambda: listens(self.port), seconds=STARTED_SECONDS)
 
     async def stop(self) -> None:
         """As in a crash."""
@@ -59,14 +58,6 @@ class RedisServer:
     def thaw(self) -> None:
         assert self._process is not None
         os.kill(self._process.pid, signal.SIGCONT)
-
-    async def _listens(self) -> bool:
-        try:
-            _, writer = await asyncio.open_connection("127.0.0.1", self.port)
-        except OSError:
-            return False
-        writer.close()
-        return True
 
 
 @contextlib.asynccontextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import sys
 import time
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from installation import DEMO, apply, kubectl, read
-from ports import free_port
+from ports import free_port, listens
 from waiting import until
 
 SCRIPT: Final = Path(__file__).with_name("steadyload.py")
@@ -73,16 +72,11 @@ def outside(where: str, url: str, *, era: str, rate: float, tools: Sequence[str]
     words = _words(url, era, rate, tools, f"127.0.0.1:{port}")
     process = subprocess.Popen([sys.executable, str(SCRIPT), *words])
     try:
-        until("the load to listen", lambda: _listens(port))
+        until("the load to listen", lambda: listens(port))
         yield Load(where, "127.0.0.1", port)
     finally:
         process.terminate()
         process.wait(10)
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def inside(where: str, url: str, *, namespace: str, era: str, rate: float, tools: Sequence[str]) -> Load:

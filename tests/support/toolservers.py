@@ -24,8 +24,8 @@ from rawserver import Handler, RawServer, Reply, Request, encode, raw_server
 from sdk_tools import SDK_TOOLS, make_server
 
 __all__ = [
-    "BROKEN", "LEGACY_STDIO", "ODD_STDIO", "SDK_STDIO", "SDK_TOOLS", "RawServer", "Reply", "Request",
-    "answer_modern", "broken_server", "legacy_server", "modern_server", "raw_server", "sdk_server", "tool",
+    "BROKEN", "LEGACY_STDIO", "ODD_STDIO", "SDK_STDIO", "SDK_TOOLS", "Guarded", "RawServer", "Reply", "Request",
+    "answer_modern", "broken_server", "greeted", "legacy_server", "modern_server", "raw_server", "sdk_server", "tool",
 ]  # fmt: skip
 
 _SCRIPTS: Final = Path(__file__).parent / "stdio_servers"
@@ -130,6 +130,37 @@ def answer_modern(
     if result is None:
         return reply.error(request, 404, -32601, "Method not found")
     return reply.result(request, {"resultType": "complete", **result, "_meta": {META + "serverInfo": INFO}})
+
+
+def greeted(request: Request, reply: Reply, **headers: str) -> bool:
+    """Take part in the handshake of a legacy client, and take note of what wants no answer; for handlers that answer
+    the rest. True where that was all. `headers` go with the handshake, as `mcp_session_id="s"` does.
+    """
+    if request.method == "initialize":
+        hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": INFO}
+        reply.result(request, hello, **headers)
+    elif "id" not in request.message:
+        reply.send(202)
+    else:
+        return False
+    return True
+
+
+class Guarded:
+    """The handler of a modern server with a tool `add` that answers whoever shows `credential`, and 401 to others."""
+
+    def __init__(self, credential: str) -> None:
+        self.credential = credential
+        self.called: list[str] = []
+        """The credentials that calls came with."""
+
+    async def __call__(self, request: Request, reply: Reply) -> None:
+        sent = request.headers.get("authorization", "")
+        if sent != self.credential:
+            return reply.send(401, b"no")
+        if request.method == "tools/call":
+            self.called.append(sent)
+        return answer_modern(request, reply, [tool("add")])
 
 
 def legacy_server(

@@ -62,6 +62,14 @@ class Up:
     async def ready(self, name: str, *, within: float = WAIT_SECONDS) -> Event:
         return await self.server(name, "ready", within=within)
 
+    async def states(self, servers: int) -> dict[str, str]:
+        """What so many servers come to: `ready`, or `failed:` and the reason."""
+        found: dict[str, str] = {}
+        while len(found) < servers:
+            event = await self.event(lambda event: event.get("state") in ("ready", "failed"))
+            found[event["server"]] = event["state"] + ":" + event.get("reason", "")
+        return found
+
     async def ended(self, within: float = WAIT_SECONDS) -> int:
         """Its exit code."""
         async with asyncio.timeout(within):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -100,8 +101,8 @@ class LiveTable:
         self.console.print("Stopping; once more Ctrl-C does not wait for calls to end.", style="dim")
 
 
-class Lines:
-    """For a pipe, a log, or who prefers it: a line per change."""
+class _Changes(ABC):
+    """What goes on below what is there already: each change of the board is told once."""
 
     def __init__(self) -> None:
         self._rows: dict[ServerKey, Row] = {}
@@ -111,90 +112,92 @@ class Lines:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
+    def __exit__(  # noqa: B027 - nothing to end
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Nothing to end."""
+    ) -> None: ...
+
+    def refresh(self, board: Board) -> None:
+        rows = {row.key: row for row in board.rows}
+        for key, row in rows.items():
+            self._row(row, self._rows.get(key))
+        for key in self._rows:
+            if key not in rows:
+                self._gone(key)
+        for news in _unseen(board.news, self._news):
+            self._news = news.number
+            self._moved(news)
+        for problem in board.problems:
+            if problem not in self._problems:
+                self._problem(problem)
+        self._rows, self._problems = rows, frozenset(board.problems)
+
+    @abstractmethod
+    def _row(self, row: Row, before: Row | None) -> None:
+        """A server as it is now; it may be as before."""
+
+    @abstractmethod
+    def _gone(self, key: ServerKey) -> None: ...
+
+    @abstractmethod
+    def _moved(self, news: News) -> None: ...
+
+    @abstractmethod
+    def _problem(self, problem: Problem) -> None: ...
+
+
+class Lines(_Changes):
+    """For a pipe, a log, or who prefers it: a line per change."""
 
     def listening(self, addresses: Addresses) -> None:
         self._say(f"Serving MCP at {addresses.mcp} and metrics at {addresses.metrics}")
         for name, line in client_lines(addresses.mcp):
             self._say(f"  {name + ':':<13}{line}")
 
-    def refresh(self, board: Board) -> None:
-        rows = {row.key: row for row in board.rows}
-        for key, row in rows.items():
-            before = self._rows.get(key)
-            if before is None or (before.text, before.tools) != (row.text, row.tools):
-                self._say(f"{key}  {row.text}")
-                if row.state == "ready" and row.tools:
-                    self._say(f"  {', '.join(row.tools)}")
-        for key in self._rows:
-            if key not in rows:
-                self._say(f"{key}  gone")
-        for news in _unseen(board.news, self._news):
-            self._news = news.number
-            self._say(f"{news.key}  {news.text}")
-        problems = frozenset(board.problems)
-        for problem in board.problems:
-            if problem not in self._problems:
-                self._say(f"problem: {problem}")
-        self._rows, self._problems = rows, problems
-
     def stopping(self) -> None:
         self._say("Stopping")
+
+    def _row(self, row: Row, before: Row | None) -> None:
+        if before is None or (before.text, before.tools) != (row.text, row.tools):
+            self._say(f"{row.key}  {row.text}")
+            if row.state == "ready" and row.tools:
+                self._say(f"  {', '.join(row.tools)}")
+
+    def _gone(self, key: ServerKey) -> None:
+        self._say(f"{key}  gone")
+
+    def _moved(self, news: News) -> None:
+        self._say(f"{news.key}  {news.text}")
+
+    def _problem(self, problem: Problem) -> None:
+        self._say(f"problem: {problem}")
 
     @staticmethod
     def _say(line: str) -> None:
         print(printable(line), flush=True)
 
 
-class JsonLines:
+class JsonLines(_Changes):
     """For programs: one JSON object per line, `event` says which."""
-
-    def __init__(self) -> None:
-        self._rows: dict[ServerKey, Row] = {}
-        self._problems: frozenset[Problem] = frozenset()
-        self._news = -1
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Nothing to end."""
 
     def listening(self, addresses: Addresses) -> None:
         self._emit("listening", url=addresses.mcp, metrics=addresses.metrics)
 
-    def refresh(self, board: Board) -> None:
-        rows = {row.key: row for row in board.rows}
-        for key, row in rows.items():
-            if self._rows.get(key) != row:
-                self._emit(
-                    "server",
-                    server=str(key),
-                    state=row.state,
-                    reason=row.reason,
-                    message=row.message,
-                    tools=list(row.tools),
-                )
-        for key in self._rows:
-            if key not in rows:
-                self._emit("gone", server=str(key))
-        for news in _unseen(board.news, self._news):
-            self._news = news.number
-            self._emit("moved", server=str(news.key), message=news.text)
-        for problem in board.problems:
-            if problem not in self._problems:
-                self._emit(
-                    "problem", file=problem.file, line=problem.line, field=problem.field, message=problem.message
-                )
-        self._rows, self._problems = rows, frozenset(board.problems)
-
     def stopping(self) -> None:
         self._emit("stopping")
+
+    def _row(self, row: Row, before: Row | None) -> None:
+        if row != before:
+            told = {"state": row.state, "reason": row.reason, "message": row.message, "tools": list(row.tools)}
+            self._emit("server", server=str(row.key), **told)
+
+    def _gone(self, key: ServerKey) -> None:
+        self._emit("gone", server=str(key))
+
+    def _moved(self, news: News) -> None:
+        self._emit("moved", server=str(news.key), message=news.text)
+
+    def _problem(self, problem: Problem) -> None:
+        self._emit("problem", file=problem.file, line=problem.line, field=problem.field, message=problem.message)
 
     @staticmethod
     def _emit(event: str, **members: Any) -> None:

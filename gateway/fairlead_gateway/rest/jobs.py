@@ -101,6 +101,7 @@ class Preparation(msgspec.Struct, frozen=True):
     definitions: list[Definition] = []
 
 
+UNREADABLE: Final = (registry.UnknownFormat, msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 AS_IT_CAME: Final = Raw(b"null")
 
 
@@ -125,12 +126,8 @@ def convert(body: bytes, *, pace: Callable[[Iterable[JsonObject]], Iterable[Json
     try:
         asked = msgspec.json.decode(body, type=ConvertBody)
         source, target = registry.find(asked.source), registry.find(asked.to)
-    except registry.UnknownFormat as error:
-        return Answer(unknown_format=error.name)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        return Answer(unreadable=f"the body: {error}")
-    except RecursionError:
-        return Answer(unreadable="the body is nested too deeply")
+    except UNREADABLE as error:
+        return _unreadable(error)
     options = Options(strict=asked.strict, model=asked.model, gemini_field=asked.gemini_field)
     return Answer(Raw(_encode(between(asked.tools, source, target, options, pace=pace))))
 
@@ -140,12 +137,8 @@ def convert_messages(body: bytes) -> Answer:
     try:
         asked = msgspec.json.decode(body, type=MessagesBody)
         source, target = message_format(asked.source), message_format(asked.to)
-    except registry.UnknownFormat as error:
-        return Answer(unknown_format=error.name)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        return Answer(unreadable=f"the body: {error}")
-    except RecursionError:
-        return Answer(unreadable="the body is nested too deeply")
+    except UNREADABLE as error:
+        return _unreadable(error)
     every = source.parse_calls(asked.message)
     calls = [call for call in every if call.valid]
     results = [] if asked.results is None else asked.results
@@ -154,6 +147,15 @@ def convert_messages(body: bytes) -> Answer:
     messages = translate_calls(asked.message, source.name, target.name) if calls else []
     answer = ConvertedMessages(target.name, messages, written.messages, written.pending, invalid, written.report)
     return Answer(Raw(_encode(answer)))
+
+
+def _unreadable(error: Exception) -> Answer:
+    """What is wrong with a body, of what came up while it was read."""
+    if isinstance(error, registry.UnknownFormat):
+        return Answer(unknown_format=error.name)
+    if isinstance(error, RecursionError):
+        return Answer(unreadable="the body is nested too deeply")
+    return Answer(unreadable=f"the body: {error}")
 
 
 def prepare(work: bytes) -> list[Prepared]:

@@ -15,9 +15,9 @@ from fairlead_api.documents.catalog import ChildEndpoint
 from fairlead_gateway.upstream.base import Gauges, Order
 from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
 from fairlead_gateway.upstream.lines import OwnLog, ask_over, call_over
+from fairlead_gateway.upstream.places import Places
 from fairlead_mcp.child import Child
 from fairlead_mcp.eras import Era
-from fairlead_mcp.errors import PoolFull
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.stdio import ChildSpec
 
@@ -43,10 +43,9 @@ class ChildUpstream:
         self._key = key
         self._spec = ChildSpec.of(endpoint.command, endpoint.args, env, endpoint.cwd)
         self._modern = modern
-        self._limit = limit
         self._shared = shared
         self._count = itertools.count(1).__next__
-        self._busy = 0
+        self._places = Places(limit, key)
         self._own = OwnLog() if own else None
         self._unlisten = host.listen(self) if own else None
         if not shared:
@@ -64,31 +63,21 @@ class ChildUpstream:
         return b"%d" % self._count()
 
     async def call(self, order: Order) -> Raw:
-        if self._busy >= self._limit:
-            raise PoolFull(f"{self._limit} calls to {self._key} are running already")
-        self._busy += 1
-        try:
+        with self._places:
             return await call_over(self._child(), order)
-        finally:
-            self._busy -= 1
 
     async def era(self, client: Counterpart | None, deadline: float) -> bool:
         return self.modern
 
     async def ask(self, inquiry: Inquiry) -> Raw:
-        if self._busy >= self._limit:
-            raise PoolFull(f"{self._limit} requests to {self._key} are running already")
-        self._busy += 1
-        try:
+        with self._places:
             child = self._child()
             if self._own is not None:
                 return await self._own.ask(child, inquiry, lambda: child.starts)
             return await ask_over(child, inquiry)
-        finally:
-            self._busy -= 1
 
     def gauges(self) -> Gauges:
-        return Gauges(busy=self._busy)
+        return Gauges(busy=self._places.busy)
 
     async def aclose(self, grace: float) -> None:
         """The process ends with the host, or with the server that it was; nothing here outlives a call."""

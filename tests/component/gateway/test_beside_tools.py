@@ -12,6 +12,7 @@ from msgspec import Raw
 from fairlead_api.documents.catalog import Catalog, Definition
 from gatewayworld import LEGACY, MODERN, Ask, Wire, ask, catalog, legacy, modern, publish, running
 from rawserver import Reply, Request, raw_server
+from toolservers import greeted
 
 MERGED = "/mcp"
 SERVER = "/servers/default/demo/mcp"
@@ -37,11 +38,8 @@ def asking(method: str, params: dict[str, Any], era: str, target: str) -> Ask:
 
 
 async def handle(request: Request, reply: Reply) -> None:
-    if request.method == "initialize":
-        agreed = {"protocolVersion": LEGACY, "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}}
-        return reply.result(request, agreed)
-    if "id" not in request.message:
-        return reply.send(202)
+    if greeted(request, reply):
+        return None
     return reply.result(request, {"saw": {k: v for k, v in request.params.items() if k != "_meta"}, "z": {"b": 1}})
 
 

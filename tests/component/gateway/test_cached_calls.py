@@ -10,7 +10,21 @@ from typing import Any
 import pytest
 
 from fairlead_api.documents.catalog import CredentialRef, DeclaredLatency
-from gatewayworld import LEGACY, MODERN, Answer, Wire, ask, calling, catalog, entry, publish, reached, running, served
+from gatewayworld import (
+    LEGACY,
+    MODERN,
+    Answer,
+    Wire,
+    ask,
+    calling,
+    catalog,
+    entry,
+    publish,
+    reached,
+    running,
+    scraped,
+    served,
+)
 from rawserver import Reply, Request, raw_server
 from toolservers import answer_modern, modern_server
 
@@ -173,10 +187,7 @@ async def test_what_is_kept_is_counted(tmp_path: Path) -> None:
     async with modern_server() as server, running(tmp_path, catalog("demo", server.url, [cacheable()])) as gateway:
         for _ in range(3):
             await ask(gateway, calling("demo__x"))
-        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.metrics_port)
-        writer.write(b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n")
-        seen = (await reader.read()).decode()
-        writer.close()
+        seen = await scraped(gateway)
         assert "fairlead_result_cache_hits_total 2.0" in seen
         assert "fairlead_result_cache_misses_total 1.0" in seen
         assert "fairlead_result_cache_entries 1.0" in seen

@@ -10,11 +10,11 @@ import pytest
 from customworld import lookup_user, of, text
 from fairlead_api.documents.rules import Rules, Tier
 from fairlead_gateway import tool
-from fairlead_gateway.app import Gateway, build
+from fairlead_gateway.app import build
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
 from fairlead_gateway.custom.load import load
 from fairlead_gateway.settings import Settings
-from gatewayworld import LEGACY, MODERN, ask, calling, catalog, modern, running
+from gatewayworld import LEGACY, MODERN, ask, calling, catalog, modern, running, scraped
 from restworld import MESSAGES, get, post
 from toolservers import modern_server
 from toolservers import tool as served_tool
@@ -105,7 +105,7 @@ async def test_custom_tools_are_in_rest_with_their_tags_and_in_the_metrics_under
         calls = {"format": "anthropic", "message": MESSAGES["anthropic"]([("1", "lookup", {"email": "a@b"})])}
         (outcome,) = (await post(gateway, "/v1/tool-calls", calls)).message["calls"]
         assert outcome["state"] == "done"
-        metrics = await _metrics(gateway)
+        metrics = (await scraped(gateway)).splitlines()
         assert any('gen_ai_tool_name="lookup"' in line and "fairlead-system/local" in line for line in metrics)
 
 
@@ -145,7 +145,7 @@ async def test_what_could_not_be_loaded_is_counted_for_an_alert(tmp_path: Path) 
     (tmp_path / "mine.py").write_text("from fairlead_gateway import tool\n\n@tool\ndef fine() -> None: ...\n")
     loaded = load([str(tmp_path / "mine.py"), "nothing.here"], points=())
     async with running(tmp_path, custom=loaded.tools) as gateway:
-        metrics = await _metrics(gateway)
+        metrics = (await scraped(gateway)).splitlines()
     assert "fairlead_custom_tools 1.0" in metrics
     assert "fairlead_custom_tool_problems 1.0" in metrics
 
@@ -184,12 +184,3 @@ async def test_custom_tools_are_served_while_the_source_of_the_documents_is_away
         assert gateway.readiness().stale
     finally:
         await gateway.stop(0.5)
-
-
-async def _metrics(gateway: Gateway) -> list[str]:
-    reader, writer = await asyncio.open_connection("127.0.0.1", gateway.metrics_port)
-    writer.write(b"GET /metrics HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n")
-    async with asyncio.timeout(20):
-        body = await reader.read()
-    writer.close()
-    return body.decode().splitlines()

@@ -15,7 +15,7 @@ from fairlead_gateway.app import Gateway, build
 from fairlead_gateway.catalog.cache import SnapshotCache
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
 from fairlead_gateway.settings import Settings
-from gatewayworld import Ask, ask, calling, catalog, modern, publish, running, served, withdraw
+from gatewayworld import Ask, ask, calling, catalog, modern, publish, running, scraped, served, withdraw
 from toolservers import modern_server
 
 
@@ -189,7 +189,7 @@ async def test_metrics_tell_of_calls_and_catalog(tmp_path: Path) -> None:
         await ask(gateway, calling("one__a"))
         await ask(gateway, calling("one__nope"))
         await ask(gateway, Ask(verb="GET", body=b""))
-        text = await scrape(gateway)
+        text = await scraped(gateway)
     labels = 'error_type="",fairlead_server="default/one",gen_ai_tool_name="a"'
     count = f'mcp_server_operation_duration_seconds_count{{{labels},mcp_method_name="tools/call"}} 1.0'
     assert count in text
@@ -210,28 +210,19 @@ async def test_metrics_tell_of_calls_and_catalog(tmp_path: Path) -> None:
 
 async def test_the_operations_port_serves_nothing_of_what_clients_ask_for(tmp_path: Path) -> None:
     async with running(tmp_path, catalog("one", "http://127.0.0.1:1/mcp", ["a"])) as gateway:
-        assert [await scrape(gateway, path) for path in ("/other", "/mcp", "/v1/tools")] == ["", "", ""]
+        assert [await scraped(gateway, path) for path in ("/other", "/mcp", "/v1/tools")] == ["", "", ""]
 
 
 async def test_the_operations_port_says_how_the_gateway_is_when_clients_have_all_connections(tmp_path: Path) -> None:
     one = catalog("one", "http://127.0.0.1:1/mcp", ["a"])
     async with running(tmp_path, one, client_connections=1, drain=30.0) as gateway:
         _, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
-        assert (await scrape(gateway, "/healthz"), await scrape(gateway, "/readyz")) == ("ok\n", "serving\n")
+        assert (await scraped(gateway, "/healthz"), await scraped(gateway, "/readyz")) == ("ok\n", "serving\n")
         ending = asyncio.create_task(gateway.stop(), name="ending")
         await asyncio.sleep(0)
-        assert await scrape(gateway, "/readyz") == "stopping\n"
+        assert await scraped(gateway, "/readyz") == "stopping\n"
         ending.cancel()
         writer.close()
-
-
-async def scrape(gateway: Gateway, path: str = "/metrics") -> str:
-    reader, writer = await asyncio.open_connection("127.0.0.1", gateway.metrics_port)
-    writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
-    async with asyncio.timeout(10):
-        answer = await reader.read()
-    writer.close()
-    return answer.partition(b"\r\n\r\n")[2].decode()
 
 
 async def test_instructions_and_name_of_a_server_are_told_on_its_own_endpoint(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from gatewayworld import (
 )
 from ports import free_port
 from rawserver import Reply, Request, raw_server
-from toolservers import BROKEN, broken_server, modern_server, sdk_server
+from toolservers import BROKEN, broken_server, greeted, modern_server, sdk_server
 
 ERAS = (MODERN, LEGACY)
 REFUSALS = {
@@ -130,11 +130,8 @@ async def test_nobody_gets_the_answer_of_another_under_interleaving(tmp_path: Pa
     chance = random.Random(1)
 
     async def handle(request: Request, reply: Reply) -> None:
-        if request.method == "initialize":
-            agreed = {"protocolVersion": LEGACY, "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}}
-            return reply.result(request, agreed, mcp_session_id="s")
-        if "id" not in request.message:
-            return reply.send(202)
+        if greeted(request, reply, mcp_session_id="s"):
+            return None
         await asyncio.sleep(chance.random() * 0.01)
         result = {"content": [{"type": "text", "text": request.params["arguments"]["say"]}]}
         if chance.random() < 0.1:

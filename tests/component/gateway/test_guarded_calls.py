@@ -14,7 +14,21 @@ import pytest
 from fairlead_api.documents.catalog import DeclaredLatency
 from fairlead_api.documents.rules import Rules, Tier
 from fairlead_gateway.app import Gateway
-from gatewayworld import LEGACY, MODERN, Answer, Wire, ask, calling, catalog, entry, limits, modern, reached, running
+from gatewayworld import (
+    LEGACY,
+    MODERN,
+    Answer,
+    Wire,
+    ask,
+    calling,
+    catalog,
+    entry,
+    limits,
+    modern,
+    reached,
+    running,
+    scraped,
+)
 from ports import free_port
 from rawserver import Reply, Request, raw_server
 from restworld import get, post
@@ -22,14 +36,6 @@ from toolservers import answer_modern, broken_server, modern_server
 
 ERAS = (MODERN, LEGACY)
 ERROR = "fairlead.dev/error"
-
-
-async def scraped(gateway: Gateway) -> str:
-    reader, writer = await asyncio.open_connection("127.0.0.1", gateway.metrics_port)
-    writer.write(b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n")
-    body = await reader.read()
-    writer.close()
-    return body.decode()
 
 
 async def breaker(gateway: Gateway) -> str:

@@ -17,7 +17,7 @@ from fairlead_gateway.app import Gateway
 from fairlead_gateway.limits.limiter import Caps, Limited, Limiter
 from fairlead_gateway.limits.rate import Sharing
 from fairlead_gateway.limits.shared import BadUrl, Settler
-from gatewayworld import ask, calling, catalog, limits, running
+from gatewayworld import ask, calling, catalog, limits, running, scraped
 from redisserver import RedisServer, redis_server
 from toolservers import modern_server, tool
 
@@ -267,11 +267,3 @@ async def test_two_gateways_hold_an_agent_and_a_server_to_one_limit_together(
             assert [await refusal(gateway, "demo__add") for gateway in (one, two)] == ["RATE_LIMITED"] * 2
             assert "fairlead_redis_up 1.0" in (await scraped(one))
             assert 'fairlead_calls_limited_total{scope="agent"}' in (await scraped(one))
-
-
-async def scraped(gateway: Gateway) -> str:
-    reader, writer = await asyncio.open_connection("127.0.0.1", gateway.metrics_port)
-    writer.write(b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n")
-    body = await reader.read()
-    writer.close()
-    return body.decode()

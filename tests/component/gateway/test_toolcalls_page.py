@@ -14,9 +14,9 @@ import fairlead_gateway.rest
 from fairlead_gateway.calls import refusals
 from fairlead_gateway.rest.planned import ToolCallsBody
 from gatewayworld import catalog, running
-from ports import free_port
+from ports import free_port, listens
 from restworld import post
-from waiting import until_async
+from waiting import eventually
 
 PAGE = Path(fairlead_gateway.rest.__file__).with_name("TOOLCALLS.md").read_text()
 STOCK = {
@@ -32,7 +32,7 @@ async def test_the_request_is_answered_as_the_page_says(tmp_path: Path) -> None:
         sys.executable, "-m", "fairlead_cli.demo", "--port", str(port), stderr=asyncio.subprocess.DEVNULL
     )
     try:
-        await until_async("the demo server to listen", lambda: _listens(port), seconds=30)
+        await eventually(lambda: listens(port), seconds=30)
         async with running(tmp_path, catalog("demo", f"http://127.0.0.1:{port}/mcp", [STOCK])) as gateway:
             calls = (await post(gateway, "/v1/tool-calls", request)).message["calls"]
     finally:
@@ -47,12 +47,3 @@ def test_every_member_of_the_request_and_every_code_is_on_the_page() -> None:
     codes = {value for name, value in vars(refusals).items() if name == value}
     assert len(codes) >= 8
     assert [code for code in sorted(codes) if f"`{code}`" not in PAGE] == []
-
-
-async def _listens(port: int) -> bool:
-    try:
-        _, writer = await asyncio.open_connection("127.0.0.1", port)
-    except OSError:
-        return False
-    writer.close()
-    return True

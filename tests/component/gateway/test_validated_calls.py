@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gatewayworld import LEGACY, MODERN, ask, calling, catalog, modern, running
+from gatewayworld import LEGACY, MODERN, ask, calling, catalog, modern, running, scraped
 from toolservers import modern_server
 
 ERAS = (MODERN, LEGACY)
@@ -18,14 +17,6 @@ SCHEMA = {"type": "object", "properties": {"item": {"type": "string"}}, "require
 
 def tool(**more: Any) -> dict[str, Any]:
     return {"name": "get", "description": "d", "inputSchema": SCHEMA, **more}
-
-
-async def scraped(port: int) -> str:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n")
-    body = await reader.read()
-    writer.close()
-    return body.decode()
 
 
 @pytest.mark.parametrize("client", ERAS)
@@ -43,7 +34,7 @@ async def test_arguments_that_do_not_fit_come_back_with_what_to_mend_and_go_nowh
         assert server.seen == []
         assert "isError" not in (await ask(gateway, calling("demo__get", {"item": "rope"}, era=client))).message
         assert len(server.seen) == 1
-        assert 'error_type="INVALID_ARGUMENTS"' in await scraped(gateway.metrics_port)
+        assert 'error_type="INVALID_ARGUMENTS"' in await scraped(gateway)
 
 
 async def test_a_call_with_progress_is_checked_as_well(tmp_path: Path) -> None:
@@ -61,7 +52,7 @@ async def test_a_schema_that_cannot_be_used_is_in_nobodys_way(tmp_path: Path, sc
     ):
         assert "error" not in (await ask(gateway, calling("demo__get", {"item": 3}))).message
         assert len(server.seen) == 1
-        left_out = "fairlead_schemas_left_out_total{" in await scraped(gateway.metrics_port)
+        left_out = "fairlead_schemas_left_out_total{" in await scraped(gateway)
         assert left_out is (schema != {"type": "object"})
 
 
@@ -94,9 +85,7 @@ async def test_a_result_that_does_not_fit_is_passed_on_marked_and_counted(
         plain = (await ask(gateway, calling("demo__plain", {"item": "x"}, era=client))).message["result"]
         assert plain["content"] == result["content"]
         assert "fairlead.dev/warning" not in plain.get("_meta", {})
-        assert 'fairlead_output_mismatches_total{fairlead_server="default/demo"} 1.0' in await scraped(
-            gateway.metrics_port
-        )
+        assert 'fairlead_output_mismatches_total{fairlead_server="default/demo"} 1.0' in await scraped(gateway)
 
 
 async def test_a_listing_shows_the_schema_byte_for_byte_all_the_same(tmp_path: Path) -> None:

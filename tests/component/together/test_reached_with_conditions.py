@@ -14,10 +14,10 @@ from mcp.server.transport_security import TransportSecuritySettings
 from certificates import Authority
 from controlplane import ControlPlane
 from operatorworld import World, release_namespace, running
-from rawserver import Reply, Request, raw_server
+from rawserver import raw_server
 from sdk_tools import make_server
 from togetherworld import serving, shows
-from toolservers import SDK_TOOLS, answer_modern, sdk_server, serve_asgi, tool
+from toolservers import SDK_TOOLS, Guarded, sdk_server, serve_asgi
 from waiting import until_async
 
 MERGE = "application/merge-patch+json"
@@ -76,27 +76,16 @@ async def test_a_certificate_is_verified_against_the_bundle_of_the_spec_and_noth
 
 
 async def test_a_credential_that_is_renewed_goes_with_the_next_calls_and_nothing_is_restarted(world: World) -> None:
-    right = ["Bearer first"]
-    called: list[str] = []
-
-    async def handle(request: Request, reply: Reply) -> None:
-        sent = request.headers.get("authorization", "")
-        if sent not in right:
-            reply.send(401, b"no")
-            return
-        if request.method == "tools/call":
-            called.append(sent)
-        answer_modern(request, reply, [tool("add")])
-
+    guard = Guarded("Bearer first")
     metadata = {"name": "key", "labels": {"fairlead.dev/credential": "true"}}
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"token": "first"}}
     assert world.request("POST", world.path("secrets"), secret)[0] == 201
-    async with raw_server(handle) as guarded, running(world, lease_seconds=30.0), serving(world) as gateway:
+    async with raw_server(guard) as guarded, running(world, lease_seconds=30.0), serving(world) as gateway:
         world.create("good", {"url": guarded.url, "auth": {"bearer": {"secretRef": {"name": "key"}}}})
         await until_async("listed", shows(gateway, "good__add"))
         async with Client(f"http://127.0.0.1:{gateway.port}/mcp") as client:
             assert not (await client.call_tool("good__add", {})).is_error
-            right[:] = ["Bearer second"]
+            guard.credential = "Bearer second"
             patch = {"stringData": {"token": "second"}}
             assert world.request("PATCH", world.path("secrets", "key"), patch, content_type=MERGE)[0] == 200
 
@@ -105,4 +94,4 @@ async def test_a_credential_that_is_renewed_goes_with_the_next_calls_and_nothing
 
             await until_async("calls with the new credential", answers)
         await world.until("Ready still", lambda: world.is_("good", "Ready", "True"))
-    assert (called[0], called[-1]) == ("Bearer first", "Bearer second")
+    assert (guard.called[0], guard.called[-1]) == ("Bearer first", "Bearer second")

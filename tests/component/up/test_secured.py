@@ -13,9 +13,9 @@ from mcp.server.transport_security import TransportSecuritySettings
 
 from certificates import Authority
 from eventservers import sse_server
-from rawserver import Reply, Request, raw_server
+from rawserver import raw_server
 from sdk_tools import make_server
-from toolservers import answer_modern, sdk_server, serve_asgi, tool
+from toolservers import Guarded, sdk_server, serve_asgi
 from upprocess import fairlead_up
 from waiting import until_async
 
@@ -52,10 +52,7 @@ async def test_a_certificate_is_verified_against_the_bundle_of_the_spec_and_noth
             + server("unknown", **reached)
         )
         async with fairlead_up(tmp_path / "a.yaml", cwd=tmp_path) as up:
-            states: dict[str, str] = {}
-            while len(states) < 3:
-                event = await up.event(lambda event: event.get("state") in ("ready", "failed"))
-                states[event["server"]] = event["state"] + ":" + event.get("reason", "")
+            states = await up.states(3)
             assert states["default/known"].startswith("ready")
             assert "TlsFailed" in states["default/strange"]
             assert "TlsFailed" in states["default/unknown"]
@@ -70,10 +67,7 @@ async def test_a_server_that_answers_to_one_name_is_called_by_it(tmp_path: Path)
             server("plain", url=url) + server("named", url=url, hostHeader="tools.internal")
         )
         async with fairlead_up(tmp_path / "a.yaml", cwd=tmp_path) as up:
-            states: dict[str, str] = {}
-            while len(states) < 2:
-                event = await up.event(lambda event: event.get("state") in ("ready", "failed"))
-                states[event["server"]] = event["state"] + ":" + event.get("reason", "")
+            states = await up.states(2)
             assert states["default/named"].startswith("ready")
             assert "MisdirectedRequest" in states["default/plain"]
             async with Client(up.url) as client:
@@ -81,19 +75,8 @@ async def test_a_server_that_answers_to_one_name_is_called_by_it(tmp_path: Path)
 
 
 async def test_a_credential_that_is_renewed_is_used_without_a_restart(tmp_path: Path) -> None:
-    right = ["Bearer first"]
-    called: list[str] = []
-
-    async def handle(request: Request, reply: Reply) -> None:
-        sent = request.headers.get("authorization", "")
-        if sent not in right:
-            reply.send(401, b"no")
-            return
-        if request.method == "tools/call":
-            called.append(sent)
-        answer_modern(request, reply, [tool("add")])
-
-    async with raw_server(handle) as guarded:
+    guard = Guarded("Bearer first")
+    async with raw_server(guard) as guarded:
         auth = {"bearer": {"secretRef": {"name": "key"}}}
         folder = tmp_path / "manifests"
         folder.mkdir()
@@ -103,11 +86,11 @@ async def test_a_credential_that_is_renewed_is_used_without_a_restart(tmp_path: 
             await up.ready("default/demo")
             async with Client(up.url) as client:
                 assert not (await client.call_tool("demo__add", {})).is_error
-                right[:] = ["Bearer second"]
+                guard.credential = "Bearer second"
                 (folder / "secret.yaml").write_text(secret("second"))
 
                 async def answers() -> bool:
                     return not (await client.call_tool("demo__add", {})).is_error
 
                 await until_async("calls with the new credential", answers, seconds=10)
-    assert (called[0], called[-1]) == ("Bearer first", "Bearer second")
+    assert (guard.called[0], guard.called[-1]) == ("Bearer first", "Bearer second")

@@ -1,0 +1,44 @@
+"""The bound on what one server is asked at once, where all of it goes over one connection or to one process.
+
+Used by the upstreams of child processes and of streams; `with places:` is one request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from fairlead_mcp.errors import PoolFull
+
+
+class Places:
+    """Not a queue: whoever finds none free is refused. `name` is what the server is called in that."""
+
+    __slots__ = ("_limit", "_name", "_quiet", "busy")
+
+    def __init__(self, limit: int, name: object) -> None:
+        self._limit = limit
+        self._name = name
+        self._quiet: asyncio.Event | None = None
+        self.busy = 0
+
+    def __enter__(self) -> None:
+        """Raises PoolFull."""
+        if self.busy >= self._limit:
+            raise PoolFull(f"{self._limit} requests to {self._name} are running already")
+        self.busy += 1
+
+    def __exit__(self, *_: object) -> None:
+        self.busy -= 1
+        if self.busy == 0 and self._quiet is not None:
+            self._quiet.set()
+
+    async def quiet(self, grace: float) -> None:
+        """Wait until none is taken, for `grace` seconds at the most."""
+        if not self.busy or grace <= 0:
+            return
+        self._quiet = asyncio.Event()
+        try:
+            async with asyncio.timeout(grace):
+                await self._quiet.wait()
+        except TimeoutError:
+            pass
