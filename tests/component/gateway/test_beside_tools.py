@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec import Raw
 
+from askers import session_of
 from fairlead_api.documents.catalog import Catalog, Definition
-from gatewayworld import LEGACY, MODERN, Ask, Wire, ask, catalog, legacy, modern, publish, running
+from gatewayworld import LEGACY, META, MODERN, Ask, Wire, ask, catalog, legacy, modern, publish, running
 from rawserver import Reply, Request, raw_server
 from toolservers import greeted
 
@@ -87,15 +90,65 @@ async def test_an_endpoint_without_prompts_neither_offers_nor_lists_them(tmp_pat
         assert (await ask(gateway, modern("prompts/list"))).code == -32601
 
 
-async def test_who_listens_hears_of_a_list_that_changed_and_of_no_other(tmp_path: Path) -> None:
+def other(url: str, lists: str) -> Catalog:
+    """The server with one of its lists changed."""
+    before = demo(url)
+    if lists == "tools":
+        return msgspec.structs.replace(before, tools=catalog("demo", url, ["x", "y"]).tools)
+    item = (definition("name", "more"),) if lists == "prompts" else (definition("uri", "test://more"),)
+    return msgspec.structs.replace(before, **{lists: getattr(before, lists) + item})
+
+
+LISTS = {"toolsListChanged": "tools", "promptsListChanged": "prompts", "resourcesListChanged": "resources"}
+
+
+@pytest.mark.parametrize("era", [MODERN, LEGACY])
+@pytest.mark.parametrize("target", [MERGED, SERVER])
+@pytest.mark.parametrize("changed", LISTS.values())
+async def test_who_listens_hears_of_a_list_that_changed_and_of_no_other(
+    tmp_path: Path, era: str, target: str, changed: str
+) -> None:
     async with (
         raw_server(handle) as server,
         running(tmp_path, demo(server.url)) as gateway,
         await Wire.connect(gateway) as wire,
     ):
-        wire.send(modern("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, number="s"))
-        await wire.reader.readuntil(b"subscriptions/acknowledged")
-        publish(tmp_path / "documents", catalog("demo", server.url, ["x", "y"]))
-        heard = await wire.reader.readuntil(b"list_changed")
-    assert b"notifications/tools/list_changed" in heard
-    assert b"prompts" not in heard
+        if era == MODERN:
+            wanted = dict.fromkeys(LISTS, True)
+            wire.send(modern("subscriptions/listen", {"notifications": wanted}, number="s").to(target))
+            first = await wire.reader.readuntil(b"}}\n\n")
+            acknowledged = json.loads(first.rpartition(b"data: ")[2])
+            assert acknowledged["method"] == "notifications/subscriptions/acknowledged"
+            assert acknowledged["params"]["notifications"] == wanted
+        else:
+            session = await session_of(gateway, {})
+            head = {"accept": "text/event-stream", "mcp-session-id": session}
+            wire.send(Ask(headers=head, body=b"", verb="GET").to(target))
+            await wire.reader.readuntil(b"keep-alive\n\n")
+        for round_ in (other(server.url, changed), demo(server.url)):
+            publish(tmp_path / "documents", round_)
+            heard = json.loads((await wire.reader.readuntil(b"}\n\n")).rpartition(b"data: ")[2])
+            assert heard["method"] == f"notifications/{changed}/list_changed"
+            if era == MODERN:
+                assert heard["params"]["_meta"] == {META + "subscriptionId": "s"}
+            listed = (await ask(gateway, asking(f"{changed}/list", {}, era, target))).message["result"][changed]
+            assert len(listed) == len(getattr(round_, changed)), "who asks then gets what has changed"
+
+
+@pytest.mark.parametrize("wanted", [{}, {"promptsListChanged": True}, {"toolsListChanged": False}])
+async def test_who_did_not_ask_for_a_list_hears_nothing_of_it(tmp_path: Path, wanted: dict[str, bool]) -> None:
+    async with (
+        raw_server(handle) as server,
+        running(tmp_path, demo(server.url)) as gateway,
+        await Wire.connect(gateway) as wire,
+        await Wire.connect(gateway) as everything,
+    ):
+        for one, notifications in ((wire, wanted), (everything, dict.fromkeys(LISTS, True))):
+            one.send(modern("subscriptions/listen", {"notifications": notifications}, number="s"))
+            await one.reader.readuntil(b"}}\n\n")
+        publish(tmp_path / "documents", other(server.url, "tools"))
+        await everything.reader.readuntil(b"tools/list_changed")
+        publish(tmp_path / "documents", other(server.url, "prompts"))
+        await everything.reader.readuntil(b"prompts/list_changed")
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(wire.reader.readuntil(b"tools/list_changed"), 0.2)

@@ -7,9 +7,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from msgspec import Raw
 
 from askers import PICKED, QUESTION, LegacyAsker, conversation, session_of
+from fairlead_api.documents.catalog import ToolEntry, definition_hash
 from gatewayworld import LEGACY, META, MODERN, Ask, Wire, ask, calling, catalog, legacy, modern, reached, running
 from rawserver import Reply, Request, raw_server
 from waiting import eventually
@@ -177,6 +180,23 @@ async def test_traces_and_unknown_members_of_a_request_pass(tmp_path: Path, clie
     assert b'"arguments":{"b": 1, "a": 2.5}' in got.body
     eras_own = [key for key in got.params["_meta"] if key.startswith(META)]
     assert bool(eras_own) is (server_era == MODERN)
+
+
+@pytest.mark.parametrize("client", ERAS)
+@pytest.mark.parametrize("target", ["/mcp", "/servers/default/demo/mcp"])
+async def test_schemas_and_unknown_members_are_listed_byte_for_byte(tmp_path: Path, client: str, target: str) -> None:
+    schema = b'{ "type":"object","$defs":{"a":{"$anchor":"b"}},\t"n":1.50e2,"\\u00e9":"\\/","x":12345678901234567890}'
+    raw = b'{"name":"x","inputSchema":%b , "outputSchema":%b,"z":[ ],"_meta":{"k" :1}}' % (schema, schema)
+    entry = ToolEntry(name="x", definition=Raw(raw), hash=definition_hash(raw), search_hash="")
+    document = msgspec.structs.replace(catalog("demo", "http://127.0.0.1:1/mcp", []), tools=(entry,))
+    async with running(tmp_path, document) as gateway:
+        asked = legacy("tools/list") if client == LEGACY else modern("tools/list")
+        body = (await ask(gateway, asked.to(target))).body
+    assert body.count(schema) == 2
+    assert b'"z":[ ]' in body
+    assert b'"_meta":{"k" :1}' in body
+    if target != "/mcp":
+        assert raw in body, "where no name is prefixed, nothing is"
 
 
 async def test_a_retry_with_a_state_returns_to_the_pod_that_made_it(tmp_path: Path) -> None:

@@ -145,3 +145,27 @@ async def test_progress_that_its_client_does_not_read_is_not_kept_for_it(
         wire.writer.transport.resume_reading()  # type: ignore[attr-defined]
         while "result" not in await event(wire):
             pass
+
+
+@pytest.mark.parametrize("client", ERAS)
+async def test_what_is_asked_behind_a_stream_is_answered_behind_it(tmp_path: Path, client: str) -> None:
+    reporter = Reporter()
+    health = Ask(verb="GET", body=b"", target="/healthz")
+    async with (
+        raw_server(reporter.handle) as server,
+        running(tmp_path, catalog("demo", server.url, ["x"])) as gateway,
+        await Wire.connect(gateway) as wire,
+    ):
+        wire.send(asking(client, 0, "tok"))
+        head = await wire.reader.readuntil(b"\r\n\r\n")
+        assert b"text/event-stream" in head
+        await event(wire)
+        wire.send(legacy("ping", number="p"), health, modern("tools/list", number="l"))
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(wire.reader.readuntil(b"HTTP/1.1"), 0.2)
+        reporter.may_end.set()
+        rest = await wire.reader.readuntil(b"0\r\n\r\n")
+        assert b"HTTP/1.1" not in rest
+        assert b'"result"' in rest
+        answers = [await wire.answer() for _ in range(3)]
+    assert [answer.message.get("id", answer.message.get("status")) for answer in answers] == ["p", "ok", "l"]

@@ -12,6 +12,7 @@ import pytest
 
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, PoolFull, Timeout
 from fairlead_mcp.http.answer import Answer
+from fairlead_mcp.http.connection import Connection
 from fairlead_mcp.http.exchange import Call
 from fairlead_mcp.http.pool import Pool
 from ports import free_port
@@ -287,6 +288,21 @@ async def test_a_connection_closed_by_the_server_while_idle_is_not_used_again() 
         server.cut()
         await eventually(lambda: not pool.statistics().idle)
         assert not (await pool.exchange(post(b"x"), deadline=soon())).reused
+        await pool.aclose()
+
+
+async def test_a_connection_that_is_closing_just_now_is_not_used_again() -> None:
+    """The end of a connection is told a turn of the loop later than it is known."""
+    async with raw_server(echo) as server:
+        pool = pool_of(server)
+        answer = await pool.exchange(post(b"x"), deadline=soon())
+        assert isinstance(answer.connection, Connection)
+        transport = answer.connection._transport
+        assert transport is not None
+        transport.close()
+        assert pool.statistics().idle == 1, "it has not heard of it"
+        again = await pool.exchange(post(b"y"), deadline=soon())
+        assert (again.body, again.reused) == (b"y", False)
         await pool.aclose()
 
 
