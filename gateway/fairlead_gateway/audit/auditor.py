@@ -1,7 +1,7 @@
 """What of the gateway's decisions and calls goes into the audit log.
 
-Made by `app` where the log is on; told by `calls.dispatch`, `calls.forward` and `endpoint.front`. Telling it costs an
-object and an append; lines are made and written elsewhere.
+Made by `accounting` where the log is on; told by `calls.dispatch`, `calls.forward` and `endpoint.front`. Telling it
+costs an object and an append; lines are made and written elsewhere.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """How much each agent may call: in all, and of each namespace's servers; and how much a tool may be called by all.
 
-Pure module. Made by `app`, asked by `calls.dispatch` and `calls.forward` once the arguments of a call are known to fit,
-and told when the call is over. Deciding costs a look-up and a few numbers for each limit that applies. What is kept for
-an agent that is as if it had never called is dropped.
+Pure module. Made by `accounting`, asked by `calls.dispatch` and `calls.forward` once the arguments of a call are known
+to fit, and told when the call is over. Deciding costs a look-up and a few numbers for each limit that applies. What is
+kept for an agent that is as if it had never called is dropped.
 """
 
 from __future__ import annotations

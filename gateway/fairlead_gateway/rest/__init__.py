@@ -1,3 +1,4 @@
-"""Everything over HTTP that is not MCP: the FastAPI application, and the only package of the gateway that knows
-pydantic.
+"""Everything over HTTP that is not MCP: the FastAPI application, with a module for each resource.
+
+`plane` is what all of them have in common, `guard` lets clients in, `worker` and `pool` are where heavy work is done.
 """

@@ -1,6 +1,6 @@
 """Processes for heavy work: started when first needed, bounded in number, time and age, and never left behind.
 
-Made by `plane`, closed by `app`. The standard library's pool can neither end one piece of work that takes too long nor
+Made and closed by `plane`. The standard library's pool can neither end one piece of work that takes too long nor
 promise that its processes die with a parent that was killed; these hang on a pipe, and see its end (`child`).
 """
 

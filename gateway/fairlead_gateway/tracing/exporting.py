@@ -1,6 +1,6 @@
 """Spans by OpenTelemetry's SDK, sent over OTLP/HTTP. The only module that knows it; loaded where it is configured.
 
-Made by `app` by way of `configured`. Names and attributes are those of the semantic conventions for MCP and GenAI: a
+Made by `configured`. Names and attributes are those of the semantic conventions for MCP and GenAI: a
 server span for what the client asked, and a client span below it for each attempt, whose context the server gets.
 Spans are sent by a thread of the SDK; its environment variables (`OTEL_…`) hold, sampling included. Where a caller
 sampled its trace, or did not, that is followed.

@@ -1,4 +1,4 @@
-"""The figures by which late calls turn into a decision, one set per quantile. Pure; read by `score` and `wording`.
+"""The figures by which late calls turn into a decision, one set per quantile. Pure; read by `score` and `window`.
 
 "p95 within the limit" says that at most 5 of 100 calls may be late, so late calls are counted and no estimated
 quantile is ever compared with the limit: a plain p95 of the last 100 would sooner or later hide a steady tool at 0.9 of

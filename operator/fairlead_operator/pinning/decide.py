@@ -1,4 +1,4 @@
-"""What of a server's listing is in force, and what is held back until somebody approves it. Pure; used by `keeper`."""
+"""What of a server's listing is in force, and what is held back until it is approved. Pure; used by `definitions`."""
 
 from __future__ import annotations
 
