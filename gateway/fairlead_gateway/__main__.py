@@ -38,8 +38,8 @@ log = logging.getLogger("fairlead_gateway")
 
 PROBE_SECONDS: Final = 10.0
 SWITCH_SECONDS: Final = 0.0001
-"""How long a thread that compiles a catalog can keep the loop waiting, several times for one call. Python's own default
-is fifty times that.
+"""How long a thread can keep the loop waiting, several times for one call: one that compiles schemas, say, or writes
+metrics. Python's own default is fifty times that.
 """
 DENIED: Final = (401, 403)
 

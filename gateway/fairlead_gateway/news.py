@@ -14,7 +14,7 @@ import asyncio
 import logging
 import secrets
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from datetime import UTC, datetime
 from typing import Final
 
@@ -130,7 +130,7 @@ class News:
         self.closed = True
         self._fresh.set()
 
-    def _differences(self, before: Snapshot, after: Snapshot) -> Iterator[None]:
+    def _differences(self, before: Snapshot, after: Snapshot) -> Generator[None, None, None]:
         for key in sorted({*before.servers, *after.servers}):
             was, now = before.servers.get(key), after.servers.get(key)
             if was is not now:

@@ -6,17 +6,20 @@ Made by `app`. The catalog's keeper calls `swap` for each snapshot, and `let_go`
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+import contextlib
+from collections.abc import Callable, Collection, Generator
 from typing import Final
 
 from fairlead_api.documents.rules import Tier
+from fairlead_api.slices import tabled
 from fairlead_gateway.calls.dispatch import CALL
 from fairlead_gateway.catalog.model import Server, Snapshot, Tool
 from fairlead_gateway.endpoint.front import Front
 from fairlead_gateway.news import News
 from fairlead_gateway.reports.outbox import Outbox
+from fairlead_gateway.selection.ground import binding, grounding
 from fairlead_gateway.selection.route import Reach, Route
-from fairlead_gateway.selection.selection import Selection, bind_all
+from fairlead_gateway.selection.selection import Selection
 from fairlead_gateway.selection.tiers import fastest_limit
 from fairlead_gateway.selection.whole import server_info
 from fairlead_gateway.settings import Settings
@@ -25,10 +28,14 @@ from fairlead_gateway.upstream.base import Upstream
 from fairlead_gateway.upstream.hedge import Hedged
 from fairlead_gateway.upstream.registry import Registry
 from fairlead_gateway.validation.shelf import Checks
-from fairlead_gateway.yielding import let_go
+from fairlead_gateway.yielding import in_turns, let_go
 
 DEFAULT_RETRIES: Final = 1
 """Of a server whose document does not say."""
+FOLLOWING_SECONDS: Final = 1.0
+"""How long a swap may be put off by views that were looked at before it; what is then missing is put together for the
+first who asks.
+"""
 
 
 class Swaps:
@@ -56,8 +63,14 @@ class Swaps:
         front = self._front
         await self._registry.sync(snapshot.servers)
         before = front.selection
-        front.selection = await asyncio.to_thread(self._select, snapshot, before)
-        self._left.extend(await asyncio.to_thread(before.parts))
+        after = await in_turns(self._selecting(snapshot, before))
+        for check in self._checks.large():
+            await asyncio.to_thread(self._checks.compile, check)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FOLLOWING_SECONDS):
+                await in_turns(after.following(before))
+        front.selection = after
+        self._left.extend(await in_turns(before.parting()))
         self._measure_by(snapshot.rules.tiers)
         await front.streams.swapped(before, front.selection)
         await self._news.swapped(before.snapshot, snapshot)
@@ -67,15 +80,13 @@ class Swaps:
         """Give back what selections took that were replaced."""
         await let_go(self._left)
 
-    def _select(self, snapshot: Snapshot, before: Selection) -> Selection:
-        # in a thread: tens of thousands of tools take tens of milliseconds
-        reaches = {key: self._reach(server) for key, server in snapshot.servers.items()}
-        selection = Selection(
-            snapshot, bind_all(reaches, self._bind, before), reaches, before=before, now=self._clock(),
-            figures=self._settings.meta_latency,
-        )  # fmt: skip
-        selection.prepare()
-        return selection
+    def _selecting(self, snapshot: Snapshot, before: Selection) -> Generator[None, None, Selection]:
+        reaches = yield from tabled((key, self._reach(server)) for key, server in snapshot.servers.items())
+        routes = yield from binding(reaches, self._bind, before.routes)
+        ground = yield from grounding(
+            snapshot, routes, reaches, before.ground, now=self._clock(), figures=self._settings.meta_latency
+        )
+        return Selection(snapshot, routes, ground, before=before)
 
     def _reach(self, server: Server) -> Reach:
         limits, settings = server.catalog.limits, self._settings

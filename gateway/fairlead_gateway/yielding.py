@@ -1,23 +1,32 @@
 """Long work in the loop, done in turns with everything else that the loop has to do.
 
-Used by what prepares views, compares snapshots and lets go of them. A call that comes meanwhile waits for one turn.
+Used by what makes snapshots and selections, prepares views, compares snapshots and lets go of them. A call that comes
+meanwhile waits for one turn wherever it would wait for the loop: once on its way in, once for its answer. In a thread
+the work would not be done earlier, for there is one interpreter, and each call would wait for its being handed over.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Generator
+from typing import Final, TypeVar
 
-TURN: Final = 0.001
+Made = TypeVar("Made")
+
+TURN: Final = 0.0003
 """Seconds of work between two turns of the loop."""
 
 
-async def in_turns(steps: Iterable[object]) -> None:
-    """Take every step; each should take much less than a turn."""
+async def in_turns(steps: Generator[None, None, Made]) -> Made:
+    """Take every step, and return what they made; each should take much less than a turn."""
     until = time.perf_counter() + TURN
-    for _ in steps:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            made: Made = end.value
+            return made
         if time.perf_counter() >= until:
             await asyncio.sleep(0)
             until = time.perf_counter() + TURN
@@ -30,7 +39,7 @@ async def let_go(parts: list[object]) -> None:
     await in_turns(_emptied(parts))
 
 
-def _emptied(parts: list[object]) -> Iterator[None]:
+def _emptied(parts: list[object]) -> Generator[None, None, None]:
     while parts:
         parts.pop()
         yield

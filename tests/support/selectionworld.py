@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Any
 
 from fairlead_api.meta import ServerKey
+from fairlead_api.slices import finish
 from fairlead_gateway.catalog.model import Server, Snapshot, Tool
 from fairlead_gateway.reports.samples import SampleLog
+from fairlead_gateway.selection.ground import binding, grounding
 from fairlead_gateway.selection.route import Reach, Route
-from fairlead_gateway.selection.selection import Selection, bind_all
+from fairlead_gateway.selection.selection import Selection
 from fairlead_gateway.telemetry import Book
 from fairlead_gateway.upstream.bounds import Bounds
 from fairlead_gateway.upstream.guard import Guard
@@ -36,9 +39,31 @@ def bind(reach: Reach, tool: Tool) -> Route:
 
 
 def select(
-    snapshot: Snapshot, upstreams: Upstreams | None = None, before: Selection | None = None, **more: Any
+    snapshot: Snapshot,
+    upstreams: Upstreams | None = None,
+    before: Selection | None = None,
+    *,
+    now: float = 0.0,
+    figures: bool = False,
+    **more: Any,
 ) -> Selection:
     """A selection without a gateway around it. More keywords are its own."""
+    return finish(selecting(snapshot, upstreams, before, now=now, figures=figures, **more))
+
+
+def selecting(
+    snapshot: Snapshot,
+    upstreams: Upstreams | None = None,
+    before: Selection | None = None,
+    *,
+    now: float = 0.0,
+    figures: bool = False,
+    **more: Any,
+) -> Generator[None, None, Selection]:
+    """The same in slices."""
     known = upstreams or Upstreams()
     reaches = {key: known.reach(server) for key, server in snapshot.servers.items()}
-    return Selection(snapshot, bind_all(reaches, bind, before or Selection()), reaches, before=before, **more)
+    routes = yield from binding(reaches, bind, {} if before is None else before.routes)
+    last = None if before is None else before.ground
+    ground = yield from grounding(snapshot, routes, reaches, last, now=now, figures=figures)
+    return Selection(snapshot, routes, ground, before=before, **more)

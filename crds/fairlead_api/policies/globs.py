@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property, lru_cache
+from collections.abc import Callable, Generator, Iterable, Sequence
+from functools import lru_cache
 from itertools import accumulate
 from typing import Final
+
+from fairlead_api.slices import finish, listed, ordered
 
 _LAST: Final = chr(0x10FFFF)
 _SEPARATOR: Final = "\0"
@@ -93,16 +95,24 @@ def _expression(pattern: str) -> re.Pattern[str]:
 class SortedNames:
     """Names in order, and which of them a glob matches: as bits, the lowest for the first name."""
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[str] = ()) -> None:
         """`names` are sorted; one may come several times."""
+        finish(self.filling(names))
+
+    def filling(self, names: Sequence[str]) -> Generator[None, None, None]:
+        """Put the names in, in slices; once."""
         self._names = names
         self._text = _SEPARATOR.join(names)
-        self._starts = [0, *accumulate(len(name) + 1 for name in names)]
+        yield
+        self._starts = [0, *(yield from listed(accumulate(len(name) + 1 for name in names)))]
+        self._backwards: tuple[list[str], list[int]] | None = None
 
-    def prepare(self, patterns: Iterable[str]) -> None:
+    def preparing(self, patterns: Iterable[str]) -> Generator[None, None, None]:
         """Put in order what these globs will look at, now and not with the first question."""
-        if any(Glob(pattern).end for pattern in patterns):
-            _ = self._ends
+        if self._backwards is None and any(Glob(pattern).end for pattern in patterns):
+            backwards = yield from listed(name[::-1] for name in self._names)
+            places = yield from ordered(range(len(backwards)), backwards.__getitem__)
+            self._backwards = (yield from listed(backwards[place] for place in places)), places
 
     def matching(self, pattern: str) -> int:
         """Bits of the names that the glob matches."""
@@ -119,12 +129,13 @@ class SortedNames:
         fits = _fit(glob)
         return bits_of([at for at in self._candidates(glob, low, high) if fits(names[at])])
 
-    @cached_property
+    @property
     def _ends(self) -> tuple[list[str], list[int]]:
         """Names from back to front in the order of these, and the place of each."""
-        backwards = [name[::-1] for name in self._names]
-        places = sorted(range(len(backwards)), key=backwards.__getitem__)
-        return [backwards[place] for place in places], places
+        if self._backwards is None:
+            finish(self.preparing(("*_",)))
+        assert self._backwards is not None, "prepared for a glob with an end"
+        return self._backwards
 
     def _candidates(self, glob: Glob, low: int, high: int) -> Iterable[int]:
         """Places between two, where all names begin as the glob does, without some of those that do not match."""

@@ -6,7 +6,7 @@ Made by the gateway from its snapshot and by the operator from its catalogs, so 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from itertools import compress
 from operator import itemgetter
 from typing import Final, Protocol, TypeVar
@@ -16,6 +16,7 @@ from msgspec import Raw
 
 from fairlead_api.documents.rules import Policy, Rule
 from fairlead_api.policies.globs import SortedNames, bits_of, flags_of
+from fairlead_api.slices import finish, inverted, listed, ordered
 
 Item = TypeVar("Item")
 
@@ -48,6 +49,9 @@ WORST: Final[Mapping[str, bool]] = {
 ToolAnnotations).
 """
 
+_FEW: Final = 64
+"""Tools whose annotations are read between two pauses."""
+
 
 class _Annotated(msgspec.Struct):
     annotations: dict[str, object] | None = None
@@ -59,26 +63,32 @@ _annotated = msgspec.json.Decoder(_Annotated).decode
 class ToolIndex:
     """See the module. Tools stand in the order of name and server; bit 0 is the first."""
 
-    def __init__(self, shelves: Iterable[Shelved]) -> None:
+    def __init__(self, shelves: Iterable[Shelved] = ()) -> None:
+        finish(self.filling(shelves))
+
+    def filling(self, shelves: Iterable[Shelved]) -> Generator[None, None, None]:
+        """Put the tools of all servers in, in slices; once."""
         shelves = tuple(shelves)
-        held = [
+        unordered = (
             (tool.name, shelf.server, place, number)
             for place, shelf in sorted(enumerate(shelves), key=lambda each: each[1].server)
             for number, tool in enumerate(shelf.tools)
-        ]
-        held.sort(key=itemgetter(0))  # by texts alone, which holds others up for half as long as by tuples
-        self.refs = tuple((server, name) for name, server, _, _ in held)
+        )
+        held = yield from ordered(unordered, itemgetter(0))  # by texts alone, which takes half as long as by tuples
+        self.refs = tuple((yield from listed((server, name) for name, server, _, _ in held)))
         """Server and tool, by place."""
-        self._sorted = tuple((name, server) for name, server, _, _ in held)
-        self._tools = tuple(shelves[place].tools[number] for _, _, place, number in held)
-        self._trusted = tuple(shelves[place].trusted for _, _, place, _ in held)
-        self._names = SortedNames([each[0] for each in held])
+        self._sorted = tuple((yield from listed((name, server) for name, server, _, _ in held)))
+        self._tools = tuple((yield from listed(shelves[place].tools[number] for _, _, place, number in held)))
+        self._trusted = tuple((yield from listed(shelves[place].trusted for _, _, place, _ in held)))
+        self._names = SortedNames()
+        yield from self._names.filling((yield from listed(each[0] for each in held)))
         self._globs: dict[str, int] = {}
         self._true: dict[str, int] | None = None
-        places: dict[str, list[int]] = {}
-        for place, (server, _) in enumerate(self.refs):
-            places.setdefault(server, []).append(place)
-        self._servers = {server: bits_of(found) for server, found in places.items()}
+        places = yield from inverted((server, place) for place, (server, _) in enumerate(self.refs))
+        self._servers: dict[str, int] = {}
+        for server, found in places.items():
+            self._servers[server] = bits_of(found)
+            yield
         self.servers = tuple(shelf.server for shelf in shelves)
         """All of them, those without tools included."""
         self._words: dict[str, dict[str, int]] = {}
@@ -96,21 +106,20 @@ class ToolIndex:
         at = bisect_left(self._sorted, (tool, server))
         return at if at < len(self.refs) and self.refs[at] == (server, tool) else None
 
-    def prepare(self, policies: Iterable[Policy]) -> None:
+    def preparing(self, policies: Iterable[Policy]) -> Generator[None, None, None]:
         """Read what policies will look at, tags or annotations, now and not with the first question."""
         policies = tuple(policies)
         rules = [rule for policy in policies for rule in policy.rules]
         globs = {glob for policy in policies for glob in policy.pinned}
         globs.update(glob for rule in rules for glob in rule.tools)
-        self._names.prepare(globs)
+        yield from self._names.preparing(globs)
         self._globs = {glob: bits for glob, bits in self._globs.items() if glob in globs}
-        for rule in rules:
-            if rule.tags:
-                self._worded("tags", ())
-            if rule.categories:
-                self._worded("categories", ())
-            for hint in rule.annotations:
-                self._hinting(hint, wanted=True)
+        if any(rule.tags for rule in rules):
+            yield from self._reading_words("tags")
+        if any(rule.categories for rule in rules):
+            yield from self._reading_words("categories")
+        if any(rule.annotations for rule in rules):
+            yield from self._reading_hints()
 
     def of_servers(self, servers: Iterable[str]) -> int:
         """Bits of the tools of some servers."""
@@ -145,31 +154,45 @@ class ToolIndex:
         return compress(items, flags_of(bits, len(self.refs)))
 
     def _worded(self, member: str, words: Iterable[str]) -> int:
-        known = self._words.get(member)
-        if known is None:
-            places: dict[str, list[int]] = {}
-            for place, tool in enumerate(self._tools):
-                for word in getattr(tool, member):
-                    places.setdefault(word, []).append(place)
-            known = self._words[member] = {word: bits_of(found) for word, found in places.items()}
+        if member not in self._words:
+            finish(self._reading_words(member))
+        known = self._words[member]
         bits = 0
         for word in words:
             bits |= known.get(word, 0)
         return bits
 
+    def _reading_words(self, member: str) -> Generator[None, None, None]:
+        if member not in self._words:
+            words = ((word, place) for place, tool in enumerate(self._tools) for word in getattr(tool, member))
+            places = yield from inverted(words)
+            self._words[member] = {word: bits_of(found) for word, found in places.items()}
+
     def _hinting(self, hint: str, *, wanted: bool) -> int:
         if self._true is None:
-            places: dict[str, list[int]] = {known: [] for known in WORST}
-            for place, (tool, trusted) in enumerate(zip(self._tools, self._trusted, strict=True)):
-                said = _hints(tool, trusted)
-                for known, worst in WORST.items():
-                    value = said.get(known)
-                    if value if isinstance(value, bool) else worst:
-                        places[known].append(place)
-            self._true = {known: bits_of(found) for known, found in places.items()}
+            finish(self._reading_hints())
+        assert self._true is not None, "they were read"
         if hint not in self._true:
             return 0
         return self._true[hint] if wanted else self.all & ~self._true[hint]
+
+    def _reading_hints(self) -> Generator[None, None, None]:
+        if self._true is not None:
+            return
+        places: dict[str, list[int]] = {known: [] for known in WORST}
+        for place, (tool, trusted) in enumerate(zip(self._tools, self._trusted, strict=True)):
+            said = _hints(tool, trusted)
+            for known, worst in WORST.items():
+                value = said.get(known)
+                if value if isinstance(value, bool) else worst:
+                    places[known].append(place)
+            if place % _FEW == _FEW - 1:
+                yield
+        true = {}
+        for known, found in places.items():
+            true[known] = bits_of(found)
+            yield
+        self._true = true
 
 
 def _hints(tool: Listed, trusted: bool) -> Mapping[str, object]:

@@ -14,6 +14,7 @@ import msgspec
 
 from fairlead_api.documents.rules import Policy, PolicyLimits
 from fairlead_api.policies.index import ToolIndex
+from fairlead_api.slices import finish
 
 ALLOW: Final = "Allow"
 DENY: Final = "Deny"
@@ -87,12 +88,7 @@ def merged(
 ) -> Merged:
     """As `merging`, at once."""
     work = merging(index, policies, speaking, allow_by_default=allow_by_default, ranks=ranks, unjudged=unjudged)
-    try:
-        while True:
-            next(work)
-    except StopIteration as end:
-        found: Merged = end.value
-        return found
+    return finish(work)
 
 
 def merging(

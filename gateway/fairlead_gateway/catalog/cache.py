@@ -16,8 +16,8 @@ import msgspec
 
 log = logging.getLogger(__name__)
 
-FILE: Final = "documents.msgpack"
-_FORMAT: Final = 1
+FILE: Final = "documents.cache"
+_FORMAT: Final = 2
 
 
 class Cached(msgspec.Struct, frozen=True):
@@ -25,7 +25,19 @@ class Cached(msgspec.Struct, frozen=True):
 
     saved_at: float
     documents: dict[str, bytes]
+
+
+class _Contents(msgspec.Struct, frozen=True):
+    """The first line of the file, JSON. The documents follow as they are, one behind the other: to encode all of them
+    in one would stop every call for as long.
+    """
+
+    saved_at: float
+    lengths: dict[str, int]
     format: int = _FORMAT
+
+
+_read_contents = msgspec.json.Decoder(_Contents).decode
 
 
 class SnapshotCache:
@@ -37,15 +49,22 @@ class SnapshotCache:
     def read(self) -> Cached | None:
         """What was last written; None where there is nothing that can be read."""
         try:
-            cached = msgspec.msgpack.decode(self._file.read_bytes(), type=Cached)
+            with self._file.open("rb") as file:
+                contents = _read_contents(file.readline())
+                documents = {name: file.read(length) for name, length in contents.lengths.items()}
+                rest = file.read(1)
         except FileNotFoundError:
             return None
-        except (OSError, msgspec.MsgspecError) as error:
+        except (OSError, ValueError, msgspec.MsgspecError) as error:
             log.warning("The cached catalog %s is not used: %s", self._file, error)
             return None
-        if cached.format != _FORMAT:
-            log.warning("The cached catalog %s is of format %d and not used", self._file, cached.format)
+        if contents.format != _FORMAT:
+            log.warning("The cached catalog %s is of format %d and not used", self._file, contents.format)
             return None
+        if rest or any(len(documents[name]) != length for name, length in contents.lengths.items()):
+            log.warning("The cached catalog %s is not used: it is not whole", self._file)
+            return None
+        cached = Cached(contents.saved_at, documents)
         age = time.time() - cached.saved_at
         log.info("Serving %d cached documents, %.0f s old, until the source is in touch", len(cached.documents), age)
         return cached
@@ -56,7 +75,10 @@ class SnapshotCache:
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             with temporary.open("wb") as file:
-                file.write(msgspec.msgpack.encode(Cached(seen_at, documents)))
+                lengths = {name: len(data) for name, data in documents.items()}
+                file.write(msgspec.json.encode(_Contents(seen_at, lengths)) + b"\n")
+                for data in documents.values():
+                    file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(self._file)

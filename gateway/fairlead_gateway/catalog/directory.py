@@ -24,6 +24,8 @@ WHOLE_LOOKS: Final = 8
 TICK_NS: Final = 100_000_000
 """A directory that changed less than this before a look may change again without looking any different."""
 SUFFIX: Final = ".json"
+PAUSE: Final = 0.0001
+"""Seconds between two files that are read: the loop may be waiting for the core that this thread is on."""
 
 Stamp = tuple[int, int, int]
 """What of a file changes when it is replaced: inode, size, time of change in nanoseconds."""
@@ -79,6 +81,7 @@ class DirectorySource:
                 stamp = (found.st_ino, found.st_size, found.st_mtime_ns)
                 if self._stamps.get(file.stem) != stamp:
                     changes.append(Change(file.stem, file.read_bytes()))
+                    time.sleep(PAUSE)
                 seen[file.stem] = stamp
             except FileNotFoundError:
                 continue  # it went while we looked

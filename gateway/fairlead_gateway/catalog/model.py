@@ -1,14 +1,15 @@
 """The snapshot: every server and tool that the documents speak of, compiled for reading.
 
-Pure module: `build` is called by `catalog.source` whenever documents changed, in a thread; the result is immutable,
-so a call in flight keeps the snapshot that it began with. What did not change is taken over from the snapshot
-before.
+Pure module: `building` is called by `catalog.source` whenever documents changed, and done in turns with the loop; the
+result is immutable, so a call in flight keeps the snapshot that it began with. What did not change is taken over from
+the snapshot before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Generator, Iterable, Mapping
+from operator import attrgetter, itemgetter
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -17,6 +18,7 @@ from fairlead_api.documents.codec import Document
 from fairlead_api.documents.rules import Rules
 from fairlead_api.documents.state import State, ToolState
 from fairlead_api.meta import ServerKey
+from fairlead_api.slices import SLICE, finish, ordered, tabled
 from fairlead_gateway.catalog.definitions import UnusableDefinition, is_idempotent, shown, verbatim
 from fairlead_gateway.catalog.names import exposed_name
 from fairlead_gateway.catalog.offered import Item, Offered, offered
@@ -29,6 +31,8 @@ REMOVE: Final = "Remove"
 
 ToolRef = tuple[ServerKey, str]
 """A tool of a server, as that calls it."""
+Shown = TypeVar("Shown", "Tool", Item)
+"""What merged endpoints show under its exposed name."""
 
 
 class Tool(msgspec.Struct, frozen=True):
@@ -112,6 +116,13 @@ EMPTY: Final = Snapshot()
 
 
 def build(documents: Mapping[str, Document], before: Snapshot = EMPTY, environment: str = "cluster") -> Snapshot:
+    """As `building`, at once."""
+    return finish(building(documents, before, environment))
+
+
+def building(
+    documents: Mapping[str, Document], before: Snapshot = EMPTY, environment: str = "cluster"
+) -> Generator[None, None, Snapshot]:
     """Compile documents, given by name. Of two for one server, the first by document name counts. Of what was measured
     counts what was measured in `environment`. Rules whose document is gone stay in force.
     """
@@ -126,14 +137,22 @@ def build(documents: Mapping[str, Document], before: Snapshot = EMPTY, environme
         elif isinstance(document, Rules):
             rules = document
         elif isinstance(document, State):
-            states.update(_states(document, environment))
+            for server in document.servers:
+                measured = {tool.name: tool for tool in server.tools if tool.environment == environment}
+                states[ServerKey(server.namespace, server.name)] = measured
+                yield
             decided.append(document.decided_at)
             trips.update(_round_trips(document, environment))
-    servers = {key: _server(catalogs[key], before.servers.get(key)) for key in sorted(catalogs)}
-    merged, collisions = _merge(servers.values())
-    prompts, of_prompts = _merge_items((server, server.offered.prompts) for server in servers.values())
-    resources, of_resources = _merge_items((server, server.offered.resources) for server in servers.values())
-    templates, of_templates = _merge_items((server, server.offered.templates) for server in servers.values())
+        yield
+    servers = {}
+    for key in sorted(catalogs):
+        servers[key] = yield from _server(catalogs[key], before.servers.get(key))
+    # one without prefix comes before all others
+    unprefixed_first = sorted(servers.values(), key=lambda server: server.catalog.prefix != "")
+    merged, collisions = yield from _merge((server, server.tools) for server in unprefixed_first)
+    prompts, of_prompts = yield from _merge((server, server.offered.prompts) for server in servers.values())
+    resources, of_resources = yield from _merge((server, server.offered.resources) for server in servers.values())
+    templates, of_templates = yield from _merge((server, server.offered.templates) for server in servers.values())
     collisions += of_prompts + of_resources + of_templates
     decided_at = min(decided, default="")
     return Snapshot(servers, merged, prompts, resources, templates, collisions, rules, states, decided_at, trips)
@@ -147,29 +166,21 @@ def _round_trips(document: State, environment: str) -> dict[ServerKey, float]:
     }
 
 
-def _states(document: State, environment: str) -> dict[ServerKey, dict[str, ToolState]]:
-    return {
-        ServerKey(server.namespace, server.name): {
-            tool.name: tool for tool in server.tools if tool.environment == environment
-        }
-        for server in document.servers
-    }
-
-
-def _server(catalog: Catalog, before: Server | None) -> Server:
+def _server(catalog: Catalog, before: Server | None) -> Generator[None, None, Server]:
     if before is not None and before.catalog is catalog:
         return before
     if not catalog.online and catalog.on_disconnect == REMOVE:
         return Server(catalog.key, catalog, ())
     tools: dict[str, Tool] = {}
     problems = []
-    for entry in sorted(catalog.tools, key=lambda entry: entry.name):
+    for entry in (yield from ordered(catalog.tools, attrgetter("name"))):
         if not entry.enabled or entry.name in tools:
             continue
         try:
             tools[entry.name] = _tool(entry, catalog)
         except UnusableDefinition as error:
             problems.append(f"tool {entry.name!r} of {catalog.key} is left out: {error}")
+        yield
     beside = offered(catalog)
     return Server(catalog.key, catalog, tuple(tools.values()), (*problems, *beside.problems), beside)
 
@@ -201,34 +212,22 @@ def _tool(entry: ToolEntry, catalog: Catalog) -> Tool:
 
 
 def _merge(
-    servers: Iterable[Server],
-) -> tuple[dict[str, tuple[Server, Tool]], tuple[Collision, ...]]:
-    """Servers come sorted, so that who wins a name does not depend on who came first; one without prefix comes before
-    all others.
+    servers: Iterable[tuple[Server, Iterable[Shown]]],
+) -> Generator[None, None, tuple[dict[str, tuple[Server, Shown]], tuple[Collision, ...]]]:
+    """By exposed name, in the order of the names. Servers come sorted, so that who wins a name does not depend on who
+    came first.
     """
-    merged: dict[str, tuple[Server, Tool]] = {}
-    collisions = []
-    for server in sorted(servers, key=lambda server: server.catalog.prefix != ""):
-        for tool in server.tools:
-            if tool.exposed is None:
-                continue
-            holder = merged.setdefault(tool.exposed, (server, tool))
-            if holder[0] is not server:
-                collisions.append(Collision(tool.exposed, holder[0].key, server.key))
-    return {name: merged[name] for name in sorted(merged)}, tuple(collisions)
-
-
-def _merge_items(
-    servers: Iterable[tuple[Server, Iterable[Item]]],
-) -> tuple[dict[str, tuple[Server, Item]], tuple[Collision, ...]]:
-    """As `_merge`, for what is offered beside tools."""
-    merged: dict[str, tuple[Server, Item]] = {}
+    merged: dict[str, tuple[Server, Shown]] = {}
     collisions = []
     for server, items in servers:
-        for item in items:
+        for number, item in enumerate(items):
+            if number % SLICE == SLICE - 1:
+                yield
             if item.exposed is None:
                 continue
             holder = merged.setdefault(item.exposed, (server, item))
             if holder[0] is not server:
                 collisions.append(Collision(item.exposed, holder[0].key, server.key))
-    return {name: merged[name] for name in sorted(merged)}, tuple(collisions)
+        yield
+    in_order = yield from ordered(merged.items(), itemgetter(0))
+    return (yield from tabled(in_order)), tuple(collisions)

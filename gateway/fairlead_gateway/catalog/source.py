@@ -1,7 +1,7 @@
 """From documents to snapshots: what a source delivers is decoded, compiled and handed on; what was good stays.
 
 Owned by `app`, which gives it a source (`directory`, `kube`), a cache and a `swap`. One task per keeper does all of
-it, so that snapshots come in order; the compiling is done in a thread.
+it, so that snapshots come in order; the compiling is done in turns with the loop.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from fairlead_api.documents.pins import Pins
 from fairlead_api.documents.rules import Rules
 from fairlead_api.documents.store import Change
 from fairlead_gateway.catalog.cache import SnapshotCache
-from fairlead_gateway.catalog.model import EMPTY, Snapshot, build
+from fairlead_gateway.catalog.model import EMPTY, Snapshot, building
+from fairlead_gateway.yielding import in_turns
 
 log = logging.getLogger(__name__)
 
@@ -30,9 +31,9 @@ RETRY_SECONDS: Final = 5.0
 SHARE: Final = 1 / 3
 """Of the time, at most, that goes into swaps while many documents change one after the other."""
 LONGEST_PAUSE: Final = 2.0
-SETTLED_FROM: Final = 500
-"""New tools from which a snapshot is taken from the garbage collector. Not for less: whatever else is there goes with
-it, and what of that forms cycles stays for good.
+SETTLED_FROM: Final = 20_000
+"""New objects from which a snapshot is taken from the garbage collector: to look through so many takes milliseconds.
+Not for less: whatever else is there goes with it, and what of that forms cycles stays for good.
 """
 CACHE_DELAY: Final = 1.0
 """Changes within this time are written to the cache together."""
@@ -71,6 +72,7 @@ def uncollected() -> Iterator[None]:
     """The garbage collector does not look meanwhile: what is made is made to stay. It would stop every call for a tenth
     of a second where there are 10,000 tools.
     """
+    gc.collect(1)
     gc.disable()
     try:
         yield
@@ -241,11 +243,11 @@ class Keeper:
         started = time.monotonic()
         before, documents = self.snapshot, {**self._documents, **self._own}
         with uncollected():
-            snapshot = await asyncio.to_thread(build, documents, before, self._environment)
+            snapshot = await in_turns(building(documents, before, self._environment))
             _report(snapshot, before)
             complete = await self._swap(snapshot)
             self.snapshot = snapshot
-            if _renewed(snapshot, before) >= SETTLED_FROM:
+            if gc.get_count()[0] >= SETTLED_FROM:
                 # never looked through again; it goes when the last call lets go of it, for a snapshot is no cycle
                 gc.freeze()
         self.swaps += 1
@@ -264,11 +266,6 @@ class Keeper:
     async def _save(self) -> None:
         if self._cache is not None and self.seen_at is not None:
             await asyncio.to_thread(self._cache.write, dict(self._raw), self.seen_at)
-
-
-def _renewed(snapshot: Snapshot, before: Snapshot) -> int:
-    """Tools of servers that are new or different."""
-    return sum(len(server.tools) for key, server in snapshot.servers.items() if before.servers.get(key) is not server)
 
 
 def _report(snapshot: Snapshot, before: Snapshot) -> None:

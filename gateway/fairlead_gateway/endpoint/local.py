@@ -85,8 +85,8 @@ class LocalMethods:
             status = 400 if request.modern else 200
             return Rejection(status, jsonrpc.INVALID_PARAMS, "Invalid cursor: the list has one page", request.id)
         tail = self._modern_list_tail if request.modern else LEGACY_LIST_TAIL
-        listing = view.listing if request.method == "tools/list" else view.offers.listings[request.method]
-        return Reply(result_parts(request.id, listing, tail))
+        listing = view.listing if request.method == "tools/list" else (view.offers.listings[request.method],)
+        return Reply(result_parts(request.id, *listing, tail))
 
     def _discover(self, view: View, request: Request) -> Reply:
         members = {

@@ -24,6 +24,7 @@ from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.selection.route import Reach
 from fairlead_gateway.selection.selection import Selection
 from fairlead_gateway.selection.view import View, server_target
+from fairlead_gateway.yielding import in_turns
 from fairlead_mcp import eras, jsonrpc
 
 KEEP_ALIVE_SECONDS: Final = 15.0
@@ -159,6 +160,9 @@ class Streams:
             asked = stream.exchange
             for selection in (before, after):
                 await self._preparations.ready(selection, asked.identity, asked.target)
+                view = selection.seen_by(asked.identity).get(asked.target)
+                if view is not None:
+                    await in_turns(view.preparing())
             if stream not in self._open:
                 continue
             views = after.seen_by(asked.identity)

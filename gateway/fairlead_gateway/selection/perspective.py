@@ -17,7 +17,7 @@ import msgspec
 from fairlead_api.documents.rules import Tier
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.catalog.model import ToolRef
-from fairlead_gateway.selection.cut import Cutter
+from fairlead_gateway.selection.ground import Ground
 from fairlead_gateway.selection.offers import Offers
 from fairlead_gateway.selection.policy import Policies, RuleSet
 from fairlead_gateway.selection.route import Route
@@ -29,25 +29,6 @@ SLICE: Final = 512
 """Tools between two pauses: about half a millisecond."""
 _A_TOOL: Final = 200
 """Bytes that a tool in a view takes beside its definition."""
-
-Origins = Mapping[bytes, tuple[Whole, Tier | None]]
-"""Request target to endpoint and the tier that it names."""
-Hides = Mapping[str, Mapping[ToolRef, Hidden]]
-"""What each tier does not show."""
-
-
-class Ground(msgspec.Struct, frozen=True):
-    """What the perspectives of one selection have in common."""
-
-    policies: Policies
-    origins: Origins
-    targets: Mapping[bytes, View]
-    """The views of whoever no policy speaks of."""
-    hidden: Hides
-    default: Tier | None
-    """The installation's."""
-    cutter: Cutter
-    now: float
 
 
 class Perspective(Mapping[bytes, View]):
@@ -66,6 +47,8 @@ class Perspective(Mapping[bytes, View]):
         """Bytes, about."""
         self.views: dict[bytes, View] = {}
         """Those that were asked for."""
+        self.asked = False
+        """Whether somebody asked since it was made."""
         self._ground = ground
         self._before = before
         self._grown = grown

@@ -19,6 +19,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.policies.index import Shelved, ToolIndex
 from fairlead_api.policies.merge import ALLOW, Merged, RuleRef, ServerTiers, Verdict, merging, selects, verdict
 from fairlead_api.policies.subjects import Key, Speakers, keys_of
+from fairlead_api.slices import listed
 from fairlead_gateway.catalog.model import Server, Snapshot, ToolRef
 from fairlead_gateway.identity.model import Identity
 from fairlead_gateway.selection.tiers import by_speed
@@ -166,10 +167,18 @@ def _camel(member: str) -> str:
     return first + "".join(word.capitalize() for word in rest)
 
 
-class Policies:
-    """The policies of one snapshot. What did not change is taken over from `before`."""
+def compiling(snapshot: Snapshot, before: Policies | None = None) -> Generator[None, None, Policies]:
+    """The policies of a snapshot. What did not change is taken over from `before`."""
+    made = Policies(snapshot, before)
+    for namespace in made.namespaces:
+        made.indexed[namespace] = yield from made.indexing(namespace, before)
+    return made
 
-    def __init__(self, snapshot: Snapshot, before: Policies | None = None) -> None:
+
+class Policies:
+    """The policies of one snapshot, as `compiling` makes them."""
+
+    def __init__(self, snapshot: Snapshot, before: Policies | None) -> None:
         self.rules = rules = snapshot.rules
         self.allow_by_default = rules.default_action == ALLOW
         self._servers = snapshot.servers
@@ -180,9 +189,8 @@ class Policies:
         for place, policy in enumerate(rules.policies):
             self._by_namespace.setdefault(policy.namespace, {})[place] = policy
         self.ranks = {tier.name: rank for rank, tier in enumerate(by_speed(rules.tiers))}
-        self.indexed: dict[str, _Indexed] = {
-            namespace: self._indexed(namespace, before) for namespace in self._by_namespace
-        }
+        self.indexed: dict[str, _Indexed] = {}
+        """By namespace."""
         self.allowances = self._allowances(before)
         """Compiled schemas of the rules that have one."""
 
@@ -290,18 +298,25 @@ class Policies:
             if server.key.name not in known and not isinstance(server.catalog.endpoint, LocalEndpoint)
         )
 
-    def _indexed(self, namespace: str, before: Policies | None) -> _Indexed:
+    def indexing(self, namespace: str, before: Policies | None) -> Generator[None, None, _Indexed]:
+        """The tools of one namespace."""
+        policies = self._by_namespace[namespace].values()
         servers = tuple(server for key, server in self._servers.items() if key.namespace == namespace)
         known = before.indexed.get(namespace) if before is not None else None
         if known is not None and len(known[0]) == len(servers) and all(map(_is, known[0], servers)):
-            known[1].prepare(self._by_namespace[namespace].values())
+            yield from known[1].preparing(policies)
             return known
-        index = ToolIndex(
+        index = ToolIndex()
+        yield from index.filling(
             Shelved(server.key.name, server.tools, server.catalog.trust_annotations) for server in servers
         )
-        index.prepare(self._by_namespace[namespace].values())
-        refs = {server.key.name: {tool.name: tool.ref for tool in server.tools} for server in servers}
-        return servers, index, tuple(refs[server][tool] for server, tool in index.refs)
+        yield from index.preparing(policies)
+        refs = {}
+        for server in servers:
+            refs[server.key.name] = {tool.name: tool.ref for tool in server.tools}
+            yield
+        places = yield from listed(refs[server][tool] for server, tool in index.refs)
+        return servers, index, tuple(places)
 
     def _allowances(self, before: Policies | None) -> dict[RuleRef, Allowance]:
         if before is not None and before.rules == self.rules:

@@ -9,24 +9,20 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Generator, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from fairlead_api.documents.rules import Tier
 from fairlead_api.meta import ServerKey
-from fairlead_gateway.catalog.model import EMPTY, Server, Snapshot, Tool, ToolRef
+from fairlead_api.slices import finish
+from fairlead_gateway.catalog.model import EMPTY, Snapshot
 from fairlead_gateway.identity.model import Identity
-from fairlead_gateway.selection.annotated import annotated
-from fairlead_gateway.selection.cut import Cutter
-from fairlead_gateway.selection.perspective import Ground, Perspective
-from fairlead_gateway.selection.policy import Policies, RuleSet
-from fairlead_gateway.selection.route import Reach, Route
-from fairlead_gateway.selection.tiers import Hidden, default_tier, hidden_in
-from fairlead_gateway.selection.view import MERGED, View, in_tier
-from fairlead_gateway.selection.whole import Whole, merged, of_server, plain
+from fairlead_gateway.selection.ground import Ground, grounding
+from fairlead_gateway.selection.perspective import Perspective
+from fairlead_gateway.selection.policy import RuleSet
+from fairlead_gateway.selection.route import Route
+from fairlead_gateway.selection.view import MERGED, View
 
-Bind = Callable[[Reach, Tool], Route]
 VIEW_BYTES: Final = 256 << 20
 """What the views of rule sets may take up; of the least recently used, the views go first."""
 ASKERS: Final = 8192
@@ -40,34 +36,22 @@ class Selection:
         self,
         snapshot: Snapshot = EMPTY,
         routes: Mapping[ServerKey, Mapping[str, Route]] = MappingProxyType({}),
-        reaches: Mapping[ServerKey, Reach] = MappingProxyType({}),
+        ground: Ground | None = None,
         *,
         before: Selection | None = None,
-        now: float = 0.0,
-        figures: bool = False,
         view_bytes: int = VIEW_BYTES,
     ) -> None:
-        """`before` is the selection that this one takes the place of, `now` the gateway's clock in seconds. `figures`:
-        lists have what is known of each tool's speed.
-        """
+        """`ground` is that of the snapshot, `before` the selection that this one takes the place of."""
+        ground = finish(grounding(snapshot, routes, {})) if ground is None else ground
         self.snapshot = snapshot
         self.routes = routes
-        known: Mapping[str, Mapping[ToolRef, Hidden]] = before.hidden if before is not None else {}
-        self.hidden: Mapping[str, Mapping[ToolRef, Hidden]] = {
-            tier.name: hidden_in(tier, snapshot, known.get(tier.name, {}), now) for tier in snapshot.rules.tiers
-        }
+        self.ground = ground
+        self.hidden = ground.hidden
         """What each tier does not show: the one decision behind every list and call."""
-        self.targets: dict[bytes, View] = {}
+        self.targets = ground.targets
         """The views of whoever no policy says anything about."""
-        show = self._annotated if figures else plain
-        origins = self._add(merged(snapshot, routes, reaches, show))
-        for key, server in snapshot.servers.items():
-            origins |= self._add(of_server(server, routes[key], reaches.get(key), show))
-        self.policies: Policies = Policies(snapshot, before.policies if before is not None else None)
-        self.cutter: Cutter = before.cutter if before is not None else Cutter()
-        self._ground = Ground(
-            self.policies, origins, self.targets, self.hidden, default_tier(snapshot.rules.tiers), self.cutter, now
-        )
+        self.policies = ground.policies
+        self.cutter = ground.cutter
         self._earlier = before.bounded_lists() if before is not None else {}
         self._of_asker: dict[Identity, Perspective] = {}
         self._perspectives: OrderedDict[tuple[int, ...], Perspective] = OrderedDict()
@@ -88,14 +72,36 @@ class Selection:
         """The same, where policies are to be asked about."""
         found = self._of_asker.get(identity)
         if found is None:
-            key = self.policies.key_for(identity)
-            found = self._perspectives.get(key)
-            if found is None:
-                found = self._new(key)
-            if len(self._of_asker) >= ASKERS:
-                self._of_asker = {}
-            self._of_asker[identity] = found
+            found = self._meet(identity)
+        found.asked = True
         return found
+
+    def _meet(self, identity: Identity) -> Perspective:
+        key = self.policies.key_for(identity)
+        found = self._perspectives.get(key)
+        if found is None:
+            found = self._new(key)
+        if len(self._of_asker) >= ASKERS:
+            self._of_asker = {}
+        self._of_asker[identity] = found
+        return found
+
+    def following(self, before: Selection) -> Generator[None, None, None]:
+        """Put together what is looked at in the selection before, in slices, so that nobody has to wait for it when
+        this one takes its place: the views of rule sets that somebody asked with, and lists that somebody read.
+        """
+        for target, view in self.targets.items():
+            old = before.targets.get(target)
+            if target == MERGED or (old is not None and old.listed):
+                yield from view.preparing()
+        for identity, known in [*before._of_asker.items()]:
+            if not known.asked or not self.policies.enforced:
+                continue
+            mine = self._of_asker.get(identity) or self._meet(identity)
+            yield
+            for target in [*known.views]:
+                if not mine.ready(target):
+                    yield from mine.steps(target)
 
     def at_once(self, identity: Identity, target: bytes) -> View | None:
         """The view of a target in one look, where it has been put together before. None says nothing: see `ready`."""
@@ -110,25 +116,28 @@ class Selection:
         """Bytes, about, that the views of rule sets take up."""
         return sum(each.weight for each in self._perspectives.values())
 
-    def parts(self) -> list[object]:
+    def parting(self) -> Generator[None, None, list[object]]:
         """What it is made of, what is small before what holds it: to be let go of from the end, in turns."""
         servers = [*self.snapshot.servers.values()]
-        wholes = [*{id(whole): whole for whole, _ in self._ground.origins.values()}.values()]
-        found: list[object] = [route for routes in self.routes.values() for route in routes.values()]
+        wholes = [*{id(whole): whole for whole, _ in self.ground.origins.values()}.values()]
+        perspectives = [*self._perspectives.values()]
+        views = [*self.targets.values(), *(view for each in perspectives for view in each.views.values())]
+        found: list[object] = []
+        for view in views:
+            found += view.listing if view.listed else ()
+        for routes in self.routes.values():
+            found += routes.values()
+            yield
         for server in servers:
             found += server.tools
             found += server.catalog.tools
+            yield
         for whole in wholes:
             found += whole.tools.values()
+            yield
         found += self.snapshot.merged.values()
-        return [*found, *servers, *wholes, *self.targets.values(), *self._perspectives.values()]
-
-    def prepare(self) -> None:
-        """Put the merged list together now, so that no request has to wait for it."""
-        _ = self.targets[MERGED].listing
-
-    def _annotated(self, definition: bytes, server: Server, tool: Tool) -> bytes:
-        return annotated(definition, tool, self.snapshot.states.get(server.key, {}).get(tool.name))
+        yield
+        return [*found, *servers, *wholes, *views, *perspectives]
 
     def _new(self, key: tuple[int, ...]) -> Perspective:
         rules = RuleSet(self.policies, key)
@@ -139,7 +148,7 @@ class Selection:
             if known is not None:
                 known(perspective)
 
-        made = Perspective(self._ground, rules, self._earlier.get(rules.names, {}), told)
+        made = Perspective(self.ground, rules, self._earlier.get(rules.names, {}), told)
         with self._lock:
             return self._perspectives.setdefault(key, made)
 
@@ -160,30 +169,3 @@ class Selection:
         with self._lock:
             kept = [each for each in self._perspectives.values() if each.rules.ready and each.rules.shares]
         return {each.rules.names: each.views for each in kept}
-
-    def _add(self, whole: Whole) -> dict[bytes, tuple[Whole, Tier | None]]:
-        """The endpoint in the default tier, and one below it for each tier."""
-        tiers = self.snapshot.rules.tiers
-        default = default_tier(tiers)
-        self.targets[whole.target] = whole.view() if default is None else whole.view(default, self.hidden[default.name])
-        origins: dict[bytes, tuple[Whole, Tier | None]] = {whole.target: (whole, None)}
-        for tier in tiers:
-            target = in_tier(whole.target, tier.name)
-            self.targets[target] = whole.view(tier, self.hidden[tier.name], below=True)
-            origins[target] = whole, tier
-        return origins
-
-
-def bind_all(reaches: Mapping[ServerKey, Reach], bind: Bind, before: Selection) -> dict[ServerKey, Mapping[str, Route]]:
-    """Routes of every server; those of a server that did not change are taken over while they lead to the same
-    upstream.
-    """
-    bound: dict[ServerKey, Mapping[str, Route]] = {}
-    for key, reach in reaches.items():
-        server = reach.server
-        kept = before.routes.get(key) if before.snapshot.servers.get(key) is server else None
-        if kept and server.tools and kept[server.tools[0].name].reach.upstream is reach.upstream:
-            bound[key] = kept
-        else:
-            bound[key] = {tool.name: bind(reach, tool) for tool in server.tools}
-    return bound

@@ -6,13 +6,14 @@ every list, format and call. A tool of which nothing was decided yet goes by wha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from typing import Final
 
 import msgspec
 
 from fairlead_api.documents.rules import Tier
 from fairlead_api.documents.state import ToolState
+from fairlead_api.slices import SLICE
 from fairlead_gateway.catalog.model import Snapshot, Tool, ToolRef
 
 GRACE_SECONDS: Final = 60.0
@@ -62,13 +63,17 @@ def why_hidden(tier: Tier, tool: Tool, state: ToolState | None) -> str | None:
     return f"over_budget estimated={tool.estimated_duration_ms}ms {limit} by=declared"
 
 
-def hidden_in(tier: Tier, snapshot: Snapshot, before: Mapping[ToolRef, Hidden], now: float) -> dict[ToolRef, Hidden]:
+def hidden_in(
+    tier: Tier, snapshot: Snapshot, before: Mapping[ToolRef, Hidden], now: float
+) -> Generator[None, None, dict[ToolRef, Hidden]]:
     """The tools that a tier does not show. `before` are those that it did not show until now: they keep their time."""
     found: dict[ToolRef, Hidden] = {}
     ordered = by_speed(snapshot.rules.tiers)
     for key, server in snapshot.servers.items():
         states = snapshot.states.get(key, {})
-        for tool in server.tools:
+        for number, tool in enumerate(server.tools):
+            if number % SLICE == SLICE - 1:
+                yield
             state = states.get(tool.name)
             reason = why_hidden(tier, tool, state)
             if reason is not None:
@@ -76,4 +81,5 @@ def hidden_in(tier: Tier, snapshot: Snapshot, before: Mapping[ToolRef, Hidden], 
                 known = before.get(tool.ref)
                 until = now + GRACE_SECONDS if known is None else known.callable_until
                 found[tool.ref] = Hidden(reason, holder, until, tier.name)
+        yield
     return found

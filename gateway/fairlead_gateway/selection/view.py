@@ -13,6 +13,7 @@ from typing import Final
 from urllib.parse import quote
 
 from fairlead_api.meta import ServerKey
+from fairlead_api.slices import finish
 from fairlead_gateway.calls.refusals import OVER_BUDGET, Refusal
 from fairlead_gateway.formats.names import did_you_mean
 from fairlead_gateway.selection.offers import NOTHING, Offers
@@ -30,30 +31,38 @@ PIECE: Final = 512
 
 
 class Listing:
-    """The definitions of a list as bytes, put together at the first use. Views that show the same share one."""
+    """The definitions of a list as bytes, put together at the first use. Views that show the same share one. A long one
+    stays in several parts: to make one of seven megabytes stops everybody for milliseconds.
+    """
 
-    __slots__ = ("__weakref__", "_bytes", "_definitions")
+    __slots__ = ("__weakref__", "_definitions", "_parts")
 
     def __init__(self, definitions: Sequence[bytes]) -> None:
         self._definitions = definitions
-        self._bytes: bytes | None = None
+        self._parts: tuple[bytes, ...] = ()
+
+    @property
+    def ready(self) -> bool:
+        """Whether it was put together."""
+        return bool(self._parts)
 
     def steps(self) -> Generator[None, None, None]:
-        """Put it together now, in slices: ten thousand definitions at once would hold everybody up for milliseconds."""
+        """Put it together now, in slices."""
         definitions = self._definitions
         pieces = []
         for start in range(0, len(definitions), PIECE):
-            pieces.append(b",".join(definitions[start : start + PIECE]))
+            pieces.append((b",%b" if start else b"%b") % b",".join(definitions[start : start + PIECE]))
             yield
-        if self._bytes is None:
-            self._bytes = b'{"tools":[%b]' % b",".join(pieces)
+        if not self._parts:
+            first, *rest = pieces or [b""]
+            self._parts = b'{"tools":[%b' % first, *rest, b"]"
             self._definitions = ()
 
-    def read(self) -> bytes:
-        for _ in self.steps() if self._bytes is None else ():
-            pass
-        assert self._bytes is not None, "the last step sets it"
-        return self._bytes
+    def read(self) -> tuple[bytes, ...]:
+        """In parts."""
+        if not self._parts:
+            finish(self.steps())
+        return self._parts
 
 
 def _no_reason(name: str) -> str | None:
@@ -124,11 +133,21 @@ class View:
         return did_you_mean(name, names)
 
     @property
-    def listing(self) -> bytes:
-        """`{"tools":[…]`, open at the end for the members of either era; put together at the first use, never
-        copied.
+    def listing(self) -> tuple[bytes, ...]:
+        """`{"tools":[…]`, open at the end for the members of either era; in parts, put together at the first use and
+        never copied.
         """
         return self._listing.read()
+
+    @property
+    def listed(self) -> bool:
+        """Whether its list was put together."""
+        return self._listing.ready
+
+    def preparing(self) -> Generator[None, None, None]:
+        """Put its list together now, in slices."""
+        if not self._listing.ready:
+            yield from self._listing.steps()
 
     def lists_as(self, other: View) -> bool:
         """Whether both list the same tools, byte for byte."""

@@ -6,7 +6,7 @@ Pure module, used by `selection.selection` for what is seen where no policy says
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from types import MappingProxyType
 from weakref import WeakValueDictionary
 
@@ -14,6 +14,7 @@ import msgspec
 
 from fairlead_api.documents.rules import Tier
 from fairlead_api.meta import ServerKey
+from fairlead_api.slices import listed, tabled
 from fairlead_gateway.catalog.model import Server, Snapshot, ToolRef
 from fairlead_gateway.catalog.model import Tool as Known
 from fairlead_gateway.selection.offers import Offers, merged_offers, server_offers
@@ -32,9 +33,17 @@ class Whole:
     """See the module. Views of it that hide the same tools share what can be shared."""
 
     def __init__(
-        self, target: bytes, title: str, tools: Tools, offers: Offers, servers: Collection[Server], *, alone: bool
+        self,
+        target: bytes,
+        title: str,
+        tools: Tools,
+        routes: Mapping[str, Route],
+        offers: Offers,
+        servers: Collection[Server],
+        *,
+        alone: bool,
     ) -> None:
-        """`servers`: those behind it. `alone`: it is the endpoint of the only one."""
+        """`routes`: those of the tools. `servers`: those behind it. `alone`: it is the endpoint of the only one."""
         self.target = target
         self.title = title
         self.tools = tools
@@ -44,55 +53,65 @@ class Whole:
         self.alone = only.key if only is not None else None
         self.server_info = server_info(only) if only is not None else None
         self.instructions = only.catalog.instructions if only is not None else None
-        self._routes = {name: route for name, (_, route, _) in tools.items()}
+        self._routes = routes
         self._listings: WeakValueDictionary[frozenset[str], Listing] = WeakValueDictionary()
         self._shown: dict[tuple[frozenset[str], int | None], Mapping[str, Route]] = {}
 
-    def view(
+    def viewing(
         self,
         tier: Tier | None = None,
         hidden: Mapping[ToolRef, Hidden] = MappingProxyType({}),
         *,
         below: bool = False,
-    ) -> View:
+    ) -> Generator[None, None, View]:
         """The view of a tier; of everything without one. `below`: it has a target of its own."""
-        left_out = {name: hidden[ref] for name, (ref, _, _) in self.tools.items() if ref in hidden} if hidden else {}
+        left_out: Mapping[str, Hidden] = {}
+        if hidden:
+            held = ((name, ref) for name, (ref, _, _) in self.tools.items())
+            left_out = yield from tabled((name, hidden[ref]) for name, ref in held if ref in hidden)
         timeout_ms = tier.call_timeout_ms if tier is not None else None
         names = frozenset(left_out)
+        yield
+        listing = self._listings.get(names)
+        if listing is None:
+            definitions = ((name, definition) for name, (_, _, definition) in self.tools.items())
+            shown = yield from listed(definition for name, definition in definitions if name not in names)
+            listing = self.listing(names, shown)
+        routes = yield from self._showing(names, timeout_ms)
+        everything = yield from self._showing(frozenset(), timeout_ms)
         return View(
             self.title_of(tier, below=below),
-            self._showing(names, timeout_ms),
-            self.listing(names),
+            routes,
+            listing,
             self.server_info,
             self.instructions,
             self.offers,
             base=self.target,
             tier=tier.name if tier is not None else None,
             hidden=left_out,
-            everything=self._showing(frozenset(), timeout_ms),
+            everything=everything,
         )
 
     def title_of(self, tier: Tier | None, *, below: bool) -> str:
         """What a view is called."""
         return f"{self.title}/{tier.name}" if below and tier is not None else self.title
 
-    def listing(self, left_out: frozenset[str], shown: Sequence[bytes] | None = None) -> Listing:
-        """The definitions of all but some tools; `shown`: what these are, where that is known."""
+    def listing(self, left_out: frozenset[str], shown: Sequence[bytes]) -> Listing:
+        """The list without some tools; `shown` are the definitions of the others."""
         found = self._listings.get(left_out)
         if found is None:
-            if shown is None:
-                shown = [definition for name, (_, _, definition) in self.tools.items() if name not in left_out]
             found = self._listings[left_out] = Listing(shown)
         return found
 
-    def _showing(self, left_out: frozenset[str], timeout_ms: int | None) -> Mapping[str, Route]:
+    def _showing(self, left_out: frozenset[str], timeout_ms: int | None) -> Generator[None, None, Mapping[str, Route]]:
         """Routes of all but some tools, none of which gives a call more time than that."""
         if not left_out and timeout_ms is None:
             return self._routes
         found = self._shown.get((left_out, timeout_ms))
         if found is None:
             seconds = float("inf") if timeout_ms is None else timeout_ms / 1000
-            found = {name: route.within(seconds) for name, route in self._routes.items() if name not in left_out}
+            shown = ((name, route) for name, route in self._routes.items() if name not in left_out)
+            found = yield from tabled((name, route.within(seconds)) for name, route in shown)
             self._shown[left_out, timeout_ms] = found
         return found
 
@@ -111,21 +130,30 @@ def merged(
     routes: Mapping[ServerKey, Mapping[str, Route]],
     reaches: Mapping[ServerKey, Reach],
     show: Shown = plain,
-) -> Whole:
+) -> Generator[None, None, Whole]:
     """The endpoint of all servers."""
-    tools = {
-        name: (tool.ref, routes[server.key][tool.name], show(tool.merged, server, tool))
+    tools = yield from tabled(
+        (name, (tool.ref, routes[server.key][tool.name], show(tool.merged, server, tool)))
         for name, (server, tool) in snapshot.merged.items()
-    }
+    )
     shown = [server for server in snapshot.servers.values() if server.catalog.prefix is not None]
-    return Whole(MERGED, "mcp", tools, merged_offers(snapshot, reaches), shown, alone=False)
+    led = yield from _routes(tools)
+    return Whole(MERGED, "mcp", tools, led, merged_offers(snapshot, reaches), shown, alone=False)
 
 
-def of_server(server: Server, routes: Mapping[str, Route], reach: Reach | None, show: Shown = plain) -> Whole:
+def of_server(
+    server: Server, routes: Mapping[str, Route], reach: Reach | None, show: Shown = plain
+) -> Generator[None, None, Whole]:
     """The endpoint of one server."""
-    tools = {tool.name: (tool.ref, routes[tool.name], show(tool.definition, server, tool)) for tool in server.tools}
-    offers = server_offers(server, reach)
-    return Whole(server_target(server.key), str(server.key), tools, offers, [server], alone=True)
+    tools = yield from tabled(
+        (tool.name, (tool.ref, routes[tool.name], show(tool.definition, server, tool))) for tool in server.tools
+    )
+    offers, led = server_offers(server, reach), (yield from _routes(tools))
+    return Whole(server_target(server.key), str(server.key), tools, led, offers, [server], alone=True)
+
+
+def _routes(tools: Tools) -> Generator[None, None, Mapping[str, Route]]:
+    return (yield from tabled((name, route) for name, (_, route, _) in tools.items()))
 
 
 def server_info(server: Server) -> bytes | None:

@@ -28,6 +28,7 @@ from fairlead_api.documents.catalog import (
     TcpEndpoint,
 )
 from fairlead_api.meta import ServerKey
+from fairlead_api.slices import tabled
 from fairlead_gateway.catalog.model import Server
 from fairlead_gateway.limits.rate import Sharing
 from fairlead_gateway.upstream.base import Gauges, Order, Upstream
@@ -39,6 +40,7 @@ from fairlead_gateway.upstream.inquiries import IDLE_SECONDS as IDLE_SESSION_SEC
 from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
 from fairlead_gateway.upstream.link import LinkUpstream
 from fairlead_gateway.upstream.perclient import MAX_SESSIONS, PerClientUpstream
+from fairlead_gateway.yielding import in_turns
 from fairlead_mcp import eras
 from fairlead_mcp.errors import ConnectFailed, McpError
 from fairlead_mcp.host import ChildHost
@@ -188,7 +190,7 @@ class Registry:
 
     async def sync(self, servers: Mapping[ServerKey, Server]) -> None:
         """Make what is new, keep what is equal, retire the rest. A server that cannot be reached delays no other."""
-        wanted = {key: self._identity(server.catalog) for key, server in servers.items()}
+        wanted = await in_turns(tabled((key, self._identity(server.catalog)) for key, server in servers.items()))
         changed = {
             key: identity
             for key, identity in wanted.items()

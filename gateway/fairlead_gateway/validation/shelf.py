@@ -23,7 +23,9 @@ log = logging.getLogger(__name__)
 MAX_BYTES: Final = 32 << 20
 """Of the definitions whose compiled schemas are kept; compiled they take about ten times as much."""
 LARGE: Final = 8 << 10
-"""A definition of more bytes takes milliseconds to compile: it is compiled with its snapshot, not at a call."""
+"""A definition of more bytes takes milliseconds to compile: it is compiled before its snapshot is served, not at a
+call.
+"""
 MAX_REPORTED: Final = 4096
 """Definitions that are remembered as reported."""
 
@@ -119,6 +121,7 @@ class Checks:
         self._bytes = 0
         self._known: WeakValueDictionary[str, ToolCheck] = WeakValueDictionary()
         self._kept: OrderedDict[str, ToolCheck] = OrderedDict()
+        self._large: list[ToolCheck] = []
         self._reported: OrderedDict[str, None] = OrderedDict()
         self._unchecked = 0
         self._lock = threading.Lock()
@@ -132,14 +135,19 @@ class Checks:
 
     def of(self, server: str, tool: str, definition: bytes, known_hash: str = "") -> ToolCheck:
         """The check of a tool, by its raw definition; `known_hash` is that of the definition, where there is one.
-        Tools of one definition share it. A LARGE definition is compiled here: call it in a thread.
+        Tools of one definition share it. The first check of a LARGE definition is among the `large`.
         """
         key = known_hash or definition_hash(definition)
         found = self._known.get(key)
         if found is None:
             found = self._known.setdefault(key, ToolCheck(self, f"{tool} of {server}", definition, key))
             if len(definition) > LARGE:
-                self.compile(found)
+                self._large.append(found)
+        return found
+
+    def large(self) -> list[ToolCheck]:
+        """Those that are to be compiled before they are used, in a thread. They are told once."""
+        found, self._large = self._large, []
         return found
 
     @property

@@ -16,9 +16,8 @@ import asyncio
 import gc
 import json
 import random
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, Final, Self
 
 from msgspec import Raw
@@ -26,17 +25,17 @@ from msgspec import Raw
 from fairlead_api.documents.catalog import Catalog, ToolEntry
 from fairlead_api.documents.codec import Document
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject, Tier
-from fairlead_gateway.__main__ import SWITCH_SECONDS
-from fairlead_gateway.catalog.model import build
+from fairlead_gateway.catalog.model import build, building
 from fairlead_gateway.catalog.source import uncollected
 from fairlead_gateway.endpoint.preparing import Preparations
 from fairlead_gateway.identity.model import Identity
 from fairlead_gateway.selection.selection import Selection
 from fairlead_gateway.selection.view import MERGED
+from fairlead_gateway.yielding import in_turns
 from gatewayworld import catalog
 from rig.harness import Goal, Report, Sample, Settings
 from rig.processes import become_realtime
-from selectionworld import Upstreams, select
+from selectionworld import Upstreams, select, selecting
 
 SERVERS: Final = 100
 TOOLS: Final = 100
@@ -130,7 +129,7 @@ async def first_view(selection: Selection, who: Identity) -> tuple[float, float]
         begun = time.thread_time()
         await Preparations().ready(selection, who, MERGED)
         view = selection.seen_by(who)[MERGED]
-        size = len(view.listing)
+        size = sum(map(len, view.listing))
         took = time.thread_time() - begun
         await asyncio.sleep(0)
     assert len(view.routes) > 100
@@ -145,14 +144,15 @@ async def arrival(servers: dict[str, Document], rules: Rules) -> tuple[Selection
     gc.collect()
     gc.freeze()
 
-    def work() -> Selection:
-        made = select(build({**servers, "rules": rules}, before.snapshot), upstreams, before)
-        made.prepare()
+    def work() -> Generator[None, None, Selection]:
+        snapshot = yield from building({**servers, "rules": rules}, before.snapshot)
+        made = yield from selecting(snapshot, upstreams, before)
+        yield from made.following(before)
         return made
 
     async with Turns(time.process_time) as turns:
         with uncollected():
-            selection = await asyncio.to_thread(work)
+            selection = await in_turns(work())
     return selection, turns.longest * 1000
 
 
@@ -172,7 +172,6 @@ def run(settings: Settings) -> Report:
         become_realtime()
     times = 20_000 if settings.quick else 200_000
     parts: dict[str, list[float]] = {}
-    sys.setswitchinterval(SWITCH_SECONDS)
     for _ in range(settings.rounds):
         selection, waited = asyncio.run(arrival(*documents()))
         parts.setdefault("the rules arrive: longest turn, ms", []).append(waited)

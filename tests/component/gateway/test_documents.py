@@ -15,7 +15,7 @@ from fairlead_gateway.app import Gateway, build
 from fairlead_gateway.catalog.cache import SnapshotCache
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
 from fairlead_gateway.settings import Settings
-from gatewayworld import Ask, ask, calling, catalog, modern, publish, running, scraped, served, withdraw
+from gatewayworld import Ask, ask, calling, catalog, entry, modern, publish, running, scraped, served, withdraw
 from toolservers import modern_server
 
 
@@ -133,13 +133,44 @@ async def test_what_was_withdrawn_meanwhile_is_not_served_from_the_cache_once_th
         assert await names(gateway) == []
 
 
-@pytest.mark.parametrize("content", [b"", b"\xc1", b"\x93\x01\x02\x03"])
-async def test_a_cache_that_cannot_be_read_is_not_used(tmp_path: Path, content: bytes) -> None:
+def test_what_is_cached_is_read_as_it_was_written(tmp_path: Path) -> None:
+    documents = {"one": b"\n{}\xff\n", "none": b"", "two": b"x" * 100_000}
+    SnapshotCache(tmp_path).write(documents, 12.5)
+    cached = SnapshotCache(tmp_path).read()
+    assert cached is not None
+    assert (cached.documents, cached.saved_at) == (documents, 12.5)
+
+
+CACHED = b'{"saved_at":1,"format":%d,"lengths":{"gone":%d}}\n{"kind":"catalog"}'
+CACHES = {
+    "empty": b"",
+    "no text": b"\xc1\n",
+    "of another kind": b"[1]\n",
+    "of another format": CACHED % (3, 18),
+    "cut off": (CACHED % (2, 18))[:-1],
+    "longer than it says": CACHED % (2, 17),
+}
+
+
+@pytest.mark.parametrize("content", CACHES.values(), ids=CACHES)
+async def test_a_cache_that_cannot_be_read_is_not_used(
+    tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "cache").mkdir()
-    (tmp_path / "cache" / "documents.msgpack").write_bytes(content)
+    (tmp_path / "cache" / "documents.cache").write_bytes(content)
+    with caplog.at_level(logging.WARNING):
+        assert SnapshotCache(tmp_path / "cache").read() is None
+    assert "not used" in caplog.text
     one = catalog("one", "http://127.0.0.1:1/mcp", ["a"])
     async with running(tmp_path, one, cache_dir=tmp_path / "cache") as gateway:
         assert await names(gateway) == ["one__a"]
+
+
+async def test_schemas_that_take_long_to_compile_are_compiled_before_any_call(tmp_path: Path) -> None:
+    properties = {f"p{number}": {"type": "string", "description": "d" * 50} for number in range(200)}
+    large = entry({"name": "large", "inputSchema": {"type": "object", "properties": properties}})
+    async with running(tmp_path, catalog("one", "http://127.0.0.1:1/mcp", [large, "small"])) as gateway:
+        assert gateway.metrics.get_sample_value("fairlead_schemas_compiled") == 1
 
 
 async def test_a_cache_that_cannot_be_written_is_a_line_in_the_log(

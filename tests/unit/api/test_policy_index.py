@@ -6,6 +6,7 @@ from msgspec import Raw
 
 from fairlead_api.documents.rules import Policy, Rule
 from fairlead_api.policies.index import Shelved, ToolIndex
+from fairlead_api.slices import finish
 
 
 class Tool:
@@ -37,13 +38,13 @@ def test_what_rules_look_at_is_read_when_they_are_prepared_for_and_never_again()
     tools = [Tool("get", reads=True), Tool("put", reads=False)]
     index = ToolIndex([Shelved("web", tools, trusted=True)])
     readers = Rule(action="Allow", annotations={"readOnlyHint": True})
-    index.prepare([policy(Rule(action="Allow", tools=("*",)))])
+    finish(index.preparing([policy(Rule(action="Allow", tools=("*",)))]))
     assert [tool.looks for tool in tools] == [0, 0]
-    index.prepare([policy(readers)])
+    finish(index.preparing([policy(readers)]))
     looks = [tool.looks for tool in tools]
     assert min(looks) > 0
     assert names(index, readers) == ["get"]
-    index.prepare([policy(readers)])
+    finish(index.preparing([policy(readers)]))
     assert names(index, readers) == ["get"]
     assert [tool.looks for tool in tools] == looks
 

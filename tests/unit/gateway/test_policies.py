@@ -59,7 +59,7 @@ def world(*policies: Policy, action: str = "Allow", tiers: Sequence[Tier] = (), 
 
 def listed(selection: Selection, who: Identity, target: bytes = b"/mcp") -> list[str]:
     view = selection.seen_by(who)[target]
-    names = [tool["name"] for tool in json.loads(view.listing + b"}")["tools"]]
+    names = [tool["name"] for tool in json.loads(b"".join(view.listing) + b"}")["tools"]]
     assert names == list(view.routes)
     return names
 

@@ -8,16 +8,18 @@ import pytest
 
 from fairlead_api.documents.rules import Rules, Tier
 from fairlead_api.meta import ServerKey
+from fairlead_api.slices import finish
 from fairlead_gateway.catalog.model import build
 from fairlead_gateway.endpoint.targets import find
 from fairlead_gateway.selection.selection import Selection
+from fairlead_gateway.selection.view import PIECE
 from fairlead_gateway.upstream.registry import Unreachable
 from gatewayworld import catalog
 from selectionworld import Upstreams, select
 
 
 def listed(selection: Selection, target: bytes) -> list[str]:
-    return [tool["name"] for tool in json.loads(selection.targets[target].listing + b"}")["tools"]]
+    return [tool["name"] for tool in json.loads(b"".join(selection.targets[target].listing) + b"}")["tools"]]
 
 
 def test_merged_and_single_endpoints_show_the_tools_under_their_names() -> None:
@@ -47,10 +49,19 @@ def test_a_list_is_put_together_once() -> None:
     assert view.listing is view.listing
 
 
+def test_a_long_list_stays_in_parts_which_are_one_list() -> None:
+    names = [f"t{number:04d}" for number in range(2 * PIECE + 1)]
+    view = select(build({"1": catalog("a", "http://a", names)})).targets[b"/mcp"]
+    assert not view.listed
+    finish(view.preparing())
+    assert len(view.listing) > 3
+    assert [tool["name"] for tool in json.loads(b"".join(view.listing) + b"}")["tools"]] == [*view.routes]
+
+
 def test_the_parts_of_a_selection_come_before_what_holds_them() -> None:
     snapshot = build({"1": catalog("a", "http://a", ["x", "y"]), "2": catalog("b", "http://b", ["z"])})
     selection = select(snapshot)
-    numbers = {id(part): number for number, part in enumerate(selection.parts())}
+    numbers = {id(part): number for number, part in enumerate(finish(selection.parting()))}
     for server in snapshot.servers.values():
         small = [*selection.routes[server.key].values(), *server.tools, *server.catalog.tools]
         assert all(numbers[id(one)] < numbers[id(server)] for one in small)

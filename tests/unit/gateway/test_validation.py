@@ -272,11 +272,16 @@ def test_tools_of_one_definition_are_compiled_once_and_at_the_first_call() -> No
     assert checks.compiled == 1
 
 
-def test_a_large_definition_is_compiled_before_any_call() -> None:
+def test_a_large_definition_is_told_once_of_those_that_are_compiled_before_any_call() -> None:
     checks = Checks()
     properties = {f"p{i}": {"type": "string", "description": "d" * 50} for i in range(200)}
-    check = checks.of("a/x", "get", definition("get", inputSchema={"type": "object", "properties": properties}))
-    assert checks.compiled == 1
+    large = definition("get", inputSchema={"type": "object", "properties": properties})
+    check = checks.of("a/x", "get", large)
+    assert checks.of("a/y", "get", large) is check
+    checks.of("a/x", "put", definition("put", inputSchema={"type": "object"}))
+    assert checks.large() == [check]
+    assert checks.large() == []
+    checks.compile(check)
     assert check.arguments(b'{"p7":1}') == "p7: expected string, got a number"
     assert checks.compiled == 1
 

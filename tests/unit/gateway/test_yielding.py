@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 
 from fairlead_gateway.yielding import TURN, in_turns, let_go
 
@@ -30,7 +30,7 @@ class Part:
 async def test_the_loop_has_its_turn_between_steps_that_take_long() -> None:
     taken: list[int] = []
 
-    def steps() -> Iterator[None]:
+    def steps() -> Generator[None, None, None]:
         for number in range(4):
             busy()
             taken.append(number)

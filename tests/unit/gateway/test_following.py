@@ -1,0 +1,61 @@
+"""What a selection has ready when it takes the place of another: what somebody looked at there."""
+
+from __future__ import annotations
+
+from fairlead_api.documents.codec import Document
+from fairlead_api.documents.rules import Policy, Rule, Rules, Subject, Tier
+from fairlead_api.slices import finish
+from fairlead_gateway.catalog.model import build
+from fairlead_gateway.selection.selection import Selection
+from fairlead_gateway.selection.view import MERGED
+from gatewayworld import catalog
+from policyworld import anybody
+from selectionworld import select
+
+ONE, OTHER = anybody("one"), anybody("other")
+POLICIES = (
+    Policy(
+        namespace="default", name="p", every=True, subjects=(Subject(kind="Agent", name="one"),),
+        rules=(Rule(action="Allow", tools=("get",)),),
+    ),
+    Policy(namespace="default", name="q", every=True, rules=(Rule(action="Deny", tools=("put",)),)),
+)  # fmt: skip
+
+
+def world(*tools: str) -> dict[str, Document]:
+    tiers = (Tier(name="fast"), Tier(name="deep", call_timeout_ms=5))
+    return {"1": catalog("web", "http://w", [*tools]), "r": Rules(policies=POLICIES, tiers=tiers)}
+
+
+def followed(before: Selection, *tools: str) -> Selection:
+    after = select(build(world(*tools), before.snapshot), before=before)
+    finish(after.following(before))
+    return after
+
+
+def test_the_views_of_whoever_asked_are_put_together() -> None:
+    before = select(build(world("get", "put")))
+    assert [*before.seen_by(ONE)[MERGED].routes] == ["web__get"]
+    after = followed(before, "get", "new")
+    view = after.at_once(ONE, MERGED)
+    assert view is not None
+    assert view.listed
+    assert [*view.routes] == ["web__get"]
+    assert not after.ready(ONE, b"/servers/default/web/mcp"), "nobody looked at it"
+    assert not after.ready(OTHER, MERGED), "nor did they"
+
+
+def test_views_that_nobody_asked_for_since_the_last_time_are_not() -> None:
+    before = select(build(world("get")))
+    assert [*before.seen_by(ONE)[MERGED].routes] == ["web__get"]
+    first = followed(before, "get", "a")
+    second = followed(first, "get", "b")
+    assert second.at_once(ONE, MERGED) is None
+
+
+def test_a_list_of_everybody_is_put_together_where_it_was_read() -> None:
+    before = select(build(world("get")))
+    assert before.targets[b"/mcp/deep"].listing
+    after = followed(before, "put")
+    assert after.targets[b"/mcp/deep"].listed
+    assert after.targets[MERGED].listed, "most look there"
