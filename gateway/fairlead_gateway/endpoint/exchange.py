@@ -179,9 +179,9 @@ class Exchange:
         else:
             self.answer(200, *replies.result_parts(ident, result))
 
-    def acknowledge(self) -> None:
+    def acknowledge(self, status: int = 202) -> None:
         """The answer to what needs none."""
-        self._finish(replies.empty(202, self._extra()))
+        self._finish(replies.empty(status, self._extra()))
 
     def reject(self, rejection: Rejection, extra: bytes = replies.NO_EXTRA) -> None:
         body = replies.error_body(rejection)

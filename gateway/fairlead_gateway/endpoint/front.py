@@ -195,7 +195,7 @@ class Front:
     def _end_session(self, exchange: Exchange) -> None:
         if self.forwarder.live.sessions.end(exchange.headers[SESSION]):
             self.session_ended(exchange.headers[SESSION])
-            exchange.acknowledge()
+            exchange.acknowledge(200)  # the SDK's client takes a 202 for a failure
         else:
             self._reject(exchange, SESSION_ENDED)
 

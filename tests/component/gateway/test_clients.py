@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import shutil
 import sys
@@ -16,12 +17,14 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
+from askers import session_of
 from fairlead_api.documents.catalog import Catalog, ToolEntry
 from fairlead_gateway.app import Gateway
 from fairlead_mcp.http.target import Target
 from fairlead_mcp.session import McpSession
-from gatewayworld import LEGACY, MODERN, catalog, running
+from gatewayworld import LEGACY, MODERN, Ask, ask, catalog, legacy, running
 from toolservers import SDK_TOOLS, sdk_server
+from waiting import eventually
 
 
 async def discovered(url: str, version: str) -> Catalog:
@@ -67,6 +70,36 @@ async def test_the_python_sdk_hears_of_progress(tmp_path: Path, mode: Any) -> No
     async with serving(tmp_path) as (_, base), Client(f"{base}/mcp", mode=mode) as client:
         await client.call_tool("demo__progress", {"steps": 4}, progress_callback=on_progress)
     assert heard == [1, 2, 3, 4]
+
+
+async def test_the_python_sdk_ends_its_session_without_a_complaint_and_then_it_is_ended(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with serving(tmp_path) as (gateway, base):
+        with caplog.at_level(logging.WARNING, "mcp"):
+            async with Client(f"{base}/mcp", mode="legacy") as client:
+                await client.list_tools()
+        assert [record.getMessage() for record in caplog.records] == []
+        session = await session_of(gateway, {})
+        ended = [await ask(gateway, Ask(verb="DELETE", headers={"mcp-session-id": session})) for _ in range(2)]
+        assert [answer.status for answer in ended] == [200, 404]
+        assert (await ask(gateway, legacy("tools/list", session=session))).status == 404
+
+
+@pytest.mark.parametrize("version", [MODERN, LEGACY])
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_the_python_sdk_takes_results_of_any_size_and_gives_calls_up(
+    tmp_path: Path, version: str, mode: Any
+) -> None:
+    async with serving(tmp_path, version) as (gateway, base), Client(f"{base}/mcp", mode=mode) as client:
+        large = await client.call_tool("demo__big", {"n": 3_000_000})
+        assert [len(getattr(part, "text", "")) for part in large.content] == [3_000_000]
+        call = asyncio.ensure_future(client.call_tool("demo__slow", {"ms": 60_000}))
+        await eventually(lambda: gateway.front.calls)
+        call.cancel()
+        await eventually(lambda: not gateway.front.calls)
+        added = await client.call_tool("demo__add", {"a": 2, "b": 3})
+        assert added.structured_content == {"result": 5}
 
 
 @pytest.mark.parametrize("version", [MODERN, LEGACY])

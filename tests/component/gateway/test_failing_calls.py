@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,6 +14,7 @@ from fairlead_api.documents.catalog import CredentialRef, DeclaredLatency
 from gatewayworld import (
     LEGACY,
     MODERN,
+    Ask,
     Wire,
     ask,
     calling,
@@ -95,23 +97,35 @@ async def test_a_server_said_to_be_offline_is_called_as_long_as_it_answers(tmp_p
             assert "is offline" in (await ask(gateway, calling("demo__x"))).body.decode()
 
 
-async def test_the_shortest_of_the_declared_limits_ends_a_call(tmp_path: Path) -> None:
+@pytest.mark.parametrize("more", [{}, {"progressToken": "p"}], ids=["plain", "with progress"])
+async def test_the_shortest_of_the_declared_limits_ends_a_call(tmp_path: Path, more: dict[str, Any]) -> None:
     slow = entry("slow", latency=DeclaredLatency(max_duration_ms=150))
     async with broken_server("never") as server:
         demo = catalog("demo", server.url, [slow], limits=limits(timeout_ms=5000))
         async with running(tmp_path, demo, call_timeout=10.0) as gateway:
             began = asyncio.get_running_loop().time()
-            assert (await ask(gateway, calling("demo__slow"))).refusal == "TIMEOUT"
+            assert (await ask(gateway, calling("demo__slow", {}, **more))).refusal == "TIMEOUT"
             assert asyncio.get_running_loop().time() - began < 1.0
 
 
 @pytest.mark.parametrize("client", ERAS)
-async def test_a_result_beyond_the_bound_is_refused_and_the_next_call_works(tmp_path: Path, client: str) -> None:
-    async with sdk_server() as url:
-        demo = catalog("demo", url, ["big"], limits=limits(max_result_bytes=10_000))
+@pytest.mark.parametrize("server_era", ERAS)
+@pytest.mark.parametrize("progress", [False, True], ids=["plain", "with progress"])
+@pytest.mark.parametrize("json_response", [True, False], ids=["json", "stream"])
+async def test_a_result_beyond_the_bound_is_refused_and_the_next_call_works(
+    tmp_path: Path, client: str, server_era: str, progress: bool, json_response: bool
+) -> None:
+    def big(n: int) -> Ask:
+        asked = calling("demo__big", {"n": n}, era=client)
+        if progress:
+            asked.message["params"].setdefault("_meta", {})["progressToken"] = "p"
+        return asked
+
+    async with sdk_server(json_response=json_response) as url:
+        demo = catalog("demo", url, ["big"], version=server_era, limits=limits(max_result_bytes=10_000))
         async with running(tmp_path, demo) as gateway:
-            assert (await ask(gateway, calling("demo__big", {"n": 20_000}, era=client))).refusal == "RESULT_TOO_LARGE"
-            small = await ask(gateway, calling("demo__big", {"n": 100}, era=client))
+            assert (await ask(gateway, big(20_000))).refusal == "RESULT_TOO_LARGE"
+            small = await ask(gateway, big(100))
             assert small.message["result"]["isError"] is False
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gatewayworld import LEGACY, MODERN, ask, calling, catalog, modern, running, scraped
-from toolservers import modern_server
+from toolservers import legacy_server, modern_server
 
 ERAS = (MODERN, LEGACY)
 SCHEMA = {"type": "object", "properties": {"item": {"type": "string"}}, "required": ["item"]}
@@ -67,13 +67,15 @@ async def test_checks_can_be_turned_off(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("more", [{}, {"progressToken": "p"}])
 @pytest.mark.parametrize("client", ERAS)
+@pytest.mark.parametrize("server_era", ERAS)
 async def test_a_result_that_does_not_fit_is_passed_on_marked_and_counted(
-    tmp_path: Path, client: str, more: dict[str, str]
+    tmp_path: Path, client: str, server_era: str, more: dict[str, str]
 ) -> None:
     demanding = tool(inputSchema={}, outputSchema={"type": "object", "required": ["n"]})
+    tools = [demanding, tool(name="plain")]
     async with (
-        modern_server() as server,
-        running(tmp_path, catalog("demo", server.url, [demanding, tool(name="plain")])) as gateway,
+        modern_server() if server_era == MODERN else legacy_server() as server,
+        running(tmp_path, catalog("demo", server.url, tools, version=server_era)) as gateway,
     ):
         meta = more if client == MODERN else {}
         answer = await ask(gateway, calling("demo__get", {"item": "x"}, era=client, **meta))
