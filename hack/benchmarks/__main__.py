@@ -73,6 +73,13 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--long", action="store_true", help="also what takes minutes, where NAME has such")
     parser.add_argument("--svg", type=Path, metavar="FILE", help="also draw a chart, where NAME has one")
     parser.add_argument("--plots", action="store_true", help="also draw pictures into the docs, where NAME has some")
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="PART",
+        help="only that part of NAME, where it has some; repeatable",
+    )
     if not words:
         parser.print_help()
         parser.exit(2)
@@ -80,24 +87,32 @@ def parse(words: list[str]) -> argparse.Namespace:
 
 
 def main(words: list[str]) -> int:
-    """Exit code 0 when measured, 1 when not; goals are reported, not enforced."""
+    """Exit code 0 when measured, 1 when not; goals are reported, not enforced. What a long benchmark has found so far
+    is in the JSON file all the time.
+    """
     arguments = parse(words)
+    where, what = machine(), commit()
+
+    def keep(report: Report) -> None:
+        if arguments.json:
+            arguments.json.write_text(json.dumps(report.to_json(where, what), indent=1) + "\n")
+
     benchmark = importlib.import_module(benchmarks()[arguments.name].module)
     rounds = arguments.rounds or (1 if arguments.quick else getattr(benchmark, "ROUNDS", 5))
     settings = Settings(
         rounds=rounds, quick=arguments.quick, realtime=arguments.realtime,
         peers=arguments.peers, long=arguments.long, svg=arguments.svg, plots=arguments.plots,
+        only=tuple(arguments.only), keep=keep,
     )  # fmt: skip
     try:
+        settings.check_parts(getattr(benchmark, "PARTS", ()))
         report: Report = benchmark.run(settings)
     except Unmeasurable as error:
         print(f"hack/bench {arguments.name}: {error}", file=sys.stderr)
         return 1
-    where, what = machine(), commit()
     print(report.to_markdown(where, what))
-    if arguments.json:
-        arguments.json.write_text(json.dumps(report.to_json(where, what), indent=1) + "\n")
-    return 0
+    keep(report)
+    return 1 if report.failures else 0
 
 
 if __name__ == "__main__":

@@ -5,13 +5,17 @@ has 1,000 tools of 100 servers, decided tiers, 100 policies, validation, metrics
 the upstream's. What a call costs is the processor time of the hop's process tree, divided by the calls of the same
 window; ratios are taken within a round.
 
-With --peers also other proxies, with --long a million calls; --svg FILE draws the saturated rows.
+With --peers also other proxies, with --long a million calls; --svg FILE draws the saturated rows. What cannot be
+measured is told at the end, and costs nothing else: --only PART measures it alone.
 """
 
 from __future__ import annotations
 
+import traceback
 from collections import defaultdict
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 
@@ -74,6 +78,18 @@ WORKLOADS = (
     Workload(f"{ALIKE} servers in turn", tools=ALIKE),
 )
 
+
+def slug(name: str) -> str:
+    """As a word of the command line."""
+    return "-".join("".join(letter if letter.isalnum() else " " for letter in name).split())
+
+
+PARTS = (
+    *(f"{slug(workload.name)}/{connections}" for workload in WORKLOADS for connections in workload.connections),
+    "peers", "lists", "swaps", "replicas", "million",
+)  # fmt: skip
+"""What --only names. Of `peers`, one is named as in `peers/ToolHive-vMCP`."""
+
 Key = tuple[str, str, int, str]
 """(workload, era, connections, target)"""
 
@@ -85,6 +101,9 @@ class Bench:
         self.stage, self.settings = stage, settings
         self.outcomes: dict[Key, dict[int, Outcome]] = defaultdict(dict)
         self.notes: list[str] = []
+        self.failures: list[str] = []
+        self.met: list[Peer] = []
+        """Other proxies whose turn it was."""
         self.hop, self.rest = cores()
         self.upstreams = {
             kind: start_upstream(stage, f"upstream-{kind}", self.rest, *options) for kind, options in KINDS.items()
@@ -104,13 +123,14 @@ class Bench:
         """Seconds of measurement and of warm-up."""
         return (0.7, 0.2) if self.settings.quick else (2.5, 0.7)
 
-    def measure(self) -> None:
+    def parts(self) -> Iterator[tuple[str, Callable[[], object]]]:
         """Every workload against every target, in interleaved rounds."""
+        quick = self.settings.quick and not self.settings.only
         for workload in WORKLOADS:
-            quick = self.settings.quick
             for era in list(VERSIONS)[: 1 if quick and workload is not PLAIN else 2]:
                 for connections in (SATURATED,) if quick else workload.connections:
-                    self.measure_one(workload, era, connections)
+                    part = f"{slug(workload.name)}/{connections}"
+                    yield part, partial(self.measure_one, workload, era, connections)
 
     def measure_one(self, workload: Workload, era: str, connections: int) -> None:
         """One row of each target."""
@@ -126,10 +146,19 @@ class Bench:
             )  # fmt: skip
             self.run(workload.name, era, connections, target, load, number)
 
+    def attempt(self, part: str, work: Callable[[], object]) -> None:
+        """Measure a part if it is wanted. What hinders it is told at the end; what was found before it stays."""
+        if self.settings.wants(part):
+            try:
+                work()
+            except Exception as error:  # noqa: BLE001  # the edge of a part; it is reported
+                if not isinstance(error, Unmeasurable):
+                    traceback.print_exc()
+                self.failures.append(f"{part}: {' '.join(str(error).split())[-600:] or type(error).__name__}")
+
     def measure_peer(self, peer: Peer) -> None:
-        """Another proxy, of clients of the legacy era, which all of them speak. What does not start or answers wrongly
-        becomes a note.
-        """
+        """Another proxy, of clients of the legacy era, which all of them speak."""
+        self.met.append(peer)
         port, url = free_port(), f"http://127.0.0.1:{self.upstreams['plain'].port}/mcp"
         log = peer.name.replace(" ", "-").replace("/", "-")
         words = list(peer.command(self.stage, port, url))
@@ -138,8 +167,6 @@ class Bench:
             self.stage.wait_listening(log, process, port, seconds=PEER_STARTS)
             door = peer.enter(port, url)
             self._peer_rounds(peer, Target(peer.name, port, process.pid), door)
-        except Unmeasurable as error:
-            self.notes.append(f"{peer.name}: {' '.join(str(error).split())[-400:]}")
         finally:
             self.stage.end(process)
 
@@ -247,30 +274,47 @@ def drawn(outcomes: dict[Key, dict[int, Outcome]]) -> str:
 
 
 def run(settings: Settings) -> Report:
-    """Measure; raises Unmeasurable where something does not start or any answer is wrong."""
+    """Measure. Raises Unmeasurable where what is measured does not start; what cannot be measured then is among the
+    report's failures.
+    """
     if settings.realtime:
         become_realtime()
     with Stage() as stage:
         bench = Bench(stage, settings)
         more = Goals(stage, settings, bench.gateway, {kind: one.port for kind, one in bench.upstreams.items()})
+
+        def attempt(part: str, work: Callable[[], object]) -> None:
+            bench.attempt(part, work)
+            settings.keep(reported(bench, more))
+
         more.memory("at the start")
-        bench.measure()
-        more.memory("after the load")
-        if settings.peers:
+        for part, work in bench.parts():
+            attempt(part, work)
+        if not settings.only:
+            more.memory("after the load")
+        for part, work in (("lists", more.lists), ("swaps", more.swaps), ("replicas", more.replicas)):
+            attempt(part, work)
+        if settings.long or (settings.wants("million") and settings.only):
+            attempt("million", more.many_calls)
+        if settings.peers or any(word.startswith("peers") for word in settings.only):
             for peer in peers(bench.notes):
-                bench.measure_peer(peer)
-                more.found += peer_goal(bench.outcomes, peer)
-        more.lists()
-        more.swaps()
-        more.replicas()
-        if settings.long:
-            more.many_calls()
-    bench.notes += [
+                attempt(f"peers/{slug(peer.name)}", partial(bench.measure_peer, peer))
+    report = reported(bench, more)
+    if settings.svg is not None:
+        settings.svg.write_text(drawn(bench.outcomes))
+    return report
+
+
+def reported(bench: Bench, more: Goals) -> Report:
+    """What was found so far."""
+    of_peers = [goal for peer in bench.met for goal in peer_goal(bench.outcomes, peer)]
+    found = [*goals(bench.outcomes), *more.found, *of_peers]
+    if bench.settings.only:
+        found = [goal for goal in found if goal.value is not None]
+    notes = [
+        *bench.notes,
         *more.notes,
         "`cores used` well below 1 at saturation: load and upstream were the limit, read the CPU column",
         "every server of the gateway under test is selected by a policy, and every call decided by what it says",
     ]
-    report = Report("gateway", rows(bench.outcomes), goals(bench.outcomes) + more.found, bench.notes)
-    if settings.svg is not None:
-        settings.svg.write_text(drawn(bench.outcomes))
-    return report
+    return Report("gateway", rows(bench.outcomes), found, notes, [*bench.failures])

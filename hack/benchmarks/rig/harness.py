@@ -7,7 +7,7 @@ description. Nothing here starts a process.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -35,6 +35,21 @@ class Settings:
     """Where a chart goes, of a benchmark that draws one."""
     plots: bool = False
     """Draw what a benchmark has pictures of, into the docs."""
+    only: tuple[str, ...] = ()
+    """Parts of a benchmark that has parts; none: all."""
+    keep: Callable[[Report], None] = lambda report: None
+    """Told of what was found so far, by a benchmark that takes long."""
+
+    def wants(self, part: str) -> bool:
+        """Whether a part is to be measured. One is named by itself or by what comes before a `/` in its name."""
+        return not self.only or any(part == word or part.startswith(f"{word}/") for word in self.only)
+
+    def check_parts(self, known: Iterable[str]) -> None:
+        """Raises Unmeasurable where `only` names something else."""
+        known = [*known]
+        for word in self.only:
+            if not any(part == word or part.startswith(f"{word}/") or word.startswith(f"{part}/") for part in known):
+                raise Unmeasurable(f"--only {word}: there is no such part; parts: {', '.join(known) or 'none'}")
 
 
 @dataclass(frozen=True)
@@ -110,6 +125,8 @@ class Report:
     rows: list[dict[str, Cell]] = field(default_factory=list)
     goals: list[Goal] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    """What could not be measured although it should have been."""
 
     def to_json(self, machine: dict[str, Any], commit: str) -> dict[str, Any]:
         """The document that `--json` writes."""
@@ -121,6 +138,7 @@ class Report:
             "rows": rows,
             "goals": [goal.to_json() for goal in self.goals],
             "notes": self.notes,
+            "failures": self.failures,
         }
 
     def to_markdown(self, machine: dict[str, Any], commit: str) -> str:
@@ -135,6 +153,7 @@ class Report:
             cells = [[g.name, _shown(g.value), g.unit, g.goal, verdict[g.met]] for g in self.goals]
             blocks.append(table(["goal", "value", "unit", "bound", "met"], cells))
         blocks.extend(f"- {note}" for note in self.notes)
+        blocks.extend(f"- **not measured:** {failure}" for failure in self.failures)
         return "\n\n".join(blocks) + "\n"
 
 

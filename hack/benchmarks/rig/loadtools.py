@@ -11,9 +11,12 @@ import json
 import os
 import shutil
 import subprocess
+import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, Final
 
 from rig.harness import Unmeasurable
 from rig.processes import CpuTime, Stage, cpu_time, machine_time, tree_memory
@@ -21,6 +24,8 @@ from rig.processes import CpuTime, Stage, cpu_time, machine_time, tree_memory
 SOURCES = Path(__file__).resolve().parent / "load"
 ERAS = {"2025-11-25": "hs", "2026-07-28": "modern"}
 """Protocol version of the client to what mcpload calls it."""
+SET_UP_SECONDS: Final = 120
+"""For connecting and shaking hands, beyond which a load is given up."""
 
 
 def built(name: str) -> Path:
@@ -66,6 +71,8 @@ class Load:
     """Calls a second, with latencies counted from when a call was due; 0: as many as there are answers."""
     header: str = ""
     """One more line of every head, without its end."""
+    interval: float = 0.0
+    """Seconds of each of the windows whose slowest answers are told; 0: there are none."""
     calls: int = 0
     """End after so many calls, if that is before `seconds`; 0: any number."""
 
@@ -75,6 +82,7 @@ class Load:
         words = ["-P", str(self.port), "-u", self.path, "-N", self.tool, "-c", str(self.connections)]
         words += ["-T", str(self.seconds), "-w", str(self.warmup), "-e", ERAS[self.era], "-b", str(self.text)]
         words += ["-R", str(self.tools), "-A", self.members, "-r", str(self.rate), "-n", str(self.calls)]
+        words += ["-i", str(self.interval * 1000)] if self.interval else []
         words += ["-x", self.header] if self.header else []
         return [*words, "-m", "list" if self.listing else "call"]
 
@@ -96,6 +104,8 @@ class Outcome:
     """Cores that other work on the machine used meanwhile."""
     rss: int = 0
     """Bytes of memory of the measured tree, at the end."""
+    worst_each: tuple[float, ...] = ()
+    """The slowest of the calls that were due in each window of the load's `interval`."""
 
     @property
     def cpu(self) -> float:
@@ -110,15 +120,26 @@ class _Reading:
     machine: float
 
 
-def run_load(stage: Stage, load: Load, measured: int, helpers: list[int], *, core: int) -> Outcome:
+def run_load(
+    stage: Stage,
+    load: Load,
+    measured: int,
+    helpers: list[int],
+    *,
+    core: int,
+    started: Callable[[], object] = lambda: None,
+) -> Outcome:
     """Load one target and read the processor time of process tree `measured` over the same window.
 
-    `helpers` are the other processes of the benchmark, which are not foreign work. Raises Unmeasurable when any
-    answer was wrong: a client that does not check measures error pages.
+    `helpers` are the other processes of the benchmark, which are not foreign work. `started` is called when the
+    warm-up is over. Raises Unmeasurable when any answer was wrong: a client that does not check measures error pages.
     """
     command: list[str | Path] = [built("mcpload"), *load.words]
     process = stage.start("load", command, core=core, stdout=subprocess.PIPE)
     assert process.stdout is not None
+    bound = threading.Timer(load.warmup + load.seconds + SET_UP_SECONDS, process.kill)
+    bound.daemon = True
+    bound.start()
 
     def reading() -> _Reading:
         others = sum(cpu_time(pid).total for pid in [process.pid, *helpers])
@@ -128,19 +149,20 @@ def run_load(stage: Stage, load: Load, measured: int, helpers: list[int], *, cor
     answer = b""
     for line in process.stdout:
         if line.startswith(b"START"):
+            started()
             begin = reading()
         elif line.startswith(b"{"):
             end, answer = reading(), line
             break
-    process.wait(timeout=10)
-    process.stdout.close()
+    bound.cancel()
+    stage.end(process)
     if begin is None or end is None:
         log = (stage.folder / "load.log").read_text(errors="replace")[-600:]
         raise Unmeasurable(f"the load generator gave up ({process.returncode}): {log.strip()}")
     return replace(_outcome(json.loads(answer), begin, end), rss=tree_memory(measured))
 
 
-def _outcome(answer: dict[str, float | str], begin: _Reading, end: _Reading) -> Outcome:
+def _outcome(answer: dict[str, Any], begin: _Reading, end: _Reading) -> Outcome:
     errors = {key: answer[key] for key in ("err_http", "err_rpc", "err_text") if answer[key]}
     if errors or not answer["calls"]:
         raise Unmeasurable(f"{answer['calls']} calls, wrong answers: {errors}; one of them: {answer['sample']!r}")
@@ -153,6 +175,7 @@ def _outcome(answer: dict[str, float | str], begin: _Reading, end: _Reading) -> 
         p50=float(answer["p50_us"]),
         p99=float(answer["p99_us"]),
         p999=float(answer["p999_us"]),
+        worst_each=tuple(answer["worst"]),
         worst=float(answer["max_us"]),
         cpu_user=spent.user / calls * 1e6,
         cpu_system=spent.system / calls * 1e6,

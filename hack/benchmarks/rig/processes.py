@@ -13,7 +13,8 @@ import subprocess
 import tempfile
 import time
 import urllib.request
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -179,11 +180,34 @@ def become_realtime() -> None:
 
 
 def become_ordinary(pid: int) -> None:
-    """Take real-time priority from a process that has it, with all its threads; it stays the first among others."""
+    """Take real-time priority from a process that has it, with all its threads, or from one thread by its id; it stays
+    the first among others.
+    """
     for thread in [int(entry.name) for entry in Path(f"/proc/{pid}/task").iterdir()]:
         if os.sched_getscheduler(thread) != os.SCHED_OTHER:
             os.sched_setscheduler(thread, os.SCHED_OTHER, os.sched_param(0))
             os.setpriority(os.PRIO_PROCESS, thread, -20)
+
+
+@contextmanager
+def ordinary() -> Iterator[None]:
+    """Within, this process starts others without the real-time priority that it may have."""
+    policy, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
+    if policy != os.SCHED_OTHER:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+    try:
+        yield
+    finally:
+        if policy != os.SCHED_OTHER:
+            os.sched_setscheduler(0, policy, parameters)
+
+
+def put_ahead(pid: int) -> None:
+    """Let the first thread of a real-time process go before its others, as it would if all were ordinary: among equals
+    on one core, each waits for 100 ms of the other.
+    """
+    if os.sched_getscheduler(pid) == os.SCHED_RR:
+        os.sched_setscheduler(pid, os.SCHED_RR, os.sched_param(2))
 
 
 def pinned(core: int) -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rig.harness import Goal, Report, Sample, interleaved, number, ratios, table
+from rig.harness import Goal, Report, Sample, Settings, Unmeasurable, interleaved, number, ratios, table
 
 
 def test_a_sample_is_the_median_with_the_extremes() -> None:
@@ -90,3 +90,39 @@ def test_the_markdown_shows_machine_table_goals_and_notes() -> None:
 
 def test_a_pipe_in_a_cell_does_not_end_it() -> None:
     assert table(["a"], [["x|y"]]).endswith("| x\\|y |")
+
+
+PARTS = ("calls/1", "calls/64", "lists", "others")
+
+
+@pytest.mark.parametrize(
+    ("only", "wanted"),
+    [
+        ((), ["calls/1", "calls/64", "lists", "others"]),
+        (("calls",), ["calls/1", "calls/64"]),
+        (("calls/64", "lists"), ["calls/64", "lists"]),
+    ],
+)
+def test_parts_are_named_whole_or_by_their_beginning(only: tuple[str, ...], wanted: list[str]) -> None:
+    settings = Settings(1, only=only)
+    settings.check_parts(PARTS)
+    assert [part for part in PARTS if settings.wants(part)] == wanted
+
+
+def test_a_part_that_is_only_known_when_it_is_reached_may_be_named() -> None:
+    settings = Settings(1, only=("others/one",))
+    settings.check_parts(PARTS)
+    assert settings.wants("others/one")
+    assert not settings.wants("others/two")
+
+
+@pytest.mark.parametrize(("word", "parts"), [("call", PARTS), ("calls/6", PARTS), ("lists", ())])
+def test_a_part_that_does_not_exist_is_refused_with_those_that_do(word: str, parts: tuple[str, ...]) -> None:
+    with pytest.raises(Unmeasurable, match=f"no such part; parts: {parts[0] if parts else 'none'}"):
+        Settings(1, only=(word,)).check_parts(parts)
+
+
+def test_what_could_not_be_measured_is_told() -> None:
+    report = Report("calls", failures=["lists: nobody answered"])
+    assert "- **not measured:** lists: nobody answered" in report.to_markdown({}, "c")
+    assert report.to_json({}, "c")["failures"] == ["lists: nobody answered"]

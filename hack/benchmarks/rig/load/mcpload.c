@@ -5,6 +5,7 @@
  *                [-m call|list] [-S] (one shared session) [-p] (do not look for the text)
  *                [-R TOOLS] (TOOL is a format with one %d, that goes round from 0 to TOOLS-1 with each call)
  *                [-A MEMBERS] (raw JSON members that follow the text in the arguments)
+ *                [-i MILLISECONDS] (tell the worst latency among the calls that were due in each interval of that length)
  * Prints START when the warm-up is over, then one JSON object. -r is an open loop: latency counts from the scheduled
  * time, so nothing is hidden by coordinated omission. */
 #define _GNU_SOURCE
@@ -58,6 +59,8 @@ static uint64_t tstart, tend;
 static uint64_t hist[NB];
 static double sum;
 static uint64_t vmax;
+#define NW 100000
+static uint64_t worst[NW], interval, wstart;
 static uint64_t ns(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
@@ -269,6 +272,10 @@ static void check(conn *c) {
   done++;
   sum += v;
   if (v > vmax) vmax = v;
+  if (interval && c->t0 >= wstart && wstart) {
+    uint64_t k = (c->t0 - wstart) / interval;
+    if (k < NW && v > worst[k]) worst[k] = v;
+  }
   int i = bk(v);
   hist[i < NB ? i : NB - 1]++;
 }
@@ -331,7 +338,7 @@ static void on_complete(conn *c) {
 }
 int main(int ac, char **av) {
   int o;
-  while ((o = getopt(ac, av, "P:u:c:T:w:n:e:r:x:N:b:m:R:A:Sp")) > 0) switch (o) {
+  while ((o = getopt(ac, av, "P:u:c:T:w:n:e:r:x:N:b:m:R:A:i:Sp")) > 0) switch (o) {
     case 'P':
       port = atoi(optarg);
       break;
@@ -368,6 +375,9 @@ int main(int ac, char **av) {
       break;
     case 'A':
       more = optarg;
+      break;
+    case 'i':
+      interval = (uint64_t)(atof(optarg) * 1e6);
       break;
     case 'b':
       textn = atoi(optarg);
@@ -422,7 +432,7 @@ int main(int ac, char **av) {
       warm_done();
       sent = 0;
       backlog_max = 0;
-      tstart = t;
+      tstart = wstart = t;
       tend = t + (uint64_t)(T * 1e9);
       puts("START");
       fflush(stdout);
@@ -490,15 +500,19 @@ int main(int ac, char **av) {
     }
   }
   double secs = (ns() - tstart) / 1e9;
+  static char intervals[20 * NW];
+  int at = 0;
+  for (uint64_t k = 0; interval && k < NW && k * interval < (uint64_t)(T * 1e9); k++)
+    at += sprintf(intervals + at, "%s%.1f", k ? "," : "", worst[k] / 1000.);
   unsigned long ok = done - eh - er - et;
   printf("{\"conns\":%d,\"era\":\"%s\",\"rate\":%g,\"secs\":%.3f,\"setup_s\":%.3f,\"calls\":%lu,\"ok\":%lu,\"rps\":%."
          "1f,\"mean_us\":%.1f,\"p50_us\":%.1f,\"p90_us\":%.1f,\"p99_us\":%.1f,\"p999_us\":%.1f,\"max_us\":%.1f,\"err_"
-         "http\":%lu,\"err_rpc\":%lu,\"err_text\":%lu,\"reconnects\":%lu,\"backlog_max\":%lu,\"sample\":\"%s\"}\n",
+         "http\":%lu,\"err_rpc\":%lu,\"err_text\":%lu,\"reconnects\":%lu,\"backlog_max\":%lu,\"worst\":[%s],\"sample\":\"%s\"}\n",
          C,
          era == 1   ? "modern"
          : era == 2 ? "bare"
                     : "hs",
          rate, secs, setup_s, done, ok, ok / secs, done ? sum / done / 1000 : 0, pct(.5, done), pct(.9, done),
-         pct(.99, done), pct(.999, done), vmax / 1000., eh, er, et, ed, backlog_max, sample);
+         pct(.99, done), pct(.999, done), vmax / 1000., eh, er, et, ed, backlog_max, intervals, sample);
   return 0;
 }
