@@ -17,3 +17,14 @@ need() {
     command -v "$name" >/dev/null || { say "$name is not installed: python3 -m venv .venv && .venv/bin/pip install -e '.[dev]'"; exit 1; }
   done
 }
+
+# use_compiled "$@": when --compiled is among the words, have the path of a call compiled and put in front; the rest of
+# the words is left in `words`.
+use_compiled() {
+  words=()
+  local word folder=''
+  for word in "$@"; do
+    if [ "$word" = --compiled ]; then folder=$(hack/compile); else words+=("$word"); fi
+  done
+  if [ -n "$folder" ]; then export PYTHONPATH=$folder${PYTHONPATH:+:$PYTHONPATH}; fi
+}

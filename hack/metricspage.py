@@ -79,7 +79,8 @@ def _families(registry: CollectorRegistry) -> Iterable[tuple[Metric, Collection[
         for metric in collector.collect():
             if not metric.name.startswith(_OF_THE_PROCESS):
                 # of a family made by hand, or of the object that keeps it
-                yield metric, getattr(metric, "_labelnames", None) or getattr(collector, "_labelnames", ())
+                labels: Collection[str] = getattr(metric, "_labelnames", ()) or getattr(collector, "_labelnames", ())
+                yield metric, labels
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

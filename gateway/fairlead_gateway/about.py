@@ -1,9 +1,12 @@
-"""Which release this is: for metrics, for `serverInfo` and for the OpenAPI document."""
+"""Which release this is: for metrics, for `serverInfo` and for the OpenAPI document; and whether it is compiled."""
 
 from __future__ import annotations
 
+from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
+
+from fairlead_mcp.http import heads
 
 NAME: Final = "fairlead"
 
@@ -16,3 +19,5 @@ def _installed() -> str:
 
 
 VERSION: Final = _installed()
+COMPILED: Final = heads.__file__.endswith(tuple(EXTENSION_SUFFIXES))
+"""Whether the path of a call is, as in the image (`hack/compile`); installed by pip it is interpreted."""

@@ -16,7 +16,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from fairlead_api.meta import ServerKey
-from fairlead_gateway.about import VERSION
+from fairlead_gateway.about import COMPILED, VERSION
 from fairlead_gateway.catalog.source import Keeper
 from fairlead_gateway.endpoint.crowd import Crowd
 from fairlead_gateway.telemetry import BOUNDS, Book, Series
@@ -55,8 +55,9 @@ class GatewayCollector(Collector):
         yield from self._counts()
         yield from self._catalog()
         yield from self._pools()
-        build = GaugeMetricFamily("fairlead_build_info", "Always 1; which release this is", labels=["version"])
-        build.add_metric([VERSION], 1)
+        text = "Always 1; which release this is, and whether the path of a call is compiled"
+        build = GaugeMetricFamily("fairlead_build_info", text, labels=["version", "compiled"])
+        build.add_metric([VERSION, "true" if COMPILED else "false"], 1)
         yield build
 
     def _durations(self) -> Metric:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fairlead_gateway.about import COMPILED
 from rig.harness import Report, Settings, Unmeasurable
 
 FOLDER = Path(__file__).resolve().parent
@@ -46,7 +47,7 @@ def machine() -> dict[str, Any]:
         "cores": len(os.sched_getaffinity(0)),
         "processor": model,
         "kernel": platform.release(),
-        "python": platform.python_version(),
+        "python": f"{platform.python_version()}{', path compiled' if COMPILED else ''}",
     }
 
 

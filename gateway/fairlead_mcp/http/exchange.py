@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from mypy_extensions import mypyc_attr
+
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.http.answer import Answer, Carrier, Cursor
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Call:
     """One exchange from `Pool.submit` to its outcome: exactly one of `answered` and `failed` is called, once.
 

@@ -26,13 +26,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-import msgspec
-
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, PoolFull, Timeout
 from fairlead_mcp.http.answer import Answer, Carrier
 from fairlead_mcp.http.connection import Connection
 from fairlead_mcp.http.dial import Address, Dialer, Resolve, resolve_by_dns
 from fairlead_mcp.http.exchange import Call
+from fairlead_mcp.http.statistics import PoolStatistics
 
 DEFAULT_MAX_BYTES: Final = 64 << 20
 SWEEP_SECONDS: Final = 0.02
@@ -45,17 +44,6 @@ ONCE_SECONDS: Final = 600.0
 that it would, closes them all: each is used once for that long, or calls would go on meeting a closing one."""
 
 NEVER: Final = float("inf")
-
-
-class PoolStatistics(msgspec.Struct, frozen=True):
-    """A pool at one moment: connections by state, waiting requests, and counts since its start."""
-
-    busy: int
-    idle: int
-    dialing: int
-    waiting: int
-    dialed: int
-    exchanges: int
 
 
 class Pool:
@@ -303,7 +291,7 @@ class Pool:
         for call in [call for call in self._waiting if call.deadline <= now]:
             self._waiting.remove(call)
             call.failed(Timeout(f"no connection to {self.host}:{self.port} came free in time", sent=False))
-        first = min([first, *(call.deadline for call in self._waiting)])
+        first = min([first, *[call.deadline for call in self._waiting]])
         if first < NEVER:
             self.watch(first)
 

@@ -1,0 +1,148 @@
+"""Compiles the path of a call, for whoever asks for it: the image does, `pip install` does not.
+
+The modules of MODULES are ordinary Python and work as such. mypyc makes C extensions of them, which stand beside their
+sources and are imported in their place. Here is the build hook of the wheel (HATCH_BUILD_HOOK_ENABLE_CUSTOM=true turns
+it on; it needs a C compiler and Python's headers), and what `hack/compile` runs. What a compiled module must not do,
+and what all this gains: gateway/fairlead_gateway/endpoint/PERFORMANCE.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+SOURCES: Final = ROOT / "gateway"
+PACKAGES: Final = ("fairlead_gateway", "fairlead_mcp")
+MODULES: Final = (
+    "fairlead_gateway/calls/dispatch.py",
+    "fairlead_gateway/calls/flight.py",
+    "fairlead_gateway/endpoint/exchange.py",
+    "fairlead_gateway/endpoint/familiar.py",
+    "fairlead_gateway/endpoint/front.py",
+    "fairlead_gateway/endpoint/inbound.py",
+    "fairlead_gateway/endpoint/replies.py",
+    "fairlead_gateway/upstream/guard.py",
+    "fairlead_gateway/upstream/http.py",
+    "fairlead_mcp/http/connection.py",
+    "fairlead_mcp/http/exchange.py",
+    "fairlead_mcp/http/heads.py",
+    "fairlead_mcp/http/pool.py",
+)
+"""Those that every call passes through; all in one extension, as calls from one to the other are what is gained."""
+
+
+class CompiledPath(BuildHookInterface[Any]):
+    """The build hook: its wheel is for one interpreter and one platform."""
+
+    PLUGIN_NAME = "custom"
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        if self.target_name != "wheel" or version == "editable":
+            return
+        self._folder = tempfile.TemporaryDirectory()
+        folder = Path(self._folder.name)
+        compile_into(folder)
+        build_data["pure_python"] = False
+        build_data["infer_tag"] = True
+        build_data["force_include"] |= {str(file): str(file.relative_to(folder)) for file in folder.rglob("*.so")}
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        if not build_data["pure_python"]:
+            self._folder.cleanup()
+
+
+def compile_into(folder: Path) -> None:
+    """Compile MODULES; the extensions lie in `folder` as their sources do in the wheel.
+
+    Raises subprocess.CalledProcessError when something is wrong, which has been printed.
+    """
+    # in another process: mypyc ends the one in which it finds an error, and talks on its standard output
+    command = [sys.executable, __file__, "--into", str(folder.resolve())]
+    subprocess.run(command, check=True, cwd=SOURCES, stdout=sys.stderr)
+
+
+def compile_tree(folder: Path) -> None:
+    """Both packages with their extensions in `folder`, to be put in front of the sources on Python's path. Nothing is
+    done when they are there and nothing has changed.
+    """
+    print(folder)
+    stamp, state = folder / "state", _state()
+    if stamp.exists() and stamp.read_text() == state:
+        return
+    print("compiling the path of a call: about a minute", file=sys.stderr)
+    shutil.rmtree(folder, ignore_errors=True)
+    compile_into(folder)
+    for package in PACKAGES:
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(SOURCES / package, folder / package, dirs_exist_ok=True, ignore=ignored)
+    stamp.write_text(state)
+
+
+def _state() -> str:
+    """A hash of all that the extensions and their copies are made of."""
+    digest = hashlib.sha256(f"{platform.python_version()} {sys.prefix}".encode())
+    files = [Path(__file__), *(file for package in PACKAGES for file in sorted((SOURCES / package).rglob("*.*")))]
+    for file in files:
+        if file.is_file() and file.parent.name != "__pycache__":
+            digest.update(f"{file} ".encode() + file.read_bytes())
+    return digest.hexdigest()
+
+
+def _compile(target: Path) -> None:
+    """In the folder of the sources: MODULES into `target`."""
+    from mypyc.build import mypycify
+    from setuptools import setup
+
+    with tempfile.TemporaryDirectory() as name:
+        work = Path(name)
+        _write_stubs(work / "stubs" / "msgspec")
+        config = work / "mypy.ini"
+        paths = ",".join(map(str, (work / "stubs", ROOT / "crds", ROOT / "operator", SOURCES)))
+        config.write_text(
+            f"[mypy]\nmypy_path = {paths}\nstrict = True\nexplicit_package_bases = True\ncache_dir = {work}/cache\n"
+            "follow_imports = silent\nignore_missing_imports = True\n"
+        )
+        words = ["--config-file", str(config), *MODULES]
+        extensions = mypycify(words, opt_level="3", debug_level="0", target_dir=f"{work}/c")
+        setup(
+            name="fairlead", ext_modules=extensions,
+            script_args=["-q", "build_ext", "--build-lib", str(target), "--build-temp", f"{work}/o"],
+        )  # fmt: skip
+
+
+def _write_stubs(folder: Path) -> None:
+    """Type stubs of msgspec that say what `Raw` is. Its own call it a subclass of bytes, since there is no other way to
+    tell type checkers of something that has a buffer; mypyc takes that at its word and reads an object that it is not.
+    """
+    found = importlib.util.find_spec("msgspec")
+    assert found is not None
+    assert found.origin is not None
+    folder.mkdir(parents=True)
+    for stub in Path(found.origin).parent.glob("*.pyi"):
+        text = stub.read_text(encoding="utf-8").replace("class Raw(bytes):", "class Raw(_Raw):")
+        (folder / stub.name).write_text(text + _RAW)
+
+
+_RAW: Final = """
+class _Raw:
+    def __len__(self) -> int: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+"""
+
+
+if __name__ == "__main__":
+    command, where = sys.argv[1:]
+    if command == "--into":
+        _compile(Path(where))
+    else:
+        compile_tree(Path(where).resolve())

@@ -1,0 +1,51 @@
+"""What the modules that the image has compiled may not do, and that nobody else has to compile them."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+HOOK = ROOT / "hack" / "compilation.py"
+
+
+def modules() -> list[str]:
+    for node in ast.parse(HOOK.read_text()).body:
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == "MODULES":
+            assert node.value is not None
+            return list(ast.literal_eval(node.value))
+    raise AssertionError("no MODULES")
+
+
+@pytest.mark.parametrize("module", modules())
+def test_a_compiled_module_makes_no_class_by_msgspec_nor_one_that_is_held_weakly(module: str) -> None:
+    tree = ast.parse((ROOT / "gateway" / module).read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            assert not [base for base in node.bases if ast.unparse(base).endswith("Struct")], node.name
+        if isinstance(node, ast.Constant):
+            assert node.value != "__weakref__", "mypyc gives its classes none"
+
+
+def test_the_path_is_compiled_only_for_those_who_ask() -> None:
+    hook = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]
+    assert hook["custom"]["enable-by-default"] is False
+    assert (ROOT / hook["custom"]["path"]) == HOOK
+
+
+def test_the_image_has_the_path_compiled() -> None:
+    assert "HATCH_BUILD_HOOK_ENABLE_CUSTOM=true" in (ROOT / "gateway" / "Dockerfile").read_text()
+    assert "!hack/compilation.py" in (ROOT / ".dockerignore").read_text().splitlines()
+
+
+def test_what_runs_says_whether_it_is_compiled() -> None:
+    program = "from fairlead_gateway.about import COMPILED; print(COMPILED)"
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    from fairlead_mcp.http import heads
+
+    assert said.stdout.strip() == str(not heads.__file__.endswith(".py"))
