@@ -3,7 +3,8 @@
 Upstreams that echo, in C; nginx and the gateway each alone on one core, load and upstreams on the other. The gateway
 has 1,000 tools of 100 servers, decided tiers, 100 policies, validation, metrics and latencies on. The client's era is
 the upstream's. What a call costs is the processor time of the hop's process tree, divided by the calls of the same
-window; ratios are taken within a round.
+window; ratios are taken within a round. Load and upstream do not sleep between two messages (see `rig.loadtools`), but
+for one row that shows what that makes of it.
 
 With --peers also other proxies, with --long a million calls; --svg FILE draws the saturated rows. What cannot be
 measured is told at the end, and costs nothing else: --only PART measures it alone.
@@ -38,7 +39,7 @@ from gateway.peers.proxies import peers
 from ports import free_port
 from rig.chart import Bar, bars
 from rig.harness import Goal, Report, Sample, Settings, Unmeasurable, interleaved, ratios
-from rig.loadtools import Load, Outcome, run_load
+from rig.loadtools import AWAKE_MICROSECONDS, Load, Outcome, run_load
 from rig.processes import Stage, become_realtime, cores
 
 SATURATED = 64
@@ -48,7 +49,8 @@ PEER_CONNECTIONS = (1, SATURATED)
 PEER_ROUNDS = 3
 PEER_STARTS = 180
 """Seconds that another proxy may take to listen; ContextForge lays out a database first."""
-KINDS = {"plain": (), "sse": ("-s",), "large": ("-p", str(LARGE_BYTES))}
+AWAKE = ("-y", str(AWAKE_MICROSECONDS))
+KINDS = {"plain": AWAKE, "sse": (*AWAKE, "-s"), "large": (*AWAKE, "-p", str(LARGE_BYTES)), "asleep": ()}
 """Upstreams, and what mcpup is told."""
 
 
@@ -72,6 +74,7 @@ class Workload:
 PLAIN = Workload("small JSON", connections=(1, 16, SATURATED, 256))
 WORKLOADS = (
     PLAIN,
+    Workload("small JSON, client and server sleep", "asleep"),
     Workload("small SSE", "sse"),
     Workload("10 kB result", "large"),
     Workload("2 kB arguments", tool=STRICT, members=msgspec.json.encode(STRICT_MEMBERS).decode()[1:-1]),
@@ -109,7 +112,7 @@ class Bench:
             kind: start_upstream(stage, f"upstream-{kind}", self.rest, *options) for kind, options in KINDS.items()
         }
         # As far from the load as a hop is, so that `direct` shows what a second core costs and not more.
-        self.direct = start_upstream(stage, "direct", self.hop)
+        self.direct = start_upstream(stage, "direct", self.hop, *AWAKE)
         found = start_nginx(stage, [[upstream.port] for upstream in self.upstreams.values()], self.hop)
         self.nginx = dict(zip(self.upstreams, found, strict=False))
         if not found:
@@ -142,7 +145,7 @@ class Bench:
             tool = workload.called(era) if target.prefixed or workload.tools else workload.tool
             load = Load(
                 target.port, "/mcp", tool, VERSIONS[era], connections, *self.window(),
-                members=workload.members, tools=workload.tools,
+                members=workload.members, tools=workload.tools, awake=workload.upstream != "asleep",
             )  # fmt: skip
             self.run(workload.name, era, connections, target, load, number)
 
@@ -175,8 +178,9 @@ class Bench:
         for connections in PEER_CONNECTIONS:
             for number in range(min(self.settings.rounds, PEER_ROUNDS)):
                 load = Load(
-                    target.port, door.path, peer.tool, VERSIONS["legacy"], connections, *window, header=door.header
-                )
+                    target.port, door.path, peer.tool, VERSIONS["legacy"], connections, *window, header=door.header,
+                    awake=True,
+                )  # fmt: skip
                 self.run(PLAIN.name, "legacy", connections, target, load, number)
 
     def run(self, workload: str, era: str, connections: int, target: Target, load: Load, number: int) -> None:

@@ -48,6 +48,15 @@ def built(name: str) -> Path:
     return program
 
 
+AWAKE_MICROSECONDS = 1000
+"""How long load and upstream look for the next message before they sleep, where they are to stay awake.
+
+Whoever writes to a process that sleeps pays for waking it, 3 to 10 µs if it is on another core of a virtual machine,
+and it sleeps the more often the slower the hop is. A hop whose clients and servers are on other machines pays nothing
+for that.
+"""
+
+
 @dataclass(frozen=True)
 class Load:
     """One measurement: closed loop of `connections` for `seconds` after `warmup`, calling `tool`."""
@@ -73,6 +82,8 @@ class Load:
     """One more line of every head, without its end."""
     interval: float = 0.0
     """Seconds of each of the windows whose slowest answers are told; 0: there are none."""
+    awake: bool = False
+    """Look for answers for AWAKE_MICROSECONDS before it sleeps. Not with a rate."""
     calls: int = 0
     """End after so many calls, if that is before `seconds`; 0: any number."""
 
@@ -83,6 +94,7 @@ class Load:
         words += ["-T", str(self.seconds), "-w", str(self.warmup), "-e", ERAS[self.era], "-b", str(self.text)]
         words += ["-R", str(self.tools), "-A", self.members, "-r", str(self.rate), "-n", str(self.calls)]
         words += ["-i", str(self.interval * 1000)] if self.interval else []
+        words += ["-y", str(AWAKE_MICROSECONDS)] if self.awake else []
         words += ["-x", self.header] if self.header else []
         return [*words, "-m", "list" if self.listing else "call"]
 

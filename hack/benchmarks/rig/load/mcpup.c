@@ -1,12 +1,14 @@
 /* mcpup: very small, single-threaded epoll MCP streamable-HTTP echo upstream for benchmarks (127.0.0.1 only).
  * Speaks 2025-03-26..2025-11-25 (initialize + Mcp-Session-Id) and 2026-07-28 (stateless envelope, server/discover).
  * build: gcc -O2 -o mcpup mcpup.c          (Linux)
- * usage: mcpup PORT [-t NTOOLS] [-s] (answer tools/call as SSE) [-d DELAY_US] [-p PAD_BYTES] */
+ * usage: mcpup PORT [-t NTOOLS] [-s] (answer tools/call as SSE) [-d DELAY_US] [-p PAD_BYTES]
+ *             [-y MICROSECONDS] (look for requests that long before it sleeps) */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -34,7 +36,7 @@ typedef struct conn {
   int waiting, dead;
 } conn;
 static int sse, ntools = 10, pad;
-static uint64_t delay_us;
+static uint64_t delay_us, awake_us;
 static char *toolsj;
 static size_t toolsn;
 static char *padding;
@@ -324,8 +326,9 @@ static void parse(conn *c) {
 int main(int ac, char **av) {
   int port = atoi(av[1]), o;
   optind = 2;
-  while ((o = getopt(ac, av, "t:sd:p:")) > 0) {
+  while ((o = getopt(ac, av, "t:sd:p:y:")) > 0) {
     if (o == 't') ntools = atoi(optarg);
+    if (o == 'y') awake_us = atol(optarg);
     if (o == 's') sse = 1;
     if (o == 'd') delay_us = atol(optarg);
     if (o == 'p') pad = atoi(optarg);
@@ -368,7 +371,15 @@ int main(int ac, char **av) {
   ev.data.ptr = &tfd;
   epoll_ctl(ep, EPOLL_CTL_ADD, tfd, &ev);
   for (;;) {
-    int n = epoll_wait(ep, evs, 256, -1);
+    int n = 0;
+    if (awake_us) {
+      uint64_t patience = now_us() + awake_us;
+      while (!n && now_us() < patience) {
+        n = epoll_wait(ep, evs, 256, 0);
+        if (!n) sched_yield();
+      }
+    }
+    if (!n) n = epoll_wait(ep, evs, 256, -1);
     for (int i = 0; i < n; i++) {
       conn *c = evs[i].data.ptr;
       if (!c) {
