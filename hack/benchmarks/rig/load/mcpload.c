@@ -251,26 +251,38 @@ static void bad(unsigned long *ctr, conn *c) {
   }
   (*ctr)++;
 }
+/* A list is that of the first answer, byte for byte: cheaper than to look through all of it, and more. */
+static int same_list(const char *b, size_t n) {
+  static char *known;
+  static size_t length;
+  const char *from = memmem(b, n < 4096 ? n : 4096, "\"result\"", 8);
+  if (!from) return 0;
+  n -= from - b;
+  if (!known) {
+    if (!memmem(from, n, "\"inputSchema\"", 13) || memmem(from, n, "\"isError\":true", 14)) return 0;
+    known = malloc(length = n);
+    memcpy(known, from, n);
+  }
+  return n == length && !memcmp(known, from, n);
+}
 static void check(conn *c) {
   uint64_t v = ns() - c->t0;
   char *b = c->in + c->hl;
   size_t n = c->n - c->hl;
   if (c->status != 200) {
     bad(&eh, c);
+  } else if (list) {
+    if (!same_list(b, n)) bad(&er, c);
   } else if (!memmem(b, n, "\"result\"", 8) || memmem(b, n, "\"isError\":true", 14) ||
              memmem(b, n, "\"isError\": true", 15)) {
     bad(&er, c);
   } else {
     char k1[40];
-    int kn;
-    if (list)
-      kn = sprintf(k1, "\"inputSchema\"");
-    else
-      kn = sprintf(k1, "\"%08lu", c->id % 100000000);
+    int kn = sprintf(k1, "\"%08lu", c->id % 100000000);
     if (!nocheck && !memmem(b, n, k1, kn)) {
       char k2[40];
       kn = sprintf(k2, "%08lu", c->id % 100000000);
-      if (list || !memmem(b, n, k2, kn)) bad(&et, c);
+      if (!memmem(b, n, k2, kn)) bad(&et, c);
     }
   }
   done++;
