@@ -22,7 +22,7 @@ from msgspec import UNSET, Raw
 from fairlead_gateway.calls.live import CANCELLED, LiveRequest, cancelled_id, offers
 from fairlead_gateway.endpoint.asked import Request
 from fairlead_gateway.endpoint.sessions import normalized
-from fairlead_gateway.upstream.inquiry import AnswerServer, Counterpart
+from fairlead_gateway.upstream.inquiry import AnswerServer, Counterpart, Listener
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import RpcError
 from fairlead_mcp.jsonrpc import Message
@@ -67,6 +67,20 @@ class Relay:
     @property
     def level(self) -> str | None:
         return None if self._live is None else self._live.level
+
+    @property
+    def listener(self) -> Listener:
+        return self
+
+    @property
+    def congested(self) -> bool:
+        return self._live is not None and self._live.listener.congested
+
+    def when_clear(self, go_on: Callable[[], None]) -> None:
+        if self._live is None:
+            go_on()
+        else:
+            self._live.listener.when_clear(go_on)
 
     def log_level(self, to_modern: bool) -> bytes | None:
         return None if self._live is None else self._live.log_level(to_modern)

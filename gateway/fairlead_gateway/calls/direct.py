@@ -7,6 +7,7 @@ refusals, bounds and metrics whoever makes it.
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -52,6 +53,13 @@ class _Captured:
         self.headers = origin.headers
         self.body: bytes = b""
         self.tier = tier
+
+    @property
+    def congested(self) -> bool:
+        return False
+
+    def when_clear(self, go_on: Callable[[], None]) -> None:
+        go_on()
 
     def notify(self, message: bytes) -> bool:
         return False

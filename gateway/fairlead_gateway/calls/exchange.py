@@ -5,6 +5,7 @@ Pure declarations, implemented by `endpoint.server`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from msgspec import Raw
@@ -36,8 +37,17 @@ class Exchange(Protocol):
 
     def notify(self, message: bytes) -> bool:
         """Send a message ahead of the answer, which then follows it as an event. False: it was dropped, as the client
-        is gone, does not read, or cannot take a stream.
+        is gone, has long not read, or cannot take a stream.
         """
+        ...
+
+    @property
+    def congested(self) -> bool:
+        """Whether the client does not read what it is sent: whoever has more to tell should wait."""
+        ...
+
+    def when_clear(self, go_on: Callable[[], None]) -> None:
+        """Have `go_on` called, once, when it reads again, or is gone."""
         ...
 
     def pause(self) -> None:

@@ -262,7 +262,7 @@ class Forwarder:
 
         inquiry = Inquiry(
             ident, errand.method, params, deadline, reach.max_bytes, errand.named, errand.headers + lines,
-            notify, live.client, on_request, pin, exchange.pause, self._session(request), live.level,
+            notify, live.client, on_request, pin, exchange.pause, self._session(request), live.level, live.listener,
         )  # fmt: skip
         try:
             raw = await upstream.ask(inquiry)

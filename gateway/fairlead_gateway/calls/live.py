@@ -19,7 +19,7 @@ from fairlead_gateway.calls import translate
 from fairlead_gateway.calls.exchange import Exchange
 from fairlead_gateway.endpoint.asked import Request
 from fairlead_gateway.endpoint.sessions import Sessions
-from fairlead_gateway.upstream.inquiry import AnswerServer, Counterpart
+from fairlead_gateway.upstream.inquiry import AnswerServer, Counterpart, Listener
 from fairlead_gateway.upstream.levels import DEFAULT_LEVEL, LEVELS
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.jsonrpc import Message
@@ -143,6 +143,10 @@ class LiveRequest:
     def level(self) -> str | None:
         """Of the log messages that the client asked for, if it did."""
         return self._level
+
+    @property
+    def listener(self) -> Listener:
+        return self._exchange
 
     def subscribe(self) -> None:
         """The request is about a subscription: its session at the server is the client's own, whatever it offers."""

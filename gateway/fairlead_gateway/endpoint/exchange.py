@@ -6,6 +6,7 @@ Made by `endpoint.server`, handed to `calls.dispatch` as its `Exchange`. It writ
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from msgspec import Raw
@@ -18,6 +19,8 @@ from fairlead_gateway.identity.model import ANONYMOUS, Identity
 
 COPIED: Final = 64 << 10
 """Answers up to this many bytes are written as one piece; larger ones are never copied."""
+MAX_BEHIND: Final = 1 << 20
+"""Bytes of a stream that wait for a client. Servers that can be held up are, long before (`congested`)."""
 
 
 class Wire(Protocol):
@@ -35,6 +38,10 @@ class Wire(Protocol):
     @property
     def congested(self) -> bool:
         """Whether the client does not read what was written."""
+        ...
+
+    def when_clear(self, go_on: Callable[[], None]) -> None:
+        """Have `go_on` called, once, when it is not congested any more, or gone."""
         ...
 
     @property
@@ -122,7 +129,17 @@ class Exchange:
         if self.modern and call is not None:
             call.cancel()
 
+    @property
+    def congested(self) -> bool:
+        """Whether whoever has more to tell should wait, for the client does not read."""
+        return self._streaming and not self.gone and self._wire.congested
+
+    def when_clear(self, go_on: Callable[[], None]) -> None:
+        """See `Wire.when_clear`."""
+        self._wire.when_clear(go_on)
+
     def notify(self, message: bytes) -> bool:
+        """Say something before the answer. False where that cannot be: nothing is kept of it then."""
         thread = self.thread
         if thread is not None and (thread.primed or self.begin_stream()):
             return thread.push(message)
@@ -130,7 +147,7 @@ class Exchange:
 
     def begin_stream(self) -> bool:
         """Answer with an event stream, if that can be."""
-        if self.response_complete or self.gone or not self.can_stream or self._wire.congested:
+        if self.response_complete or self.gone or not self.can_stream:
             return False
         if not self._streaming:
             self._streaming = True
@@ -144,10 +161,13 @@ class Exchange:
             self.thread.pause()
 
     def write(self, chunk: bytes) -> bool:
-        """One chunk of the stream."""
-        if self.response_complete or self.disconnected or self._wire.congested or self._wire.transport.is_closing():
+        """One chunk of the stream. False where the client is gone, or has left MAX_BEHIND bytes unread."""
+        transport = self._wire.transport
+        if self.response_complete or self.disconnected or transport.is_closing():
             return False
-        self._wire.transport.write(chunk)
+        if self._wire.congested and transport.get_write_buffer_size() > MAX_BEHIND:
+            return False
+        transport.write(chunk)
         return True
 
     def end(self, *chunks: bytes) -> None:

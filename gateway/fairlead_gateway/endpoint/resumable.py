@@ -70,11 +70,11 @@ class Thread:
         return replies.chunk(b"id: %b.1\nretry: %d\ndata: \n\n" % (self._name, RETRY_MS))
 
     def push(self, message: bytes) -> bool:
-        """Send a message, or keep it for a client that comes back; it may be forgotten until then."""
+        """Send a message, or keep it for a client that comes back; it may be forgotten until then. False where there is
+        a client that does not read.
+        """
         event = self._keep(message)
-        if self._outlet is not None:
-            self._outlet.write(event)
-        return True
+        return self._outlet is None or self._outlet.write(event)
 
     def finish(self, message: bytes) -> None:
         """Send the answer, or keep it."""

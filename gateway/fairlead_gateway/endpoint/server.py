@@ -68,6 +68,7 @@ class McpProtocol(HttpToolsProtocol):
         self._familiar: Familiar | None = None
         self._latest: Exchange | None = None
         self._place: Place = NOBODY
+        self._held_up: list[Callable[[], None]] = []
         self.ending = front.retiring
         self.since = loop.time()
 
@@ -78,6 +79,9 @@ class McpProtocol(HttpToolsProtocol):
     @property
     def congested(self) -> bool:
         return self.flow.write_paused
+
+    def when_clear(self, go_on: Callable[[], None]) -> None:
+        self._held_up.append(go_on)
 
     # Called by the loop
 
@@ -117,6 +121,7 @@ class McpProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
         if isinstance(current, Exchange):
             current.lost()
+        self._let_go_on()
 
     def pause_writing(self) -> None:
         """The client does not read: neither does it send."""
@@ -126,6 +131,7 @@ class McpProtocol(HttpToolsProtocol):
 
     def resume_writing(self) -> None:
         super().resume_writing()
+        self._let_go_on()
         self._advance()
 
     # Called by the parser
@@ -257,6 +263,12 @@ class McpProtocol(HttpToolsProtocol):
             self.transport.close()
 
     # Inside
+
+    def _let_go_on(self) -> None:
+        """Servers that were held up because the client did not read."""
+        held_up, self._held_up = self._held_up, []
+        for go_on in held_up:
+            go_on()
 
     def _remember(self, data: bytes) -> None:
         latest, self._latest = self._latest, None

@@ -19,6 +19,7 @@ from msgspec import UNSET, Raw
 from fairlead_gateway.upstream import affinity
 from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
 from fairlead_gateway.upstream.levels import Levels
+from fairlead_gateway.upstream.pacing import Pace
 from fairlead_gateway.upstream.ways import Way, Ways
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import ConnectFailed, HttpRefused, McpError, NotMcp, RpcError, Timeout, UnsupportedVersion
@@ -272,17 +273,25 @@ class HttpInquiries:
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 return True
             if message.method is UNSET:
+                if pace is not None:
+                    pace.go_on()
                 return message.is_response
             self._take(inquiry, session, message)
+            if pace is not None:
+                pace.told()
             return False
 
+        pace = None if inquiry.listener is None else Pace(inquiry.listener)
+        on_open = None if pace is None else pace.opened
         data = with_body(head, jsonrpc.request(ident, inquiry.method, inquiry.params))
         if session is not None:
             return await resuming.ask(
                 pool, data, get_head(head), deadline=inquiry.deadline, max_bytes=inquiry.max_bytes,
-                on_event=on_event, on_pause=inquiry.on_pause,
+                on_event=on_event, on_pause=inquiry.on_pause, on_open=on_open,
             )  # fmt: skip
-        return await pool.exchange(data, deadline=inquiry.deadline, max_bytes=inquiry.max_bytes, on_event=on_event)
+        return await pool.exchange(
+            data, deadline=inquiry.deadline, max_bytes=inquiry.max_bytes, on_event=on_event, on_open=on_open
+        )
 
     def _take(self, inquiry: Inquiry, session: Session | None, message: jsonrpc.Message) -> None:
         """What a server says on the way. `session` is its legacy session, where there is one."""

@@ -19,6 +19,19 @@ OnRequest: TypeAlias = Callable[[Message, AnswerServer], None]
 """Called with each request of a server to its client; answers at once or later. Must not raise or block."""
 
 
+class Listener(Protocol):
+    """Whoever is told what a server says before its answer."""
+
+    @property
+    def congested(self) -> bool:
+        """Whether it cannot follow: a server that can be held up should be."""
+        ...
+
+    def when_clear(self, go_on: Callable[[], None]) -> None:
+        """Have `go_on` called, once, when it can again, or is gone."""
+        ...
+
+
 class Counterpart(msgspec.Struct, frozen=True):
     """A legacy client that offers something to servers."""
 
@@ -55,6 +68,8 @@ class Inquiry(msgspec.Struct, frozen=True):
     """The session of the client, where it has one."""
     level: str | None = None
     """Of the log messages that the client asked for, one of `levels.LEVELS`; a modern request has it in `params`."""
+    listener: Listener | None = None
+    """Whom `notify` tells."""
 
 
 class Inquirable(Protocol):

@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
-from gatewayworld import LEGACY, MODERN, Ask, Wire, ask, catalog, legacy, modern, running
+from askers import session_of
+from fairlead_api.documents.catalog import CredentialRef, TcpEndpoint
+from fairlead_gateway.app import Gateway
+from gatewayworld import LEGACY, MODERN, Ask, Wire, ask, calling, catalog, legacy, modern, running
 from rawserver import Reply, Request, raw_server
 from waiting import eventually
 
@@ -120,31 +123,92 @@ async def test_an_answer_that_no_progress_came_before_is_json_although_it_was_as
     assert answer.message["result"]["content"][0]["text"] == large
 
 
-@pytest.mark.parametrize("client", ERAS)
+async def unread(gateway: Gateway, wire: Wire, asked: Ask) -> int:
+    """Bytes that wait in the gateway for a client that reads nothing; afterwards it reads again."""
+    wire.writer.transport.pause_reading()  # type: ignore[attr-defined]
+    wire.send(asked)
+    await eventually(lambda: any(c.congested for c in gateway._listener.connections))
+    (connection,) = [c for c in gateway._listener.connections if c.congested]
+    most = 0
+    for _ in range(40):
+        await asyncio.sleep(0.01)
+        most = max(most, connection.transport.get_write_buffer_size())
+    wire.writer.transport.resume_reading()  # type: ignore[attr-defined]
+    return most
+
+
+MANY = 60_000
+"""Reports of 200 bytes: more than all buffers on the way hold."""
+
+
+@pytest.mark.parametrize("client", ["modern", "legacy", "legacy in a session"])
 @pytest.mark.parametrize("server_era", ERAS)
-async def test_progress_that_its_client_does_not_read_is_not_kept_for_it(
+async def test_a_client_that_reads_late_holds_its_server_up_and_misses_nothing(
     tmp_path: Path, client: str, server_era: str
 ) -> None:
-    """It would fill the memory of the gateway. The answer comes all the same."""
-    reporter = Reporter(reports=60_000)
+    reporter = Reporter(reports=MANY)
     reporter.may_end.set()
     async with (
         raw_server(reporter.handle) as server,
         running(tmp_path, catalog("demo", server.url, ["x"], version=server_era)) as gateway,
         await Wire.connect(gateway) as wire,
     ):
-        wire.writer.transport.pause_reading()  # type: ignore[attr-defined]
-        wire.send(asking(client, 0, "tok"))
-        await eventually(lambda: any(c.congested for c in gateway._listener.connections))
-        (connection,) = gateway._listener.connections
-        sizes = []
-        for _ in range(50):
-            await asyncio.sleep(0.01)
-            sizes.append(connection.transport.get_write_buffer_size())
-        assert max(sizes) < 4_000_000, "of 12 million"
-        wire.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        asked = asking(MODERN if client == "modern" else LEGACY, 0, "tok")
+        if client == "legacy in a session":
+            asked = asked.with_headers(mcp_session_id=await session_of(gateway, {}))
+        assert await unread(gateway, wire, asked) < 1 << 20
+        heard = 0
         while "result" not in await event(wire):
-            pass
+            heard += 1
+    assert heard == MANY + 1
+
+
+async def test_a_client_that_goes_while_it_holds_its_server_up_cancels_its_call(tmp_path: Path) -> None:
+    reporter = Reporter(reports=MANY)
+    async with (
+        raw_server(reporter.handle) as server,
+        running(tmp_path, catalog("demo", server.url, ["x"])) as gateway,
+        await Wire.connect(gateway) as wire,
+    ):
+        wire.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        wire.send(asking(MODERN, 0, "tok"))
+        await eventually(lambda: any(c.congested for c in gateway._listener.connections))
+        wire.writer.transport.abort()
+        await eventually(lambda: not gateway.front.calls)
+        await eventually(lambda: not server.open)
+
+
+async def test_nobody_holds_up_a_server_that_others_use_on_the_same_connection(tmp_path: Path) -> None:
+    """What its client leaves unread beyond a bound is dropped, and the answer comes."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        def say(**message: Any) -> None:
+            writer.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+
+        await reader.readline()
+        while line := await reader.readline():
+            message = json.loads(line)
+            if message.get("method") == "initialize":
+                say(id=message["id"], result=HELLO)
+            elif message.get("method") == "tools/call":
+                token = message["params"].get("_meta", {}).get("progressToken")
+                for step in range(MANY if token is not None else 0):
+                    say(method="notifications/progress", params={"progressToken": token, "progress": step, **MORE})
+                say(id=message["id"], result={"content": []})
+        writer.close()
+
+    (tmp_path / "credentials").mkdir()
+    (tmp_path / "credentials" / "s.json").write_text('{"token":"t"}')
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as listener:
+        reached = TcpEndpoint(host="127.0.0.1", port=listener.sockets[0].getsockname()[1])
+        ref = CredentialRef(secret="s", key="k", hash="1")
+        document = catalog("demo", reached, ["x"], version=LEGACY, credential=ref)
+        async with running(tmp_path, document) as gateway, await Wire.connect(gateway) as wire:
+            assert await unread(gateway, wire, asking(MODERN, 0, "tok")) < 3 << 20
+            assert (await ask(gateway, calling("demo__x"))).message["result"]["content"] == []
+            while "result" not in (last := await event(wire)):
+                pass
+    assert last["result"]["content"] == []
 
 
 @pytest.mark.parametrize("client", ERAS)
