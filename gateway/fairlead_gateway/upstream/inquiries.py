@@ -88,7 +88,8 @@ class HttpInquiries:
         ident, answer = inquiry.id, await self._asked_in(session, inquiry)
         if answer is None:
             if self._sessions.get(inquiry.client) is session:
-                self._drop(inquiry.client)
+                del self._sessions[inquiry.client]
+                session.close()
             session, ident = await self._opened(inquiry.client, inquiry.deadline), self._next_id()
             answer = await self._ask_in(session, inquiry, ident)
         return self._read(self._way(session).calls, answer, ident)

@@ -71,6 +71,25 @@ async def test_a_uri_that_nobody_has_is_refused_in_the_words_of_the_era(tmp_path
             assert (answer.code, answer.message["error"]["data"]) == (code, {"uri": "nowhere://"})
 
 
+@pytest.mark.parametrize(("era", "server_era", "code"), [
+    (MODERN, LEGACY, -32602), (LEGACY, LEGACY, -32002), (MODERN, MODERN, -32602), (LEGACY, MODERN, -32602),
+])  # fmt: skip
+async def test_what_a_server_says_of_a_uri_is_told_in_words_that_the_era_has(
+    tmp_path: Path, era: str, server_era: str, code: int
+) -> None:
+    async def unknown(request: Request, reply: Reply) -> None:
+        if request.method != "resources/read":
+            return await handle(request, reply)
+        mine, status = (-32602, 400) if server_era == MODERN else (-32002, 200)
+        return reply.error(request, status, mine, "Resource not found: zürich", {"uri": "test://one", "z": [1]})
+
+    async with raw_server(unknown) as server, running(tmp_path, demo(server.url, server_era)) as gateway:
+        answer = await ask(gateway, asking("resources/read", {"uri": "test://one"}, era, MERGED))
+    assert (answer.status, answer.code) == (400 if era == MODERN else 200, code)
+    assert answer.message["error"]["message"] == "Resource not found: zürich"
+    assert answer.message["error"]["data"] == {"uri": "test://one", "z": [1]}
+
+
 async def test_of_two_servers_with_one_uri_the_first_answers_on_the_merged_endpoint(tmp_path: Path) -> None:
     async with (
         raw_server(handle) as one,
@@ -133,6 +152,16 @@ async def test_who_listens_hears_of_a_list_that_changed_and_of_no_other(
                 assert heard["params"]["_meta"] == {META + "subscriptionId": "s"}
             listed = (await ask(gateway, asking(f"{changed}/list", {}, era, target))).message["result"][changed]
             assert len(listed) == len(getattr(round_, changed)), "who asks then gets what has changed"
+
+
+async def test_a_stream_is_kept_alive_by_comments(tmp_path: Path) -> None:
+    async with running(tmp_path, demo("http://127.0.0.1:1/mcp")) as gateway, await Wire.connect(gateway) as wire:
+        wire.send(modern("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, number="s"))
+        head = await wire.reader.readuntil(b"\r\n\r\n")
+        assert b"x-accel-buffering: no" in head.lower(), "or nginx would keep what is said until there is more"
+        await wire.reader.readuntil(b"}}\n\n")
+        gateway.front.streams.keep_alive(asyncio.get_running_loop().time() + 3600)
+        assert b"\n: " in b"\n" + await wire.reader.readuntil(b"\n\n")
 
 
 @pytest.mark.parametrize("wanted", [{}, {"promptsListChanged": True}, {"toolsListChanged": False}])

@@ -76,13 +76,16 @@ async def test_a_tools_own_error_passes_and_is_no_refusal(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("lost_status", [404, 400])
-async def test_a_lost_session_is_opened_anew_and_the_call_repeated_once(tmp_path: Path, lost_status: int) -> None:
+@pytest.mark.parametrize("more", [{}, {"progressToken": "p"}], ids=["plain", "with progress"])
+async def test_a_lost_session_is_opened_anew_and_the_call_repeated_once(
+    tmp_path: Path, lost_status: int, more: dict[str, str]
+) -> None:
     async with (
         legacy_server(lost_status=lost_status) as server,
         running(tmp_path, catalog("demo", server.url, ["x", "forget"], version=LEGACY)) as gateway,
     ):
         for tool, opened in (("x", 1), ("forget", 1), ("x", 2), ("x", 2)):
-            answer = await ask(gateway, calling(f"demo__{tool}"))
+            answer = await ask(gateway, calling(f"demo__{tool}", {}, **more))
             assert answer.message["result"]["isError"] is False
             assert server.methods().count("initialize") == opened
     ids = [request.message["id"] for request in server.seen if "id" in request.message]
