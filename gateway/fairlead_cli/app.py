@@ -113,7 +113,7 @@ def tools(
     tier: Annotated[str | None, typer.Option(help="Only what this latency tier shows: fast, standard, deep, …")] = None,
     timeout: TimeoutOption = 30.0,
     output: OutputOption = Output.table,
-    format: Annotated[  # noqa: A002
+    format: Annotated[  # noqa: A002 - its word on the command line
         str | None,
         typer.Option(help="Print what goes into a provider's request: openai, anthropic, gemini, bedrock, …"),
     ] = None,

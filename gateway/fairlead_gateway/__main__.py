@@ -55,7 +55,7 @@ def run(settings: Settings) -> int:
     try:
         uvloop.run(_run(settings))
     except CannotStart as error:
-        print(f"fairlead gateway: {error}", file=sys.stderr)  # noqa: T201 - the sentence for whoever started it
+        print(f"fairlead gateway: {error}", file=sys.stderr)
         return 1
     except Exception:
         log.exception("The gateway ends")
@@ -169,7 +169,7 @@ def main() -> int:
     try:
         return run(Settings.from_env())
     except (BadSetting, ValueError) as error:
-        print(f"fairlead gateway: {error}", file=sys.stderr)  # noqa: T201
+        print(f"fairlead gateway: {error}", file=sys.stderr)
         return 1
 
 

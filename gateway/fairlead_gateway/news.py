@@ -163,7 +163,7 @@ class News:
     def _publish(self, type_: str, **more: object) -> None:
         self.number += 1
         at = self._now().isoformat(timespec="milliseconds")
-        event = Event(id=self.ident(self.number), type=type_, at=at, **more)  # type: ignore[arg-type]
+        event = Event(id=self.ident(self.number), type=type_, at=at, **more)  # type: ignore[arg-type]  # its own members
         self._ring.append(event)
         self._fresh.set()
         self._fresh = asyncio.Event()

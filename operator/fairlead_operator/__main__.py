@@ -37,10 +37,10 @@ def run(settings: Settings) -> int:
         _allow_many_connections()
         asyncio.run(_run(settings))
     except CannotStart as error:
-        print(f"fairlead operator: {error}", file=sys.stderr)  # noqa: T201 - the one sentence for whoever started it
+        print(f"fairlead operator: {error}", file=sys.stderr)
         return 1
     except ValueError as error:
-        print(f"fairlead operator: {error}", file=sys.stderr)  # noqa: T201
+        print(f"fairlead operator: {error}", file=sys.stderr)
         return 1
     except Exception:
         logger.exception("the operator ends")
@@ -96,7 +96,7 @@ def main() -> None:
     try:
         settings = Settings.from_env()
     except BadSetting as error:
-        print(f"fairlead operator: {error}", file=sys.stderr)  # noqa: T201
+        print(f"fairlead operator: {error}", file=sys.stderr)
         raise SystemExit(2) from None
     raise SystemExit(run(settings))
 

@@ -60,7 +60,7 @@ def registry_for(observe: Observe, kinds: Sequence[Kind] = OWN_KINDS) -> kopf.Op
     registry = kopf.OperatorRegistry()
 
     def watch(plural: str) -> None:
-        @kopf.on.event(GROUP, VERSION, plural, registry=registry)  # type: ignore[arg-type]
+        @kopf.on.event(GROUP, VERSION, plural, registry=registry)  # type: ignore[arg-type]  # Kopf wants `**kwargs: Any`, unnamed
         async def seen(*, event: dict[str, Any], **_: Any) -> None:
             observe(plural, event["type"], dict(event["object"]))
 

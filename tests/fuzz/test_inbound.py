@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 
 from fuzzinbound import Conversation, conversations, converse
-from fuzzworld import fuzz_world, profile, read, regressions
+from fuzzworld import FuzzWorld, fuzz_world, profile, read, regressions
 from gatewayworld import MODERN, catalog
 from toolservers import modern_server, tool
 
 
-def world_of(folder: Path):  # type: ignore[no-untyped-def]
+def world_of(folder: Path) -> AbstractContextManager[FuzzWorld]:
     return fuzz_world(
         folder, serve=lambda: modern_server([tool("echo")]), call_timeout=10.0,
         document_of=lambda server: catalog("demo", server.url, ["echo"], version=MODERN),

@@ -88,12 +88,12 @@ async def _obey(host: str, port: int) -> None:
         word, *rest = line.split()
         if word == "come":
             guests = await crowd(host, port, int(rest[0]), source=rest[1])
-            print("here", flush=True)  # noqa: T201
+            print("here", flush=True)
         else:
             for guest in guests:
                 guest.slam()
             guests = []
-            print("gone", flush=True)  # noqa: T201
+            print("gone", flush=True)
 
 
 if __name__ == "__main__":

@@ -216,7 +216,7 @@ def run_clients(folder: Path) -> list[str]:
     from conformance_clients import SCENARIOS, run  # it needs what stands here
 
     results = [run(one, folder / f"{one.subject}-{one.revision}-{one.name}") for one in SCENARIOS]
-    print("\n".join(result.sentence for result in results))  # noqa: T201
+    print("\n".join(result.sentence for result in results))
     return [result.sentence for result in results if not result.well]
 
 
@@ -228,13 +228,13 @@ def main(folder: Path) -> int:
         compared = compare(folder)
         for one in compared:
             bare, through = f"{one.bare.passed}/{one.bare.failed}", f"{one.through.passed}/{one.through.failed}"
-            print(f"{one.revision}: bare {bare}, through the gateway {through} (checks passed/failed)")  # noqa: T201
+            print(f"{one.revision}: bare {bare}, through the gateway {through} (checks passed/failed)")
         wrong = judge(compared, baseline()) + run_clients(folder)
     except CannotRun as error:
-        print(f"cannot run: {error}", file=sys.stderr)  # noqa: T201
+        print(f"cannot run: {error}", file=sys.stderr)
         return 3
     well = "every check that passes bare passes through the gateway, and all of clients pass"
-    print("\n".join(wrong) if wrong else well)  # noqa: T201
+    print("\n".join(wrong) if wrong else well)
     return 1 if wrong else 0
 
 

@@ -6,6 +6,7 @@ The servers here answer late, out of order, twice, and report progress in betwee
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import random
 from collections.abc import Callable, Coroutine
@@ -24,7 +25,7 @@ class WithoutRewriting(Multiplexer):
     async def request(self, method: str, params: Any, **more: Any) -> bytes:
         arguments = json.loads(bytes(params)).get("arguments", {}) if params is not None else {}
         if "number" in arguments:
-            self._ids = iter([arguments["number"]])  # type: ignore[assignment]
+            self._ids = itertools.count(arguments["number"])
         return await super().request(method, params, **more)
 
 

@@ -25,7 +25,7 @@ async def listening_on(port: int, *command: str) -> AsyncIterator[None]:
         return listens(port)
 
     try:
-        await eventually(listening, seconds=20)
+        await eventually(listening)
         yield
     finally:
         if process.returncode is None:

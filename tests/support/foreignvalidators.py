@@ -27,8 +27,8 @@ def judge(python: str, tools: dict[str, list[dict[str, Any]]]) -> list[list[str]
 
 
 def _bedrock(tools: list[dict[str, Any]]) -> list[list[str]]:
-    import botocore.session  # type: ignore[import-not-found]
-    from botocore.validate import ParamValidator  # type: ignore[import-not-found]
+    import botocore.session
+    from botocore.validate import ParamValidator
 
     model = botocore.session.get_session().get_service_model("bedrock-runtime")
     shape = model.operation_model("Converse").input_shape

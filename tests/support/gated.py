@@ -16,6 +16,7 @@ import pytest
 
 from fairlead_operator.server import gate
 from ports import free_port
+from waiting import eventually
 
 TOKEN = "a-token-of-a-test"
 
@@ -69,6 +70,5 @@ async def gated(*command: str, token: str = TOKEN, most: int = 128) -> AsyncIter
 
 async def _listening(port: int) -> None:
     """Seen in the table of sockets: a connection would start a server."""
-    async with asyncio.timeout(10):
-        while not any(f":{port:04X} " in Path(f"/proc/net/{name}").read_text() for name in ("tcp", "tcp6")):  # noqa: ASYNC110, ASYNC240
-            await asyncio.sleep(0.01)
+    tables = [Path("/proc/net/tcp"), Path("/proc/net/tcp6")]
+    await eventually(lambda: any(f":{port:04X} " in table.read_text() for table in tables))

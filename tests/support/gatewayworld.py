@@ -14,7 +14,7 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, cast
 
 from msgspec import Raw
 
@@ -26,6 +26,7 @@ from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySo
 from fairlead_gateway.settings import Settings
 from rawserver import RawServer
 from toolservers import tool
+from waiting import eventually
 
 META = "io.modelcontextprotocol/"
 MODERN = "2026-07-28"
@@ -127,16 +128,12 @@ async def running(
 
 async def reached(server: RawServer, requests: int) -> None:
     """Wait until the server has seen that many requests."""
-    async with asyncio.timeout(10):
-        while len(server.seen) < requests:  # noqa: ASYNC110  # a raw server tells it by no event
-            await asyncio.sleep(0.005)
+    await eventually(lambda: len(server.seen) >= requests)
 
 
 async def served(gateway: Gateway, swaps: int) -> None:
     """Wait until the gateway has taken `swaps` snapshots into service."""
-    async with asyncio.timeout(10):
-        while gateway.keeper.swaps < swaps:  # noqa: ASYNC110  # a gateway tells nobody of its swaps
-            await asyncio.sleep(0.01)
+    await eventually(lambda: gateway.keeper.swaps >= swaps)
 
 
 @dataclass(frozen=True)
@@ -275,6 +272,11 @@ class Wire:
 
     def close(self) -> None:
         self.writer.close()
+
+    @property
+    def transport(self) -> asyncio.Transport:
+        """To pause and resume reading."""
+        return cast("asyncio.Transport", self.writer.transport)
 
     def send(self, *asks: Ask) -> None:
         self.write(b"".join(ask.data(self.host) for ask in asks))

@@ -115,6 +115,8 @@ class MemoryDocuments:
 
     blobs: dict[str, Blob] = field(default_factory=dict)
     writes: int = 0
+    trouble: PlatformTrouble | None = None
+    """What publishing meets, until it is taken away."""
 
     async def listing(self) -> Mapping[str, Mapping[str, str]]:
         return {blob.name: blob.labels for blob in self.blobs.values() if not blob.is_part}
@@ -128,6 +130,8 @@ class MemoryDocuments:
         return all(self.blobs.get(blob.name) == blob for blob in blobs)
 
     async def publish(self, blobs: list[Blob]) -> None:
+        if self.trouble is not None:
+            raise self.trouble
         for blob in blobs:
             self.blobs[blob.name] = blob
         self.writes += 1

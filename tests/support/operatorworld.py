@@ -142,7 +142,7 @@ class World:
         value = None
         try:
             async with asyncio.timeout(seconds):
-                while not (value := await asyncio.to_thread(condition)):  # noqa: ASYNC110
+                while not (value := await asyncio.to_thread(condition)):  # noqa: ASYNC110  # of another process
                     await asyncio.sleep(STEP)
         except TimeoutError:
             raise AssertionError(f"{what}: not within {seconds:g} s; {await asyncio.to_thread(self.picture)}") from None

@@ -97,17 +97,17 @@ def titled(*pairs: tuple[str, str]) -> list[Any]:
 
 
 class Choices(BaseModel):
-    untitledSingle: str = Field(json_schema_extra={"enum": ["option1", "option2", "option3"]})  # noqa: N815
-    titledSingle: str = Field(  # noqa: N815
+    untitledSingle: str = Field(json_schema_extra={"enum": ["option1", "option2", "option3"]})  # noqa: N815 - the suite's word
+    titledSingle: str = Field(  # noqa: N815 - the suite's word
         json_schema_extra={"oneOf": titled(("value1", "First"), ("value2", "Second"), ("value3", "Third"))}
     )
-    legacyEnum: str = Field(  # noqa: N815
+    legacyEnum: str = Field(  # noqa: N815 - the suite's word
         json_schema_extra={"enum": ["opt1", "opt2", "opt3"], "enumNames": ["One", "Two", "Three"]}
     )
-    untitledMulti: list[str] = Field(  # noqa: N815
+    untitledMulti: list[str] = Field(  # noqa: N815 - the suite's word
         json_schema_extra={"items": {"type": "string", "enum": ["option1", "option2", "option3"]}}
     )
-    titledMulti: list[str] = Field(  # noqa: N815
+    titledMulti: list[str] = Field(  # noqa: N815 - the suite's word
         json_schema_extra={"items": {"anyOf": titled(("value1", "First"), ("value2", "Second"), ("value3", "Third"))}}
     )
 

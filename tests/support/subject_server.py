@@ -228,7 +228,7 @@ def watched() -> str:
 
 
 @server.resource("test://template/{id}/data", description="By id.", mime_type="application/json")
-def by_id(id: str) -> str:  # noqa: A002
+def by_id(id: str) -> str:  # noqa: A002 - the suite's word
     return json.dumps({"id": id, "templateTest": True, "data": f"Data for ID: {id}"})
 
 
@@ -254,7 +254,7 @@ def test_prompt_with_arguments(arg1: str, arg2: str) -> str:
 
 
 @server.prompt(description="A resource in the prompt.")
-def test_prompt_with_embedded_resource(resourceUri: str) -> Any:  # noqa: N803
+def test_prompt_with_embedded_resource(resourceUri: str) -> Any:  # noqa: N803 - the suite's word
     return [
         {"role": "user", "content": embedded(resourceUri, "text/plain", "Embedded resource content for testing.")},
         {"role": "user", "content": text("Please process the embedded resource above.")},

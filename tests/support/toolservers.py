@@ -22,6 +22,7 @@ import uvicorn
 
 from rawserver import Handler, RawServer, Reply, Request, encode, raw_server
 from sdk_tools import SDK_TOOLS, make_server
+from waiting import eventually
 
 __all__ = [
     "BROKEN", "LEGACY_STDIO", "ODD_STDIO", "SDK_STDIO", "SDK_TOOLS", "Guarded", "RawServer", "Reply", "Request",
@@ -85,9 +86,7 @@ async def serve_asgi(app: Any, *, tls: ssl.SSLContext | None = None) -> AsyncIte
     server = _Server(config)
     task = asyncio.get_running_loop().create_task(server.serve(sockets=[listener]))
     try:
-        async with asyncio.timeout(10):
-            while not server.started and not task.done():  # noqa: ASYNC110  # uvicorn tells it by no event
-                await asyncio.sleep(0.005)
+        await eventually(lambda: server.started or task.done())
         yield int(listener.getsockname()[1])
     finally:
         server.should_exit = True
@@ -96,7 +95,7 @@ async def serve_asgi(app: Any, *, tls: ssl.SSLContext | None = None) -> AsyncIte
 
 
 def modern_server(
-    tools: Sequence[Item] = (), *, page_size: int | None = None, call: Callable[[Request], object] | None = None
+    tools: Sequence[Item] = (), *, page_size: int | None = None, call: Callable[[Request], Item] | None = None
 ) -> contextlib.AbstractAsyncContextManager[RawServer]:
     """2026-07-28 and nothing else, with the header checks of the revision. `call(request)` makes tool results."""
 
@@ -111,7 +110,7 @@ def answer_modern(
     reply: Reply,
     tools: Sequence[Item] = (),
     page_size: int | None = None,
-    call: Callable[[Request], object] | None = None,
+    call: Callable[[Request], Item] | None = None,
 ) -> None:
     """What a modern server answers, for handlers that add something to it."""
     if request.verb != "POST":
@@ -171,7 +170,7 @@ def legacy_server(
     page_size: int | None = None,
     version: str = "2025-11-25",
     lost_status: int = 404,
-    call: Callable[[Request], object] | None = None,
+    call: Callable[[Request], Item] | None = None,
 ) -> contextlib.AbstractAsyncContextManager[RawServer]:
     """Handshake first. With `sessions` each request needs its id; a tool called "forget" loses them all, upon which
     the next request gets `lost_status`. `stream` answers by events, each after a ping and a notification.
@@ -211,7 +210,7 @@ def legacy_server(
 
 
 def _result(
-    request: Request, tools: Sequence[Item], page_size: int | None, call: Callable[[Request], object] | None
+    request: Request, tools: Sequence[Item], page_size: int | None, call: Callable[[Request], Item] | None
 ) -> dict[str, Any] | None:
     match request.method:
         case "server/discover" if "_meta" in request.params:
@@ -225,7 +224,7 @@ def _result(
             return page | ({"nextCursor": str(end)} if end < len(tools) else {})
         case "tools/call":
             if call is not None:
-                return dict(call(request))  # type: ignore[call-overload, no-any-return]
+                return dict(call(request))
             text = encode(request.params.get("arguments", {})).decode()
             return {"content": [{"type": "text", "text": text}], "isError": False}
     return None

@@ -34,8 +34,8 @@ async def until_async(what: str, condition: Callable[[], Awaitable[T]], *, secon
     return value
 
 
-async def eventually(condition: Callable[[], object], *, seconds: float = 5.0) -> None:
-    """Let this loop run until `condition` holds, for what happens here but tells nobody; AssertionError otherwise."""
+async def eventually(condition: Callable[[], object], *, seconds: float = 20.0) -> None:
+    """Let this loop run until `condition` holds, for what happens here but tells nobody; TimeoutError otherwise."""
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110  # the point of this helper
             await asyncio.sleep(0.005)

@@ -86,7 +86,7 @@ class Live:
         asked = self._asked.get(bytes(message.id)) if message.id is not UNSET else None
         if asked is None or asked.session != session:
             return False
-        del self._asked[bytes(message.id)]  # type: ignore[arg-type]
+        del self._asked[bytes(message.id)]  # type: ignore[arg-type]  # it has one: see above
         if message.result is not UNSET:
             asked.answer(jsonrpc.result(asked.server_id, message.result))
         elif isinstance(message.error, jsonrpc.ErrorObject):

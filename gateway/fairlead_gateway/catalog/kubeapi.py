@@ -140,9 +140,9 @@ async def load_configuration(kubeconfig: Path | None = None) -> Configuration:
     chosen = path or DEFAULT_KUBECONFIG
     try:
         if path != "" or await asyncio.to_thread(_exists, DEFAULT_KUBECONFIG):
-            await load_kube_config(config_file=chosen, client_configuration=configuration)  # type: ignore[no-untyped-call]
+            await load_kube_config(config_file=chosen, client_configuration=configuration)
         elif os.environ.get("KUBERNETES_SERVICE_HOST"):
-            load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+            load_incluster_config(client_configuration=configuration)
         else:
             raise NoCluster(
                 f"no cluster to read the catalog from: set KUBECONFIG, put a kubeconfig at {DEFAULT_KUBECONFIG}, "
@@ -168,7 +168,7 @@ class KubeApi:
         self.host = str(configuration.host)
 
     async def aclose(self) -> None:
-        await self._api.close()  # type: ignore[no-untyped-call]
+        await self._api.close()
         await asyncio.sleep(CLOSING_SECONDS)
 
     async def documents(self) -> tuple[list[ConfigMap], str]:

@@ -170,7 +170,8 @@ def _encoded(definition: dict[str, Any]) -> bytes:
 
 
 def _is_async(handler: Callable[..., Any]) -> bool:
-    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None))  # noqa: B004
+    called = getattr(handler, "__call__", None)  # noqa: B004 - what it is, not whether there is one
+    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(called)
 
 
 def _entry(prepared: Prepared) -> ToolEntry:

@@ -85,7 +85,7 @@ class McpProtocol(HttpToolsProtocol):
 
     # Called by the loop
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
         self._place = place = self._front.crowd.enter(self.client[0] if self.client else "")
         if place.refused is not None:

@@ -98,7 +98,7 @@ def router(plane: Plane) -> APIRouter:
     @routes.get("/tools", **described("List tools", ToolList | Offer, examples.TOOLS))
     async def list_tools(
         request: Request,
-        format: Annotated[str | None, Query(description="A provider's format; without it MCP definitions.")] = None,  # noqa: A002
+        format: Annotated[str | None, Query(description="A provider's format; without it MCP definitions.")] = None,  # noqa: A002 - its word in the URL
         tier: Annotated[str | None, Query(description="A latency tier; without it the default one.")] = None,
         model: Annotated[str | None, Query(description="Who reads the tools: its window, its rules.")] = None,
         max_tools: Annotated[int | None, Query(alias="maxTools", ge=1)] = None,

@@ -12,7 +12,8 @@ import heapq
 import os
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -55,7 +56,7 @@ class Asked:
 
     identity = Identity(kind="apiKey", principal="apiKey:qa", agent="qa")
     address = "10.0.0.1"
-    headers: dict[bytes, bytes] = {TRACEPARENT: PARENT}  # noqa: RUF012
+    headers: Mapping[bytes, bytes] = MappingProxyType({TRACEPARENT: PARENT})
 
 
 class Nowhere:

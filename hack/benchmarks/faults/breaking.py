@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -258,7 +259,7 @@ def clock_jumped(here: World, quick: bool) -> Course:
     kubectl("rollout", "status", "-n", NAMESPACE, name, "--timeout=120s", seconds=130)
     for hours in (2, -1):
         (clock / "offset").write_text(f"{hours:+d}h\n")
-        until("a Lease with the new time", lambda hours=hours: abs(_lease_ahead() - hours) < 0.1, 30)  # type: ignore[misc]
+        until("a Lease with the new time", partial(_lease_ahead_by, hours), 30)
         here.converged(time.time(), seconds=60)
     (clock / "offset").write_text("+0\n")
     return Course(healed=time.time(), finish=_own_clock)
@@ -271,10 +272,11 @@ def _own_clock() -> None:
     kubectl("rollout", "status", "-n", NAMESPACE, name, "--timeout=120s", seconds=130)
 
 
-def _lease_ahead() -> float:
-    """Hours by which the operator's last renewal lies in the future."""
+def _lease_ahead_by(hours: int) -> bool:
+    """Whether the operator's last renewal lies that far in the future."""
     renewed = read("lease", "-n", NAMESPACE, f"{RELEASE}-operator")["spec"]["renewTime"]
-    return (datetime.fromisoformat(renewed) - datetime.now(UTC)).total_seconds() / 3600
+    ahead = datetime.fromisoformat(renewed) - datetime.now(UTC)
+    return abs(ahead.total_seconds() / 3600 - hours) < 0.1
 
 
 FAULTS: Final = (

@@ -49,22 +49,22 @@ def _transformers() -> dict[str, Callable[[Schema], Any]]:
     """What is installed here. Each may change what it is given."""
     out: dict[str, Callable[[Schema], Any]] = {}
     with contextlib.suppress(ImportError):
-        from pydantic_ai.profiles.google import GoogleJsonSchemaTransformer  # type: ignore[import-not-found]
-        from pydantic_ai.profiles.openai import OpenAIJsonSchemaTransformer  # type: ignore[import-not-found]
+        from pydantic_ai.profiles.google import GoogleJsonSchemaTransformer
+        from pydantic_ai.profiles.openai import OpenAIJsonSchemaTransformer
 
         out["pydantic-ai, openai strict"] = lambda schema: OpenAIJsonSchemaTransformer(schema, strict=True).walk()
         out["pydantic-ai, openai"] = lambda schema: OpenAIJsonSchemaTransformer(schema, strict=False).walk()
         out["pydantic-ai, gemini"] = lambda schema: GoogleJsonSchemaTransformer(schema).walk()
     with contextlib.suppress(ImportError):
-        from agents.strict_schema import ensure_strict_json_schema  # type: ignore[import-not-found]
+        from agents.strict_schema import ensure_strict_json_schema
 
         out["openai-agents, strict"] = ensure_strict_json_schema
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # or its import fetches prices
     with contextlib.suppress(ImportError):
-        from litellm.litellm_core_utils.prompt_templates.common_utils import (  # type: ignore[import-not-found]
+        from litellm.litellm_core_utils.prompt_templates.common_utils import (
             sanitize_input_schema_for_anthropic,
         )
-        from litellm.llms.vertex_ai.common_utils import build_vertex_schema  # type: ignore[import-not-found]
+        from litellm.llms.vertex_ai.common_utils import build_vertex_schema
 
         out["litellm, anthropic"] = sanitize_input_schema_for_anthropic
         out["litellm, gemini parameters"] = build_vertex_schema

@@ -78,7 +78,7 @@ class Loop(uvloop.Loop):
     requests: list[tuple[Transport, bytes]]
     """Written to servers and not answered yet."""
 
-    async def create_connection(self, factory: Callable[[], Any], *_: object, **__: object) -> Any:  # type: ignore[override]
+    async def create_connection(self, factory: Callable[[], Any], *_: object, **__: object) -> Any:  # type: ignore[override]  # less of it
         transport = Transport(lambda transport, data: self.requests.append((transport, data)))
         transport.protocol = factory()
         transport.protocol.connection_made(transport)
@@ -230,7 +230,7 @@ async def _profile(place: World, case: tuple[str, str], requests: list[bytes]) -
         place.once(requests)
         profile.disable()
     found = []
-    for (file, _, name), (_, calls, own, _, _) in pstats.Stats(profile).stats.items():  # type: ignore[attr-defined]
+    for (file, _, name), (_, calls, own, _, _) in pstats.Stats(profile).stats.items():  # type: ignore[attr-defined]  # not in the stubs
         where = "/".join(Path(file).parts[-2:])
         found.append((own * 1e6 / 200 / CONNECTIONS, calls / 200 / CONNECTIONS, f"{where} {name}"))
     lines = [f"    {own:6.2f} µs {calls:5.1f} × {name}" for own, calls, name in sorted(found, reverse=True)[:40]]

@@ -66,7 +66,7 @@ class Kube:
         return cls(ApiClient(_settled(guarded(configuration))))
 
     async def aclose(self) -> None:
-        await self.api.close()  # type: ignore[no-untyped-call]
+        await self.api.close()
         await asyncio.sleep(CLOSING_SECONDS)
 
     async def get(self, kind: Kind, namespace: str | None, name: str) -> Json:

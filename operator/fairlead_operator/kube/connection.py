@@ -46,9 +46,9 @@ async def load_configuration(kubeconfig: str = "") -> Configuration:
     path = kubeconfig or os.environ.get("KUBECONFIG", "")
     try:
         if path or _is_there(DEFAULT_KUBECONFIG):
-            await load_kube_config(config_file=path or DEFAULT_KUBECONFIG, client_configuration=configuration)  # type: ignore[no-untyped-call]
+            await load_kube_config(config_file=path or DEFAULT_KUBECONFIG, client_configuration=configuration)
         elif os.environ.get("KUBERNETES_SERVICE_HOST"):
-            load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+            load_incluster_config(client_configuration=configuration)
         else:
             raise CannotStart(
                 f"no cluster to connect to: set KUBECONFIG, or put a kubeconfig at {DEFAULT_KUBECONFIG}; "

@@ -24,6 +24,7 @@ from fairlead_gateway.identity.setup import trusted
 from fairlead_gateway.settings import BadSetting, Settings
 from gatewayworld import Ask, Wire, catalog, modern, running
 from togetherworld import gateway_on
+from waiting import until_async
 
 NOWHERE = "http://127.0.0.1:9/mcp"
 DEMO = catalog("demo", NOWHERE, ["add"])
@@ -49,9 +50,11 @@ async def status(gateway: Gateway, key: str) -> int:
 
 async def until_status(gateway: Gateway, key: str, expected: int) -> None:
     """It takes a moment until a file or a Secret is read again."""
-    async with asyncio.timeout(30):
-        while await status(gateway, key) != expected:  # noqa: ASYNC110  # a gateway tells nobody of its keys
-            await asyncio.sleep(0.05)
+
+    async def reached() -> bool:
+        return await status(gateway, key) == expected
+
+    await until_async(f"status {expected}", reached, seconds=30)
 
 
 async def test_a_key_lets_its_holder_in_until_it_is_revoked(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ from gatewayworld import (
 from rawserver import RawServer, Reply, Request, raw_server
 from restworld import post
 from toolservers import answer_modern, modern_server, tool
+from waiting import eventually
 
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 ERROR = "fairlead.dev/error"
@@ -97,9 +98,7 @@ async def test_calls_at_once_of_one_agent_are_bounded_and_each_end_makes_room(
         assert asked[0].exception() is not None
         go.set()
         await asked[1]
-        async with asyncio.timeout(20):
-            while len(gateway.front.calls):  # noqa: ASYNC110
-                await asyncio.sleep(0.005)
+        await eventually(lambda: not gateway.front.calls)
         for _ in range(5):
             assert not (await ask(gateway, calling("demo__add", {}, **more))).message["result"]["isError"]
         wires[1].close()
@@ -257,14 +256,11 @@ async def test_one_agent_with_many_calls_keeps_another_waiting_for_one_of_them(t
         async with running(tmp_path, demo) as gateway:
             guard = next(iter(gateway.registry.guards.values()))
             calls = [asking("greedy", "127.0.0.1") for _ in range(8)]
-            async with asyncio.timeout(20):
-                while guard.waiting < 7:  # noqa: ASYNC110
-                    await asyncio.sleep(0.005)
-                calls.append(asking("polite", "127.0.0.2"))
-                while guard.waiting < 8:  # noqa: ASYNC110
-                    await asyncio.sleep(0.005)
-                next_one.set()
-                await asyncio.gather(*calls)
+            await eventually(lambda: guard.waiting >= 7)
+            calls.append(asking("polite", "127.0.0.2"))
+            await eventually(lambda: guard.waiting >= 8)
+            next_one.set()
+            await asyncio.gather(*calls)
     assert served.index("polite") == 2
     assert len(served) == 9
 

@@ -27,6 +27,7 @@ from gatewayworld import (
 )
 from rawserver import Reply, Request, raw_server
 from toolservers import answer_modern, modern_server
+from waiting import eventually
 
 ERAS = (MODERN, LEGACY)
 CACHE = "fairlead.dev/cache"
@@ -139,9 +140,7 @@ async def test_equal_calls_at_once_are_made_once(tmp_path: Path) -> None:
         wires = [await Wire.connect(gateway) for _ in range(5)]
         asked = [asyncio.ensure_future(wire.ask(calling("demo__x"))) for wire in wires]
         await reached(server, 1)
-        async with asyncio.timeout(10):
-            while len(gateway.front.calls) < 5:  # noqa: ASYNC110
-                await asyncio.sleep(0.005)
+        await eventually(lambda: len(gateway.front.calls) >= 5)
         wires[4].close()  # one of those who wait goes
         go.set()
         answers = await asyncio.gather(*asked[:4])
@@ -171,9 +170,7 @@ async def test_the_client_that_leads_may_go_and_the_next_makes_the_call(tmp_path
         await reached(server, 1)
         others = [await Wire.connect(gateway) for _ in range(3)]
         asked = [asyncio.ensure_future(wire.ask(calling("demo__x"))) for wire in others]
-        async with asyncio.timeout(10):
-            while len(gateway.front.calls) < 4:  # noqa: ASYNC110
-                await asyncio.sleep(0.005)
+        await eventually(lambda: len(gateway.front.calls) >= 4)
         leader.close()
         await reached(server, 2)
         go.set()

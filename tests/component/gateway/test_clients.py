@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
+from mcp.types import TextContent
 
 from askers import session_of
 from fairlead_api.documents.catalog import Catalog, ToolEntry
@@ -107,7 +108,9 @@ async def test_the_trace_of_a_client_reaches_the_server(tmp_path: Path, version:
     async with serving(tmp_path, version) as (_, base), Client(f"{base}/mcp") as client:
         meta: Any = {"traceparent": "00-ab-cd-01"}
         result = await client.call_tool("demo__echo_meta", {}, meta=meta)
-    assert json.loads(result.content[0].text)["traceparent"] == "00-ab-cd-01"  # type: ignore[union-attr]
+    (said,) = result.content
+    assert isinstance(said, TextContent)
+    assert json.loads(said.text)["traceparent"] == "00-ab-cd-01"
 
 
 FASTMCP = """

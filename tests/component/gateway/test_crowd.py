@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from fairlead_gateway.endpoint.crowd import MAX_TOLD, Crowd
 from gatewayworld import Ask, Wire, ask, calling, catalog, modern, running
 from rawserver import RawServer
 from toolservers import modern_server, tool
+from waiting import eventually
 
 LIST = modern("tools/list")
 
@@ -26,9 +26,7 @@ async def server() -> AsyncIterator[RawServer]:
 
 async def gone(gateway: Gateway, inside: int) -> None:
     """Wait until so few are left that a new one finds room."""
-    async with asyncio.timeout(10):
-        while gateway.front.crowd.inside > inside:  # noqa: ASYNC110  # a connection tells nobody that it ended
-            await asyncio.sleep(0.005)
+    await eventually(lambda: gateway.front.crowd.inside <= inside)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,17 +16,12 @@ from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySo
 from fairlead_gateway.settings import Settings
 from gatewayworld import Ask, ask, calling, catalog, entry, modern, publish, running, scraped, served, withdraw
 from toolservers import modern_server
+from waiting import eventually
 
 
 async def names(gateway: Gateway, target: str = "/mcp") -> list[str]:
     answer = await ask(gateway, modern("tools/list").to(target))
     return [tool["name"] for tool in answer.message["result"]["tools"]]
-
-
-async def settled(gateway: Gateway, condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110  # a gateway tells nobody of what it reads
-            await asyncio.sleep(0.01)
 
 
 async def test_a_new_a_changed_and_a_withdrawn_document_change_the_list(tmp_path: Path) -> None:
@@ -72,7 +66,7 @@ async def test_of_a_broken_document_the_last_good_version_stays(tmp_path: Path, 
     async with running(tmp_path, one) as gateway:
         (file,) = (tmp_path / "documents").glob("*.json")
         file.write_bytes(content)
-        await settled(gateway, lambda: bool(gateway.keeper.broken))
+        await eventually(lambda: bool(gateway.keeper.broken))
         assert await names(gateway) == ["one__a"]
         publish(tmp_path / "documents", catalog("one", "http://127.0.0.1:1/mcp", ["b"]))
         await served(gateway, 2)
@@ -91,11 +85,11 @@ async def test_a_document_that_was_never_good_holds_nothing_up(tmp_path: Path) -
 async def test_a_directory_that_goes_away_leaves_the_last_catalog(tmp_path: Path) -> None:
     async with running(tmp_path, catalog("one", "http://127.0.0.1:1/mcp", ["a"])) as gateway:
         (tmp_path / "documents").rename(tmp_path / "elsewhere")
-        await settled(gateway, lambda: gateway.keeper.stale)
+        await eventually(lambda: gateway.keeper.stale)
         assert await names(gateway) == ["one__a"]
         assert gateway.readiness().ready
         (tmp_path / "elsewhere").rename(tmp_path / "documents")
-        await settled(gateway, lambda: not gateway.keeper.stale)
+        await eventually(lambda: not gateway.keeper.stale)
 
 
 async def test_a_gateway_that_starts_without_its_source_serves_what_it_served_before(tmp_path: Path) -> None:
@@ -129,7 +123,7 @@ async def test_what_was_withdrawn_meanwhile_is_not_served_from_the_cache_once_th
     empty = tmp_path / "empty"
     empty.mkdir()
     async with running(empty, cache_dir=tmp_path / "cache") as gateway:
-        await settled(gateway, lambda: not gateway.snapshot.servers and not gateway.keeper.stale)
+        await eventually(lambda: not gateway.snapshot.servers and not gateway.keeper.stale)
         assert await names(gateway) == []
 
 

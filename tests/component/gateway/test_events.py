@@ -123,7 +123,7 @@ async def test_a_reader_that_takes_nothing_is_cut_off(tmp_path: Path, monkeypatc
     async with running(tmp_path, demo) as gateway, await Wire.connect(gateway) as wire:
         wire.send(Ask(verb="GET", target="/v1/events", body=b"", headers={}))
         await wire.reader.readuntil(b"\r\n\r\n")
-        wire.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        wire.transport.pause_reading()
         async with asyncio.timeout(30):
             while any(task.get_name() == "event stream" for task in asyncio.all_tasks()):
                 await gateway.news.swapped(with_long, without)

@@ -30,6 +30,7 @@ from gatewayworld import (
 from ports import free_port
 from rawserver import Reply, Request, raw_server
 from toolservers import BROKEN, broken_server, greeted, modern_server, sdk_server
+from waiting import until_async
 
 ERAS = (MODERN, LEGACY)
 REFUSALS = {
@@ -220,7 +221,9 @@ async def test_without_its_credential_a_server_is_not_called_until_it_is_there(t
             (tmp_path / "credentials").mkdir()
             (tmp_path / "credentials" / "s.json").write_text('{"headers":{"X-Key":"hush"}}')
             gateway.keeper._dirty.set()
-            async with asyncio.timeout(10):
-                while (await ask(gateway, calling("demo__x"))).message["result"]["isError"]:  # noqa: ASYNC110
-                    await asyncio.sleep(0.02)
+
+            async def answers() -> bool:
+                return not (await ask(gateway, calling("demo__x"))).message["result"]["isError"]
+
+            await until_async("a call with the credential", answers)
         assert server.seen[-1].headers["x-key"] == "hush"

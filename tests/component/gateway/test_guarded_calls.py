@@ -33,6 +33,7 @@ from ports import free_port
 from rawserver import Reply, Request, raw_server
 from restworld import get, post
 from toolservers import answer_modern, broken_server, modern_server
+from waiting import eventually, until_async
 
 ERAS = (MODERN, LEGACY)
 ERROR = "fairlead.dev/error"
@@ -65,9 +66,11 @@ async def test_a_breaker_opens_is_shown_and_closes_by_a_trial(tmp_path: Path) ->
         async def handle(request: Request, reply: Reply) -> None:
             answer_modern(request, reply, [])
 
-        async with raw_server(handle, port), asyncio.timeout(30):
-            while not worked(await ask(gateway, calling("demo__x"))):  # noqa: ASYNC110  # opens by the clock
-                await asyncio.sleep(0.05)
+        async def works() -> bool:
+            return worked(await ask(gateway, calling("demo__x")))
+
+        async with raw_server(handle, port):
+            await until_async("a call that works", works, seconds=30)
             assert await breaker(gateway) == "closed"
 
 
@@ -108,9 +111,9 @@ async def test_calls_beyond_the_limit_wait_and_beyond_the_queue_are_refused(
             wires = [await Wire.connect(gateway) for _ in range(5)]
             asked = [asyncio.ensure_future(wire.ask(calling("demo__x", {}, **more))) for wire in wires]
             await reached(server, 2)
-            async with asyncio.timeout(10):
-                while gateway.registry.gauges()[next(iter(gateway.snapshot.servers))].waiting < 3:  # noqa: ASYNC110
-                    await asyncio.sleep(0.005)
+            await eventually(
+                lambda: gateway.registry.gauges()[next(iter(gateway.snapshot.servers))].waiting >= 3, seconds=20
+            )
             refused = await ask(gateway, calling("demo__x", {}, **more))
             assert refused.refusal == "RATE_LIMITED"
             assert refused.message["result"]["_meta"][ERROR]["retryAfterMs"] > 0
@@ -146,12 +149,9 @@ async def test_a_client_that_goes_while_it_waits_frees_its_place(tmp_path: Path)
             for more in ({}, {"progressToken": "p"}):
                 gone = await Wire.connect(gateway)
                 gone.send(calling("demo__x", {}, **more))
-                async with asyncio.timeout(10):
-                    while gateway.registry.gauges()[key].waiting == 0:  # noqa: ASYNC110
-                        await asyncio.sleep(0.005)
-                    gone.close()
-                    while gateway.registry.gauges()[key].waiting:  # noqa: ASYNC110
-                        await asyncio.sleep(0.005)
+                await eventually(lambda: gateway.registry.gauges()[key].waiting)
+                gone.close()
+                await eventually(lambda: not gateway.registry.gauges()[key].waiting)
             assert len(server.seen) == 1
 
 

@@ -20,6 +20,7 @@ from fairlead_gateway.app import Gateway
 from gatewayworld import ask, calling, catalog, served
 from togetherworld import gateway_on, names
 from toolservers import modern_server
+from waiting import eventually, until_async
 
 
 def config_map(blob: Blob) -> dict[str, Any]:
@@ -62,12 +63,14 @@ def delete(plane: ControlPlane, namespace: str, name: str) -> None:
 
 async def lists(gateway: Gateway, *expected: str, seconds: float = 20) -> None:
     """Wait until the merged endpoint shows exactly these tools."""
+
+    async def shown() -> bool:
+        return await names(gateway) == list(expected)
+
     try:
-        async with asyncio.timeout(seconds):
-            while await names(gateway) != list(expected):  # noqa: ASYNC110
-                await asyncio.sleep(0.02)
-    except TimeoutError:
-        raise AssertionError(f"it shows {await names(gateway)}, not {list(expected)}") from None
+        await until_async("the tools", shown, seconds=seconds)
+    except AssertionError as error:
+        raise AssertionError(f"it shows {await names(gateway)}, not {list(expected)}") from error
 
 
 NOWHERE = "http://127.0.0.1:1/mcp"
@@ -108,14 +111,10 @@ async def test_a_document_that_does_not_come_back_goes_and_rules_stay(
     for blob in pack(RULES_NAME, "rules", encode(rules)):
         await asyncio.to_thread(store, control_plane, namespace, blob)
     async with gateway_on(control_plane, namespace, hold=0.1) as gateway:
-        async with asyncio.timeout(20):
-            while len(gateway.snapshot.servers) != 1 or gateway.snapshot.rules != rules:  # noqa: ASYNC110
-                await asyncio.sleep(0.02)
+        await eventually(lambda: len(gateway.snapshot.servers) == 1 and gateway.snapshot.rules == rules)
         for name in (RULES_NAME, catalog_name(one.key)):
             await asyncio.to_thread(delete, control_plane, namespace, name)
-        async with asyncio.timeout(20):
-            while gateway.snapshot.servers:  # noqa: ASYNC110
-                await asyncio.sleep(0.02)
+        await eventually(lambda: not gateway.snapshot.servers)
         assert gateway.snapshot.rules == rules
 
 
@@ -167,9 +166,7 @@ async def test_a_document_that_somebody_edited_is_not_believed(control_plane: Co
         forged = Blob(blob.name, blob.labels, blob.annotations, {"document.json": encode(
             catalog("one", "http://evil.example/mcp", ["a"])).decode()})  # fmt: skip
         await asyncio.to_thread(store, control_plane, namespace, forged)
-        async with asyncio.timeout(10):
-            while not gateway.keeper.broken:  # noqa: ASYNC110
-                await asyncio.sleep(0.02)
+        await eventually(lambda: gateway.keeper.broken)
         (server,) = gateway.snapshot.servers.values()
         assert server.catalog.endpoint == one.endpoint
 
@@ -231,9 +228,7 @@ async def test_an_api_server_that_dies_and_returns_costs_nobody_a_call(
         async with gateway_on(plane, namespace, cache_dir=tmp_path / "cache") as gateway:
             await lists(gateway, "one__a")
             await asyncio.to_thread(plane.kill_apiserver)
-            async with asyncio.timeout(20):
-                while not gateway.keeper.stale:  # noqa: ASYNC110
-                    await asyncio.sleep(0.02)
+            await eventually(lambda: gateway.keeper.stale)
             assert (await ask(gateway, calling("one__a"))).message["result"]["isError"] is False
             assert gateway.readiness().ready
         async with gateway_on(plane, namespace, cache_dir=tmp_path / "cache") as restarted:

@@ -16,6 +16,7 @@ from gatewayworld import Wire, ask, calling, catalog, modern, publish, reached
 from ports import free_port
 from rawserver import Reply, Request, raw_server
 from toolservers import modern_server
+from waiting import eventually
 
 
 class Process:
@@ -133,9 +134,7 @@ async def test_the_audit_log_is_a_stream_of_its_own_and_what_rotates_it_may_send
     log, moved = tmp_path / "audit.log", tmp_path / "audit.log.1"
 
     async def told(path: Path, text: str) -> None:
-        async with asyncio.timeout(20):
-            while not path.exists() or text not in path.read_text():  # noqa: ASYNC110, ASYNC240
-                await asyncio.sleep(0.02)
+        await eventually(lambda: path.exists() and text in path.read_text())
 
     publish(tmp_path / "documents", catalog("demo", "http://127.0.0.1:9/mcp", ["add"]))
     async with started(FAIRLEAD_DOCUMENTS=str(tmp_path / "documents"), FAIRLEAD_AUDIT_FILE=str(log)) as gateway:

@@ -125,7 +125,7 @@ async def test_an_answer_that_no_progress_came_before_is_json_although_it_was_as
 
 async def unread(gateway: Gateway, wire: Wire, asked: Ask) -> int:
     """Bytes that wait in the gateway for a client that reads nothing; afterwards it reads again."""
-    wire.writer.transport.pause_reading()  # type: ignore[attr-defined]
+    wire.transport.pause_reading()
     wire.send(asked)
     await eventually(lambda: any(c.congested for c in gateway._listener.connections))
     (connection,) = [c for c in gateway._listener.connections if c.congested]
@@ -133,7 +133,7 @@ async def unread(gateway: Gateway, wire: Wire, asked: Ask) -> int:
     for _ in range(40):
         await asyncio.sleep(0.01)
         most = max(most, connection.transport.get_write_buffer_size())
-    wire.writer.transport.resume_reading()  # type: ignore[attr-defined]
+    wire.transport.resume_reading()
     return most
 
 
@@ -170,10 +170,10 @@ async def test_a_client_that_goes_while_it_holds_its_server_up_cancels_its_call(
         running(tmp_path, catalog("demo", server.url, ["x"])) as gateway,
         await Wire.connect(gateway) as wire,
     ):
-        wire.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        wire.transport.pause_reading()
         wire.send(asking(MODERN, 0, "tok"))
         await eventually(lambda: any(c.congested for c in gateway._listener.connections))
-        wire.writer.transport.abort()
+        wire.transport.abort()
         await eventually(lambda: not gateway.front.calls)
         await eventually(lambda: not server.open)
 

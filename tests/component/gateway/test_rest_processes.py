@@ -16,6 +16,7 @@ import pytest
 from fairlead_gateway.rest.pool import NotDone, Overloaded, Pool
 from gatewayworld import catalog, running
 from restworld import get, post, problem
+from waiting import eventually
 
 
 def tools(count: int) -> list[dict[str, Any]]:
@@ -36,9 +37,8 @@ def alive(pid: int) -> bool:
 
 
 async def gone(pids: list[int]) -> None:
-    async with asyncio.timeout(20):
-        while any(alive(pid) for pid in pids):  # noqa: ASYNC110  # not our children: nothing tells of their end
-            await asyncio.sleep(0.02)
+    """They are not our children: nothing tells of their end."""
+    await eventually(lambda: not any(alive(pid) for pid in pids))
 
 
 @pytest.mark.parametrize("target", ["/v1/tools?format=gemini&geminiField=parameters&model=gemini-3", "/v1/plan"])

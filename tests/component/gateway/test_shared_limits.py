@@ -20,6 +20,7 @@ from fairlead_gateway.limits.shared import BadUrl, Settler
 from gatewayworld import ask, calling, catalog, limits, running, scraped
 from redisserver import RedisServer, redis_server
 from toolservers import modern_server, tool
+from waiting import eventually
 
 
 @pytest.fixture
@@ -51,8 +52,8 @@ class Replica:
 
 
 @contextlib.asynccontextmanager
-async def replicas(count: int, *args: object, started: bool = False, **more: object) -> AsyncIterator[list[Replica]]:
-    made = [Replica(*args, **more) for _ in range(count)]  # type: ignore[arg-type]
+async def replicas(count: int, *args: Any, started: bool = False, **more: Any) -> AsyncIterator[list[Replica]]:
+    made = [Replica(*args, **more) for _ in range(count)]
     for replica in made:
         if started:
             replica.settler.start()
@@ -65,12 +66,6 @@ async def replicas(count: int, *args: object, started: bool = False, **more: obj
 
 def settled(replica: Replica, before: int) -> bool:
     return replica.settler.settlements > before + 1 or not replica.sharing.dirty
-
-
-async def until(condition: object) -> None:
-    async with asyncio.timeout(30):
-        while not condition():  # type: ignore[operator]  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
 
 
 async def test_what_one_replica_admitted_is_gone_for_the_other_once_both_have_settled(redis: RedisServer) -> None:
@@ -114,7 +109,7 @@ async def test_replicas_that_settle_by_themselves_let_through_one_limit_and_a_li
 ) -> None:
     per_minute, interval = 120, 0.02  # two a second
     async with replicas(count, redis.url, per_minute, interval=interval, started=True) as made:
-        await until(lambda: all(replica.settler.up for replica in made))
+        await eventually(lambda: all(replica.settler.up for replica in made))
         for replica in made:  # each settles at least once between two rounds, so nobody has more than a round untold
             replica.call(1)
         began, admitted, slowest = time.monotonic(), count, interval
@@ -125,7 +120,7 @@ async def test_replicas_that_settle_by_themselves_let_through_one_limit_and_a_li
             admitted += sum(new)
             for replica, told, calls in zip(made, before, new, strict=True):
                 if calls:
-                    await until(partial(settled, replica, told))
+                    await eventually(partial(settled, replica, told))
             slowest = max(slowest, time.monotonic() - round_began)
         took = time.monotonic() - began
         rate, unseen = per_minute / 60, 2 * 3
@@ -137,14 +132,14 @@ async def test_a_redis_that_crashes_is_told_of_once_and_shared_again_when_it_is_
     redis: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with replicas(2, redis.url, 10, interval=0.02, timeout=0.5, started=True) as (one, two):
-        await until(lambda: one.settler.up and two.settler.up)
+        await eventually(lambda: one.settler.up and two.settler.up)
         await redis.stop()
         assert one.call(1) == two.call(1) == 1
-        await until(lambda: one.settler.failures > 1 and two.settler.failures > 1)
+        await eventually(lambda: one.settler.failures > 1 and two.settler.failures > 1)
         assert one.call(4) == two.call(4) == 4, "each goes on by itself"
         await redis.start()
-        await until(lambda: one.settler.up and two.settler.up and not one.sharing.dirty and not two.sharing.dirty)
-        await until(lambda: one.call(1, "probe") + two.call(1, "probe") == 0)
+        await eventually(lambda: one.settler.up and two.settler.up and not one.sharing.dirty and not two.sharing.dirty)
+        await eventually(lambda: one.call(1, "probe") + two.call(1, "probe") == 0)
         told = [record.getMessage().partition("(")[0].strip() for record in caplog.records]
         assert sorted(told) == sorted(
             ["Redis at 127.0.0.1 does not answer", "Redis at 127.0.0.1 answers again: limits are shared"] * 2
@@ -155,7 +150,7 @@ async def test_a_redis_that_crashes_is_told_of_once_and_shared_again_when_it_is_
 async def test_a_redis_that_hangs_delays_no_call_and_leaves_no_task(redis: RedisServer) -> None:
     tasks = len(asyncio.all_tasks())
     async with replicas(1, redis.url, 1_000_000, interval=0.01, timeout=0.1, started=True) as (one,):
-        await until(lambda: one.settler.up)
+        await eventually(lambda: one.settler.up)
         redis.freeze()
         try:
             failures = one.settler.failures
@@ -168,8 +163,8 @@ async def test_a_redis_that_hangs_delays_no_call_and_leaves_no_task(redis: Redis
             assert len(one.sharing.dirty) <= 2, "one rate, which may be on its way as well"
         finally:
             redis.thaw()
-        await until(lambda: one.settler.up)
-    await until(lambda: len(asyncio.all_tasks()) == tasks)
+        await eventually(lambda: one.settler.up)
+    await eventually(lambda: len(asyncio.all_tasks()) == tasks)
 
 
 async def test_stopping_ends_at_whatever_step_of_a_settlement_it_comes(redis: RedisServer) -> None:
@@ -192,13 +187,13 @@ async def test_closed_nothing_shared_is_admitted_before_redis_answered_nor_while
         refused = one.limiter.admit("ada")
         assert isinstance(refused, Limited)
         assert (refused.message, refused.retry_after) == ("limits that replicas share cannot be looked up now", 1.0)
-        await until(lambda: one.settler.up)
+        await eventually(lambda: one.settler.up)
         assert one.call(1) == 1
         await redis.stop()
-        await until(lambda: not one.settler.up)
+        await eventually(lambda: not one.settler.up)
         assert one.call(1) == 0
         await redis.start()
-        await until(lambda: one.settler.up)
+        await eventually(lambda: one.settler.up)
         assert one.call(1) == 1
 
 
@@ -256,14 +251,14 @@ async def test_two_gateways_hold_an_agent_and_a_server_to_one_limit_together(
         ]
         async with running(folders[0], *documents, **shared) as one, running(folders[1], *documents, **shared) as two:
             assert await refusal(one, "slow__add") == "ok"
-            await until(lambda: settled(one))
+            await eventually(lambda: settled(one))
             assert [await refusal(two, "slow__add") for _ in range(2)][1] == "RATE_LIMITED"
             assert [await refusal(one, "demo__add") for _ in range(1)] == ["ok"]
-            await until(lambda: settled(one) and settled(two))
+            await eventually(lambda: settled(one) and settled(two))
             said = [await refusal(gateway, "demo__add") for _ in range(4) for gateway in (one, two)]
             assert "RATE_LIMITED" in said
             assert said.count("ok") <= 4, "each by itself would have let through seven"
-            await until(lambda: settled(one) and settled(two))
+            await eventually(lambda: settled(one) and settled(two))
             assert [await refusal(gateway, "demo__add") for gateway in (one, two)] == ["RATE_LIMITED"] * 2
             assert "fairlead_redis_up 1.0" in (await scraped(one))
             assert 'fairlead_calls_limited_total{scope="agent"}' in (await scraped(one))

@@ -30,6 +30,7 @@ from gatewayworld import LEGACY, Ask, Clock, Wire, calling, catalog, legacy, mod
 from issuers import LocalIssuer, issuing
 from names import Names
 from toolservers import modern_server
+from waiting import until_async
 
 HERE = "https://tools.example.com"
 
@@ -275,9 +276,11 @@ async def test_an_issuer_that_is_away_locks_out_only_whom_it_would_have_to_vouch
             assert (refused.status, refused.headers["retry-after"]) == (503, "5")
             assert await status(gateway, issuer.token(aud=HERE, exp=1)) == 503
             issuer.away = False
-            async with asyncio.timeout(30):
-                while await status(gateway, token) != 200:  # noqa: ASYNC110  # another task fetches the keys
-                    await asyncio.sleep(0.1)
+
+            async def taken() -> bool:
+                return await status(gateway, token) == 200
+
+            await until_async("the keys fetched", taken, seconds=30)
             issuer.away = True
             assert await status(gateway, issuer.token(aud=HERE, sub="another")) == 200
 

@@ -134,9 +134,7 @@ async def test_an_expired_version_has_everything_listed_again(expired: bytes | i
 async def test_any_other_trouble_is_told_and_the_watch_goes_on_from_where_it_was(said: bytes | int) -> None:
     cluster = Cluster(said)
     async with following(cluster) as (noted, server):
-        async with asyncio.timeout(10):
-            while len([r for r in server.seen if "watch=true" in r.path]) < 2:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        await eventually(lambda: len([r for r in server.seen if "watch=true" in r.path]) >= 2)
         assert len(noted.absences) == 1
         assert cluster.lists == 1
         assert "resourceVersion=100" in server.seen[-1].path
@@ -150,9 +148,7 @@ async def test_events_are_taken_in_and_bookmarks_move_the_version() -> None:
     cluster = Cluster(b"".join(json.dumps(event).encode() + b"\n" for event in (added, gone, bookmark)))
     cluster.items["one"] = item("one", "a", 1)
     async with following(cluster) as (noted, server):
-        async with asyncio.timeout(10):
-            while len([r for r in server.seen if "watch=true" in r.path]) < 2:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        await eventually(lambda: len([r for r in server.seen if "watch=true" in r.path]) >= 2)
         assert list(noted.documents) == ["two"]
         assert "resourceVersion=170" in server.seen[-1].path
 

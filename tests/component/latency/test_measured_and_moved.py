@@ -21,6 +21,7 @@ from fairlead_operator.latency.timekeeper import Timekeeper
 from fairlead_operator.local.documents import DirectoryDocuments
 from gatewayworld import LEGACY, MODERN, Wire, ask, calling, catalog, entry, modern, running
 from rawserver import Reply, Request, raw_server
+from waiting import until_async
 
 TIERS = (Tier(name="fast", max_latency_ms=40, default=True), Tier(name="deep", max_latency_ms=4000))
 
@@ -51,9 +52,10 @@ class World:
         return [tool["name"] for tool in answer.message["result"]["tools"]]
 
     async def until(self, *names: str) -> None:
-        async with asyncio.timeout(20):
-            while await self.listed() != list(names):  # noqa: ASYNC110  # the list is what is tested
-                await asyncio.sleep(0.02)
+        async def listed() -> bool:
+            return await self.listed() == list(names)
+
+        await until_async(f"the list of {names}", listed)
 
 
 @contextlib.asynccontextmanager

@@ -8,6 +8,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -25,8 +26,8 @@ from toolservers import LEGACY_STDIO, SDK_STDIO, SDK_TOOLS
 from waiting import until_async
 
 
-def link_to(server: Gated, token: str = TOKEN, **options: float) -> Link:
-    return Link("gated", TcpOpener("127.0.0.1", server.port, token), **options)  # type: ignore[arg-type]
+def link_to(server: Gated, token: str = TOKEN, **options: Any) -> Link:
+    return Link("gated", TcpOpener("127.0.0.1", server.port, token), **options)
 
 
 def soon(seconds: float = 20) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from fairlead_api.documents.catalog import HttpEndpoint
 from fairlead_api.documents.codec import catalog_name
 from fairlead_api.meta import ServerKey
 from operatorworld import World, running
@@ -45,7 +46,8 @@ async def test_an_image_server_is_ready_once_its_pods_are_up_and_its_tools_are_l
         catalog = world.catalog("demo")
     assert catalog is not None
     assert {tool.name for tool in catalog.tools} == set(SDK_TOOLS)
-    assert catalog.endpoint.url == f"http://demo.{world.namespace}.svc:8080/mcp"  # type: ignore[union-attr]
+    assert isinstance(catalog.endpoint, HttpEndpoint)
+    assert catalog.endpoint.url == f"http://demo.{world.namespace}.svc:8080/mcp"
 
 
 @pytest.mark.parametrize("plural", OWNED)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -19,16 +20,16 @@ TIMES = Timings(duration=3.0, renew=0.2, deadline=1.0, grace=0.5)
 
 
 @pytest.fixture
-def own_world(private_plane: PlaneFactory) -> Iterator[World]:
+def own_world(private_plane: PlaneFactory) -> World:
     plane = private_plane(crds=False)
-    return World(plane, plane.create_namespace("tenant"), plane.create_namespace("release"))  # type: ignore[return-value]
+    return World(plane, plane.create_namespace("tenant"), plane.create_namespace("release"))
 
 
 class Leader:
     """Runs a Lease and notes when its tasks begin and end."""
 
-    def __init__(self, kube: Kube, world: World, identity: str, **more: object) -> None:
-        self.lease = Lease(kube, world.release, "lease", identity, timings=TIMES, **more)  # type: ignore[arg-type]
+    def __init__(self, kube: Kube, world: World, identity: str, **more: Any) -> None:
+        self.lease = Lease(kube, world.release, "lease", identity, timings=TIMES, **more)
         self.began = asyncio.Event()
         self.ended = asyncio.Event()
         self.stubborn = False
@@ -165,7 +166,11 @@ async def test_a_write_gets_no_more_time_than_is_left_until_another_may_lead(wor
     async with connected(world) as kube:
         lease = Lease(kube, world.release, "lease", "leader", timings=TIMES, monotonic=lambda: now)
         assert lease.allowance() == 0
-        task = asyncio.create_task(lease.run(asyncio.Event().wait))  # type: ignore[arg-type]
+
+        async def work() -> None:
+            await asyncio.Event().wait()
+
+        task = asyncio.create_task(lease.run(work))
         await eventually(lease.leading, seconds=10)
         assert TIMES.deadline < lease.allowance() < TIMES.duration
         now += TIMES.deadline - 0.01

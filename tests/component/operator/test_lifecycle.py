@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
+from functools import partial
 
 import pytest
 
@@ -59,7 +60,7 @@ async def converged(world: World, url: str) -> None:
     await world.until("a Deployment", lambda: world.get(world.path("deployments", "pods")))
     world.pods_are("pods", 1)
     for name in ("remote", "pods"):
-        await world.until(f"{name} Ready", lambda name=name: world.is_(name, "Ready", "True"))  # type: ignore[misc]
+        await world.until(f"{name} Ready", partial(world.is_, name, "Ready", "True"))
     await world.until("rules", lambda: "fairlead-rules" in world.documents())
 
 
@@ -162,9 +163,12 @@ async def test_nothing_hangs_when_the_operator_is_gone_and_then_the_server_and_t
     status, _ = world.request("DELETE", world.server_path("pods"))
     assert status == 200
     assert world.get(world.server_path("pods")) is None, "gone at once: nothing holds it"
+
+    def gone(path: str) -> bool:
+        return world.get(path) is None
+
     for plural in WATCHED:
-        path = world.path(plural, "pods")
-        await world.until(f"{plural} collected", lambda path=path: world.get(path) is None)  # type: ignore[misc]
+        await world.until(f"{plural} collected", partial(gone, world.path(plural, "pods")))
     plane.request("DELETE", f"/api/v1/namespaces/{world.namespace}")
     path = f"/api/v1/namespaces/{world.namespace}"
     await world.until("the namespace gone", lambda: plane.request("GET", path)[0] == 404, seconds=30)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -88,14 +89,17 @@ async def test_a_server_that_nobody_calls_is_lost_when_it_ends_and_back_when_it_
 
 
 async def test_people_are_told_of_each_loss_and_each_return_once(world: World) -> None:
+    def said(what: tuple[str, str], times: int) -> bool:
+        return events(world, "demo").count(what) == times
+
     async with site("add") as far, running(world, QUIET):
         world.create("demo", {"url": far.url})
         await world.until("Ready", lambda: world.is_("demo", "Ready", "True"))
         for round_ in (1, 2):
             await far.end()
-            await world.until("told of the loss", lambda n=round_: events(world, "demo").count(LOST) == n)  # type: ignore[misc]
+            await world.until("told of the loss", partial(said, LOST, round_))
             await far.start()
-            await world.until("told of the return", lambda n=round_: events(world, "demo").count(READY) == n + 1)  # type: ignore[misc]
+            await world.until("told of the return", partial(said, READY, round_ + 1))
         told = [event for event in events(world, "demo") if event in (LOST, READY)]
     assert told == [READY, LOST, READY, LOST, READY]
 
@@ -108,7 +112,7 @@ async def test_servers_that_work_are_not_touched_while_others_are_down(world: Wo
         for name, one in zip(names, sites, strict=True):
             world.create(name, {"url": one.url})
         for name in names:
-            await world.until(f"{name} Ready", lambda name=name: world.is_(name, "Ready", "True"))  # type: ignore[misc]
+            await world.until(f"{name} Ready", partial(world.is_, name, "Ready", "True"))
         dead, healthy = names[:6], names[6:]
         before = {
             name: (world.server(name)["metadata"]["resourceVersion"], config_map(world, name)) for name in healthy
@@ -117,11 +121,11 @@ async def test_servers_that_work_are_not_touched_while_others_are_down(world: Wo
         for one in sites[:6]:
             await one.end()
         for name in dead:
-            await world.until(f"{name} lost", lambda name=name: world.is_(name, "Ready", "False"))  # type: ignore[misc]
+            await world.until(f"{name} lost", partial(world.is_, name, "Ready", "False"))
         for one in sites[:3]:
             await one.start()
         for name in dead[:3]:
-            await world.until(f"{name} back", lambda name=name: world.is_(name, "Ready", "True"))  # type: ignore[misc]
+            await world.until(f"{name} back", partial(world.is_, name, "Ready", "True"))
         after = {name: (world.server(name)["metadata"]["resourceVersion"], config_map(world, name)) for name in healthy}
         assert after == before
         assert [len(one.server.seen) for one in sites[6:] if one.server is not None] == asked
@@ -146,6 +150,6 @@ async def test_a_server_that_closes_idle_connections_is_not_lost(world: World) -
             opened = server.opened
             await world.until("an idle connection", lambda: server.open)
             server.cut()
-            await world.until("another one", lambda opened=opened: server.opened > opened)  # type: ignore[misc]
+            await world.until("another one", partial(lambda before: server.opened > before, opened))
         assert world.server("demo")["metadata"]["resourceVersion"] == before
         assert len(server.seen) == asked, "nor is it asked again"

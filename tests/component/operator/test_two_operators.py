@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -190,15 +191,15 @@ async def test_a_leader_that_was_stopped_past_its_lease_writes_nothing_when_it_c
                 first = holder(world)
                 heir = "b" if first == "a" else "a"
                 start = audit.mark()
-                await world.until("work under way", lambda: has_written(world, first, start), seconds=30)  # noqa: B023
+                await world.until("work under way", partial(has_written, world, first, start), seconds=30)
                 replicas[first].send(signal.SIGSTOP)
                 stopped = audit.mark()
-                await world.until("the heir's writes", lambda: has_written(world, heir, stopped), seconds=30)  # noqa: B023
+                await world.until("the heir's writes", partial(has_written, world, heir, stopped), seconds=30)
                 replicas[first].send(signal.SIGCONT)
                 await world.until("the loss noticed", replicas[first].has_given_up, seconds=30)
                 replicas[first].start_afresh()
                 again = audit.mark()
-                await world.until("the heir's writes", lambda: has_written(world, heir, again), seconds=30)  # noqa: B023
+                await world.until("the heir's writes", partial(has_written, world, heir, again), seconds=30)
         writes = audit.writes()
         assert {w.user for w in writes if w.name == LEASE} == {"operator-a", "operator-b"}
         assert [str(write) for write in intruders(writes, LEASE)] == []
@@ -221,7 +222,7 @@ async def test_a_killed_leader_is_followed_within_20_s_and_one_that_ends_within_
                 await world.until("a third that waits", lambda: third.says("metrics and probes"), seconds=30)
                 replicas[heir].send(signal.SIGTERM)
                 released = await _until_led_by(world, "c")
-        print(f"the heir led {killed:.1f} s after SIGKILL, {released:.1f} s after SIGTERM; {client.calls} calls")  # noqa: T201
+        print(f"the heir led {killed:.1f} s after SIGKILL, {released:.1f} s after SIGTERM; {client.calls} calls")  # noqa: T201 - shown with -s
         assert killed <= 20
         assert released <= 3
         assert client.calls > 0

@@ -5,6 +5,7 @@ to, a certificate of their own, a credential that is renewed while both processe
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -67,7 +68,7 @@ async def test_a_certificate_is_verified_against_the_bundle_of_the_spec_and_noth
         world.create("strange", {"url": url, "caBundle": stranger.bundle})
         world.create("system", {"url": url})
         for name in ("strange", "system"):
-            await world.until("refused", lambda name=name: world.is_(name, "Ready", "False", "TlsFailed"))  # type: ignore[misc]
+            await world.until("refused", partial(world.is_, name, "Ready", "False", "TlsFailed"))
             assert "spec.caBundle" in world.condition(name, "Ready")["message"]
         await until_async("listed", shows(gateway, *TOOLS))
         assert await _adds(gateway.port)

@@ -56,7 +56,7 @@ async def test_a_server_that_is_killed_under_a_call_ends_the_call_and_comes_back
 async def test_a_server_that_is_killed_while_nobody_calls_is_offline_at_once() -> None:
     async with AsyncToolRegistry([Server(name="s", command=[sys.executable, LEGACY_STDIO])]) as registry:
         os.kill(pid_of(registry, "s"), signal.SIGKILL)
-        await eventually(lambda: not registry.tools, seconds=20)
+        await eventually(lambda: not registry.tools)
         assert len(await registry.get_all_tools()) == 5
 
 
@@ -64,7 +64,7 @@ async def test_no_process_is_left_when_the_registry_is_closed() -> None:
     async with AsyncToolRegistry([Server(name="s", command=[sys.executable, LEGACY_STDIO])]) as registry:
         pid = pid_of(registry, "s")
         await registry.close_mcp_clients()
-        await eventually(lambda: gone(pid), seconds=20)
+        await eventually(lambda: gone(pid))
         await registry.get_all_tools()
         pid = pid_of(registry, "s")
     assert gone(pid)
@@ -92,7 +92,7 @@ async def test_tools_behind_http_with_sse_are_listed_and_called_and_their_loss_i
         assert [one.own_name for one in registry.tools] == list(SDK_TOOLS)
         assert (await registry.execute("s__add", {"a": 1, "b": 2})).value == {"result": 3}
         assert await registry.health_check() == {"s": True}
-    await eventually(lambda: lost == ["s"], seconds=20)
+    await eventually(lambda: lost == ["s"])
     assert registry.tools == ()
     await registry.close()
 
@@ -116,7 +116,7 @@ async def test_a_legacy_server_announces_changes_on_its_stream() -> None:
             reply.send(202)
 
     async with raw_server(handle) as server, AsyncToolRegistry([Server(name="s", url=server.url)]) as registry:
-        await eventually(lambda: streams, seconds=20)
+        await eventually(lambda: streams)
         tools.append(tool("late"))
         assert [one.own_name for one in await registry.get_all_tools()] == ["early"]
         streams[0].event({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
@@ -141,7 +141,7 @@ async def test_a_lookup_does_not_wait_for_long_for_a_server_that_was_slow(monkey
             registry._connector.connect_seconds = 30  # longer than anybody here waits
             assert await registry.get_all_tools() == ()  # still being tried
             go.set()
-            await eventually(lambda: registry.tools, seconds=20)
+            await eventually(lambda: registry.tools)
 
 
 async def test_a_name_is_looked_for_no_longer_than_the_timeout_of_the_call() -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import resource
 import threading
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -234,7 +236,7 @@ class Kept:
 class Someone:
     identity = ANONYMOUS
     address = "::1"
-    headers: dict[bytes, bytes] = {}  # noqa: RUF012
+    headers: Mapping[bytes, bytes] = MappingProxyType({})
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -29,11 +30,11 @@ LOST = ConnectionLost("it hung up", sent=True)
 class World:
     """A guard whose time a test moves."""
 
-    def __init__(self, **bounds: object) -> None:
+    def __init__(self, **bounds: Any) -> None:
         self.now = 100.0
         self._timers: list[tuple[float, Callable[[], None]]] = []
         self.guard = Guard(
-            "a/x", Bounds(**{"limit": 2, **bounds}), self._later, clock=lambda: self.now, random=lambda: 0.0  # type: ignore[arg-type]
+            "a/x", Bounds(**{"limit": 2, **bounds}), self._later, clock=lambda: self.now, random=lambda: 0.0
         )  # fmt: skip
 
     def _later(self, delay: float, action: Callable[[], None]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 from msgspec import Raw
@@ -30,8 +31,10 @@ def test_a_state_comes_back_as_it_was_with_the_address_that_made_it() -> None:
 
 
 @pytest.mark.parametrize("alter", [lambda s: s + "x", lambda s: "0" + s[1:], lambda s: s[1:]])
-def test_an_altered_state_reaches_the_server_as_something_it_never_made(alter: object) -> None:
-    altered = alter(wrapped("sealed"))  # type: ignore[operator]
+def test_an_altered_state_reaches_the_server_as_something_it_never_made(
+    alter: Callable[[str], str],
+) -> None:
+    altered = alter(wrapped("sealed"))
     params, tag = affinity.untagged({"requestState": Raw(json.dumps(altered).encode())})
     assert tag is None
     assert json.loads(bytes(params["requestState"])) == altered != "sealed"

@@ -153,7 +153,7 @@ async def test_a_token_is_read_again_before_it_is_stale() -> None:
         current.api_key["BearerToken"] = f"bearer {next(tokens)}"
 
     configuration.api_key["BearerToken"] = "bearer stale"
-    configuration.refresh_api_key_hook = refresh  # type: ignore[assignment]
+    configuration.refresh_api_key_hook = refresh  # type: ignore[assignment]  # annotated as None
     first, second = await connection_for(configuration), await connection_for(configuration)
     assert (first.scheme, first.token, second.token) == ("Bearer", "first", "second")
     assert first.expiration is not None

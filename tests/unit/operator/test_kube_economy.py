@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from kubernetes.aio.client import Configuration
@@ -15,7 +15,8 @@ from fairlead_operator.kube.declared import KubeDeclarations
 
 def test_a_status_is_no_reason_to_compile_the_rules_again_and_other_labels_are() -> None:
     rules: list[None] = []
-    declarations = KubeDeclarations(None, server_changed=lambda key: None, rules_changed=lambda: rules.append(None))  # type: ignore[arg-type]
+    unused = cast("Kube", None)
+    declarations = KubeDeclarations(unused, server_changed=lambda key: None, rules_changed=lambda: rules.append(None))
 
     def seen(type_: str, version: int, **changes: Any) -> int:
         metadata = {"name": "demo", "namespace": "team", "uid": "1", "resourceVersion": str(version)}

@@ -19,6 +19,7 @@ from fairlead_operator.discovery.line import Line
 from fairlead_operator.discovery.lines import Lines, Told
 from fairlead_operator.ports import Heard
 from operatorfakes import until
+from waiting import eventually
 
 KEY = ServerKey("team", "demo")
 ENDPOINT = HttpEndpoint(url="http://demo.example/mcp")
@@ -78,9 +79,7 @@ async def test_only_what_a_server_is_to_blame_for_is_a_loss(
                   rng=random.Random(1))  # fmt: skip
     watch.hold(KEY, ENDPOINT)
     first.closed.set()
-    async with asyncio.timeout(20):
-        while "back" not in told:  # noqa: ASYNC110  # the pauses between attempts are real
-            await asyncio.sleep(0.01)
+    await eventually(lambda: "back" in told)
     assert told == (["lost", "back"] if lost else ["back"])
     await watch.aclose()
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
 from fairlead_api.documents.catalog import Credential
 from fairlead_api.documents.store import Blob
 from fairlead_api.meta import ServerKey
+from fairlead_operator.kube.client import Kube
 from fairlead_operator.kube.credentials import CredentialStore, shard_name, store_key
 from fairlead_operator.kube.documents import KubeDocuments, config_map_for
 from fairlead_operator.kube.owned import Owned
@@ -30,6 +31,8 @@ class Api:
 
     def __init__(self, answer: Json, meanwhile: Callable[[], None]) -> None:
         self.answer, self.meanwhile, self.writes = answer, meanwhile, 0
+        self.kube = cast("Kube", self)
+        """As far as it is used here."""
 
     async def get(self, *_: object) -> Json:
         return self.answer
@@ -51,7 +54,7 @@ def deployment(version: int, **status: int) -> Json:
 async def test_pods_that_came_up_before_the_answer_to_the_apply_are_seen() -> None:
     told: list[ServerKey] = []
     api = Api(deployment(9), lambda: owned.changed(DEPLOYMENTS, deployment(10, availableReplicas=1)))
-    owned = Owned(api, told.append)  # type: ignore[arg-type]
+    owned = Owned(api.kube, told.append)
     seen = await owned.apply(DEPLOYMENTS, MANIFEST, "s1")
     assert seen.status == {"availableReplicas": 1}
     assert (await owned.apply(DEPLOYMENTS, MANIFEST, "s1")).status == {"availableReplicas": 1}
@@ -60,7 +63,7 @@ async def test_pods_that_came_up_before_the_answer_to_the_apply_are_seen() -> No
 
 async def test_an_event_from_before_an_apply_costs_no_second_one() -> None:
     api = Api(deployment(10), lambda: None)
-    owned = Owned(api, lambda key: None)  # type: ignore[arg-type]
+    owned = Owned(api.kube, lambda key: None)
     await owned.apply(DEPLOYMENTS, MANIFEST, "s1")
     before = deployment(9)
     before["spec"] = {"replicas": 3}
@@ -70,7 +73,7 @@ async def test_an_event_from_before_an_apply_costs_no_second_one() -> None:
 
 
 async def test_an_object_that_was_made_anew_is_seen_whatever_its_version() -> None:
-    owned = Owned(Api(deployment(10), lambda: None), lambda key: None)  # type: ignore[arg-type]
+    owned = Owned(Api(deployment(10), lambda: None).kube, lambda key: None)
     await owned.apply(DEPLOYMENTS, MANIFEST, "s1")
     other = deployment(3)
     other["metadata"]["uid"] = "d2"
@@ -91,7 +94,7 @@ async def test_a_document_that_was_edited_before_the_answer_to_its_write_is_writ
     edited = Blob(name="doc", labels={}, annotations={}, data={"document": "x"}, binary={})
     disturbed: list[str] = []
     api = Api(stored(wanted, 5), lambda: documents.changed(stored(edited, 6)))
-    documents = KubeDocuments(api, "release", lambda name, labels: disturbed.append(name))  # type: ignore[arg-type]
+    documents = KubeDocuments(api.kube, "release", lambda name, labels: disturbed.append(name))
     await documents.publish([wanted])
     assert disturbed == ["doc"]
     await documents.publish([wanted])
@@ -105,7 +108,7 @@ async def test_a_credential_that_a_later_write_has_stored_is_not_forgotten_by_an
     older_: Json = {"metadata": {"name": shard, "resourceVersion": "5"}, "data": {"other": "eA=="}}
     later: Json = {"metadata": {"name": shard, "resourceVersion": "6"}, "data": {"other": "eA==", entry: value}}
     api = Api(older_, lambda: store.changed(later))
-    store = CredentialStore(api, "release", lambda entry: None)  # type: ignore[arg-type]
+    store = CredentialStore(api.kube, "release", lambda entry: None)
     beside = next(key for n in range(1000) if shard_name(key := ServerKey("team", f"beside-{n}")) == shard)
     await store.put(beside, credential)
     assert store.token(KEY) == "t"

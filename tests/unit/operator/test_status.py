@@ -81,7 +81,7 @@ def test_the_transition_time_moves_when_the_status_does_and_not_with_the_reason(
     other = Verdict(False, Reason.TIMEOUT, "too slow")
     second = build_status(shown(server, first), Verdicts(GOOD, GOOD, GOOD, other), Facts(HTTP), later)
     third = build_status(shown(server, second), WELL, Facts(HTTP, catalog("a")), later)
-    times = [s.condition("Verified").last_transition_time for s in (first, second, third)]  # type: ignore[union-attr]
+    times = [found.last_transition_time for s in (first, second, third) if (found := s.condition("Verified"))]
     assert times == [NOW, NOW, later]
 
 
@@ -140,5 +140,7 @@ def test_a_long_message_is_cut_and_a_child_is_shown_by_its_command() -> None:
     status = build_status(
         mcp_server(), Verdicts(GOOD, GOOD, GOOD, long), Facts(ChildEndpoint(command="uv", args=("run", "x"))), NOW
     )
-    assert len(status.condition("Ready").message) == 2000  # type: ignore[union-attr]
+    ready = status.condition("Ready")
+    assert ready is not None
+    assert len(ready.message) == 2000
     assert status.endpoint == "uv run x"

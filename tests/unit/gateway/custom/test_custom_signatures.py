@@ -226,7 +226,7 @@ def _yielding() -> Any:
         (CustomTool(name="a b", handler=print), "a name is"),
         (CustomTool(name="a", handler=print, input_schema={"type": "array"}), '"type": "object"'),
         (CustomTool(name="a", handler=print, input_schema={"default": object()}), "no JSON"),
-        (CustomTool(name="a", handler="x"), "cannot be called"),  # type: ignore[arg-type]
+        (CustomTool(name="a", handler="x"), "cannot be called"),  # type: ignore[arg-type]  # that is the point
     ],
 )
 def test_what_cannot_be_published_is_refused_with_a_reason(wanted: Any, why: str) -> None:

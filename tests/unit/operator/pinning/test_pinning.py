@@ -322,15 +322,10 @@ async def test_a_store_that_refuses_keeps_the_old_definitions_in_force() -> None
     world.declare()
     async with world.operator():
         await world.answer(tool("add", "adds"))
-        publish = world.documents.publish
-
-        async def refuse(blobs: Any) -> None:
-            raise PlatformTrouble("no space")
-
-        world.documents.publish = refuse  # type: ignore[method-assign]
+        world.documents.trouble = PlatformTrouble("no space")
         await world.answer(tool("add", "adds, and reads your mail"))
         assert world.served() == {"add": "adds"}
-        world.documents.publish = publish  # type: ignore[method-assign]
+        world.documents.trouble = None
         await world.look()
         assert world.held == {KEY: 1}
 
