@@ -232,8 +232,11 @@ def test_an_upgrade_under_load_fails_no_call(installation: Installation, namespa
         until("load", lambda: all(load.told(0).good > 20 for load in loads), seconds=60)
         began = time.time()
         installation.upgrade("logging.level=DEBUG")
-        time.sleep(8)  # old gateways drain
-        assert not before & {pod["metadata"]["name"] for pod in ready_pods(GATEWAY)}, "both were replaced"
+        until(
+            "both replaced", lambda: not before & {pod["metadata"]["name"] for pod in ready_pods(GATEWAY)}, seconds=60
+        )
+        since = time.time()
+        until("calls after that", lambda: all(load.told(since).good > 60 for load in loads), seconds=60)
         for load in loads:
             told = load.settled(began, busy=3)
             assert told.calls > 100

@@ -24,7 +24,7 @@ from fairlead_gateway.identity.setup import trusted
 from fairlead_gateway.settings import BadSetting, Settings
 from gatewayworld import Ask, Wire, catalog, modern, running
 from togetherworld import gateway_on
-from waiting import until_async
+from waiting import eventually, until_async
 
 NOWHERE = "http://127.0.0.1:9/mcp"
 DEMO = catalog("demo", NOWHERE, ["add"])
@@ -163,7 +163,9 @@ def test_a_document_that_is_none_is_refused_with_a_sentence(data: bytes, tmp_pat
         trusted(Settings(api_keys=tmp_path / "keys.json"))
 
 
-async def test_a_file_that_breaks_changes_nothing_and_one_that_goes_revokes_its_keys(tmp_path: Path) -> None:
+async def test_a_file_that_breaks_changes_nothing_and_one_that_goes_revokes_its_keys(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     file = tmp_path / "keys.json"
     key, record = new_key("npc", now=_now())
     other, second = new_key("qa", now=_now())
@@ -171,7 +173,7 @@ async def test_a_file_that_breaks_changes_nothing_and_one_that_goes_revokes_its_
     async with running(tmp_path, DEMO, trust=trusted(Settings(api_keys=file))) as gateway:
         await until_status(gateway, key, 200)
         file.write_text("{")
-        await asyncio.sleep(1)
+        await eventually(lambda: "cannot be read, and stay as they were" in caplog.text)
         assert await status(gateway, key) == 200
         file.write_bytes(written([record, second]))
         await until_status(gateway, other, 200)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator
@@ -20,6 +19,7 @@ from gatewayworld import Ask, ask, calling, catalog, running
 from policyworld import Vouching, anybody, by
 from restworld import get
 from toolservers import modern_server, tool
+from waiting import until_async
 
 
 async def key_of(agent: str, file: Path) -> str:
@@ -38,12 +38,14 @@ async def known(tmp_path: Path, keys: Path, **settings: Any) -> AsyncIterator[Ga
 
 async def outcome(gateway: Gateway, key: str) -> str:
     """What a call comes to: a code, a status, or ok. Keys are read a moment after the start."""
-    async with asyncio.timeout(30):
-        while True:
-            answer = await ask(gateway, calling("demo__add").with_headers(authorization=f"Bearer {key}"))
-            if answer.status == 200:
-                return answer.refusal if answer.message["result"]["isError"] else "ok"
-            await asyncio.sleep(0.05)
+
+    async def told() -> str:
+        answer = await ask(gateway, calling("demo__add").with_headers(authorization=f"Bearer {key}"))
+        if answer.status != 200:
+            return ""
+        return answer.refusal if answer.message["result"]["isError"] else "ok"
+
+    return await until_async("an answer", told, seconds=30)
 
 
 async def test_the_log_names_who_has_a_key_and_tells_of_who_was_turned_away(tmp_path: Path) -> None:

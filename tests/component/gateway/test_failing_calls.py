@@ -147,7 +147,7 @@ async def test_nobody_gets_the_answer_of_another_under_interleaving(tmp_path: Pa
     async def handle(request: Request, reply: Reply) -> None:
         if greeted(request, reply, mcp_session_id="s"):
             return None
-        await asyncio.sleep(chance.random() * 0.01)
+        await asyncio.sleep(chance.random() * 0.01)  # in any order
         result = {"content": [{"type": "text", "text": request.params["arguments"]["say"]}]}
         if chance.random() < 0.1:
             reply.result(request, result)

@@ -2,36 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import fairlead_gateway.formats
 from fairlead_gateway.formats.registry import FORMATS
-from fairlead_mcp.errors import ConnectFailed
 from fairlead_mcp.http.target import Target
 from fairlead_mcp.session import McpSession
 from gatewayworld import catalog, running
-from ports import free_port
 from restworld import get, post
+from serverprocesses import demo_server
 
 FOLDER = Path(fairlead_gateway.formats.__file__).parent
 TOOL = "demo__get_stock"
 
 
 async def listed(url: str) -> list[bytes]:
-    """The demo server's definitions, once it answers."""
-    async with asyncio.timeout(20):
-        while True:
-            try:
-                async with McpSession.over_http(Target.from_url(url)) as session:
-                    return [bytes(raw) for raw in await session.list_all("tools/list", timeout=5)]
-            except ConnectFailed:
-                await asyncio.sleep(0.05)
+    """A server's definitions."""
+    async with McpSession.over_http(Target.from_url(url)) as session:
+        return [bytes(raw) for raw in await session.list_all("tools/list", timeout=20)]
 
 
 def definitions(tools: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -48,22 +40,13 @@ def test_every_format_has_a_page_that_the_readme_leads_to() -> None:
 
 
 async def test_every_page_shows_tools_message_and_answer_as_a_gateway_gives_them(tmp_path: Path) -> None:
-    port = free_port()
-    url = f"http://127.0.0.1:{port}/mcp"
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "fairlead_cli.demo", "--port", str(port), stderr=asyncio.subprocess.DEVNULL
-    )
-    try:
-        async with running(tmp_path, catalog("demo", url, await listed(url))) as gateway:
-            for name in FORMATS:
-                page = (FOLDER / "pages" / f"{name}.md").read_text()
-                (target,) = re.findall(r"curl -s 'http://127.0.0.1:8080(/v1/tools\S*)'", page)
-                tool, request, messages = (json.loads(block) for block in re.findall(r"```json\n(.*?)```", page, re.S))
-                offer = (await get(gateway, target)).message
-                assert offer["format"] == request["format"] == name
-                assert f"belongs at `{offer['member']}`" in page
-                assert [found for found in definitions(offer["tools"]) if TOOL in json.dumps(found)] == [tool]
-                assert (await post(gateway, "/v1/tool-calls", request)).message["messages"] == messages
-    finally:
-        process.terminate()
-        await process.wait()
+    async with demo_server() as url, running(tmp_path, catalog("demo", url, await listed(url))) as gateway:
+        for name in FORMATS:
+            page = (FOLDER / "pages" / f"{name}.md").read_text()
+            (target,) = re.findall(r"curl -s 'http://127.0.0.1:8080(/v1/tools\S*)'", page)
+            tool, request, messages = (json.loads(block) for block in re.findall(r"```json\n(.*?)```", page, re.S))
+            offer = (await get(gateway, target)).message
+            assert offer["format"] == request["format"] == name
+            assert f"belongs at `{offer['member']}`" in page
+            assert [found for found in definitions(offer["tools"]) if TOOL in json.dumps(found)] == [tool]
+            assert (await post(gateway, "/v1/tool-calls", request)).message["messages"] == messages

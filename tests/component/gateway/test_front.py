@@ -192,7 +192,7 @@ async def test_an_offer_to_upgrade_is_ignored_and_its_request_served(gateway: Ga
         head, blank, body = offer.data(wire.host).partition(b"\r\n\r\n")
         wire.write(head + blank)
         if cut:
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.02)  # for the body to come in a packet of its own
         wire.write(body + legacy("ping").data(wire.host))
         assert (await wire.answer()).message["result"]["isError"] is False
         assert (await wire.answer()).message["result"] == {}
@@ -234,7 +234,7 @@ async def test_pipelined_requests_are_answered_in_order_and_one_at_a_time(tmp_pa
         nonlocal running_now, most
         running_now += 1
         most = max(most, running_now)
-        await asyncio.sleep(0.05 if request.params["arguments"]["n"] == 0 else 0)
+        await asyncio.sleep(0.05 if request.params["arguments"]["n"] == 0 else 0)  # for others to overtake it
         running_now -= 1
         reply.result(request, {"content": [], "resultType": "complete"})
 

@@ -18,6 +18,7 @@ from fairlead_gateway.identity.configuration import load_vouchers
 from gatewayworld import catalog, publish
 from issuers import issuing
 from ports import free_port
+from waiting import until_async
 
 PAGE = Path(fairlead_gateway.identity.__file__).with_name("README.md").read_text()
 SECTIONS = dict(section.split("\n", 1) for section in PAGE.split("\n## ")[1:])
@@ -52,12 +53,11 @@ class Shell:
         return process.returncode, out.decode()
 
     async def ready(self) -> None:
-        async with asyncio.timeout(60):
-            while True:
-                code, _ = await self.run(f"curl -sf http://127.0.0.1:{self.port}/readyz")
-                if code == 0:
-                    return
-                await asyncio.sleep(0.2)
+        async def answers() -> bool:
+            code, _ = await self.run(f"curl -sf http://127.0.0.1:{self.port}/readyz")
+            return code == 0
+
+        await until_async("a gateway that is ready", answers, seconds=60)
 
 
 async def serve(stack: AsyncExitStack, shell: Shell, command: str) -> None:

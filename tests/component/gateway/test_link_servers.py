@@ -7,10 +7,10 @@ import os
 import signal
 from pathlib import Path
 
-from eventservers import sse_server
 from fairlead_api.documents.catalog import CredentialRef, EventsEndpoint, TcpEndpoint
 from gated import TOKEN, gated
 from gatewayworld import LEGACY, Wire, ask, calling, catalog, running
+from serverprocesses import sse_server
 from toolservers import LEGACY_STDIO, SDK_STDIO
 from waiting import eventually, until_async
 

@@ -179,7 +179,7 @@ async def test_calls_run_as_many_at_once_as_was_asked(tmp_path: Path, asked: dic
             await asyncio.sleep(0)
             if running_now >= most:
                 break
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.02)  # for a call too many to come
         running_now -= 1
         reply.result(request, {"content": [], "resultType": "complete"})
 

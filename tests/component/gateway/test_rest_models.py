@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from fairlead_gateway.rest import livemodels
 from gatewayworld import catalog, running
 from rawserver import Reply, Request, encode, raw_server
 from restworld import get, post
+from waiting import until_async
 
 DEMO = catalog("demo", "http://127.0.0.1:9/mcp", ["add"])
 VLLM = {"object": "list", "data": [{"id": "org/qwen9", "object": "model", "max_model_len": 40960}]}
@@ -27,12 +27,14 @@ async def listed(gateway: Any) -> tuple[dict[str, dict[str, Any]], dict[str, Any
 
 async def until(gateway: Any, **expected: Any) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
     """The list, once its live state holds what is expected."""
-    async with asyncio.timeout(20):
-        while True:
-            models, answer = await listed(gateway)
-            if answer["live"].items() >= expected.items():
-                return models, answer
-            await asyncio.sleep(0.01)
+
+    async def found() -> tuple[dict[str, dict[str, Any]], dict[str, Any]] | None:
+        models, answer = await listed(gateway)
+        return (models, answer) if answer["live"].items() >= expected.items() else None
+
+    shown = await until_async(f"{expected}", found)
+    assert shown is not None
+    return shown
 
 
 async def test_the_list_says_what_each_model_holds_and_who_says_so(tmp_path: Path) -> None:
@@ -92,9 +94,14 @@ async def test_a_useless_answer_is_named_and_changes_nothing(
 
     async with raw_server(serve) as server:
         source = LiveSource(server.url)
-        async with running(tmp_path, DEMO, models=Models(live=source)) as gateway, asyncio.timeout(20):
-            while not (state := (await listed(gateway))[1]["live"]).get("error"):  # noqa: ASYNC110  # another's task
-                await asyncio.sleep(0.01)
+        async with running(tmp_path, DEMO, models=Models(live=source)) as gateway:
+
+            async def troubled() -> dict[str, Any] | None:
+                state: dict[str, Any] = (await listed(gateway))[1]["live"]
+                return state if state.get("error") else None
+
+            state = await until_async("an error", troubled)
+    assert state is not None
     assert says in state["error"]
     assert state["models"] == 0
 

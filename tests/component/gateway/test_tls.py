@@ -14,6 +14,7 @@ from fairlead_gateway.app import Gateway
 from fairlead_gateway.settings import BadSetting
 from gatewayworld import Wire, calling, catalog, modern, running
 from toolservers import modern_server
+from waiting import eventually, until_async
 
 NOWHERE = "http://127.0.0.1:9/mcp"
 
@@ -57,23 +58,25 @@ async def test_calls_lists_and_streams_go_through_tls(tmp_path: Path) -> None:
         assert code == 0, out + err
 
 
-async def test_a_renewed_certificate_is_shown_to_whoever_connects_next(tmp_path: Path) -> None:
+async def test_a_renewed_certificate_is_shown_to_whoever_connects_next(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     authority = Authority()
     cert = tmp_path / "tls.pem"
     cert.write_text(authority.issued())
     async with running(tmp_path, tls_cert=cert) as gateway, await connect(gateway, authority) as before:
         first = serial(before)
         cert.write_text("-----BEGIN CERTIFICATE-----\nno\n-----END CERTIFICATE-----\n")
-        await asyncio.sleep(1.5)
+        await eventually(lambda: "The certificate stays as it was" in caplog.text)
         async with await connect(gateway, authority) as wire:
             assert serial(wire) == first
         cert.write_text(authority.issued())
-        async with asyncio.timeout(20):
-            while True:
-                async with await connect(gateway, authority) as wire:
-                    if serial(wire) != first:
-                        break
-                await asyncio.sleep(0.1)
+
+        async def renewed() -> bool:
+            async with await connect(gateway, authority) as wire:
+                return serial(wire) != first
+
+        await until_async("the new certificate", renewed)
         assert (await before.ask(modern("tools/list"))).status == 200
 
 

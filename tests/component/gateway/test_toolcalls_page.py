@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
-import sys
 from pathlib import Path
 
 import msgspec
@@ -14,9 +12,8 @@ import fairlead_gateway.rest
 from fairlead_gateway.calls import refusals
 from fairlead_gateway.rest.planned import ToolCallsBody
 from gatewayworld import catalog, running
-from ports import free_port, listens
 from restworld import post
-from waiting import eventually
+from serverprocesses import demo_server
 
 PAGE = Path(fairlead_gateway.rest.__file__).with_name("TOOLCALLS.md").read_text()
 STOCK = {
@@ -27,17 +24,8 @@ STOCK = {
 
 async def test_the_request_is_answered_as_the_page_says(tmp_path: Path) -> None:
     request, expected, _ = (json.loads(block) for block in re.findall(r"```json\n(.*?)```", PAGE, re.S))
-    port = free_port()
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "fairlead_cli.demo", "--port", str(port), stderr=asyncio.subprocess.DEVNULL
-    )
-    try:
-        await eventually(lambda: listens(port), seconds=30)
-        async with running(tmp_path, catalog("demo", f"http://127.0.0.1:{port}/mcp", [STOCK])) as gateway:
-            calls = (await post(gateway, "/v1/tool-calls", request)).message["calls"]
-    finally:
-        process.terminate()
-        await process.wait()
+    async with demo_server() as url, running(tmp_path, catalog("demo", url, [STOCK])) as gateway:
+        calls = (await post(gateway, "/v1/tool-calls", request)).message["calls"]
     assert [{name: value for name, value in call.items() if name != "durationMs"} for call in calls] == expected
 
 

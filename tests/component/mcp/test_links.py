@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from eventservers import sse_server
 from fairlead_mcp.eras import Era
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, HttpRefused, McpError, NotMcp
 from fairlead_mcp.http.events import EventsOpener
@@ -22,6 +21,7 @@ from fairlead_mcp.tcp import TcpOpener
 from gated import TOKEN, Gated, gated
 from ports import free_port
 from rawserver import Reply, Request, raw_server
+from serverprocesses import sse_server
 from toolservers import LEGACY_STDIO, SDK_STDIO, SDK_TOOLS
 from waiting import until_async
 

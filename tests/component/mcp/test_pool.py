@@ -253,15 +253,21 @@ async def test_tls_with_a_server_that_speaks_none_is_told() -> None:
 
 
 async def test_closing_lets_a_running_exchange_end() -> None:
+    release = asyncio.Event()
+
     async def slow(request: Request, reply: Reply) -> None:
-        await asyncio.sleep(0.1)
+        await release.wait()
         reply.send(200, b"late")
 
     async with raw_server(slow) as server:
         pool = pool_of(server)
         call = asyncio.ensure_future(pool.exchange(post(b"x"), deadline=soon()))
         await eventually(lambda: server.seen)
-        await pool.aclose(grace=5)
+        closing = asyncio.ensure_future(pool.aclose(grace=30))
+        await asyncio.sleep(0)
+        assert not closing.done()
+        release.set()
+        await closing
         assert (await call).body == b"late"
         with pytest.raises(ConnectFailed, match="closed"):
             await pool.exchange(post(b"x"), deadline=soon())

@@ -96,11 +96,8 @@ async def test_a_released_lease_is_taken_at_once_by_one_of_two(world: World) -> 
         first, second, third = (Leader(kube, world, name) for name in ("first", "second", "third"))
         async with contending(second), contending(third):
             async with contending(first):
+                await eventually(lambda: any(leader.lease.leading() for leader in (first, second, third)))
                 holders = [leader for leader in (first, second, third) if leader.lease.leading()]
-                async with asyncio.timeout(10):
-                    while not holders:
-                        await asyncio.sleep(0.02)
-                        holders = [leader for leader in (first, second, third) if leader.lease.leading()]
             (holder,) = holders
             others = [leader for leader in (first, second, third) if leader is not holder]
             assert not any(leader.lease.leading() for leader in others)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import random
 import sys
@@ -51,7 +50,6 @@ async def test_a_modern_child_is_subscribed_to_and_asked_again_when_it_announces
         before = child.clock()
         params = modern_params(b'{"name":"grow","arguments":{"name":"later"}}', child.client)
         await child.request("tools/call", params, deadline=before + 10)
-        await asyncio.sleep(0.1)
         return await knows("grow", "later")
 
     await until_async("the announced tool", grows)

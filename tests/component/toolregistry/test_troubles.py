@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from eventservers import sse_server
 from fairlead_gateway.toolregistry import AsyncToolRegistry, ExecutionError, Retry, Server, UnknownFunction, remote
 from fairlead_mcp.errors import ConnectionLost, McpError
 from rawserver import Reply, Request, raw_server
 from sdk_tools import SDK_TOOLS
+from serverprocesses import sse_server
 from toolservers import LEGACY_STDIO, SDK_STDIO, answer_modern, modern_server, tool
 from waiting import eventually, until, until_async
 

@@ -12,9 +12,9 @@ from mcp import Client
 from mcp.server.transport_security import TransportSecuritySettings
 
 from certificates import Authority
-from eventservers import sse_server
 from rawserver import raw_server
 from sdk_tools import make_server
+from serverprocesses import sse_server
 from toolservers import Guarded, sdk_server, serve_asgi
 from upprocess import fairlead_up
 from waiting import until_async

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from mcp import Client
 
-from eventservers import listening_on, sse_server
 from fairlead_mcp.link import Link
 from fairlead_mcp.session import McpSession
 from fairlead_mcp.tcp import TcpOpener
 from fairlead_operator.local import runner
 from gated import TOKEN, gated
 from ports import free_port
+from serverprocesses import listening_on, sse_server
 from toolservers import SDK_TOOLS
 from upprocess import fairlead_up
 

@@ -376,7 +376,7 @@ def test_a_server_still_answers_for_three_seconds_after_its_last_answer_and_unti
         (PoolFull("full"), False, False),
     ],
 )
-def test_what_is_tried_again(error: McpError, any_tool: bool, idempotent: bool) -> None:
+def test_only_what_may_have_done_nothing_is_tried_again(error: McpError, any_tool: bool, idempotent: bool) -> None:
     assert retries.worth_it(error, idempotent=False) is any_tool
     assert retries.worth_it(error, idempotent=True) is idempotent
 

@@ -114,7 +114,7 @@ TABLE: dict[str, tuple[Sequence[Policy], str, Identity, list[str]]] = {
 
 
 @pytest.mark.parametrize("row", TABLE)
-def test_the_merge_table(row: str) -> None:
+def test_policies_merge_as_the_table_says(row: str) -> None:
     policies, action, who, expected = TABLE[row]
     assert listed(world(*policies, action=action), who) == expected
 

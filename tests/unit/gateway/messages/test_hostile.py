@@ -71,7 +71,8 @@ def test_a_result_of_any_kind_can_be_sent_on(name: str, result: Any) -> None:
 @settings(max_examples=50, deadline=None)
 @given(messages=anything)
 def test_results_of_any_kind_can_be_read(name: str, messages: Any) -> None:
-    message_format(name).parse_results(messages)
+    found = message_format(name).parse_results(messages)
+    assert all({"content", "structuredContent"} & one.result.keys() for one in found)
 
 
 @pytest.mark.parametrize("name", FORMATS)

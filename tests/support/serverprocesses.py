@@ -1,4 +1,4 @@
-"""Servers behind HTTP+SSE as processes of their own, on a free port of this machine."""
+"""MCP servers as processes of their own, on a free port of this machine."""
 
 from __future__ import annotations
 
@@ -40,3 +40,11 @@ async def sse_server(certificate: Path | None = None) -> AsyncIterator[str]:
     more = [str(certificate)] if certificate is not None else []
     async with listening_on(port, sys.executable, SCRIPT, str(port), *more):
         yield f"http{'s' if certificate else ''}://127.0.0.1:{port}/sse"
+
+
+@asynccontextmanager
+async def demo_server() -> AsyncIterator[str]:
+    """The demo server of the quick start. Yields its URL."""
+    port = free_port()
+    async with listening_on(port, sys.executable, "-m", "fairlead_cli.demo", "--port", str(port)):
+        yield f"http://127.0.0.1:{port}/mcp"
