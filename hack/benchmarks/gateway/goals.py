@@ -30,14 +30,14 @@ from gateway.gateways import (
 )
 from rig.harness import Goal, Sample, Settings, Unmeasurable
 from rig.loadtools import Load, Outcome, run_load
-from rig.processes import Stage, become_ordinary, cores, ordinary, put_ahead, tree_memory
+from rig.processes import Stage, cores, ordinary, put_ahead, tree_memory
 from rig.quota import NoQuota, Quota
 
 MANY_TOOLS = 100
 """Of each server, in the catalog whose swaps are measured: 10,000 in all."""
 SWAP_RATE = 500
-WINDOW = 1.0
-"""Seconds; in every second one all tools are replaced."""
+WINDOW = 1.5
+"""Seconds, in which a swap is over with all that follows it; in every second one all tools are replaced."""
 MILLION = 1_000_000
 SHARE = 0.2
 """Of a core, for each gateway where there are no cores to give to both."""
@@ -98,14 +98,14 @@ class Goals:
         write_documents(folder, contents(first))
         revisions = [contents(catalogs, decided=False) for catalogs in (first, second)]
         gateway = gateway_over(self.stage, folder, self.hop, name="many")
-        put_ahead(gateway.pid)
-        pairs = 3 if self.settings.quick else 6
+        pairs = 2 if self.settings.quick else 5
         load = self.load(gateway, "modern__echo", 4, 2 * pairs * WINDOW)
         load = replace(load, rate=SWAP_RATE, interval=WINDOW)
         still: list[float] = []
         swapping: list[float] = []
         before = swaps_of(gateway)
         for _ in range(self.settings.rounds):
+            put_ahead(gateway.pid)
             with replacing(folder, revisions, self.rest, pairs) as started:
                 outcome = run_load(self.stage, load, gateway.pid, [], core=self.rest, started=started)
             still += [worst / 1000 for worst in outcome.worst_each[0::2]]
@@ -192,13 +192,13 @@ def replacing(folder: Path, revisions: list[dict[str, bytes]], core: int, times:
 
     def replace_all() -> None:
         os.sched_setaffinity(0, {core})  # of this thread
-        become_ordinary(threading.get_native_id())
         begun.wait()
         started = time.monotonic()
-        for number in range(1, times + 1):
-            if ended.wait(max(0.0, started + (2 * number - 1) * WINDOW - time.monotonic())):
-                return
-            write_documents(folder, revisions[number % 2])
+        with ordinary():
+            for number in range(1, times + 1):
+                if ended.wait(max(0.0, started + (2 * number - 1) * WINDOW - time.monotonic())):
+                    return
+                write_documents(folder, revisions[number % 2])
 
     writer = threading.Thread(target=replace_all, name="documents")
     writer.start()

@@ -180,9 +180,7 @@ def become_realtime() -> None:
 
 
 def become_ordinary(pid: int) -> None:
-    """Take real-time priority from a process that has it, with all its threads, or from one thread by its id; it stays
-    the first among others.
-    """
+    """Take real-time priority from a process that has it, with all its threads; it stays the first among others."""
     for thread in [int(entry.name) for entry in Path(f"/proc/{pid}/task").iterdir()]:
         if os.sched_getscheduler(thread) != os.SCHED_OTHER:
             os.sched_setscheduler(thread, os.SCHED_OTHER, os.sched_param(0))
@@ -191,7 +189,7 @@ def become_ordinary(pid: int) -> None:
 
 @contextmanager
 def ordinary() -> Iterator[None]:
-    """Within, this process starts others without the real-time priority that it may have."""
+    """Within, this thread does without the real-time priority that it may have, and so does what it starts."""
     policy, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
     if policy != os.SCHED_OTHER:
         os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
@@ -206,8 +204,9 @@ def put_ahead(pid: int) -> None:
     """Let the first thread of a real-time process go before its others, as it would if all were ordinary: among equals
     on one core, each waits for 100 ms of the other.
     """
-    if os.sched_getscheduler(pid) == os.SCHED_RR:
-        os.sched_setscheduler(pid, os.SCHED_RR, os.sched_param(2))
+    for thread in [int(entry.name) for entry in Path(f"/proc/{pid}/task").iterdir()]:
+        if os.sched_getscheduler(thread) == os.SCHED_RR:
+            os.sched_setscheduler(thread, os.SCHED_RR, os.sched_param(2 if thread == pid else 1))
 
 
 def pinned(core: int) -> list[str]:
