@@ -20,8 +20,9 @@ from msgspec import UNSET, Raw, structs
 from fairlead_api.documents.catalog import Credential
 from fairlead_gateway.upstream import affinity
 from fairlead_gateway.upstream.base import Gauges, Order, Outcome, Pending
-from fairlead_gateway.upstream.inquiries import IDLE_SECONDS, HttpInquiries, get_head
+from fairlead_gateway.upstream.inquiries import IDLE_SECONDS, HttpInquiries
 from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
+from fairlead_gateway.upstream.session import get_head
 from fairlead_gateway.upstream.ways import Ways
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import ConnectionLost, McpError, NotMcp, Timeout

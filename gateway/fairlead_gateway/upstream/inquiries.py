@@ -20,12 +20,12 @@ from fairlead_gateway.upstream import affinity
 from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
 from fairlead_gateway.upstream.levels import Levels
 from fairlead_gateway.upstream.pacing import Pace
+from fairlead_gateway.upstream.session import Session, get_head, header
 from fairlead_gateway.upstream.ways import Way, Ways
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import ConnectFailed, HttpRefused, McpError, NotMcp, RpcError, Timeout, UnsupportedVersion
 from fairlead_mcp.http import resuming
 from fairlead_mcp.http.answer import Answer
-from fairlead_mcp.http.dial import Address
 from fairlead_mcp.http.pool import NEVER, Pool
 from fairlead_mcp.http.reading import read_answer
 from fairlead_mcp.http.target import with_body
@@ -122,10 +122,10 @@ class HttpInquiries:
     # Modern
 
     async def _ask_modern(self, inquiry: Inquiry) -> Raw:
-        lines = [self._head, _line(eras.H_VERSION, eras.MODERN_VERSION.encode())]
-        lines.append(_line(eras.H_METHOD, inquiry.method.encode()))
+        lines = [self._head, header(eras.H_VERSION, eras.MODERN_VERSION.encode())]
+        lines.append(header(eras.H_METHOD, inquiry.method.encode()))
         if inquiry.named is not None:
-            lines.append(_line(eras.H_NAME, eras.header_value(inquiry.named)))
+            lines.append(header(eras.H_NAME, eras.header_value(inquiry.named)))
         head = b"".join([*lines, inquiry.headers])
         way = self._ways.any if inquiry.pin is None else await self._ways.to(inquiry.pin)
         pool = way.beside if inquiry.method == "subscriptions/listen" else way.calls
@@ -331,56 +331,3 @@ class HttpInquiries:
         deadline, way = self._clock() + COURTESY_SECONDS, self._way(session)
         with contextlib.suppress(McpError):  # whom it is for has other trouble
             await way.beside.exchange(with_body(session.head, body), deadline=deadline, max_bytes=HANDSHAKE_BYTES)
-
-
-class Session:
-    """A legacy session; servers without state give no id."""
-
-    __slots__ = ("expiry", "head", "levels", "named", "pod", "setting_level", "stream", "subscriber", "subscriptions",
-                 "working")  # fmt: skip
-
-    def __init__(self, head: bytes, version: str, ident: bytes | None) -> None:
-        self.named = ident is not None
-        self.pod: Address | None = None
-        """Where it lives; None where the server has but one address."""
-        named = _line(eras.H_SESSION, ident) if ident is not None else b""
-        self.working: list[Inquiry] = []
-        self.levels: Levels | None = None
-        """None where the server has no log messages."""
-        self.setting_level = asyncio.Lock()
-        self.stream: asyncio.Task[None] | None = None
-        self.subscriptions = 0
-        self.subscriber: Callable[[jsonrpc.Message], None] | None = None
-        """Whom changes of resources are for; such a session is kept until others need the room."""
-        self.expiry: asyncio.TimerHandle | None = None
-        self.head = head + _line(eras.H_VERSION, version.encode()) + named
-
-    def enter(self, inquiry: Inquiry) -> None:
-        self.working.append(inquiry)
-        if self.expiry is not None:
-            self.expiry.cancel()
-            self.expiry = None
-
-    def leave(self, inquiry: Inquiry) -> None:
-        self.working = [other for other in self.working if other is not inquiry]
-
-    def close(self) -> None:
-        if self.expiry is not None:
-            self.expiry.cancel()
-        if self.stream is not None:
-            self.stream.cancel()
-
-    def lost(self, answer: Answer) -> bool:
-        """404 as MCP wants it, or 400 about the session as the TypeScript SDK does it."""
-        if answer.status == 404:
-            return self.named
-        return answer.status == 400 and b"session" in answer.body.lower()
-
-
-def get_head(head: bytes) -> bytes:
-    """The head of a GET with the headers of a POST's."""
-    return head.replace(b"POST ", b"GET ", 1)
-
-
-def _line(name: bytes, value: bytes) -> bytes:
-    return b"%b: %b\r\n" % (name, value)
