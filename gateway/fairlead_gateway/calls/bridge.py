@@ -187,7 +187,7 @@ class Bridge:
     def lease(self, features: bytes) -> Counterpart:
         """A client of our own to open a session for; given back by `release`, and used by one call at a time."""
         free = self._free.get(features)
-        return free.pop() if free else Counterpart(b"modern-%d" % self._count(), features)
+        return free.pop() if free else Counterpart(b"modern-%d" % self._count(), features, passing=True)
 
     def release(self, client: Counterpart) -> None:
         self._free.setdefault(client.features, []).append(client)

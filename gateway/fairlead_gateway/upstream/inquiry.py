@@ -39,6 +39,8 @@ class Counterpart(msgspec.Struct, frozen=True):
     """Its session id here."""
     features: bytes
     """Normalized capabilities, raw JSON."""
+    passing: bool = False
+    """It stands for one request after the other, of whoever comes: what is kept for a client is not for it."""
 
 
 class Inquiry(msgspec.Struct, frozen=True):

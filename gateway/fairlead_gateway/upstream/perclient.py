@@ -89,7 +89,7 @@ class PerClientUpstream:
     async def ask(self, inquiry: Inquiry) -> Raw:
         client = inquiry.client
         session = inquiry.session if client is None else client.session
-        if session is None:
+        if session is None or (client is not None and client.passing):
             return await self._alone_in_one(inquiry)
         if client is None and not self.modern:
             # one session with the server whatever is asked: what asks for it has to look the same

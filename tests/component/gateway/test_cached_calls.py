@@ -101,6 +101,26 @@ async def test_errors_are_not_kept(tmp_path: Path, how: str) -> None:
         assert kept(await ask(gateway, calling("demo__x")))
 
 
+async def test_a_request_for_input_is_not_kept_nor_is_what_its_retry_came_to(tmp_path: Path) -> None:
+    async def handle(request: Request, reply: Reply) -> None:
+        if "inputResponses" in request.params:
+            return answer_modern(request, reply, [])
+        asked = {"k": {"method": "roots/list"}}
+        return reply.result(request, {"resultType": "input_required", "inputRequests": asked, "requestState": "s"})
+
+    async with (
+        raw_server(handle) as server,
+        running(tmp_path, catalog("demo", server.url, [cacheable()])) as gateway,
+    ):
+        for _ in range(2):
+            asked = (await ask(gateway, calling("demo__x"))).message["result"]
+            assert asked["resultType"] == "input_required"
+            retry = calling("demo__x")
+            retry.message["params"] |= {"inputResponses": {"k": {"roots": []}}, "requestState": asked["requestState"]}
+            assert not kept(await ask(gateway, retry))
+        assert len(server.seen) == 4
+
+
 async def test_another_principal_and_another_definition_get_their_own(tmp_path: Path) -> None:
     (tmp_path / "credentials").mkdir()
     for name in ("s1", "s2"):

@@ -65,6 +65,9 @@ async def test_a_legacy_client_that_goes_away_does_not_cancel(tmp_path: Path) ->
         await reached(server, 1)
         wire.close()
         await eventually(lambda: not gateway._listener.connections)
+        assert len(gateway.front.calls) == 1
+        with pytest.raises(TimeoutError):  # it would be told at once
+            await asyncio.wait_for(server.broken_off.wait(), 0.2)
         release.set()
         await asyncio.wait_for(finished.wait(), 5)
         assert not server.broken_off.is_set()

@@ -15,7 +15,7 @@ from fairlead_api.documents.catalog import ChildEndpoint, CredentialRef, Declare
 from fairlead_gateway.app import Gateway
 from fairlead_mcp.host import ChildHost
 from gated import TOKEN, gated
-from gatewayworld import LEGACY, MODERN, Answer, Ask, Wire, ask, calling, catalog, entry, legacy, reached, running
+from gatewayworld import LEGACY, META, MODERN, Answer, Ask, Wire, ask, calling, catalog, entry, legacy, reached, running
 from rawserver import RawServer, Reply, Request, raw_server
 from toolservers import LEGACY_STDIO
 from waiting import eventually
@@ -133,6 +133,15 @@ async def test_requests_without_a_session_are_alone(tmp_path: Path) -> None:
         assert text(await ask(gateway, calling("demo__count", {}, era=MODERN))) == "s2 1"
         assert text(await ask(gateway, count("made-up-by-the-client"))) == "s3 1"
         await eventually(lambda: sorted(seen.ended) == ["s1", "s2", "s3"])
+
+
+async def test_modern_clients_that_may_be_asked_are_alone_too(tmp_path: Path) -> None:
+    """Whatever they offer: what one left behind the next would find."""
+    offer: dict[str, Any] = {META + "clientCapabilities": {"elicitation": {}}}
+    async with counting() as (seen, server), running(tmp_path, per_client(server.url)) as gateway:
+        for expected in ("s1 1", "s2 1"):
+            assert text(await ask(gateway, calling("demo__count", {}, era=MODERN, **offer))) == expected
+        await eventually(lambda: sorted(seen.ended) == ["s1", "s2"])
 
 
 async def test_sessions_are_bounded_and_the_one_idle_for_longest_makes_room(tmp_path: Path) -> None:
