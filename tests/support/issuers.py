@@ -10,15 +10,22 @@ import contextlib
 import json
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 from joserfc import jwt
 from joserfc.jwk import ECKey, Key, OctKey, RSAKey
 
+from fairlead_gateway.app import Gateway
+from fairlead_gateway.identity.setup import trusted
+from fairlead_gateway.settings import Settings
+from gatewayworld import Wire, modern
 from rawserver import RawServer, Reply, Request, raw_server
 
 DISCOVERY = "/.well-known/openid-configuration"
 JWKS = "/jwks"
+HERE = "https://tools.example.com"
+"""The gateway that tokens are for."""
 
 
 class LocalIssuer:
@@ -70,3 +77,17 @@ async def issuing() -> AsyncIterator[LocalIssuer]:
 
 def _origin(server: RawServer) -> str:
     return server.url.rsplit("/", 1)[0]
+
+
+def secured(folder: Path, issuer: LocalIssuer, *, scopes: tuple[str, ...] = (), **more: Any) -> dict[str, Any]:
+    """Settings of a gateway at HERE that takes the tokens of an issuer."""
+    file = folder / "identity.yaml"
+    file.write_text(json.dumps({"issuers": [{"issuer": issuer.url, **more}], "scopes": scopes}))
+    settings: dict[str, Any] = {"identity": file, "public_url": HERE}
+    return {**settings, "trust": trusted(Settings(**settings))}
+
+
+async def status(gateway: Gateway, token: str, target: str = "/mcp") -> int:
+    """Of the answer to a list that is asked for with a token."""
+    async with await Wire.connect(gateway) as wire:
+        return (await wire.ask(modern("tools/list").to(target).with_headers(authorization=f"Bearer {token}"))).status

@@ -14,6 +14,11 @@ T = TypeVar("T")
 STEP = 0.05
 
 
+def soon(seconds: float = 20.0) -> float:
+    """A deadline on the monotonic clock."""
+    return time.monotonic() + seconds
+
+
 def until(what: str, condition: Callable[[], T], *, seconds: float = 20.0) -> T:
     """The first truthy value of `condition`; AssertionError naming `what` after `seconds`."""
     end = time.monotonic() + seconds

@@ -21,15 +21,11 @@ from fairlead_mcp.processes import descendants, started_at
 from fairlead_mcp.session import McpSession
 from fairlead_mcp.stdio import ChildSpec
 from toolservers import LEGACY_STDIO, ODD_STDIO, SDK_STDIO, SDK_TOOLS
-from waiting import until, until_async
+from waiting import soon, until, until_async
 
 
 def script(path: str, *args: str) -> ChildSpec:
     return ChildSpec.of(sys.executable, [path, *args])
-
-
-def soon(seconds: float = 20) -> float:
-    return time.monotonic() + seconds
 
 
 def alive(pid: int) -> bool:

@@ -3,29 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from typing import Any
 
 from fairlead_mcp.http.connection import Connection
-from fairlead_mcp.http.pool import Pool
-from rawserver import RawServer, Reply, Request, raw_server
-from waiting import eventually
-
-
-def post(body: bytes) -> bytes:
-    return b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
-
-
-def soon(seconds: float = 10) -> float:
-    return time.monotonic() + seconds
-
-
-async def echo(request: Request, reply: Reply) -> None:
-    reply.send(200, request.body or b"-")
-
-
-def pool_of(server: RawServer, **options: Any) -> Pool:
-    return Pool("127.0.0.1", server.port, **options)
+from pools import echo, pool_of, post
+from rawserver import Reply, Request, raw_server
+from waiting import eventually, soon
 
 
 async def test_connections_are_kept_and_the_last_one_used_is_used_again() -> None:

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import signal
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -23,15 +22,11 @@ from ports import free_port
 from rawserver import Reply, Request, raw_server
 from serverprocesses import sse_server
 from toolservers import LEGACY_STDIO, SDK_STDIO, SDK_TOOLS
-from waiting import until_async
+from waiting import soon, until_async
 
 
 def link_to(server: Gated, token: str = TOKEN, **options: Any) -> Link:
     return Link("gated", TcpOpener("127.0.0.1", server.port, token), **options)
-
-
-def soon(seconds: float = 20) -> float:
-    return time.monotonic() + seconds
 
 
 async def becomes(what: str, condition: Callable[[], bool]) -> None:

@@ -6,7 +6,6 @@ import asyncio
 import socket
 import ssl
 import time
-from typing import Any
 
 import pytest
 
@@ -14,25 +13,10 @@ from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, PoolFul
 from fairlead_mcp.http.answer import Answer
 from fairlead_mcp.http.exchange import Call
 from fairlead_mcp.http.pool import Pool
+from pools import echo, pool_of, post
 from ports import free_port
-from rawserver import Handler, RawServer, Reply, Request, raw_server
-from waiting import eventually
-
-
-def post(body: bytes) -> bytes:
-    return b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
-
-
-def soon(seconds: float = 10) -> float:
-    return time.monotonic() + seconds
-
-
-async def echo(request: Request, reply: Reply) -> None:
-    reply.send(200, request.body or b"-")
-
-
-def pool_of(server: RawServer, **options: Any) -> Pool:
-    return Pool("127.0.0.1", server.port, **options)
+from rawserver import Handler, Reply, Request, raw_server
+from waiting import eventually, soon
 
 
 async def test_thousands_of_interleaved_exchanges_each_get_their_own_answer() -> None:

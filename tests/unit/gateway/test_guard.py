@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from fairlead_gateway.calls import retries
 from fairlead_gateway.upstream.bounds import Bounds
 from fairlead_gateway.upstream.breaker import CLOSED, FAILURES, HALF_OPEN, MAX_SECONDS, OPEN
 from fairlead_gateway.upstream.guard import OF_LATE, PLAIN, QUEUED, TRIAL, Guard, Refused
@@ -356,35 +355,3 @@ def test_a_server_still_answers_for_three_seconds_after_its_last_answer_and_unti
     assert guard.enter_now()
     guard.leave(PLAIN, LOST, guard.heard)
     assert not guard.still_answers()
-
-
-@pytest.mark.parametrize(
-    ("error", "any_tool", "idempotent"),
-    [
-        (ConnectFailed("refused"), True, True),
-        (ConnectFailed("none", reason="NotCallable"), False, False),
-        (ConnectionLost("closed at once", sent=False), True, True),
-        (LOST, False, True),
-        (ConnectionLost("cut off", sent=True, received=True), False, True),
-        (HttpRefused("503", status=503), False, True),
-        (HttpRefused("500", status=500), False, False),
-        (HttpRefused("429", status=429), False, False),
-        (Timeout("late", sent=True), False, False),
-        (Timeout("no room", sent=False), False, False),
-        (RpcError(-32603, "oops"), False, False),
-        (TooLarge("huge"), False, False),
-        (PoolFull("full"), False, False),
-    ],
-)
-def test_only_what_may_have_done_nothing_is_tried_again(error: McpError, any_tool: bool, idempotent: bool) -> None:
-    assert retries.worth_it(error, idempotent=False) is any_tool
-    assert retries.worth_it(error, idempotent=True) is idempotent
-
-
-@pytest.mark.parametrize(
-    ("attempt", "allowed", "left", "wait"),
-    [(1, 1, 9, 0.05), (2, 1, 9, None), (1, 0, 9, None), (1, 1, 0.04, None), (5, 5, 9, 0.425)],
-)
-def test_when_it_is_tried_again(attempt: int, allowed: int, left: float, wait: float | None) -> None:
-    found = retries.next_delay(LOST, attempt=attempt, retries=allowed, idempotent=True, left=left, random=0.5)
-    assert found == (None if wait is None else pytest.approx(wait))

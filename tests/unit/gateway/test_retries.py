@@ -1,0 +1,53 @@
+"""What is tried again, and when."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairlead_gateway.calls import retries
+from fairlead_mcp.errors import (
+    ConnectFailed,
+    ConnectionLost,
+    HttpRefused,
+    McpError,
+    PoolFull,
+    RpcError,
+    Timeout,
+    TooLarge,
+)
+
+LOST = ConnectionLost("it hung up", sent=True)
+
+
+@pytest.mark.parametrize(
+    ("error", "any_tool", "idempotent"),
+    [
+        (ConnectFailed("refused"), True, True),
+        (ConnectFailed("none", reason="NotCallable"), False, False),
+        (ConnectionLost("closed at once", sent=False), True, True),
+        (LOST, False, True),
+        (ConnectionLost("cut off", sent=True, received=True), False, True),
+        (HttpRefused("503", status=503), False, True),
+        (HttpRefused("500", status=500), False, False),
+        (HttpRefused("429", status=429), False, False),
+        (Timeout("late", sent=True), False, False),
+        (Timeout("no room", sent=False), False, False),
+        (RpcError(-32603, "oops"), False, False),
+        (TooLarge("huge"), False, False),
+        (PoolFull("full"), False, False),
+    ],
+)
+def test_only_what_may_have_done_nothing_is_tried_again(error: McpError, any_tool: bool, idempotent: bool) -> None:
+    assert retries.worth_it(error, idempotent=False) is any_tool
+    assert retries.worth_it(error, idempotent=True) is idempotent
+
+
+@pytest.mark.parametrize(
+    ("attempt", "allowed", "left", "wait"),
+    [(1, 1, 9, 0.05), (2, 1, 9, None), (1, 0, 9, None), (1, 1, 0.04, None), (5, 5, 9, 0.425)],
+)
+def test_it_is_tried_again_after_a_growing_pause_as_often_as_allowed_while_there_is_time(
+    attempt: int, allowed: int, left: float, wait: float | None
+) -> None:
+    found = retries.next_delay(LOST, attempt=attempt, retries=allowed, idempotent=True, left=left, random=0.5)
+    assert found == (None if wait is None else pytest.approx(wait))
