@@ -73,3 +73,10 @@ def inverted(items: Iterable[tuple[Key, Value]]) -> Generator[None, None, Mappin
         if number % SLICE == SLICE - 1:
             yield
     return made
+
+
+def emptied(items: list[Item]) -> Generator[None, None, None]:
+    """Let go of the items of a list, from its end."""
+    while items:
+        del items[-SLICE:]
+        yield

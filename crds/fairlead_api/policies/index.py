@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from itertools import compress
+from itertools import chain, compress
 from operator import itemgetter
 from typing import Final, Protocol, TypeVar
 
@@ -16,7 +16,7 @@ from msgspec import Raw
 
 from fairlead_api.documents.rules import Policy, Rule
 from fairlead_api.policies.globs import SortedNames, bits_of, flags_of
-from fairlead_api.slices import finish, inverted, listed, ordered
+from fairlead_api.slices import emptied, finish, inverted, listed, ordered
 
 Item = TypeVar("Item")
 
@@ -92,6 +92,11 @@ class ToolIndex:
         self.servers = tuple(shelf.server for shelf in shelves)
         """All of them, those without tools included."""
         self._words: dict[str, dict[str, int]] = {}
+        yield from emptied(held)
+
+    def parts(self) -> Iterable[object]:
+        """Of what it is made, for whoever lets go of it bit by bit."""
+        return chain(self.refs, self._sorted)
 
     def __len__(self) -> int:
         return len(self.refs)

@@ -125,6 +125,9 @@ class Selection:
         found: list[object] = []
         for view in views:
             found += view.listing if view.listed else ()
+        for namespace in self.policies.namespaces:
+            found += self.policies.index(namespace).parts()
+            yield
         for routes in self.routes.values():
             found += routes.values()
             yield
@@ -137,7 +140,9 @@ class Selection:
             yield
         found += self.snapshot.merged.values()
         yield
-        return [*found, *servers, *wholes, *views, *perspectives]
+        for holders in (servers, wholes, views, perspectives):
+            found += holders
+        return found
 
     def _new(self, key: tuple[int, ...]) -> Perspective:
         rules = RuleSet(self.policies, key)

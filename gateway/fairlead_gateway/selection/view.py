@@ -26,7 +26,7 @@ NEAR: Final = 200
 """Names that a suggestion looks at."""
 NEAR_START: Final = 3
 """Characters."""
-PIECE: Final = 512
+PIECE: Final = 256
 """Definitions that are put together between two pauses."""
 
 

@@ -7,7 +7,7 @@ from operator import itemgetter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead_api.slices import SLICE, finish, inverted, listed, ordered, tabled
+from fairlead_api.slices import SLICE, emptied, finish, inverted, listed, ordered, tabled
 
 PAIRS = st.lists(st.tuples(st.integers(0, 9), st.integers()), max_size=4 * SLICE)
 
@@ -28,3 +28,8 @@ def test_there_is_a_pause_at_least_with_every_slice() -> None:
     many = [(number, number) for number in range(10 * SLICE)]
     for work in (ordered(many, itemgetter(0)), listed(many), tabled(many), inverted(many)):
         assert sum(1 for _ in work) >= 10
+
+
+def test_a_list_is_emptied_slice_by_slice() -> None:
+    many = [*range(3 * SLICE)]
+    assert [len(many) for _ in emptied(many)] == [2 * SLICE, SLICE, 0]
