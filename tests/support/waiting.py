@@ -1,4 +1,4 @@
-"""Bounded waiting for something that another process does; tests and the control plane use it.
+"""Bounded waiting for something that another process does, or that nothing tells of; tests and worlds use it.
 
 For work in this process wait on its event instead: this polls, and only what cannot notify deserves that.
 """
