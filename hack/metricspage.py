@@ -52,8 +52,8 @@ class _Nowhere:
 
 def page() -> str:
     """The page as Markdown."""
-    from fairlead_gateway.exposition import MAX_SERVERS
-    from fairlead_gateway.latencies import MAX_TOOLS
+    from fairlead_gateway.metrics.exposition import MAX_SERVERS
+    from fairlead_gateway.metrics.latencies import MAX_TOOLS
     from fairlead_gateway.telemetry import MAX_LABEL_SETS
 
     nowhere: Any = _Nowhere()

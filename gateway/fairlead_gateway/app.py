@@ -38,12 +38,12 @@ from fairlead_gateway.endpoint.listener import Listener, PortTaken
 from fairlead_gateway.endpoint.local import LocalMethods
 from fairlead_gateway.endpoint.sessions import Sessions
 from fairlead_gateway.endpoint.tls import BadCertificate, Certificates
-from fairlead_gateway.exposition import CONTENT_TYPE, GatewayCollector, exposed, registry_of
-from fairlead_gateway.guarded import GuardCollector
 from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.identity.resource import ProtectedResource
 from fairlead_gateway.identity.setup import Trust
-from fairlead_gateway.latencies import LatencyCollector
+from fairlead_gateway.metrics.exposition import CONTENT_TYPE, GatewayCollector, exposed, registry_of
+from fairlead_gateway.metrics.guards import GuardCollector
+from fairlead_gateway.metrics.latencies import LatencyCollector
 from fairlead_gateway.news import News
 from fairlead_gateway.operations import Asked, OperationsServer, Page, guarded
 from fairlead_gateway.reports.endpoint import reports_page

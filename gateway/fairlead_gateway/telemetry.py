@@ -1,6 +1,6 @@
 """What the gateway counts, and how it is recorded on the path of a call.
 
-Pure recording: no exposition (see `exposition`), no locks, no label look-ups. A call holds the `Recorder` of its
+Pure recording: no exposition (see `metrics`), no locks, no label look-ups. A call holds the `Recorder` of its
 tool and adds two numbers to it; readers may see one of them a moment earlier than the other.
 """
 

@@ -1,6 +1,6 @@
 """Prometheus metrics of custom tools, beside those that every tool has.
 
-Made by `app`, and served with the metrics of `exposition`.
+Made by `app`, and served with those of `metrics`.
 """
 
 from __future__ import annotations

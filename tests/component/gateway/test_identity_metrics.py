@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from fairlead_gateway.exposition import exposed
 from fairlead_gateway.identity.setup import trusted
+from fairlead_gateway.metrics.exposition import exposed
 from fairlead_gateway.settings import Settings
 from gatewayworld import Wire, modern, running
 from issuers import issuing

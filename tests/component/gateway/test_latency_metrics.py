@@ -11,8 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from fairlead_api.documents.rules import Rules, Tier
 from fairlead_api.documents.state import Health, Quantiles, ServerState, State, ToolState
 from fairlead_gateway.app import Gateway
-from fairlead_gateway.exposition import exposed
-from fairlead_gateway.latencies import MAX_TOOLS, LatencyCollector
+from fairlead_gateway.metrics.exposition import exposed
+from fairlead_gateway.metrics.latencies import MAX_TOOLS, LatencyCollector
 from fairlead_gateway.selection.selection import Selection
 from fairlead_gateway.telemetry import MAX_TIERS, Book
 from gatewayworld import LEGACY, ask, calling, catalog, running

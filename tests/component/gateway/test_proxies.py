@@ -11,7 +11,7 @@ import pytest
 from commands import fairlead
 from fairlead_gateway.app import Gateway
 from fairlead_gateway.endpoint.proxies import Proxies
-from fairlead_gateway.exposition import exposed
+from fairlead_gateway.metrics.exposition import exposed
 from gatewayworld import Answer, Wire, calling, catalog, running
 from restworld import post
 from toolservers import modern_server, tool

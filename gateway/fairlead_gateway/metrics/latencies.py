@@ -15,7 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from fairlead_api.documents.state import Quantiles, ToolState
-from fairlead_gateway.exposition import MAX_SERVERS, cumulated
+from fairlead_gateway.metrics.exposition import MAX_SERVERS, cumulated
 from fairlead_gateway.selection.selection import Selection
 from fairlead_gateway.telemetry import OTHER, Book
 

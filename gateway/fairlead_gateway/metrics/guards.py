@@ -13,8 +13,8 @@ from prometheus_client.registry import Collector
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.calls.cache import ResultCache
 from fairlead_gateway.endpoint.proxies import Proxies
-from fairlead_gateway.exposition import MAX_SERVERS
 from fairlead_gateway.identity.identities import Identities
+from fairlead_gateway.metrics.exposition import MAX_SERVERS
 from fairlead_gateway.upstream.breaker import STATES
 from fairlead_gateway.upstream.guard import Guard
 from fairlead_gateway.validation.shelf import Checks
