@@ -24,7 +24,7 @@ from fairlead_mcp.backoff import Backoff
 from fairlead_mcp.eras import Client, Era, Negotiated, listen_params, modern_params
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, Timeout, TransportError
 from fairlead_mcp.handshake import read_line, shake_hands
-from fairlead_mcp.multiplex import Multiplexer
+from fairlead_mcp.multiplex import Multiplexer, Offering
 from fairlead_mcp.stdio import ChildSpec, Launcher, Process, StderrTail
 
 logger = logging.getLogger(__name__)
@@ -71,6 +71,7 @@ class Child:
         on_state: Callable[[], None] | None = None,
         on_notification: Callable[[str, bytes], None] | None = None,
         after: asyncio.Task[None] | None = None,
+        offering: Offering | None = None,
     ) -> None:
         self.name = name
         self.spec = spec
@@ -83,6 +84,7 @@ class Child:
         self.starts = 0
         self._launcher = launcher
         self.client = client or Client()
+        self.offering = offering
         self._backoff = Backoff(random)
         self._start_seconds = start_seconds
         self._probe_seconds = probe_seconds
@@ -204,6 +206,7 @@ class Child:
                 deadline=self.clock() + self._start_seconds,
                 probe=self._probe,
                 probe_seconds=self._probe_seconds,
+                capabilities=b"{}" if self.offering is None else self.offering.capabilities,
             )
         except McpError as error:
             if isinstance(error, ConnectionLost):
@@ -279,7 +282,8 @@ class _Life:
 
     def __init__(self, child: Child) -> None:
         self.process: Process | None = None
-        self.stream = Multiplexer(self._write, on_notification=child.notified, clock=child.clock)
+        on_request = None if child.offering is None else child.offering.on_request
+        self.stream = Multiplexer(self._write, on_notification=child.notified, on_request=on_request, clock=child.clock)
         self.end: asyncio.Future[McpError] = asyncio.get_running_loop().create_future()
         self._child = child
         self._skipped = 0

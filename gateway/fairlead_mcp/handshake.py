@@ -32,19 +32,27 @@ def read_line(line: bytes) -> Raw:
 
 
 async def shake_hands(
-    stream: Multiplexer, client: Client, *, deadline: float, probe: bool = True, probe_seconds: float = 10.0
+    stream: Multiplexer,
+    client: Client,
+    *,
+    deadline: float,
+    probe: bool = True,
+    probe_seconds: float = 10.0,
+    capabilities: bytes = b"{}",
 ) -> Negotiated:
-    """Negotiate. `probe=False` goes straight to `initialize`, for servers that end on the unknown. Raises McpError."""
+    """Negotiate. `probe=False` goes straight to `initialize`, for servers that end on the unknown; `capabilities`, raw
+    JSON, are declared there. Raises McpError.
+    """
     if not probe:
-        return await _initialize(stream, client, deadline)
+        return await _initialize(stream, client, deadline, capabilities)
     discovery = asyncio.get_running_loop().create_task(_discover(stream, client, deadline), name="server/discover")
     pending = {discovery}
     try:
         await asyncio.wait(pending, timeout=probe_seconds)
         if discovery.done():
-            return discovery.result() or await _initialize(stream, client, deadline)
+            return discovery.result() or await _initialize(stream, client, deadline, capabilities)
         initialization = asyncio.get_running_loop().create_task(
-            _initialize(stream, client, deadline), name="initialize"
+            _initialize(stream, client, deadline, capabilities), name="initialize"
         )
         pending.add(initialization)
         await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
@@ -67,8 +75,8 @@ async def _discover(stream: Multiplexer, client: Client, deadline: float) -> Neg
         return None
 
 
-async def _initialize(stream: Multiplexer, client: Client, deadline: float) -> Negotiated:
-    line = await stream.request("initialize", initialize_params(client), deadline=deadline)
+async def _initialize(stream: Multiplexer, client: Client, deadline: float, capabilities: bytes) -> Negotiated:
+    line = await stream.request("initialize", initialize_params(client, capabilities), deadline=deadline)
     agreed = read_initialize(read_line(line))
     stream.notify("notifications/initialized")
     return agreed

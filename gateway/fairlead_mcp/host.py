@@ -14,6 +14,7 @@ from typing import Protocol
 
 from fairlead_mcp.child import Child
 from fairlead_mcp.eras import Client
+from fairlead_mcp.multiplex import Offering
 from fairlead_mcp.stdio import ChildSpec, Launcher, SubprocessLauncher
 
 
@@ -54,9 +55,10 @@ class ChildHost:
     def __repr__(self) -> str:
         return f"<ChildHost: {len(self._children)} children>"
 
-    def get(self, key: Hashable, spec: ChildSpec) -> Child:
-        """The child of `key`, started when there is none. With another spec than before, the old one is stopped
-        first and the new one starts when it is gone. Call it in the loop, on the thread of its launcher.
+    def get(self, key: Hashable, spec: ChildSpec, offering: Offering | None = None) -> Child:
+        """The child of `key`, started when there is none; `offering` is for that. With another spec than before, the
+        old one is stopped first and the new one starts when it is gone. Call it in the loop, on the thread of its
+        launcher.
         """
         if self._closed:
             raise RuntimeError("the child host is closed")
@@ -65,7 +67,7 @@ class ChildHost:
             return child
         if child is not None:
             self.retire(key)
-        self._children[key] = child = self._start(key, spec)
+        self._children[key] = child = self._start(key, spec, offering)
         return child
 
     def find(self, key: Hashable) -> Child | None:
@@ -99,7 +101,7 @@ class ChildHost:
         await asyncio.gather(*self._closing.values(), return_exceptions=True)
         await self._launcher.aclose()
 
-    def _start(self, key: Hashable, spec: ChildSpec) -> Child:
+    def _start(self, key: Hashable, spec: ChildSpec, offering: Offering | None) -> Child:
         child: Child
 
         def changed() -> None:
@@ -121,6 +123,7 @@ class ChildHost:
             on_state=changed,
             on_notification=notified,
             after=self._closing.get(key),
+            offering=offering,
         )
         return child
 

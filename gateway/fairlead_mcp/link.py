@@ -26,7 +26,7 @@ from fairlead_mcp.backoff import Backoff
 from fairlead_mcp.eras import Client, Era, Negotiated, listen_params, modern_params
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, Timeout, TransportError
 from fairlead_mcp.handshake import read_line, shake_hands
-from fairlead_mcp.multiplex import Multiplexer
+from fairlead_mcp.multiplex import Multiplexer, Offering
 
 logger = logging.getLogger(__name__)
 
@@ -94,6 +94,8 @@ class Link:
         self.clock = clock
         self.client = client or Client()
         self.on_notification = on_notification
+        self.offering: Offering | None = None
+        """For connections to come; None offers nothing."""
         self.opened = 0
         """Connections so far."""
         self._opener = opener
@@ -203,8 +205,9 @@ class Link:
         try:
             life.pipe = await self._opener.open(life)
             life.negotiated = await shake_hands(
-                life.stream, self.client, deadline=deadline, probe=self._probe, probe_seconds=self._probe_seconds
-            )
+                life.stream, self.client, deadline=deadline, probe=self._probe, probe_seconds=self._probe_seconds,
+                capabilities=b"{}" if self.offering is None else self.offering.capabilities,
+            )  # fmt: skip
             if life.end.done():
                 raise life.end.result()
         except McpError as error:
@@ -275,7 +278,8 @@ class _Life:
         self.pipe: Pipe | None = None
         self.negotiated: Negotiated | None = None
         self.born = 0.0
-        self.stream = Multiplexer(self._write, on_notification=self._notified, clock=link.clock)
+        on_request = None if link.offering is None else link.offering.on_request
+        self.stream = Multiplexer(self._write, on_notification=self._notified, on_request=on_request, clock=link.clock)
         self.end: asyncio.Future[McpError] = asyncio.get_running_loop().create_future()
         self._link = link
         self._skipped = 0

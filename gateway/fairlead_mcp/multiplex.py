@@ -12,7 +12,7 @@ import itertools
 import logging
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
 from msgspec import Raw
 
@@ -22,6 +22,17 @@ from fairlead_mcp.errors import McpError, PoolFull, Timeout
 logger = logging.getLogger(__name__)
 
 MAX_IN_FLIGHT: Final = 1024
+OnRequest: TypeAlias = Callable[[jsonrpc.Message, Callable[[bytes], None]], None]
+"""Gets a request of the server, and what sends the response to it; answers at once or later. May not raise."""
+
+
+class Offering(NamedTuple):
+    """What one who has a server to himself offers to it: legacy capabilities, raw JSON, and who answers."""
+
+    capabilities: bytes
+    on_request: OnRequest
+
+
 _PROGRESS: Final = "progressToken"
 
 
@@ -37,18 +48,22 @@ class _Pending:
 
 
 class Multiplexer:
-    """See the module. `write(line)` sends one message; `on_notification(method, line)` gets all but progress."""
+    """See the module. `write(line)` sends one message; `on_notification(method, line)` gets all but progress. Without
+    `on_request` a server's requests are answered here: there is nothing that it could ask for.
+    """
 
     def __init__(
         self,
         write: Callable[[bytes], None],
         *,
         on_notification: Callable[[str, bytes], None] | None = None,
+        on_request: OnRequest | None = None,
         clock: Callable[[], float] = time.monotonic,
         max_in_flight: int = MAX_IN_FLIGHT,
     ) -> None:
         self._write = write
         self._on_notification = on_notification
+        self._on_request = on_request
         self._clock = clock
         self._max_in_flight = max_in_flight
         self._ids = itertools.count(1)
@@ -107,7 +122,9 @@ class Multiplexer:
         except jsonrpc.UNREADABLE:
             return False
         if isinstance(message.method, str):
-            if message.is_request:
+            if message.is_request and self._on_request is not None:
+                self._on_request(message, self._respond)
+            elif message.is_request:
                 self._write(jsonrpc.reply_to_server(message))
             elif message.method == "notifications/progress":
                 self._progress(message)
@@ -132,6 +149,12 @@ class Multiplexer:
         for pending in self._pending.values():
             if not pending.future.done():
                 pending.future.set_exception(error)
+
+    def _respond(self, line: bytes) -> None:
+        try:
+            self._write(line)
+        except McpError as error:  # it may be gone by now
+            logger.debug("a server's question was not answered: %s", error)
 
     def _expire(self, ident: bytes) -> None:
         pending = self._pending.get(ident)

@@ -7,7 +7,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from gatewayworld import LEGACY, Ask, Reachable, Wire, ask, calling, legacy
+from gatewayworld import LEGACY, Ask, Reachable, Wire, ask, legacy
 from rawserver import Reply, Request
 
 QUESTION = {"message": "Which?", "requestedSchema": {"type": "object", "properties": {"x": {"type": "string"}}}}
@@ -74,12 +74,19 @@ async def _at_once() -> None:
 
 
 async def conversation(
-    gateway: Reachable, session: str, response: dict[str, Any], thinking: Callable[[], Awaitable[None]] = _at_once
+    gateway: Reachable,
+    session: str,
+    response: dict[str, Any],
+    thinking: Callable[[], Awaitable[None]] = _at_once,
+    call: dict[str, Any] | None = None,
 ) -> tuple[list[Any], Any]:
-    """Call as a legacy client that answers each question, after `thinking`; the questions, and the last message."""
+    """Call as a legacy client that answers each question, after `thinking`; the questions, and the last message.
+    `call` are the params, of demo__x without any.
+    """
     asked: list[Any] = []
     async with await Wire.connect(gateway) as wire:
-        wire.send(calling("demo__x", era=LEGACY, number=7, session=session))
+        params = call or {"name": "demo__x", "arguments": {}}
+        wire.send(legacy("tools/call", params, number=7, session=session))
         head = await wire.reader.readuntil(b"\r\n\r\n")
         if b"event-stream" not in head:
             length = int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0])

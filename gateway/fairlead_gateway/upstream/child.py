@@ -14,7 +14,7 @@ from msgspec import Raw
 from fairlead_api.documents.catalog import ChildEndpoint
 from fairlead_gateway.upstream.base import Gauges, Order
 from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
-from fairlead_gateway.upstream.lines import OwnLog, ask_over, call_over
+from fairlead_gateway.upstream.lines import OwnStream, ask_over, call_over
 from fairlead_gateway.upstream.places import Places
 from fairlead_mcp.child import Child
 from fairlead_mcp.eras import Era
@@ -24,7 +24,7 @@ from fairlead_mcp.stdio import ChildSpec
 
 class ChildUpstream:
     """See the module. With `shared`, somebody else decides what runs under this key: it is used and never replaced.
-    With `own`, its process is that of one client, who gets its log messages.
+    With `own`, its process is that of one client of these capabilities, who gets its log messages and questions.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class ChildUpstream:
         modern: bool,
         limit: int,
         shared: bool,
-        own: bool = False,
+        own: bytes | None = None,
     ) -> None:
         self._host = host
         self._key = key
@@ -46,10 +46,10 @@ class ChildUpstream:
         self._shared = shared
         self._count = itertools.count(1).__next__
         self._places = Places(limit, key)
-        self._own = OwnLog() if own else None
-        self._unlisten = host.listen(self) if own else None
+        self._own = None if own is None else OwnStream(own)
+        self._unlisten = None if self._own is None else host.listen(self)
         if not shared:
-            host.get(key, self._spec)
+            self._child()
 
     @property
     def modern(self) -> bool:
@@ -101,4 +101,6 @@ class ChildUpstream:
     # Inside
 
     def _child(self) -> Child:
-        return (self._host.find(self._key) if self._shared else None) or self._host.get(self._key, self._spec)
+        return (self._host.find(self._key) if self._shared else None) or self._host.get(
+            self._key, self._spec, None if self._own is None else self._own.offering
+        )

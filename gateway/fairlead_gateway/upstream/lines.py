@@ -13,14 +13,19 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_gateway.upstream.base import Notify, Order
-from fairlead_gateway.upstream.inquiry import Inquiry
+from fairlead_gateway.upstream.inquiry import AnswerServer, Inquiry
 from fairlead_gateway.upstream.levels import Levels
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.eras import Era, Negotiated
 from fairlead_mcp.errors import McpError, NotMcp, TooLarge
 from fairlead_mcp.handshake import read_line
+from fairlead_mcp.multiplex import Offering
 
 METHOD: Final = "tools/call"
+_PASSED_ON: Final = frozenset(
+    {"notifications/message", "notifications/cancelled", "notifications/elicitation/complete"}
+)
+"""Of notifications to one client alone."""
 
 
 class Requester(Protocol):
@@ -57,12 +62,14 @@ async def ask_over(stream: Requester, inquiry: Inquiry) -> Raw:
     return _read(line, inquiry)
 
 
-class OwnLog:
-    """The log messages of a stream that is one client's own. They do not say which request they belong to, so on a
-    stream of many they are passed on to nobody.
+class OwnStream:
+    """What a server says beside its answers on a stream that is one client's own: log messages, and questions where the
+    client offers to answer (`features`, normalized capabilities). Neither says which request it belongs to, so on a
+    stream of many nobody is told, and nothing offered.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, features: bytes) -> None:
+        self.offering = Offering(features, self._asked)
         self._working: list[Inquiry] = []
         self._levels = Levels(shared=False)
         self._life = 0
@@ -90,11 +97,21 @@ class OwnLog:
 
     def said(self, method: str, line: bytes) -> None:
         """A notification came; may not raise."""
-        if method == "notifications/message" and self._working:
-            notify = self._working[-1].notify
-            if notify is not None:
+        if method not in _PASSED_ON:
+            return
+        told = self._working[-1:] if method == "notifications/message" else self._working
+        for inquiry in [*told]:
+            if inquiry.notify is not None:
                 with contextlib.suppress(*jsonrpc.UNREADABLE):
-                    notify(jsonrpc.decode_message(line))
+                    inquiry.notify(jsonrpc.decode_message(line))
+
+    def _asked(self, message: jsonrpc.Message, answer: AnswerServer) -> None:
+        """The server asks its client, in whatever request of that came last."""
+        on_request = self._working[-1].on_request if self._working else None
+        if on_request is None:
+            answer(jsonrpc.reply_to_server(message))
+        else:
+            on_request(message, answer)
 
 
 def _read(line: bytes, asked: Order | Inquiry) -> Raw:

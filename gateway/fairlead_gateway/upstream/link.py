@@ -13,7 +13,7 @@ from msgspec import Raw
 
 from fairlead_gateway.upstream.base import Gauges, Order
 from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
-from fairlead_gateway.upstream.lines import OwnLog, ask_over, call_over
+from fairlead_gateway.upstream.lines import OwnStream, ask_over, call_over
 from fairlead_gateway.upstream.places import Places
 from fairlead_mcp.eras import Era
 from fairlead_mcp.errors import McpError
@@ -22,19 +22,21 @@ from fairlead_mcp.masking import Mask
 
 
 class LinkUpstream:
-    """See the module. `modern` is what its catalog says, and holds until the connection says otherwise; `own` has the
-    connection be that of one client.
+    """See the module. `modern` is what its catalog says, and holds until the connection says otherwise; `own` are the
+    capabilities of the one client whose connection it is; None where many share it.
     """
 
-    def __init__(self, link: Link, *, modern: bool, limit: int, own: bool = False, mask: Mask | None = None) -> None:
+    def __init__(
+        self, link: Link, *, modern: bool, limit: int, own: bytes | None = None, mask: Mask | None = None
+    ) -> None:
         self._link = link
         self._mask = mask or Mask(None)
         self._modern = modern
         self._places = Places(limit, link.name)
         self._count = itertools.count(1).__next__
-        self._own = OwnLog() if own else None
+        self._own = None if own is None else OwnStream(own)
         if self._own is not None:
-            link.on_notification = self._own.said
+            link.on_notification, link.offering = self._own.said, self._own.offering
 
     @property
     def modern(self) -> bool:

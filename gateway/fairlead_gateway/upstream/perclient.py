@@ -44,12 +44,14 @@ class _Session:
 
 
 class PerClientUpstream:
-    """See the module. `make` makes an upstream of its own for one client; `most` bounds them, `idle` is in seconds."""
+    """See the module. `make` makes an upstream of its own for one client, by what that offers (normalized
+    capabilities); `most` bounds them, `idle` is in seconds.
+    """
 
     def __init__(
         self,
         name: str,
-        make: Callable[[], Upstream],
+        make: Callable[[bytes], Upstream],
         *,
         modern: bool,
         most: int = MAX_SESSIONS,
@@ -118,7 +120,7 @@ class PerClientUpstream:
         session = self._sessions.get(client)
         if session is None:
             self._make_room()
-            session = self._sessions[client] = _Session(self._make())
+            session = self._sessions[client] = _Session(self._make(_offered(inquiry)))
         self._sessions.move_to_end(client)
         if session.expiry is not None:
             session.expiry.cancel()
@@ -133,7 +135,7 @@ class PerClientUpstream:
 
     async def _alone_in_one(self, inquiry: Inquiry) -> Raw:
         self._make_room()
-        session = _Session(self._make())
+        session = _Session(self._make(_offered(inquiry)))
         self._alone += 1
         try:
             return await _asked(session.upstream, inquiry)
@@ -159,6 +161,10 @@ class PerClientUpstream:
         task = asyncio.get_running_loop().create_task(session.upstream.aclose(grace), name=f"end session {self.name}")
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
+
+
+def _offered(inquiry: Inquiry) -> bytes:
+    return b"{}" if inquiry.client is None else inquiry.client.features
 
 
 async def _asked(upstream: Upstream, inquiry: Inquiry) -> Raw:

@@ -259,9 +259,9 @@ class Registry:
         if isinstance(endpoint, ChildEndpoint):
             if per_client and self._children is not None:
 
-                def child() -> Upstream:
+                def child(offered: bytes) -> Upstream:
                     return self._child(
-                        f"{key} for client {next(self._numbers)}", identity, endpoint, credential, own=True
+                        f"{key} for client {next(self._numbers)}", identity, endpoint, credential, offered
                     )
 
                 return self._per_client(key, identity, child)
@@ -271,9 +271,9 @@ class Registry:
             if isinstance(endpoint, HttpEndpoint)
             else self._link(key, identity, endpoint, credential)
         )
-        return self._per_client(key, identity, make) if per_client else make()
+        return self._per_client(key, identity, make) if per_client else make(None)
 
-    def _per_client(self, key: ServerKey, identity: _Identity, make: Callable[[], Upstream]) -> Upstream:
+    def _per_client(self, key: ServerKey, identity: _Identity, make: Callable[[bytes], Upstream]) -> Upstream:
         return PerClientUpstream(
             str(key), make, modern=identity.modern, most=self._sessions, idle=self._session_seconds
         )
@@ -285,13 +285,14 @@ class Registry:
                 held.upstream.end(session)
 
     def _child(
-        self, key: Hashable, identity: _Identity, endpoint: ChildEndpoint, credential: Credential, *, own: bool = False
-    ) -> Upstream:
+        self, key: Hashable, identity: _Identity, endpoint: ChildEndpoint, credential: Credential,
+        own: bytes | None = None,
+    ) -> Upstream:  # fmt: skip
         if self._children is None:
             return Unreachable(f"{key} is a child process, and this gateway runs none")
         return ChildUpstream(
             self._children, key, endpoint, env=credential.env, modern=identity.modern,
-            limit=identity.limit, shared=self._shared and not own, own=own,
+            limit=identity.limit, shared=self._shared and own is None, own=own,
         )  # fmt: skip
 
     def _own(self, key: ServerKey, identity: _Identity) -> Upstream:
@@ -301,18 +302,18 @@ class Registry:
 
     async def _http(
         self, key: ServerKey, identity: _Identity, endpoint: HttpEndpoint, credential: Credential
-    ) -> Callable[[], Upstream]:
+    ) -> Callable[[bytes | None], Upstream]:
         target = Target.from_url(endpoint.url, endpoint.host_header)
         tls = await self._tls(endpoint.ca_bundle) if target.tls else None
         idle = NEVER if identity.per_client else IDLE_SESSION_SECONDS
-        return lambda: HttpUpstream(
+        return lambda _: HttpUpstream(
             target, modern=identity.modern, client=self._client, headers=credential.headers, tls=tls,
             limit=identity.limit, resolve=self._resolve(key), session_idle=idle,
         )  # fmt: skip
 
     async def _link(
         self, key: ServerKey, identity: _Identity, endpoint: EventsEndpoint | TcpEndpoint, credential: Credential
-    ) -> Callable[[], Upstream]:
+    ) -> Callable[[bytes | None], Upstream]:
         opener: Opener
         if isinstance(endpoint, TcpEndpoint):
             opener = TcpOpener(endpoint.host, endpoint.port, credential.token, resolve=self._resolve(key))
@@ -323,10 +324,10 @@ class Registry:
                 resolve=self._resolve(key),
             )  # fmt: skip
 
-        def make() -> Upstream:
+        def make(own: bytes | None) -> Upstream:
             link = Link(str(key), opener, client=self._client, legacy=not identity.modern, idle=IDLE_SECONDS)
             mask = Mask(credential)
-            return LinkUpstream(link, modern=identity.modern, limit=identity.limit, own=identity.per_client, mask=mask)
+            return LinkUpstream(link, modern=identity.modern, limit=identity.limit, own=own, mask=mask)
 
         return make
 

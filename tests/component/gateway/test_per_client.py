@@ -11,11 +11,29 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from askers import conversation
 from fairlead_api.documents.catalog import ChildEndpoint, CredentialRef, DeclaredLatency, TcpEndpoint
 from fairlead_gateway.app import Gateway
 from fairlead_mcp.host import ChildHost
 from gated import TOKEN, gated
-from gatewayworld import LEGACY, META, MODERN, Answer, Ask, Wire, ask, calling, catalog, entry, legacy, reached, running
+from gatewayworld import (
+    LEGACY,
+    META,
+    MODERN,
+    Answer,
+    Ask,
+    Wire,
+    ask,
+    calling,
+    catalog,
+    entry,
+    legacy,
+    modern,
+    reached,
+    running,
+)
 from rawserver import RawServer, Reply, Request, raw_server
 from toolservers import LEGACY_STDIO
 from waiting import eventually
@@ -210,3 +228,59 @@ async def test_what_is_left_of_sessions_ends_with_the_gateway(tmp_path: Path) ->
         await reached(server, 2)
         await gateway.registry.aclose(0)
         assert seen.ended == ["s1"]
+
+
+QUESTIONS: list[tuple[str, dict[str, Any]]] = [
+    ("elicitation/create", {"elicitation": {}}),
+    ("sampling/createMessage", {"sampling": {}}),
+    ("roots/list", {"roots": {}}),
+]
+
+
+@pytest.mark.parametrize(("method", "offered"), QUESTIONS)
+@pytest.mark.parametrize("client", [MODERN, LEGACY])
+@pytest.mark.parametrize("kept", ["a child process", "behind a listener"])
+async def test_a_client_with_a_process_of_its_own_is_asked_by_it(
+    tmp_path: Path, kept: str, client: str, method: str, offered: dict[str, Any]
+) -> None:
+    told = {"action": "accept", "z": [1.5]}
+    (tmp_path / "credentials").mkdir()
+    (tmp_path / "credentials" / "s.json").write_text(json.dumps({"token": TOKEN}))
+    async with contextlib.AsyncExitStack() as stack:
+        endpoint: Any = ChildEndpoint(command=sys.executable, args=(LEGACY_STDIO,))
+        ref, children = None, ChildHost()
+        stack.push_async_callback(children.aclose)
+        if kept != "a child process":
+            port = (await stack.enter_async_context(gated(LEGACY_STDIO))).port
+            endpoint, ref = TcpEndpoint(host="127.0.0.1", port=port), CredentialRef(secret="s", key="k", hash="1")
+        document = per_client(endpoint, "ask", credential=ref)
+        gateway = await stack.enter_async_context(running(tmp_path, document, children=children))
+        x: dict[str, Any] = {"name": "demo__ask", "arguments": {"method": method}}
+        if client == LEGACY:
+            session = await session_of(gateway, offered)
+            asked, last = await conversation(gateway, session, {"result": told}, call=x)
+            questions = [question for question, _ in asked]
+        else:
+            offer: dict[str, Any] = {META + "clientCapabilities": offered}
+            first = (await ask(gateway, modern("tools/call", x, **offer))).message["result"]
+            questions = [question["method"] for question in first["inputRequests"].values()]
+            more = {"inputResponses": dict.fromkeys(first["inputRequests"], told)}
+            again = {**x, **more, "requestState": first["requestState"]}
+            last = (await ask(gateway, modern("tools/call", again, number=2, **offer))).message
+        assert questions == [method]
+        assert json.loads(last["result"]["content"][0]["text"]) == {"told": told, "offered": offered}
+
+
+async def test_a_process_that_all_clients_share_asks_nobody(tmp_path: Path) -> None:
+    children = ChildHost()
+    child = ChildEndpoint(command=sys.executable, args=(LEGACY_STDIO,))
+    try:
+        document = catalog("demo", child, ["ask"], version=LEGACY)
+        async with running(tmp_path, document, children=children) as gateway:
+            session = await session_of(gateway, {"elicitation": {}})
+            x: dict[str, Any] = {"name": "demo__ask", "arguments": {"method": "elicitation/create"}}
+            asked, last = await conversation(gateway, session, {"result": {}}, call=x)
+    finally:
+        await children.aclose()
+    said = json.loads(last["result"]["content"][0]["text"])
+    assert (asked, said["told"]["code"], said["offered"]) == ([], -32601, {})

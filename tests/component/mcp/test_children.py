@@ -83,7 +83,7 @@ async def test_a_legacy_server_is_initialized(args: tuple[str, ...], era: Era) -
     assert child.negotiated is not None
     assert child.negotiated.era is era
     async with McpSession.over_child(child) as session:
-        assert len(await session.list_all("tools/list")) == 5
+        assert len(await session.list_all("tools/list")) == 6
     await host.aclose()
 
 

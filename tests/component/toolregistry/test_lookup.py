@@ -66,7 +66,7 @@ async def test_the_tools_of_all_servers_of_both_eras_and_transports_are_listed_b
             Server(name="child", command=[sys.executable, LEGACY_STDIO]),
         ]
         async with AsyncToolRegistry(servers) as registry:
-            children = ["child__changed", "child__die", "child__echo", "child__later", "child__seen"]
+            children = ["child__ask", "child__changed", "child__die", "child__echo", "child__later", "child__seen"]
             expected = [*children, "new__a", "new__b", "old__c", *(f"sdk__{name}" for name in SDK_TOOLS)]
             assert names_of(registry) == expected
             assert await looked_up(registry) == expected

@@ -57,7 +57,7 @@ async def test_a_server_that_is_killed_while_nobody_calls_is_offline_at_once() -
     async with AsyncToolRegistry([Server(name="s", command=[sys.executable, LEGACY_STDIO])]) as registry:
         os.kill(pid_of(registry, "s"), signal.SIGKILL)
         await eventually(lambda: not registry.tools)
-        assert len(await registry.get_all_tools()) == 5
+        assert len(await registry.get_all_tools()) == 6
 
 
 async def test_no_process_is_left_when_the_registry_is_closed() -> None:

@@ -5,7 +5,8 @@ usage: legacy_stdio.py [--silent] [--quit]
   --quit     ends when something comes before `initialize`
 
 Tools: echo(…) answers its arguments; die() ends the process; later(n) answers after the next n requests;
-changed() sends notifications/tools/list_changed; seen() lists the methods of all messages so far.
+changed() sends notifications/tools/list_changed; seen() lists the methods of all messages so far; ask(method) asks its
+client that and answers with what it was told, and with the capabilities that the client declared.
 """
 
 import json
@@ -13,7 +14,9 @@ import os
 import sys
 from typing import Any
 
-TOOLS = [{"name": name, "inputSchema": {"type": "object"}} for name in ("echo", "die", "later", "changed", "seen")]
+TOOLS = [
+    {"name": name, "inputSchema": {"type": "object"}} for name in ("echo", "die", "later", "changed", "seen", "ask")
+]
 
 
 def send(message: object) -> None:
@@ -28,14 +31,22 @@ class Server:
         self.ready = False
         self.seen: list[str] = []
         self.held: list[list[int]] = []
+        self.asking: dict[str, int] = {}
+        self.offered: Any = None
 
     def take(self, message: dict[str, Any]) -> None:
+        if "method" not in message:
+            told = message.get("result", message.get("error"))
+            return answer(self.asking.pop(message["id"]), {"told": told, "offered": self.offered})
+        return self.heard(message)
+
+    def heard(self, message: dict[str, Any]) -> None:
         method, ident = message["method"], message.get("id")
         self.seen.append(method)
         if ident is None:
             return
         if method == "initialize":
-            self.ready = True
+            self.ready, self.offered = True, message["params"]["capabilities"]
             result = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {"listChanged": True}}}
             send({"jsonrpc": "2.0", "id": ident, "result": {**result, "serverInfo": {"name": "old", "version": "1"}}})
         elif not self.ready:
@@ -52,6 +63,10 @@ class Server:
             sys.stderr.write("told to die\n")
             sys.stderr.flush()
             os._exit(7)
+        if name == "ask":
+            self.asking[f"q{ident}"] = ident
+            send({"jsonrpc": "2.0", "id": f"q{ident}", "method": arguments["method"], "params": {"message": "Which?"}})
+            return
         if name == "changed":
             send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
         if token is not None:
