@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_gateway.rest.child import BULK, LENGTH
-from fairlead_gateway.rest.jobs import ANSWERS
+from fairlead_gateway.rest.jobs import ANSWERS, Answer
 
 SECONDS: Final = 30.0
 """For one piece of work, starting a process included."""
@@ -50,7 +50,7 @@ class _Child:
         self.timer: asyncio.TimerHandle | None = None
 
     async def do(self, job: str, work: bytes) -> bytes:
-        """Raises NotDone, also for a process that ended; OSError."""
+        """The answer with its mark. Raises NotDone, also for a process that ended; OSError."""
         self.pieces += 1
         self._input.write(b"%b%b\n" % (LENGTH.pack(len(job) + 1 + len(work)), job.encode()))
         self._input.write(work)
@@ -60,9 +60,9 @@ class _Child:
             answer = await self._output.readexactly(LENGTH.unpack(head)[0])
         except asyncio.IncompleteReadError as error:
             raise _Ended("the worker process ended") from error
-        if answer[:1] != b"+":
+        if answer[:1] == b"-":
             raise NotDone(answer[1:].decode("utf-8", "replace"))
-        return answer[1:]
+        return answer
 
     async def end(self) -> None:
         """Kill it, and see it dead."""
@@ -109,8 +109,10 @@ class Pool:
         finally:
             self._waiting -= 1
             self._busy.discard(task)
+        if answer[:1] == b"=":  # as it is: looking through a large one would hold calls up
+            return Answer(msgspec.Raw(answer[1:]))
         try:
-            return msgspec.json.decode(answer, type=ANSWERS[job])
+            return msgspec.json.decode(memoryview(answer)[1:], type=ANSWERS[job])
         except msgspec.DecodeError as error:
             raise NotDone(f"no answer to {job}: {error}") from error
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from fairlead_gateway.rest import jobs
 from fairlead_gateway.rest.pool import NotDone, Overloaded, Pool
 from gatewayworld import catalog, running
 from restworld import get, post, problem
@@ -106,6 +107,18 @@ async def test_processes_are_at_most_so_many_and_end_when_they_idle() -> None:
         await pool.aclose()
     with pytest.raises(Overloaded):
         await pool.do("count", b"[]")
+
+
+async def test_what_a_process_converts_and_what_it_cannot_read_come_back_as_they_are_made_here() -> None:
+    asked = {"from": "mcp", "to": "openai", "tools": tools(3)}
+    bodies = [json.dumps({**asked, **more}).encode() for more in ({}, {"to": "nobody's"}, {"tools": 1})]
+    pool = Pool(1)
+    try:
+        made = [await pool.do(jobs.CONVERT, body) for body in bodies]
+    finally:
+        await pool.aclose()
+    assert made == [jobs.convert(body) for body in bodies]
+    assert [bool(each.unknown_format or each.unreadable) for each in made] == [False, True, True]
 
 
 async def test_work_that_takes_too_long_is_ended_with_its_process() -> None:
