@@ -111,7 +111,7 @@ async def test_processes_are_at_most_so_many_and_end_when_they_idle() -> None:
 
 async def test_what_a_process_converts_and_what_it_cannot_read_come_back_as_they_are_made_here() -> None:
     asked = {"from": "mcp", "to": "openai", "tools": tools(3)}
-    bodies = [json.dumps({**asked, **more}).encode() for more in ({}, {"to": "nobody's"}, {"tools": 1})]
+    bodies = [json.dumps({**asked, **more}).encode() for more in ({}, {"to": "nobody's"}, {"to": 1})]
     pool = Pool(1)
     try:
         made = [await pool.do(jobs.CONVERT, body) for body in bodies]
