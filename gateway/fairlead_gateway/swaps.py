@@ -18,7 +18,8 @@ from fairlead_gateway.endpoint.front import Front
 from fairlead_gateway.news import News
 from fairlead_gateway.reports.outbox import Outbox
 from fairlead_gateway.selection.ground import binding, grounding
-from fairlead_gateway.selection.route import Reach, Route
+from fairlead_gateway.selection.reach import Reach
+from fairlead_gateway.selection.route import Route
 from fairlead_gateway.selection.selection import Selection
 from fairlead_gateway.selection.tiers import fastest_limit
 from fairlead_gateway.selection.whole import server_info

@@ -9,9 +9,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from typing import Final
-from weakref import WeakValueDictionary
 
-BOUNDS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
+BOUNDS: Final[tuple[float, ...]] = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 """Upper bounds in seconds of `mcp.server.operation.duration` (OpenTelemetry semantic conventions for MCP)."""
 _BOUNDS_NS: Final = tuple(round(bound * 1e9) for bound in BOUNDS)
 
@@ -58,7 +57,7 @@ class Wait:
 class Recorder:
     """The histograms of one method of one tool, by outcome; made when first needed."""
 
-    __slots__ = ("__weakref__", "_book", "_errors", "_method", "_ok", "_server", "_tool")
+    __slots__ = ("_book", "_errors", "_method", "_ok", "_server", "_tool")
 
     def __init__(self, book: Book, method: str, tool: str = "", server: str = "") -> None:
         self._book = book
@@ -91,7 +90,6 @@ class Book:
     def __init__(self, max_label_sets: int = MAX_LABEL_SETS) -> None:
         self._max = max_label_sets
         self._series: dict[tuple[str, str, str, str], Series] = {}
-        self._recorders: WeakValueDictionary[tuple[str, str, str], Recorder] = WeakValueDictionary()
         self.overflowed = 0
         """Observations that went under OTHER."""
         self.in_flight = 0
@@ -105,13 +103,8 @@ class Book:
         """Calls refused because there were too many, by what bounds them: agent, policy, tool, server."""
 
     def recorder(self, method: str, tool: str = "", server: str = "") -> Recorder:
-        """The recorder of a tool, the same for everybody who holds it; its histograms outlive it."""
-        key = (method, tool, server)
-        found = self._recorders.get(key)
-        if found is None:
-            found = Recorder(self, method, tool, server)
-            self._recorders[key] = found
-        return found
+        """A recorder of a tool. All that there are of one tool add to the same histograms, which outlive them."""
+        return Recorder(self, method, tool, server)
 
     def series(self, method: str, tool: str, server: str, error_type: str) -> tuple[Series, bool]:
         """The histogram of a label set, and whether it is its own; False: there is no room, it is that of OTHER."""

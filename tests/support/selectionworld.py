@@ -10,7 +10,8 @@ from fairlead_api.slices import finish
 from fairlead_gateway.catalog.model import Server, Snapshot, Tool
 from fairlead_gateway.reports.samples import SampleLog
 from fairlead_gateway.selection.ground import binding, grounding
-from fairlead_gateway.selection.route import Reach, Route
+from fairlead_gateway.selection.reach import Reach
+from fairlead_gateway.selection.route import Route
 from fairlead_gateway.selection.selection import Selection
 from fairlead_gateway.telemetry import Book
 from fairlead_gateway.upstream.bounds import Bounds

@@ -15,7 +15,8 @@ from fairlead_gateway.calls.live import Live
 from fairlead_gateway.endpoint.asked import Headers, Rejection, Request
 from fairlead_gateway.reports.samples import Meter
 from fairlead_gateway.selection.offers import Offers
-from fairlead_gateway.selection.route import Reach, Route
+from fairlead_gateway.selection.reach import Reach
+from fairlead_gateway.selection.route import Route
 from fairlead_gateway.telemetry import Recorder
 from fairlead_gateway.validation.shelf import ToolCheck
 from fairlead_mcp import eras, jsonrpc

@@ -26,12 +26,12 @@ from fairlead_gateway.calls.bridge import Bridge, Bridged, Relay, features_of
 from fairlead_gateway.calls.errands import CALL, MORE, READ, SUBSCRIPTIONS, Errand
 from fairlead_gateway.calls.exchange import Exchange, asker
 from fairlead_gateway.calls.live import Live, LiveRequest
+from fairlead_gateway.calls.outcome import Outcome
 from fairlead_gateway.calls.outputs import judged
 from fairlead_gateway.calls.refusals import Refusal
 from fairlead_gateway.calls.rounds import in_rounds
 from fairlead_gateway.calls.tally import Tally
 from fairlead_gateway.calls.trace import carried
-from fairlead_gateway.calls.translate import Outcome
 from fairlead_gateway.calls.watches import Watches
 from fairlead_gateway.endpoint.asked import Rejection, Request
 from fairlead_gateway.endpoint.replies import result_parts

@@ -9,34 +9,15 @@ from __future__ import annotations
 from typing import Final
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, Raw
 
+from fairlead_gateway.calls.outcome import TOKEN, Outcome, decode_progress, decode_result
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import NotMcp
 from fairlead_mcp.jsonrpc import RawObject
 
 COMPLETE: Final = b'"complete"'
 INPUT_REQUIRED: Final = "input_required"
-_TOKEN: Final = "progressToken"  # noqa: S105 - the name of a member
-
-
-class _Result(msgspec.Struct):
-    """What is looked at in a result. Types are checked, so that no client meets `isError: "yes"`."""
-
-    is_error: bool = msgspec.field(name="isError", default=False)
-    result_type: str | UnsetType = msgspec.field(name="resultType", default=UNSET)
-    meta: Raw | UnsetType = msgspec.field(name="_meta", default=UNSET)
-
-
-_decode_result = msgspec.json.Decoder(_Result).decode
-
-
-class Outcome(msgspec.Struct, frozen=True, gc=False):
-    """A result for the client's era, raw, and whether it says that the tool failed, or asks the client for more."""
-
-    result: bytes | Raw
-    is_error: bool
-    needs_input: bool = False
 
 
 def progress_token(params: RawObject) -> bytes | None:
@@ -46,7 +27,7 @@ def progress_token(params: RawObject) -> bytes | None:
     meta = params.get("_meta")
     if meta is None or b'"progressToken"' not in bytes(meta):
         return None
-    token = jsonrpc.decode_object(meta).get(_TOKEN)
+    token = jsonrpc.decode_object(meta).get(TOKEN)
     return bytes(token) if token is not None else None
 
 
@@ -79,7 +60,7 @@ def params(
             if log_level is not None:
                 meta[eras.META_LOG_LEVEL] = Raw(log_level)
     if token is not None:
-        meta[_TOKEN] = Raw(token)
+        meta[TOKEN] = Raw(token)
     if meta:
         members["_meta"] = Raw(jsonrpc.encode(meta))
     else:
@@ -96,7 +77,7 @@ def renamed(members: RawObject, name: Raw) -> bytes:
 def result(raw: bytes | Raw, *, from_modern: bool, to_modern: bool, server_info: bytes) -> Outcome:
     """A result as the client shall get it. Raises NotMcp for what is no result of a tool call."""
     try:
-        seen = _decode_result(raw)
+        seen = decode_result(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise NotMcp(f"the server sent something else than a tool's result ({error})") from error
     if to_modern:
@@ -156,19 +137,12 @@ def _meta(members: RawObject) -> RawObject:
         raise NotMcp("the _meta of the tool's result is no object") from error
 
 
-class _Progress(msgspec.Struct):
-    token: Raw = msgspec.field(name=_TOKEN)
-
-
-_decode_progress = msgspec.json.Decoder(_Progress).decode
-
-
 def progress(message_params: Raw, *, ours: bytes, clients: bytes) -> bytes | None:
     """`notifications/progress` for the client, with its own token; None where the progress is not of this call."""
     try:
-        if bytes(_decode_progress(message_params).token) != ours:
+        if bytes(decode_progress(message_params).token) != ours:
             return None
-        renamed = jsonrpc.with_member(message_params, _TOKEN, clients)
+        renamed = jsonrpc.with_member(message_params, TOKEN, clients)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return jsonrpc.notification("notifications/progress", renamed)

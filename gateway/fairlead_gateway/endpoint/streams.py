@@ -21,7 +21,7 @@ from fairlead_gateway.endpoint.exchange import Exchange
 from fairlead_gateway.endpoint.inbound import SESSION
 from fairlead_gateway.endpoint.preparing import Preparations
 from fairlead_gateway.identity.identities import Identities
-from fairlead_gateway.selection.route import Reach
+from fairlead_gateway.selection.reach import Reach
 from fairlead_gateway.selection.selection import Selection
 from fairlead_gateway.selection.view import View, server_target
 from fairlead_gateway.yielding import in_turns

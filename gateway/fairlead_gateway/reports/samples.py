@@ -6,50 +6,51 @@ made. Bounded by the number of tools: while nobody asks, older attempts fall out
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final
 from weakref import WeakValueDictionary
 
 from fairlead_api.meta import ServerKey
 from fairlead_api.reports import OK, RUNNING, Attempt
 from fairlead_gateway.aggregates.tally import Tally
+from fairlead_gateway.reports.history import History
 
 KEPT: Final = 100
 
 
 class Meter:
-    """The attempts of one tool. Routes of one tool share it."""
+    """Times the attempts of one tool, into a history that the routes of the tool share."""
 
-    __slots__ = ("__weakref__", "_log", "ended", "last", "server", "tally", "tool")
+    __slots__ = ("_attempts", "_history", "_log")
 
-    def __init__(self, log: SampleLog, server: ServerKey, tool: str) -> None:
+    def __init__(self, log: SampleLog, history: History) -> None:
         self._log = log
-        self.server = server
-        self.tool = tool
-        self.ended: deque[tuple[int, int, float, float, str]] = deque(maxlen=KEPT)
-        """Sequence, attempt, end (seconds of the gateway's clock), milliseconds, outcome."""
-        self.last = 0
-        """Sequence of the newest."""
-        self.tally: Tally | None = None
-        """Of all attempts, where the installation keeps aggregates."""
+        self._history = history
+        self._attempts = history.attempts
+
+    @property
+    def tally(self) -> Tally | None:
+        """The aggregates of all attempts, where the installation keeps some."""
+        return self._history.tally
 
     def begin(self, now: float) -> int:
         """An attempt leaves; the number to end it with. `now`: seconds of the gateway's clock."""
         log = self._log
         log.attempts = number = log.attempts + 1
-        log.running[number] = (self, now)
+        log.running[number] = (self._history, now)
         return number
 
     def end(self, number: int, now: float, outcome: str) -> None:
         """It is over."""
         log = self._log
         started = log.running.pop(number)[1]
-        log.sequence = self.last = sequence = log.sequence + 1
+        log.sequence = sequence = log.sequence + 1
         took = (now - started) * 1000
-        self.ended.append((sequence, number, now, took, outcome))
-        if self.tally is not None and outcome == OK:
-            self.tally.observe(took)
+        self._attempts.append((sequence, number, now, took, outcome))
+        if log.tallying:
+            tally = self._history.tally
+            if tally is not None and outcome == OK:
+                tally.observe(took)
         if took > log.late_ms:
             log.late()
 
@@ -63,24 +64,26 @@ class SampleLog:
         self.late_ms = float("inf")
         self.sequence = 0
         """Of the newest end."""
-        self.running: dict[int, tuple[Meter, float]] = {}
-        """Attempt to meter and start, in the order of their starts."""
+        self.running: dict[int, tuple[History, float]] = {}
+        """Attempt to what it belongs to and its start, in the order of their starts."""
         self.late = late
         self.attempts = 0
-        self._meters: WeakValueDictionary[tuple[ServerKey, str], Meter] = WeakValueDictionary()
+        self._histories: WeakValueDictionary[tuple[ServerKey, str], History] = WeakValueDictionary()
 
     def meter(self, server: ServerKey, tool: str, definition: str = "") -> Meter:
-        """The meter of a tool, the same for everybody who holds it; its aggregates are of one definition, by hash."""
-        found = self._meters.get((server, tool))
+        """A meter of a tool, whose history is the same for everybody who holds one; its aggregates are of one
+        definition, by hash.
+        """
+        found = self._histories.get((server, tool))
         if found is None:
-            found = self._meters[server, tool] = Meter(self, server, tool)
+            found = self._histories[server, tool] = History(server, tool, KEPT)
         if self.tallying and (found.tally is None or found.tally.definition != definition):
             found.tally = Tally(definition)
-        return found
+        return Meter(self, found)
 
     def tally(self, server: ServerKey, tool: str) -> Tally | None:
         """The aggregates of a tool that is served; None where none are kept."""
-        found = self._meters.get((server, tool))
+        found = self._histories.get((server, tool))
         return None if found is None else found.tally
 
     def overdue(self, now: float) -> int:
@@ -92,24 +95,24 @@ class SampleLog:
             count += 1
         return count
 
-    def since(self, cursor: int, now: float, epoch: float) -> Iterator[tuple[Meter, list[Attempt]]]:
+    def since(self, cursor: int, now: float, epoch: float) -> list[tuple[History, list[Attempt]]]:
         """Attempts that ended after `cursor`, and those that are overdue at `now`; `epoch` is what has to be added to
         the gateway's clock to get seconds since the epoch.
         """
-        found: dict[Meter, list[Attempt]] = {}
-        for meter in list(self._meters.values()):
-            if meter.last > cursor:
-                found[meter] = [
+        found: dict[History, list[Attempt]] = {}
+        for history in list(self._histories.values()):
+            if history.last > cursor:
+                found[history] = [
                     Attempt(number, ended + epoch, took, outcome)
-                    for sequence, number, ended, took, outcome in meter.ended
+                    for sequence, number, ended, took, outcome in history.attempts
                     if sequence > cursor
                 ]
-        for number, (meter, started) in self.running.items():
+        for number, (history, started) in self.running.items():
             took = (now - started) * 1000
             if took <= self.late_ms:
                 break
-            found.setdefault(meter, []).append(Attempt(number, now + epoch, took, RUNNING))
-        yield from found.items()
+            found.setdefault(history, []).append(Attempt(number, now + epoch, took, RUNNING))
+        return list(found.items())
 
 
 class Stopwatch:

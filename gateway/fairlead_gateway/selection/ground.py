@@ -17,7 +17,8 @@ from fairlead_gateway.catalog.model import Server, Snapshot, Tool, ToolRef
 from fairlead_gateway.selection.annotated import annotated
 from fairlead_gateway.selection.cut import Cutter
 from fairlead_gateway.selection.policy import Policies, compiling
-from fairlead_gateway.selection.route import Reach, Route
+from fairlead_gateway.selection.reach import Reach
+from fairlead_gateway.selection.route import Route
 from fairlead_gateway.selection.tiers import Hidden, default_tier, hidden_in
 from fairlead_gateway.selection.view import View, in_tier
 from fairlead_gateway.selection.whole import Whole, merged, of_server, plain

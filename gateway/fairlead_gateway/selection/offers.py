@@ -17,7 +17,7 @@ from msgspec import Raw
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.catalog.model import Server, Snapshot
 from fairlead_gateway.catalog.offered import Item
-from fairlead_gateway.selection.route import Reach
+from fairlead_gateway.selection.reach import Reach
 from fairlead_mcp import jsonrpc
 
 _EXPRESSION: Final = re.compile(r"\{([+#./;?&]?)[^{}]*\}")

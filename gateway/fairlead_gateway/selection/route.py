@@ -1,24 +1,23 @@
-"""How a server is reached, and where one tool of it is called: everything that can be prepared before a request.
+"""Where one tool is called: everything that can be prepared before a request.
 
 Pure module. Made by the composition root with each snapshot, found by `selection.view`, followed by `calls.dispatch`.
 """
 
 from __future__ import annotations
 
-import copy
 from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Raw
 
 from fairlead_gateway.calls.cache import scope
-from fairlead_gateway.calls.mirrored import mirrored
+from fairlead_gateway.calls.mirrored import Mirrored, mirrored
 from fairlead_gateway.calls.refusals import Refusal
 from fairlead_gateway.catalog.model import Server, Tool
 from fairlead_gateway.reports.samples import Meter
+from fairlead_gateway.selection.reach import Reach
 from fairlead_gateway.telemetry import Recorder
 from fairlead_gateway.upstream.base import Submit, Upstream
-from fairlead_gateway.upstream.guard import Guard
 from fairlead_gateway.validation.constraint import Constraint
 from fairlead_gateway.validation.shelf import ToolCheck
 from fairlead_mcp import eras, jsonrpc
@@ -27,31 +26,13 @@ if TYPE_CHECKING:
     from fairlead_gateway.selection.policy import Share
 
 
-class Reach(msgspec.Struct, frozen=True):
-    """One server, for requests that are no tool calls and as what its tools have in common."""
-
-    server: Server
-    upstream: Upstream
-    guard: Guard
-    timeout: float
-    """Seconds that a request may take."""
-    max_bytes: int
-    """Of a result."""
-    server_info: bytes
-    """Raw, for results that carry it; never without name and version."""
-    retries: int = 0
-    """Attempts after the first."""
-    impatient: bool = False
-    """Whether `timeout` is the caller's own or that of a tier, and says nothing of the server."""
-
-
 class Route:
     """See the module. Prepared once, shared by all calls."""
 
-    __slots__ = ("cache_scope", "cacheable_seconds", "caps", "check", "closed", "constraint", "counted", "guard", "id",
-                 "idempotent", "impatient", "max_bytes", "meter", "mirrored", "name", "name_header", "name_raw",
-                 "offline", "per_client", "reach", "recorder", "retries", "server", "server_info", "share", "submit",
-                 "timeout", "upstream")  # fmt: skip
+    __slots__ = ("_tool", "cache_scope", "cacheable_seconds", "caps", "check", "closed", "constraint", "counted",
+                 "guard", "id", "idempotent", "impatient", "max_bytes", "meter", "mirrored", "name", "name_header",
+                 "name_raw", "offline", "per_client", "reach", "recorder", "retries", "server", "server_info", "share",
+                 "submit", "timeout", "upstream")  # fmt: skip
 
     def __init__(
         self,
@@ -62,17 +43,21 @@ class Route:
         *,
         check: ToolCheck | None = None,
         upstream: Upstream | None = None,
+        like: Route | None = None,
     ) -> None:
-        """`upstream` takes its calls in place of the server's own."""
+        """`upstream` takes its calls in place of the server's own. `like` is a route of the same tool: what it has
+        prepared is not prepared anew.
+        """
         server = reach.server
+        self._tool = tool
         self.reach = reach
         self.server = server
         self.name = tool.name
-        self.id = f"{server.key}/{tool.name}"
+        self.id: str = f"{server.key}/{tool.name}" if like is None else like.id
         self.caps = tool.caps
         """What it takes from everybody together; None for any number of calls."""
-        self.name_raw = Raw(jsonrpc.encode(tool.name))
-        self.name_header = eras.header_value(tool.name)
+        self.name_raw: Raw = Raw(jsonrpc.encode(tool.name)) if like is None else like.name_raw
+        self.name_header: bytes = eras.header_value(tool.name) if like is None else like.name_header
         self.upstream = reach.upstream if upstream is None else upstream
         self.submit: Submit | None = getattr(self.upstream, "submit", None)
         """Of an upstream that has it."""
@@ -89,7 +74,7 @@ class Route:
         self.idempotent = tool.idempotent
         self.per_client = server.catalog.session == "PerClient"
         self.cacheable_seconds = tool.cacheable_seconds
-        self.cache_scope = _cache_scope(server, tool) if tool.cacheable_seconds else b""
+        self.cache_scope: bytes = _cache_scope(server, tool) if like is None else like.cache_scope
         """What keys of kept results begin with."""
         self.impatient = reach.impatient
         self.check = check
@@ -103,18 +88,18 @@ class Route:
         """What policies allow the asker to take up of the server's namespace; None: anything."""
         self.counted = bool(tool.caps)
         """Whether a share or its caps bound how many calls there may be of it."""
-        self.mirrored = mirrored(tool.definition)
+        self.mirrored: Mirrored = mirrored(tool.definition) if like is None else like.mirrored
         """Arguments that travel in headers too."""
 
     def closed_by(self, refusal: Refusal) -> Route:
         """The same route, that answers every call with a refusal."""
-        closed = copy.copy(self)
+        closed = self._again()
         closed.closed = refusal
         return closed
 
     def bounded(self, constraint: Constraint | None, share: Share | None) -> Route:
         """The same route for somebody whom policies bound."""
-        bounded = copy.copy(self)
+        bounded = self._again()
         bounded.constraint, bounded.share = constraint, share
         bounded.counted = self.counted or share is not None
         return bounded
@@ -123,12 +108,24 @@ class Route:
         """The same route with that time for a call, if it has more; itself if not."""
         if seconds >= self.timeout:
             return self
-        shorter = copy.copy(self)
+        shorter = self._again()
         shorter.timeout, shorter.impatient = seconds, True
         return shorter
 
+    def _again(self) -> Route:
+        """The same, to be changed by whoever asks. Not by `copy`, which what is compiled does not take part in."""
+        again = Route(
+            self.reach, self._tool, self.recorder, self.meter, check=self.check, upstream=self.upstream, like=self
+        )
+        again.timeout, again.impatient = self.timeout, self.impatient
+        again.closed, again.constraint, again.share = self.closed, self.constraint, self.share
+        again.counted = self.counted
+        return again
+
 
 def _cache_scope(server: Server, tool: Tool) -> bytes:
+    if not tool.cacheable_seconds:
+        return b""
     catalog = server.catalog
     reached = msgspec.json.encode((catalog.endpoint, catalog.credential, catalog.protocol_version))
     return scope(str(server.key), reached, tool.name, tool.hash, tool.definition)

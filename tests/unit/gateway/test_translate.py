@@ -9,6 +9,7 @@ import pytest
 from msgspec import Raw
 
 from fairlead_gateway.calls import translate
+from fairlead_gateway.calls.outcome import Outcome
 from fairlead_mcp.eras import Client
 from fairlead_mcp.errors import NotMcp
 from fairlead_mcp.jsonrpc import decode_object
@@ -25,7 +26,7 @@ def params(text: bytes, *, was: str, to: str, token: bytes | None = None) -> byt
     )  # fmt: skip
 
 
-def result(text: bytes, *, was: str, to: str) -> translate.Outcome:
+def result(text: bytes, *, was: str, to: str) -> Outcome:
     return translate.result(text, from_modern=was == "modern", to_modern=to == "modern", server_info=INFO)
 
 
@@ -99,7 +100,7 @@ STRUCTURED = b'{"content":[ {"type":"text","text":"5"} ],"structuredContent":{"b
 @pytest.mark.parametrize(("was", "to"), [("legacy", "legacy"), ("modern", "modern")])
 def test_within_an_era_a_result_passes_untouched(was: str, to: str) -> None:
     text = STRUCTURED if was == "legacy" else b'{"resultType":"complete", "content":[]}'
-    assert result(text, was=was, to=to) == translate.Outcome(text, False)
+    assert result(text, was=was, to=to) == Outcome(text, False)
 
 
 def test_a_legacy_result_becomes_modern_without_touching_what_it_had() -> None:

@@ -1,0 +1,30 @@
+"""The last attempts of one tool, kept as long as somebody can call it.
+
+Made and read by `reports.samples`. A module of its own, as it is held weakly, which nothing compiled can be.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from fairlead_api.meta import ServerKey
+from fairlead_gateway.aggregates.tally import Tally
+
+
+class History:
+    """Of one tool of one server."""
+
+    __slots__ = ("__weakref__", "attempts", "server", "tally", "tool")
+
+    def __init__(self, server: ServerKey, tool: str, kept: int) -> None:
+        self.server = server
+        self.tool = tool
+        self.attempts: deque[tuple[int, int, float, float, str]] = deque(maxlen=kept)
+        """Sequence, attempt, end (seconds of the gateway's clock), milliseconds, outcome."""
+        self.tally: Tally | None = None
+        """Of all attempts, where the installation keeps aggregates."""
+
+    @property
+    def last(self) -> int:
+        """Sequence of the newest; 0 while there is none."""
+        return self.attempts[-1][0] if self.attempts else 0

@@ -1,0 +1,30 @@
+"""How one server is reached: what all that is asked of it has in common.
+
+Declarations only. Made by the composition root with each snapshot.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from fairlead_gateway.catalog.model import Server
+from fairlead_gateway.upstream.base import Upstream
+from fairlead_gateway.upstream.guard import Guard
+
+
+class Reach(msgspec.Struct, frozen=True):
+    """One server, for requests that are no tool calls and as what its tools have in common."""
+
+    server: Server
+    upstream: Upstream
+    guard: Guard
+    timeout: float
+    """Seconds that a request may take."""
+    max_bytes: int
+    """Of a result."""
+    server_info: bytes
+    """Raw, for results that carry it; never without name and version."""
+    retries: int = 0
+    """Attempts after the first."""
+    impatient: bool = False
+    """Whether `timeout` is the caller's own or that of a tier, and says nothing of the server."""
