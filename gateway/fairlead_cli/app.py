@@ -10,9 +10,10 @@ from typing import Annotated
 
 import typer
 
-from fairlead_cli.access import can
-from fairlead_cli.keys import keys
-from fairlead_cli.models import convert, plan
+from fairlead_cli.access.can import can
+from fairlead_cli.access.keys import keys
+from fairlead_cli.cluster.processes import gateway, operator
+from fairlead_cli.models.commands import convert, plan
 from fairlead_cli.options import (
     DEFAULT_URL,
     HeaderOption,
@@ -26,13 +27,12 @@ from fairlead_cli.options import (
     UrlOption,
 )
 from fairlead_cli.output import Output
-from fairlead_cli.pinned import approve, diff
-from fairlead_cli.predicting import predict
-from fairlead_cli.processes import gateway, operator
-from fairlead_cli.scores import leaderboard, scores
-from fairlead_cli.servers import events, refresh
-from fairlead_cli.speed import explain, tiers
-from fairlead_cli.telemetry import telemetry
+from fairlead_cli.pinning.commands import approve, diff
+from fairlead_cli.servers.commands import events, refresh
+from fairlead_cli.speed.predicting import predict
+from fairlead_cli.speed.scores import leaderboard, scores
+from fairlead_cli.speed.telemetry import telemetry
+from fairlead_cli.speed.tiers import explain, tiers
 
 app = typer.Typer(
     name="fairlead",
@@ -137,8 +137,8 @@ def tools(
 
         fairlead tools --url https://tools.example.com/mcp -H "Authorization: Bearer $TOKEN"
     """
+    from fairlead_cli.calling.tools import run_offer, run_tools
     from fairlead_cli.connecting import Destination
-    from fairlead_cli.tools import run_offer, run_tools
 
     destination = Destination.parse(url, header or [], server, timeout, token).in_tier(tier)
     if format is None:
@@ -194,7 +194,7 @@ def call(
 
         fairlead call time__get_current_time --arguments '{"timezone": "UTC"}'
     """
-    from fairlead_cli.call import run_call
+    from fairlead_cli.calling.call import run_call
     from fairlead_cli.connecting import Destination
 
     run_call(Destination.parse(url, header or [], server, timeout, token), tool, words or [], arguments, output)
@@ -217,7 +217,7 @@ def crds(
 
         fairlead crds --install
     """
-    from fairlead_cli.crds import install_crds, print_crds
+    from fairlead_cli.cluster.crds import install_crds, print_crds
 
     if install:
         install_crds(str(kubeconfig or ""), timeout)

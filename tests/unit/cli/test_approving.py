@@ -12,9 +12,9 @@ from msgspec import Raw
 
 from fairlead_api.documents.pins import Pinned, Pins
 from fairlead_api.meta import ServerKey
-from fairlead_cli.approving import run_approve, run_diff, unified
 from fairlead_cli.failure import Failure
 from fairlead_cli.output import Output
+from fairlead_cli.pinning.approving import run_approve, run_diff, unified
 
 
 def raw(value: Any) -> Raw:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_cli.arguments import BadArgument, parse_arguments
+from fairlead_cli.calling.arguments import BadArgument, parse_arguments
 
 SCHEMA = {
     "type": "object",

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from fairlead_cli.call import refused, shown
+from fairlead_cli.calling.call import refused, shown
+from fairlead_cli.calling.tools import description, hints
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import USED_WRONGLY, Failure
 from fairlead_cli.output import first_line
-from fairlead_cli.tools import description, hints
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import msgspec
 
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import Failure
-from fairlead_cli.offers import print_offer
+from fairlead_cli.models.offers import print_offer
 from fairlead_cli.output import Output, first_line, print_json, print_table
 from fairlead_cli.rest import Plane
 from fairlead_mcp.session import McpSession

@@ -49,7 +49,7 @@ def create(
 
         fairlead keys create qa --secret fairlead-api-keys --namespace fairlead-system
     """
-    from fairlead_cli.keyring import place, run_create
+    from fairlead_cli.access.keyring import place, run_create
 
     run_create(place(file or DEFAULT_FILE, secret, namespace, kubeconfig), agent, group or [], expires, output)
 
@@ -66,7 +66,7 @@ def list_keys(
 
     Example: fairlead keys list --file keys.json
     """
-    from fairlead_cli.keyring import place, run_list
+    from fairlead_cli.access.keyring import place, run_list
 
     run_list(place(file or DEFAULT_FILE, secret, namespace, kubeconfig), output)
 
@@ -83,6 +83,6 @@ def revoke(
 
     Example: fairlead keys revoke 3f9a0c2b77d1
     """
-    from fairlead_cli.keyring import place, run_revoke
+    from fairlead_cli.access.keyring import place, run_revoke
 
     run_revoke(place(file or DEFAULT_FILE, secret, namespace, kubeconfig), ident)

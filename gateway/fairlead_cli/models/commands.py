@@ -32,7 +32,7 @@ def convert(
 
     Example: fairlead convert --from openai --to anthropic tools.json
     """
-    from fairlead_cli.converting import run_convert
+    from fairlead_cli.models.converting import run_convert
 
     run_convert(file, source, target, strict=strict, model=model, output=output)
 
@@ -67,7 +67,7 @@ def plan(
     Example: fairlead plan --model gpt-5-mini --model claude-sonnet-5 --messages chat.json --max-tools 20
     """
     from fairlead_cli.connecting import Destination
-    from fairlead_cli.planning import Wish, run_plan
+    from fairlead_cli.models.planning import Wish, run_plan
 
     wish = Wish(
         tuple(models or ()), route, messages, system, tuple(pinned or ()), max_tools, tool_tokens, reserved, shorten

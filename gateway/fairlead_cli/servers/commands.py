@@ -30,7 +30,7 @@ def refresh(
         fairlead refresh default/time --no-wait
     """
     from fairlead_cli.connecting import Destination
-    from fairlead_cli.refresh import run_refresh
+    from fairlead_cli.servers.refresh import run_refresh
 
     run_refresh(Destination.parse(url, header or [], None, timeout, token), server, wait, output)
 
@@ -51,6 +51,6 @@ def events(
         fairlead events --output json
     """
     from fairlead_cli.connecting import Destination
-    from fairlead_cli.events import run_events
+    from fairlead_cli.servers.events import run_events
 
     run_events(Destination.parse(url, header or [], None, timeout, token), output)

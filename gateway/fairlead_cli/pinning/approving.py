@@ -15,8 +15,8 @@ from msgspec import Raw
 from fairlead_api.documents.pins import Pinned, Pins
 from fairlead_api.meta import ServerKey
 from fairlead_cli.failure import USED_WRONGLY, Failure, needs
-from fairlead_cli.holding import Place
 from fairlead_cli.output import Output, print_json, printable
+from fairlead_cli.pinning.holding import Place
 
 IN_FORCE_SECONDS: Final = 15.0
 LOOK_SECONDS: Final = 0.25

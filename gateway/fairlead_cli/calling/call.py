@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_cli.arguments import BadArgument, parse_arguments
+from fairlead_cli.calling.arguments import BadArgument, parse_arguments
+from fairlead_cli.calling.tools import listed
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import FAILED, USED_WRONGLY, Failure
 from fairlead_cli.output import Output, printable
-from fairlead_cli.tools import listed
 from fairlead_gateway.formats.names import did_you_mean
 from fairlead_mcp.session import McpSession
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairlead_cli.connecting import Destination
-from fairlead_cli.converting import read_json
 from fairlead_cli.failure import USED_WRONGLY, Failure
+from fairlead_cli.models.converting import read_json
 from fairlead_cli.output import Output, print_json, print_table
 from fairlead_cli.rest import Plane
 

@@ -33,8 +33,8 @@ def diff(
 
         fairlead diff tools/search --namespace fairlead-system --output json
     """
-    from fairlead_cli.approving import run_diff
-    from fairlead_cli.holding import place_for
+    from fairlead_cli.pinning.approving import run_diff
+    from fairlead_cli.pinning.holding import place_for
 
     run_diff(place_for(state_dir, str(kubeconfig or ""), namespace), server, output)
 
@@ -55,7 +55,7 @@ def approve(
 
         fairlead approve tools/search --namespace fairlead-system --yes
     """
-    from fairlead_cli.approving import run_approve
-    from fairlead_cli.holding import place_for
+    from fairlead_cli.pinning.approving import run_approve
+    from fairlead_cli.pinning.holding import place_for
 
     run_approve(place_for(state_dir, str(kubeconfig or ""), namespace), server, yes, wait)

@@ -48,7 +48,7 @@ def show(
 
         fairlead telemetry show merged.json
     """
-    from fairlead_cli import aggregating
+    from fairlead_cli.speed import aggregating
 
     if output is Output.table:
         print(_CONTENT + "\n")
@@ -77,7 +77,7 @@ def export(
 
     Example: fairlead telemetry export ours.json --server mcp-time
     """
-    from fairlead_cli import aggregating
+    from fairlead_cli.speed import aggregating
 
     found = aggregating.only(aggregating.ask(url, header or [], timeout), server or [])
     aggregating.write(file, found)
@@ -93,7 +93,7 @@ def merge(
 
     Example: fairlead telemetry merge ours.json theirs.json --into all.json
     """
-    from fairlead_cli import aggregating
+    from fairlead_cli.speed import aggregating
 
     found = aggregating.read(files)
     aggregating.write(into, found)

@@ -1,0 +1,1 @@
+"""The tools of an endpoint, listed and called: `fairlead tools` and `fairlead call`."""

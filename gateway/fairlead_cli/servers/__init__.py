@@ -1,0 +1,1 @@
+"""The life of servers, seen and hurried: `fairlead refresh` and `fairlead events`."""
