@@ -31,8 +31,8 @@ RETRY_SECONDS: Final = 5.0
 SHARE: Final = 1 / 3
 """Of the time, at most, that goes into swaps while many documents change one after the other."""
 LONGEST_PAUSE: Final = 2.0
-SETTLED_FROM: Final = 20_000
-"""New objects from which a snapshot is taken from the garbage collector: to look through so many takes milliseconds.
+SETTLED_FROM: Final = 5_000
+"""New objects from which a snapshot is taken from the garbage collector: to look through so many takes a millisecond.
 Not for less: whatever else is there goes with it, and what of that forms cycles stays for good.
 """
 CACHE_DELAY: Final = 1.0
