@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -189,15 +190,22 @@ def become_ordinary(pid: int) -> None:
 
 @contextmanager
 def ordinary() -> Iterator[None]:
-    """Within, this thread does without the real-time priority that it may have, and so does what it starts."""
+    """Within, this thread does without the real-time priority that it may have, and so does what it starts; they stay
+    the first among others.
+    """
     policy, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
-    if policy != os.SCHED_OTHER:
-        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+    if policy == os.SCHED_OTHER:
+        yield
+        return
+    thread = threading.get_native_id()
+    niceness = os.getpriority(os.PRIO_PROCESS, thread)
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+    os.setpriority(os.PRIO_PROCESS, thread, -20)
     try:
         yield
     finally:
-        if policy != os.SCHED_OTHER:
-            os.sched_setscheduler(0, policy, parameters)
+        os.setpriority(os.PRIO_PROCESS, thread, niceness)
+        os.sched_setscheduler(0, policy, parameters)
 
 
 def put_ahead(pid: int) -> None:
