@@ -31,6 +31,7 @@ MODULES: Final = (
     "fairlead_gateway/endpoint/familiar.py",
     "fairlead_gateway/endpoint/front.py",
     "fairlead_gateway/endpoint/inbound.py",
+    "fairlead_gateway/endpoint/lane.py",
     "fairlead_gateway/endpoint/replies.py",
     "fairlead_gateway/reports/samples.py",
     "fairlead_gateway/selection/route.py",

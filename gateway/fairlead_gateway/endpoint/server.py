@@ -26,12 +26,10 @@ from fairlead_gateway.endpoint.exchange import Exchange
 from fairlead_gateway.endpoint.familiar import Familiar
 from fairlead_gateway.endpoint.front import Front
 from fairlead_gateway.endpoint.inbound import SPELLINGS
-from fairlead_gateway.endpoint.proxies import Proxies
+from fairlead_gateway.endpoint.lane import SLICE, Lane
 from fairlead_gateway.selection.view import in_tier
 from fairlead_mcp import jsonrpc
 
-SLICE: Final = 16 << 10
-"""Bytes fed to the parser at once, so that a limit is exceeded by no more than this."""
 LINGER_SECONDS: Final = 2.0
 """How long a refused client may go on sending before it is cut off without having read why."""
 
@@ -57,96 +55,69 @@ class McpProtocol(HttpToolsProtocol):
         self._reading: Exchange | None = None
         self._begun = False
         self._target = b""
-        self._in_head = self._in_message = False
+        self._in_head = False
         self._head_bytes = 0
-        self._current: Any = None
         self._upgrading: Exchange | None = None
         self._advancing = False
-        self._deaf = False
         self._farewell: bytes | None = None
         self._lingering = False
-        self._familiar: Familiar | None = None
         self._latest: Exchange | None = None
         self._place: Place = NOBODY
-        self._held_up: list[Callable[[], None]] = []
-        self.ending = front.retiring
-        self.since = loop.time()
+        self.lane = Lane(front, self, self.pipeline, loop)
+        """The connection, as the loop and exchanges know it."""
 
-    @property
-    def proxies(self) -> Proxies:
-        return self._front.proxies
-
-    @property
-    def congested(self) -> bool:
-        return self.flow.write_paused
-
-    def when_clear(self, go_on: Callable[[], None]) -> None:
-        self._held_up.append(go_on)
-
-    # Called by the loop
+    # Called by the lane
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
+        self.lane.client, self.lane.flow = self.client, self.flow
         self._place = place = self._front.crowd.enter(self.client[0] if self.client else "")
         if place.refused is not None:
             self._refuse(*place.refused, b"retry-after: 1\r\n")
         elif not place.inside:
             transport.abort()
 
-    def data_received(self, data: bytes) -> None:
+    def read(self, data: bytes) -> None:
         if len(data) <= SLICE:
-            if self._current is not None or self._in_message:
-                self._feed(data)
-                return
-            familiar = self._familiar
-            if familiar is not None and not (self.pipeline or self.flow.write_paused or self._deaf):
-                exchange = familiar.again(data, self, self._front.bounds.body)
-                if exchange is not None:  # a whole request with the head of the last one, as most calls are
-                    self.cycle = self._current = exchange
-                    self._front.serve(exchange)
-                    return
+            current = self.lane.current
+            fresh = current is None and not self.lane.in_message
+            if current is not None and (self.cycle is None or self.cycle.response_complete):
+                self.cycle = current  # the lane's own: what comes now is to wait for it
             self._feed(data)
-            self._remember(data)
+            if fresh:
+                self._remember(data)
             return
         view = memoryview(data)
         for start in range(0, len(data), SLICE):
             self._feed(view[start : start + SLICE])
 
     def connection_lost(self, exc: Exception | None) -> None:
-        current, self._current, self._reading = self._current, None, None
+        self._reading = None
         self.pipeline.clear()
         self._front.crowd.leave(self._place)
         if isinstance(self.cycle, Exchange):
             self.cycle = None
         super().connection_lost(exc)
-        if isinstance(current, Exchange):
-            current.lost()
-        self._let_go_on()
 
     def pause_writing(self) -> None:
         """The client does not read: neither does it send."""
         super().pause_writing()
         self.flow.pause_reading()
-        self.since = self.loop.time()
-
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        self._let_go_on()
-        self._advance()
+        self.lane.since = self.loop.time()
 
     # Called by the parser
 
     def on_message_begin(self) -> None:
         self._target = b""
         self._reading, self._begun = None, False
-        self._in_head = self._in_message = True
+        self._in_head = self.lane.in_message = True
         self._head_bytes = 0
-        self.since = self.loop.time()
+        self.lane.since = self.loop.time()
 
     def on_url(self, url: bytes) -> None:
         self._target = self._target + url if self._target else url
         known = self._target in self._front.selection.targets
-        self._reading = Exchange(self, self.parser.get_method(), self._target, {}) if known else None
+        self._reading = Exchange(self.lane, self.parser.get_method(), self._target, {}) if known else None
 
     def on_header(self, name: bytes, value: bytes) -> None:
         exchange = self._reading
@@ -179,7 +150,7 @@ class McpProtocol(HttpToolsProtocol):
         length = headers.get(b"content-length")
         if length is not None and int(length) > self._front.bounds.body:
             raise _Refused(413, f"the body is larger than {self._front.bounds.body} bytes")
-        if b"expect" in headers and self._current is None and headers[b"expect"].lower() == b"100-continue":
+        if b"expect" in headers and self.lane.current is None and headers[b"expect"].lower() == b"100-continue":
             self.transport.write(replies.CONTINUE)
 
     def on_body(self, body: bytes) -> None:
@@ -197,7 +168,7 @@ class McpProtocol(HttpToolsProtocol):
         exchange.body += body
 
     def on_message_complete(self) -> None:
-        self._in_message = False
+        self.lane.in_message = False
         exchange, self._reading = self._reading, None
         if exchange is None:
             super().on_message_complete()
@@ -211,72 +182,62 @@ class McpProtocol(HttpToolsProtocol):
         exchange.keep_alive = keep
         self._latest = exchange
         latest, self.cycle = self.cycle, exchange
-        if self._current is None and (latest is None or latest.response_complete) and not self.flow.write_paused:
+        if self.lane.current is None and (latest is None or latest.response_complete) and not self.flow.write_paused:
             self._serve(exchange)
         else:
             self.flow.pause_reading()
             self.pipeline.appendleft((exchange, None))
 
-    # Called by uvicorn's own cycles, and by exchanges
+    # Called by uvicorn's own cycles
 
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
-        self._current = cycle
-        if self.ending:
+        self.lane.current = cycle
+        if self.lane.ending:
             cycle.keep_alive = False
         super()._start_asgi_task(cycle, app)
 
     def on_response_complete(self) -> None:
-        self._current = None
-        self.since = self.loop.time()
-        if self.ending and not self.transport.is_closing():
-            self.transport.close()
-        if self.pipeline or self.flow.read_paused or self._farewell is not None:
-            self._advance()
+        self.lane.answered()
+
+    # Called by the listener
 
     def retire(self) -> None:
         """Close after the next answer, which says so: a client that is sending just now loses nothing."""
-        self.ending = True
-        if self.cycle is not None:
-            self.cycle.keep_alive = False
+        self.lane.ending = True
+        for cycle in (self.cycle, self.lane.current):
+            if cycle is not None:
+                cycle.keep_alive = False
 
     def shutdown(self) -> None:
         """Close when nothing is in progress, else after what is."""
         self.retire()
-        if self._current is None and not self._in_message:
+        if self.lane.current is None and not self.lane.in_message:
             self.transport.close()
-
-    # Called by the listener's sweep
 
     def check(self, now: float) -> None:
         """End what takes too long. Deadlines are looked at from outside because a timer per connection costs more."""
-        bounds, waited = self._front.bounds, now - self.since
+        bounds, waited = self._front.bounds, now - self.lane.since
         if self._lingering:
             if waited > LINGER_SECONDS:
                 self.transport.abort()
         elif self.flow.write_paused:
             if waited > bounds.stalled_seconds:
                 self.transport.abort()
-        elif self._in_message:
+        elif self.lane.in_message:
             if waited > (bounds.head_seconds if self._in_head else bounds.body_seconds):
                 self._refuse(408, "the request did not arrive in time")
-        elif self._current is None and waited > bounds.keep_alive:
+        elif self.lane.current is None and waited > bounds.keep_alive:
             self.transport.close()
 
     # Inside
 
-    def _let_go_on(self) -> None:
-        """Servers that were held up because the client did not read."""
-        held_up, self._held_up = self._held_up, []
-        for go_on in held_up:
-            go_on()
-
     def _remember(self, data: bytes) -> None:
         latest, self._latest = self._latest, None
         if latest is not None:
-            self._familiar = Familiar.of(latest, data) or self._familiar
+            self.lane.familiar = Familiar.of(latest, data) or self.lane.familiar
 
     def _feed(self, data: bytes | memoryview) -> None:
-        if self._deaf:
+        if self.lane.deaf:
             return
         try:
             self.parser.feed_data(data)
@@ -302,7 +263,7 @@ class McpProtocol(HttpToolsProtocol):
         """
         exchange, self._upgrading = self._upgrading, None
         if exchange is None:
-            self._deaf = True  # for the application, which takes no upgrade either; what follows is not HTTP
+            self.lane.deaf = True  # for the application, which takes no upgrade either; what follows is not HTTP
             return
         lines = [b"%b %b HTTP/1.1" % (exchange.method, self._target)]
         lines += [b"%b: %b" % field for field in exchange.headers.items() if field[0] != b"connection"]
@@ -318,7 +279,7 @@ class McpProtocol(HttpToolsProtocol):
             return None
         endpoint = targets.find(self._target)
         if endpoint is not None:
-            self._reading = exchange = Exchange(self, self.parser.get_method(), endpoint.target, {})
+            self._reading = exchange = Exchange(self.lane, self.parser.get_method(), endpoint.target, {})
             exchange.authority = endpoint.authority
             return exchange
         self._begun = True
@@ -327,10 +288,10 @@ class McpProtocol(HttpToolsProtocol):
         return None
 
     def _serve(self, exchange: Exchange) -> None:
-        self._current = exchange
+        self.lane.current = exchange
         self._front.serve(exchange)
 
-    def _advance(self) -> None:
+    def advance(self) -> None:
         """Serve what waits in the pipeline, one at a time; read on when nothing does. In a loop, as answers may be
         immediate.
         """
@@ -338,7 +299,7 @@ class McpProtocol(HttpToolsProtocol):
             return
         self._advancing = True
         try:
-            while self.pipeline and self._current is None and not self.congested and not self.transport.is_closing():
+            while self._may_go_on():
                 cycle, app = self.pipeline.pop()
                 if isinstance(cycle, Exchange):
                     self._serve(cycle)
@@ -346,23 +307,28 @@ class McpProtocol(HttpToolsProtocol):
                     self._start_asgi_task(cycle, app)
         finally:
             self._advancing = False
-        if self._current is None and not self.pipeline and not self.transport.is_closing():
+        if self.lane.current is None and not self.pipeline and not self.transport.is_closing():
             if self._farewell is not None:
                 self._say_farewell(self._farewell)
             elif not self.flow.write_paused:
                 self.flow.resume_reading()
 
+    def _may_go_on(self) -> bool:
+        """Whether the oldest request of the pipeline can be served now."""
+        idle = self.lane.current is None and not self.lane.congested
+        return bool(self.pipeline) and idle and not self.transport.is_closing()
+
     def _refuse(self, status: int, message: str, extra: bytes = replies.NO_EXTRA) -> None:
         """Read nothing more, answer what came before, then this, then close."""
         if self._farewell is not None or self.transport.is_closing():
             return
-        self._deaf = True
-        self._in_head = self._in_message = False
+        self.lane.deaf = True
+        self._in_head = self.lane.in_message = False
         self._reading = None
         self._front.book.reject(status)
         body = replies.error_body(Rejection(status, jsonrpc.INVALID_REQUEST, message))
         self._farewell = replies.head(status, len(body), replies.CLOSE + extra) + body
-        if self._current is None and not self.pipeline:
+        if self.lane.current is None and not self.pipeline:
             self._say_farewell(self._farewell)
 
     def _say_farewell(self, farewell: bytes) -> None:
@@ -372,7 +338,7 @@ class McpProtocol(HttpToolsProtocol):
         if self._lingering:
             return
         self._lingering = True
-        self.since = self.loop.time()
+        self.lane.since = self.loop.time()
         self.flow.resume_reading()
         self.transport.write(farewell)
         if self.transport.can_write_eof():
@@ -381,9 +347,9 @@ class McpProtocol(HttpToolsProtocol):
 
 def connections(
     front: Front, app: Callable[..., Any]
-) -> tuple[Callable[[asyncio.AbstractEventLoop], McpProtocol], ServerState]:
-    """A factory of connections for `loop.create_server`, and the state that they share: who is connected, ASGI
-    tasks.
+) -> tuple[Callable[[asyncio.AbstractEventLoop], Any], ServerState]:
+    """A factory of connections for `loop.create_server`, which takes any object with a protocol's methods; and the
+    state that they share: who is connected, ASGI tasks.
     """
     config = Config(
         app, http=McpProtocol, ws="none", lifespan="off", interface="asgi3", loop="none",
@@ -391,4 +357,4 @@ def connections(
     )  # fmt: skip
     config.load()
     state = ServerState()
-    return lambda loop: McpProtocol(front, config, state, loop), state
+    return lambda loop: McpProtocol(front, config, state, loop).lane, state
