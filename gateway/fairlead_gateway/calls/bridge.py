@@ -20,7 +20,7 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from fairlead_gateway.calls.live import CANCELLED, LiveRequest, cancelled_id, offers
-from fairlead_gateway.endpoint.asked import Request
+from fairlead_gateway.endpoint.request import Request
 from fairlead_gateway.endpoint.sessions import normalized
 from fairlead_gateway.upstream.inquiry import AnswerServer, Counterpart, Listener
 from fairlead_mcp import eras, jsonrpc

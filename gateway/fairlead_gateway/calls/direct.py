@@ -16,7 +16,8 @@ from msgspec import UNSET, Raw
 from fairlead_gateway.calls import refusals
 from fairlead_gateway.calls.dispatch import CALL, Dispatcher
 from fairlead_gateway.calls.refusals import Refusal
-from fairlead_gateway.endpoint.asked import Headers, Rejection, Request
+from fairlead_gateway.endpoint.asked import Headers, Rejection
+from fairlead_gateway.endpoint.request import Request
 from fairlead_gateway.identity.model import ANONYMOUS, Identity
 from fairlead_gateway.selection.view import View
 from fairlead_mcp import jsonrpc

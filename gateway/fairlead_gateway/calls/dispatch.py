@@ -22,13 +22,14 @@ from fairlead_gateway.calls.cache import ResultCache, key_of, scope
 from fairlead_gateway.calls.exchange import Exchange
 from fairlead_gateway.calls.flight import Body, Flight
 from fairlead_gateway.calls.trace import TRACEPARENT, carried
-from fairlead_gateway.endpoint.asked import Rejection, Request
+from fairlead_gateway.endpoint.asked import Rejection
+from fairlead_gateway.endpoint.request import Request
 from fairlead_gateway.limits.limiter import Limiter
 from fairlead_gateway.selection.route import Route
 from fairlead_gateway.selection.view import View
 from fairlead_gateway.telemetry import Book, Recorder
 from fairlead_gateway.tracing.spans import Spans
-from fairlead_gateway.upstream.base import Notify, Order
+from fairlead_gateway.upstream.order import Notify, Order
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import ConnectFailed
 from fairlead_mcp.jsonrpc import Message

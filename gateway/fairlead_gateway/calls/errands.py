@@ -12,7 +12,8 @@ from msgspec import Raw
 
 from fairlead_gateway.calls import mirrored
 from fairlead_gateway.calls.live import Live
-from fairlead_gateway.endpoint.asked import Headers, Rejection, Request
+from fairlead_gateway.endpoint.asked import Headers, Rejection
+from fairlead_gateway.endpoint.request import Request
 from fairlead_gateway.reports.samples import Meter
 from fairlead_gateway.selection.offers import Offers
 from fairlead_gateway.selection.reach import Reach

@@ -11,7 +11,6 @@ import logging
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import msgspec
 from msgspec import Raw
 
 from fairlead_api.reports import NEUTRAL, OK
@@ -19,17 +18,19 @@ from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.calls import refusals, translate
 from fairlead_gateway.calls.cache import META_CACHE, Kept, ResultCache
 from fairlead_gateway.calls.exchange import Exchange, asker
+from fairlead_gateway.calls.outcome import Outcome
 from fairlead_gateway.calls.outputs import judged
 from fairlead_gateway.calls.refusals import Refusal
 from fairlead_gateway.calls.retries import next_delay
-from fairlead_gateway.endpoint.asked import Request
+from fairlead_gateway.endpoint.request import Request
 from fairlead_gateway.limits.limiter import NO_LEASE, Lease, Limited, Limiter
 from fairlead_gateway.reports.outcomes import outcome_of
 from fairlead_gateway.selection.route import Route
 from fairlead_gateway.telemetry import TOOL_ERROR
 from fairlead_gateway.tracing.spans import CallSpan
-from fairlead_gateway.upstream.base import Order, Pending
+from fairlead_gateway.upstream.base import Pending
 from fairlead_gateway.upstream.guard import PLAIN, QUEUED, Ticket
+from fairlead_gateway.upstream.order import Order
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import McpError, RpcError, Timeout
 
@@ -190,7 +191,7 @@ class Flight:
         self._attempts += 1
         if self.span is not None:
             params, lines = self.span.attempt(jsonrpc.decode_object(order.params))
-            order = self._order = msgspec.structs.replace(order, params=jsonrpc.encode(params), trace=lines)
+            order = self._order = order.traced(jsonrpc.encode(params), lines)
         self._measured = route.meter.begin(self._dispatcher.clock())
         submit = route.submit
         pending = None if submit is None else submit(order, self)
@@ -216,7 +217,7 @@ class Flight:
         self._measure(NEUTRAL if outcome.is_error else OK)
         if outcome.needs_input:
             marked = self._dispatcher.belonging.marked(Raw(outcome.result), self._exchange.identity)
-            outcome = msgspec.structs.replace(outcome, result=marked)
+            outcome = Outcome(marked, outcome.is_error, outcome.needs_input)
         if route.check is not None and route.check.declares_output:
             outcome = judged(route.check, route.server.key, outcome)
         if self._key is not None and not outcome.is_error and not outcome.needs_input:
@@ -246,7 +247,7 @@ class Flight:
 
     def again(self) -> None:
         if self._order is not None and not self.done:
-            order = msgspec.structs.replace(self._order, id=self._route.upstream.next_id())
+            order = self._order.again(self._route.upstream.next_id())
             self._wait_for(self._route.upstream.call(order))
 
     # Told by the client's side
@@ -299,7 +300,7 @@ class Flight:
         )  # fmt: skip
         if wait is None or not guard.may_retry():
             return False
-        self._order = msgspec.structs.replace(order, id=route.upstream.next_id())
+        self._order = order.again(route.upstream.next_id())
         self._pending = asyncio.get_running_loop().call_later(wait, self._attempt_again)
         return True
 

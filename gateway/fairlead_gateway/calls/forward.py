@@ -33,8 +33,9 @@ from fairlead_gateway.calls.rounds import in_rounds
 from fairlead_gateway.calls.tally import Tally
 from fairlead_gateway.calls.trace import carried
 from fairlead_gateway.calls.watches import Watches
-from fairlead_gateway.endpoint.asked import Rejection, Request
+from fairlead_gateway.endpoint.asked import Rejection
 from fairlead_gateway.endpoint.replies import result_parts
+from fairlead_gateway.endpoint.request import Request
 from fairlead_gateway.limits.limiter import Limiter
 from fairlead_gateway.reports.outcomes import outcome_of, says_success
 from fairlead_gateway.reports.samples import Stopwatch

@@ -17,7 +17,7 @@ from msgspec import UNSET, Raw
 
 from fairlead_gateway.calls import translate
 from fairlead_gateway.calls.exchange import Exchange
-from fairlead_gateway.endpoint.asked import Request
+from fairlead_gateway.endpoint.request import Request
 from fairlead_gateway.endpoint.sessions import Sessions
 from fairlead_gateway.upstream.inquiry import AnswerServer, Counterpart, Listener
 from fairlead_gateway.upstream.levels import DEFAULT_LEVEL, LEVELS

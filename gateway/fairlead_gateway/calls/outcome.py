@@ -1,41 +1,16 @@
-"""What is looked at in a tool's result and in a notification of progress, and what a result comes to.
-
-Declarations only, for `calls.translate`.
-"""
+"""What the result of a tool comes to."""
 
 from __future__ import annotations
 
-from typing import Final
-
-import msgspec
-from msgspec import UNSET, Raw, UnsetType
-
-TOKEN: Final = "progressToken"  # noqa: S105 - the name of a member
+from msgspec import Raw
 
 
-class Result(msgspec.Struct):
-    """What is looked at in a result. Types are checked, so that no client meets `isError: "yes"`."""
-
-    is_error: bool = msgspec.field(name="isError", default=False)
-    result_type: str | UnsetType = msgspec.field(name="resultType", default=UNSET)
-    meta: Raw | UnsetType = msgspec.field(name="_meta", default=UNSET)
-
-
-decode_result = msgspec.json.Decoder(Result).decode
-
-
-class Outcome(msgspec.Struct, frozen=True, gc=False):
+class Outcome:
     """A result for the client's era, raw, and whether it says that the tool failed, or asks the client for more."""
 
-    result: bytes | Raw
-    is_error: bool
-    needs_input: bool = False
+    __slots__ = ("is_error", "needs_input", "result")
 
-
-class Progress(msgspec.Struct):
-    """Whose progress a notification tells of."""
-
-    token: Raw = msgspec.field(name=TOKEN)
-
-
-decode_progress = msgspec.json.Decoder(Progress).decode
+    def __init__(self, result: bytes | Raw, is_error: bool, needs_input: bool = False) -> None:
+        self.result = result
+        self.is_error = is_error
+        self.needs_input = needs_input

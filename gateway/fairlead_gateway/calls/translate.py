@@ -11,7 +11,8 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw
 
-from fairlead_gateway.calls.outcome import TOKEN, Outcome, decode_progress, decode_result
+from fairlead_gateway.calls.outcome import Outcome
+from fairlead_gateway.calls.seen import TOKEN, decode_progress, decode_result
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import NotMcp
 from fairlead_mcp.jsonrpc import RawObject

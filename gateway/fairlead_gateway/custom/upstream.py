@@ -27,8 +27,9 @@ from fairlead_gateway.custom.problems import HandlerFailed, UnfitArguments, Unus
 from fairlead_gateway.custom.running import awaited, guarded
 from fairlead_gateway.custom.threads import Threads
 from fairlead_gateway.custom.tools import SERVER, CustomTools, Prepared
-from fairlead_gateway.upstream.base import Gauges, Order, Outcome
+from fairlead_gateway.upstream.base import Gauges, Outcome
 from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
+from fairlead_gateway.upstream.order import Order
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.errors import ConnectFailed, PoolFull, RpcError, Timeout, TooLarge
 from fairlead_mcp.jsonrpc import Message

@@ -5,7 +5,7 @@ Declarations only. `endpoint.inbound` makes them; apart from it because what msg
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -30,17 +30,8 @@ class Meta(msgspec.Struct, frozen=True, gc=False):
     """Whether it asks for log messages."""
 
 
-class Request(msgspec.Struct, frozen=True, gc=False):
-    """A JSON-RPC request that passed every rung. `id` is raw JSON: a string or an integer."""
-
-    modern: bool
-    method: str
-    id: bytes
-    params: RawObject
-    session: bytes | None
-    """`Mcp-Session-Id` of a legacy client that has one."""
-    meta: Meta = Meta()
-    """Of its `params`."""
+NO_META: Final = Meta(lacking=f"params._meta lacks the required {eras.META_VERSION}")
+"""Of a request without any."""
 
 
 class Notice(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -20,7 +20,7 @@ from fairlead_gateway.calls.errands import METHODS as FORWARDED
 from fairlead_gateway.calls.errands import SUBSCRIPTIONS, Errand, call_of, needs_more, resolve
 from fairlead_gateway.calls.forward import Forwarder
 from fairlead_gateway.endpoint import replies
-from fairlead_gateway.endpoint.asked import Answered, Notice, Rejection, Request
+from fairlead_gateway.endpoint.asked import Answered, Notice, Rejection
 from fairlead_gateway.endpoint.bounds import Bounds
 from fairlead_gateway.endpoint.crowd import Crowd
 from fairlead_gateway.endpoint.exchange import Exchange
@@ -29,6 +29,7 @@ from fairlead_gateway.endpoint.inbound import SESSION, classify, prefers_streams
 from fairlead_gateway.endpoint.local import LocalMethods
 from fairlead_gateway.endpoint.preparing import Preparations
 from fairlead_gateway.endpoint.proxies import Proxies
+from fairlead_gateway.endpoint.request import Request
 from fairlead_gateway.endpoint.resumable import SINCE, Attachment, Threads
 from fairlead_gateway.endpoint.streams import Streams
 from fairlead_gateway.identity.identities import Identities
@@ -47,7 +48,7 @@ _NO_THREAD: Final = "Nothing is kept of that stream here (Last-Event-ID)"
 SESSION_ENDED: Final = Rejection(404, jsonrpc.INVALID_REQUEST, "The session has ended")
 NOT_YOURS: Final = Rejection(404, jsonrpc.INVALID_REQUEST, "The session was opened by somebody else: initialize anew")
 
-Asked = TypeVar("Asked", bound=Request | Notice | Answered)
+Asked: TypeAlias = Request | Notice | Answered
 
 log = logging.getLogger(__name__)
 
@@ -254,7 +255,9 @@ class Front:
         sessions = self.forwarder.live.sessions
         session = sessions.read(ident)
         if session is None:
-            return msgspec.structs.replace(asked, session=None) if identity.owner else asked
+            if not identity.owner:
+                return asked
+            return asked.sessionless() if isinstance(asked, Request) else msgspec.structs.replace(asked, session=None)
         if session.owner != identity.owner:
             return NOT_YOURS
         return SESSION_ENDED if sessions.ended(ident) else asked

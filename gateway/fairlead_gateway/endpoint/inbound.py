@@ -15,15 +15,16 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from fairlead_gateway.endpoint.asked import (
+    NO_META,
     Answered,
     Headers,
     Meta,
     Notice,
     Rejection,
-    Request,
     decode_envelope,
     decode_identity,
 )
+from fairlead_gateway.endpoint.request import Request
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.eras import LEGACY_VERSIONS, MODERN_VERSION, NAMED
 from fairlead_mcp.jsonrpc import RawObject
@@ -51,7 +52,6 @@ _USUAL_ACCEPT: Final = b"application/json, text/event-stream"
 NOT_A_REQUEST: Final = "the body is not a JSON-RPC 2.0 request, notification or response; batches are not taken"
 
 
-_NO_META: Final = Meta(lacking=f"params._meta lacks the required {eras.META_VERSION}")
 _TOKEN: Final = b'"progressToken"'
 _LOG_LEVEL: Final = eras.META_LOG_LEVEL.encode()
 _REMEMBERED_BYTES: Final = 1024
@@ -82,7 +82,7 @@ def classify(headers: Headers, body: bytes, *, acceptable: bool = False) -> Requ
 def _of_an_era(headers: Headers, method: str, ident: bytes | None, params: RawObject) -> Request | Notice | Rejection:
     version = headers.get(b"mcp-protocol-version")
     legacy_header = version is None or version in _LEGACY
-    meta = _NO_META
+    meta = NO_META
     if "_meta" in params:
         try:
             meta = read_meta(bytes(params["_meta"]))

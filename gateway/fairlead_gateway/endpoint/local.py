@@ -11,8 +11,9 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_gateway.endpoint.asked import Rejection, Request
+from fairlead_gateway.endpoint.asked import Rejection
 from fairlead_gateway.endpoint.replies import NO_EXTRA, result_parts
+from fairlead_gateway.endpoint.request import Request
 from fairlead_gateway.endpoint.sessions import Sessions
 from fairlead_gateway.selection.view import View
 from fairlead_mcp import eras, jsonrpc

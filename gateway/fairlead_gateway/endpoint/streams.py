@@ -16,10 +16,11 @@ from msgspec import Raw
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.calls.watches import UPDATED, Watches, watchable
 from fairlead_gateway.endpoint import replies
-from fairlead_gateway.endpoint.asked import Rejection, Request
+from fairlead_gateway.endpoint.asked import Rejection
 from fairlead_gateway.endpoint.exchange import Exchange
 from fairlead_gateway.endpoint.inbound import SESSION
 from fairlead_gateway.endpoint.preparing import Preparations
+from fairlead_gateway.endpoint.request import Request
 from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.selection.reach import Reach
 from fairlead_gateway.selection.selection import Selection

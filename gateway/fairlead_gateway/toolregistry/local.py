@@ -21,7 +21,8 @@ from fairlead_gateway.custom.tool import CustomTool
 from fairlead_gateway.custom.tools import SERVER, CustomTools, Prepared
 from fairlead_gateway.custom.upstream import THREADS, LocalUpstream, Promise
 from fairlead_gateway.toolregistry.tools import Tool, seconds
-from fairlead_gateway.upstream.base import Order, Pending
+from fairlead_gateway.upstream.base import Pending
+from fairlead_gateway.upstream.order import Order
 from fairlead_mcp.errors import ConnectFailed
 
 LocalTool: TypeAlias = Callable[..., Any] | CustomTool

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.calls.exchange import Exchange
-from fairlead_gateway.endpoint.asked import Request
+from fairlead_gateway.endpoint.request import Request
 from fairlead_mcp import jsonrpc
 
 

@@ -13,29 +13,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_gateway.upstream.inquiry import Inquirable
-from fairlead_mcp.jsonrpc import Message
-
-Notify: TypeAlias = Callable[[Message], None]
-"""Called with each notification that a server sends while it works on a call. Must not raise or block."""
-
-
-class Order(msgspec.Struct, frozen=True):
-    """One `tools/call` as the server shall get it."""
-
-    id: bytes
-    """Raw JSON, from the upstream's `next_id`."""
-    params: bytes
-    """Raw JSON in the upstream's era, under the tool's own name."""
-    name_header: bytes
-    """Value of `Mcp-Name`."""
-    deadline: float
-    """Seconds of the monotonic clock."""
-    max_bytes: int
-    notify: Notify | None = None
-    session: bytes | None = None
-    """The client's session, where it has one and the upstream tells clients apart."""
-    trace: bytes = b""
-    """The trace that it belongs to, as lines of an HTTP head; `params` name it too."""
+from fairlead_gateway.upstream.order import Order
 
 
 class Gauges(msgspec.Struct, frozen=True):

@@ -12,9 +12,10 @@ from collections.abc import Hashable
 from msgspec import Raw
 
 from fairlead_api.documents.catalog import ChildEndpoint
-from fairlead_gateway.upstream.base import Gauges, Order
+from fairlead_gateway.upstream.base import Gauges
 from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
 from fairlead_gateway.upstream.lines import OwnStream, ask_over, call_over
+from fairlead_gateway.upstream.order import Order
 from fairlead_gateway.upstream.places import Places
 from fairlead_mcp.child import Child
 from fairlead_mcp.eras import Era

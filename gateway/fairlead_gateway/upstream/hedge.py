@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 
-from msgspec import Raw, structs
+from msgspec import Raw
 
-from fairlead_gateway.upstream.base import Gauges, Order, Upstream
+from fairlead_gateway.upstream.base import Gauges, Upstream
 from fairlead_gateway.upstream.guard import PLAIN, Guard
 from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
+from fairlead_gateway.upstream.order import Order
 
 
 class Hedged:
@@ -51,7 +52,7 @@ class Hedged:
         guard = self._guard
         heard = guard.heard
         try:
-            result = await self._upstream.call(structs.replace(order, id=self._upstream.next_id()))
+            result = await self._upstream.call(order.again(self._upstream.next_id()))
         except Exception as error:
             guard.leave(PLAIN, error, heard)
             raise

@@ -15,13 +15,14 @@ from collections.abc import Coroutine, Mapping
 from typing import Final
 
 import msgspec
-from msgspec import UNSET, Raw, structs
+from msgspec import UNSET, Raw
 
 from fairlead_api.documents.catalog import Credential
 from fairlead_gateway.upstream import affinity
-from fairlead_gateway.upstream.base import Gauges, Order, Outcome, Pending
+from fairlead_gateway.upstream.base import Gauges, Outcome, Pending
 from fairlead_gateway.upstream.inquiries import IDLE_SECONDS, HttpInquiries
 from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
+from fairlead_gateway.upstream.order import Order
 from fairlead_gateway.upstream.session import get_head
 from fairlead_gateway.upstream.ways import Ways
 from fairlead_mcp import eras, jsonrpc
@@ -103,7 +104,7 @@ class HttpUpstream:
             return await self._awaited(order, session.head, session)
         except _SessionLost:
             session = await self._opened(order.deadline)
-            return await self._awaited(structs.replace(order, id=self.next_id()), session.head, None)
+            return await self._awaited(order.again(self.next_id()), session.head, None)
 
     async def era(self, client: Counterpart | None, deadline: float) -> bool:
         return await self._inquiries.era(client, deadline)
@@ -238,14 +239,18 @@ class HttpUpstream:
 
 def plain_result(answer: Answer, ident: bytes) -> Raw | None:
     """The result where all is well; what else an answer can be is for `read_answer` to name."""
-    body = answer.body
+    return result_in(answer.body, ident) if answer.status == 200 else None
+
+
+def result_in(body: bytes, ident: bytes) -> Raw | None:
+    """The result in a response to the request `ident`; None where it is anything else."""
     try:
         if not body.isascii():
             body.decode()
         response = jsonrpc.decode_response(body)
     except jsonrpc.UNREADABLE:
         return None
-    if answer.status != 200 or response.error is not None or response.result is UNSET or response.id is UNSET:
+    if response.error is not None or response.result is UNSET or response.id is UNSET:
         return None
     return response.result if bytes(response.id) == ident else None
 
@@ -270,6 +275,13 @@ class _HttpCall(Call):
         self._session = session
         self._outcome = outcome
         self._rest: asyncio.Task[None] | None = None
+
+    def took(self, body: bytes) -> bool:
+        result = result_in(body, self._order.id)
+        if result is None or (self._upstream.modern and b'"requestState"' in body):
+            return False
+        self._outcome.answered(result)
+        return True
 
     def answered(self, answer: Answer) -> None:
         if self.cursor is not None and not answer.body and not self._upstream.modern:

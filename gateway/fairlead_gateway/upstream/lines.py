@@ -12,9 +12,9 @@ from typing import Final, Protocol
 import msgspec
 from msgspec import Raw
 
-from fairlead_gateway.upstream.base import Notify, Order
 from fairlead_gateway.upstream.inquiry import AnswerServer, Inquiry
 from fairlead_gateway.upstream.levels import Levels
+from fairlead_gateway.upstream.order import Notify, Order
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.eras import Era, Negotiated
 from fairlead_mcp.errors import McpError, NotMcp, TooLarge

@@ -11,9 +11,10 @@ import itertools
 
 from msgspec import Raw
 
-from fairlead_gateway.upstream.base import Gauges, Order
+from fairlead_gateway.upstream.base import Gauges
 from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
 from fairlead_gateway.upstream.lines import OwnStream, ask_over, call_over
+from fairlead_gateway.upstream.order import Order
 from fairlead_gateway.upstream.places import Places
 from fairlead_mcp.eras import Era
 from fairlead_mcp.errors import McpError

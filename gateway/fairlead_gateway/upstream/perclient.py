@@ -17,8 +17,9 @@ from typing import Final
 import msgspec
 from msgspec import Raw, structs
 
-from fairlead_gateway.upstream.base import Gauges, Order, Upstream
+from fairlead_gateway.upstream.base import Gauges, Upstream
 from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
+from fairlead_gateway.upstream.order import Order
 from fairlead_mcp.errors import ConnectFailed, PoolFull
 
 log = logging.getLogger(__name__)

@@ -31,7 +31,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.slices import tabled
 from fairlead_gateway.catalog.model import Server
 from fairlead_gateway.limits.rate import Sharing
-from fairlead_gateway.upstream.base import Gauges, Order, Upstream
+from fairlead_gateway.upstream.base import Gauges, Upstream
 from fairlead_gateway.upstream.bounds import MAX_WAITING, QUEUE_SECONDS, Bounds
 from fairlead_gateway.upstream.child import ChildUpstream
 from fairlead_gateway.upstream.guard import Guard
@@ -39,6 +39,7 @@ from fairlead_gateway.upstream.http import HttpUpstream
 from fairlead_gateway.upstream.inquiries import IDLE_SECONDS as IDLE_SESSION_SECONDS
 from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
 from fairlead_gateway.upstream.link import LinkUpstream
+from fairlead_gateway.upstream.order import Order
 from fairlead_gateway.upstream.perclient import MAX_SESSIONS, PerClientUpstream
 from fairlead_gateway.yielding import in_turns
 from fairlead_mcp import eras

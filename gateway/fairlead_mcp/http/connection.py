@@ -173,7 +173,7 @@ class Connection(asyncio.Protocol):
         if whole and self._known is not None and call is not None:
             start = self._known.body_start(data)
             if start and len(data) - start <= call.max_bytes:
-                self._hand_over(call, data[start:])
+                self._hand_over_known(call, data[start:])
                 return
         self._received = True
         self._known = None
@@ -306,11 +306,21 @@ class Connection(asyncio.Protocol):
             self._hand_back(self._owner.clock())
 
     def _hand_over(self, call: Call, body: bytes) -> None:
-        """Pass the connection on, then the answer. Of an answer with a known head nothing but the body is new."""
+        """Pass the connection on, then the answer."""
         self.call = None
         answer = self._answer(body)
         self._hand_back(answer.done_at)
         call.answered(answer)
+
+    def _hand_over_known(self, call: Call, body: bytes) -> None:
+        """The same of an answer with a known head, of which nothing but the body is new."""
+        self.call = None
+        sent_at, reused, now = self.sent_at, self.served > 0, self._owner.clock()
+        self._hand_back(now)
+        if not call.took(body):
+            fields = self._fields
+            kind = fields.get(_TYPE, b"")
+            call.answered(Answer(self._status, kind, fields, body, False, reused, sent_at, now, self))
 
     def _hand_back(self, now: float) -> None:
         self.answered_at = now

@@ -15,7 +15,8 @@ from fairlead_mcp.http.answer import Answer, Carrier, Cursor
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Call:
-    """One exchange from `Pool.submit` to its outcome: exactly one of `answered` and `failed` is called, once.
+    """One exchange from `Pool.submit` to its outcome: exactly one of `answered` and `failed` is called, once, unless
+    `took` has taken the answer.
 
     Subclass it for callbacks; neither method may raise. `on_event` and `on_open` may be given or overridden.
     `deadline` is in seconds of the pool's clock. `cursor` is set before the outcome where an event stream ended, in
@@ -48,6 +49,12 @@ class Call:
         """A stream begins. Use the connection's `pause_reading` and `resume_reading` for back-pressure."""
         if self._on_open is not None:
             self._on_open(connection)
+
+    def took(self, body: bytes) -> bool:
+        """Told of an answer that is as usual in all but its body: True where that is all it takes, and `answered` need
+        not be called.
+        """
+        return False
 
     def answered(self, answer: Answer) -> None:
         raise NotImplementedError

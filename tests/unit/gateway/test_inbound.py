@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from fairlead_gateway.endpoint.asked import Answered, Notice, Rejection, Request
+from fairlead_gateway.endpoint.asked import Answered, Notice, Rejection
 from fairlead_gateway.endpoint.inbound import accepts_both, classify
+from fairlead_gateway.endpoint.request import Request
 
 META = "io.modelcontextprotocol/"
 MODERN = "2026-07-28"

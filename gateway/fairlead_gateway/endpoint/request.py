@@ -1,0 +1,38 @@
+"""A JSON-RPC request that passed every rung of `endpoint.inbound`.
+
+A class of our own, and no Struct, so that it can be compiled: a call reads two dozen of its attributes.
+"""
+
+from __future__ import annotations
+
+from fairlead_gateway.endpoint.asked import NO_META, Meta
+from fairlead_mcp.jsonrpc import RawObject
+
+
+class Request:
+    """See the module. Never changed once it is made, but for `params`, which whoever makes the call uses up."""
+
+    __slots__ = ("id", "meta", "method", "modern", "params", "session")
+
+    def __init__(
+        self,
+        modern: bool,
+        method: str,
+        id: bytes,  # noqa: A002 - JSON-RPC's word
+        params: RawObject,
+        session: bytes | None,
+        meta: Meta = NO_META,
+    ) -> None:
+        self.modern = modern
+        self.method = method
+        self.id = id
+        """Raw JSON: a string or an integer."""
+        self.params = params
+        self.session = session
+        """`Mcp-Session-Id` of a legacy client that has one."""
+        self.meta = meta
+        """Of its `params`."""
+
+    def sessionless(self) -> Request:
+        """The same of a client without a session."""
+        return Request(self.modern, self.method, self.id, self.params, None, self.meta)

@@ -1,0 +1,57 @@
+"""One `tools/call` as the server shall get it.
+
+Pure declarations, made by `calls.dispatch` for `upstream.base`. A class of our own, and no Struct, so that it can be
+compiled: a call reads a dozen of its attributes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from fairlead_mcp.jsonrpc import Message
+
+Notify: TypeAlias = Callable[[Message], None]
+"""Called with each notification that a server sends while it works on a call. Must not raise or block."""
+
+
+class Order:
+    """See the module. Never changed once it is made."""
+
+    __slots__ = ("deadline", "id", "max_bytes", "name_header", "notify", "params", "session", "trace")
+
+    def __init__(
+        self,
+        id: bytes,  # noqa: A002 - JSON-RPC's word
+        params: bytes,
+        name_header: bytes,
+        deadline: float,
+        max_bytes: int,
+        notify: Notify | None = None,
+        session: bytes | None = None,
+        trace: bytes = b"",
+    ) -> None:
+        self.id = id
+        """Raw JSON, from the upstream's `next_id`."""
+        self.params = params
+        """Raw JSON in the upstream's era, under the tool's own name."""
+        self.name_header = name_header
+        """Value of `Mcp-Name`."""
+        self.deadline = deadline
+        """Seconds of the monotonic clock."""
+        self.max_bytes = max_bytes
+        self.notify = notify
+        self.session = session
+        """The client's session, where it has one and the upstream tells clients apart."""
+        self.trace = trace
+        """The trace that it belongs to, as lines of an HTTP head; `params` name it too."""
+
+    def again(self, ident: bytes) -> Order:
+        """The same under another id."""
+        return Order(
+            ident, self.params, self.name_header, self.deadline, self.max_bytes, self.notify, self.session, self.trace
+        )
+
+    def traced(self, params: bytes, trace: bytes) -> Order:
+        """The same within another span."""
+        return Order(self.id, params, self.name_header, self.deadline, self.max_bytes, self.notify, self.session, trace)
