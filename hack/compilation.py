@@ -25,6 +25,7 @@ SOURCES: Final = ROOT / "gateway"
 PACKAGES: Final = ("fairlead_gateway", "fairlead_mcp")
 MODULES: Final = (
     "fairlead_gateway/calls/dispatch.py",
+    "fairlead_gateway/calls/errands.py",
     "fairlead_gateway/calls/flight.py",
     "fairlead_gateway/calls/outcome.py",
     "fairlead_gateway/calls/translate.py",
@@ -38,6 +39,7 @@ MODULES: Final = (
     "fairlead_gateway/reports/samples.py",
     "fairlead_gateway/selection/route.py",
     "fairlead_gateway/telemetry.py",
+    "fairlead_gateway/upstream/breaker.py",
     "fairlead_gateway/upstream/guard.py",
     "fairlead_gateway/upstream/http.py",
     "fairlead_gateway/upstream/order.py",

@@ -11,15 +11,12 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_gateway.calls import mirrored
+from fairlead_gateway.calls.errand import Errand
 from fairlead_gateway.calls.live import Live
 from fairlead_gateway.endpoint.asked import Headers, Rejection
 from fairlead_gateway.endpoint.request import Request
-from fairlead_gateway.reports.samples import Meter
 from fairlead_gateway.selection.offers import Offers
-from fairlead_gateway.selection.reach import Reach
 from fairlead_gateway.selection.route import Route
-from fairlead_gateway.telemetry import Recorder
-from fairlead_gateway.validation.shelf import ToolCheck
 from fairlead_mcp import eras, jsonrpc
 
 CALL: Final = "tools/call"
@@ -32,28 +29,6 @@ METHODS: Final = frozenset({GET_PROMPT, READ, COMPLETE}) | SUBSCRIPTIONS
 MORE: Final = ("inputResponses", "requestState")
 
 
-class Errand(msgspec.Struct, frozen=True):
-    """A request that found its server. `params` are under the server's own names."""
-
-    reach: Reach
-    method: str
-    params: jsonrpc.RawObject
-    named: str | None
-    """What `Mcp-Name` repeats, where the method has it."""
-    headers: bytes = b""
-    """`Mcp-Param-*`, as lines."""
-    recorder: Recorder | None = None
-    """Of the tool, for a call."""
-    check: ToolCheck | None = None
-    """The same."""
-    meter: Meter | None = None
-    """The same."""
-    idempotent: bool = False
-    """Whether it may be asked again although the server may have got it."""
-    route: Route | None = None
-    """Of the tool, for a call."""
-
-
 def needs_more(request: Request, live: Live) -> bool:
     """Whether a tool call is none of the plain ones: progress, answers, log messages that its session asked for, or
     questions to its client.
@@ -63,9 +38,11 @@ def needs_more(request: Request, live: Live) -> bool:
         return True
     if request.modern:
         return MORE[0] in params or MORE[1] in params
+    if request.session is None:
+        return False
     if live.level(request.session) is not None:
         return True
-    session = live.sessions.read(request.session) if request.session is not None else None
+    session = request.opened
     return session is not None and session.features is not None
 
 

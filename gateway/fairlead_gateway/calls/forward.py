@@ -23,7 +23,8 @@ from fairlead_gateway.calls import refusals, translate
 from fairlead_gateway.calls.attempts import attempted
 from fairlead_gateway.calls.belonging import Belonging
 from fairlead_gateway.calls.bridge import Bridge, Bridged, Relay, features_of
-from fairlead_gateway.calls.errands import CALL, MORE, READ, SUBSCRIPTIONS, Errand
+from fairlead_gateway.calls.errand import Errand
+from fairlead_gateway.calls.errands import CALL, MORE, READ, SUBSCRIPTIONS
 from fairlead_gateway.calls.exchange import Exchange, asker
 from fairlead_gateway.calls.live import Live, LiveRequest
 from fairlead_gateway.calls.outcome import Outcome

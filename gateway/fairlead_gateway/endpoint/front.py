@@ -16,8 +16,9 @@ import msgspec
 from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.calls.bridge import features_of
 from fairlead_gateway.calls.dispatch import CALL, Dispatcher
+from fairlead_gateway.calls.errand import Errand
 from fairlead_gateway.calls.errands import METHODS as FORWARDED
-from fairlead_gateway.calls.errands import SUBSCRIPTIONS, Errand, call_of, needs_more, resolve
+from fairlead_gateway.calls.errands import SUBSCRIPTIONS, call_of, needs_more, resolve
 from fairlead_gateway.calls.forward import Forwarder
 from fairlead_gateway.endpoint import replies
 from fairlead_gateway.endpoint.asked import Answered, Notice, Rejection
@@ -260,7 +261,11 @@ class Front:
             return asked.sessionless() if isinstance(asked, Request) else msgspec.structs.replace(asked, session=None)
         if session.owner != identity.owner:
             return NOT_YOURS
-        return SESSION_ENDED if sessions.ended(ident) else asked
+        if sessions.ended(ident):
+            return SESSION_ENDED
+        if isinstance(asked, Request):
+            asked.opened = session
+        return asked
 
     def _call(self, exchange: Exchange, view: View, asked: Request) -> None:
         exchange.tier = view.tier

@@ -6,13 +6,14 @@ A class of our own, and no Struct, so that it can be compiled: a call reads two 
 from __future__ import annotations
 
 from fairlead_gateway.endpoint.asked import NO_META, Meta
+from fairlead_gateway.endpoint.sessions import Session
 from fairlead_mcp.jsonrpc import RawObject
 
 
 class Request:
-    """See the module. Never changed once it is made, but for `params`, which whoever makes the call uses up."""
+    """See the module. `params` are used up by whoever makes the call."""
 
-    __slots__ = ("id", "meta", "method", "modern", "params", "session")
+    __slots__ = ("id", "meta", "method", "modern", "opened", "params", "session")
 
     def __init__(
         self,
@@ -32,6 +33,8 @@ class Request:
         """`Mcp-Session-Id` of a legacy client that has one."""
         self.meta = meta
         """Of its `params`."""
+        self.opened: Session | None = None
+        """What `session` says, where it was signed here and is the asker's."""
 
     def sessionless(self) -> Request:
         """The same of a client without a session."""

@@ -1,0 +1,34 @@
+"""A request that found its server. Declarations only, made by `calls.errands`."""
+
+from __future__ import annotations
+
+import msgspec
+
+from fairlead_gateway.reports.samples import Meter
+from fairlead_gateway.selection.reach import Reach
+from fairlead_gateway.selection.route import Route
+from fairlead_gateway.telemetry import Recorder
+from fairlead_gateway.validation.shelf import ToolCheck
+from fairlead_mcp import jsonrpc
+
+
+class Errand(msgspec.Struct, frozen=True):
+    """A request that found its server. `params` are under the server's own names."""
+
+    reach: Reach
+    method: str
+    params: jsonrpc.RawObject
+    named: str | None
+    """What `Mcp-Name` repeats, where the method has it."""
+    headers: bytes = b""
+    """`Mcp-Param-*`, as lines."""
+    recorder: Recorder | None = None
+    """Of the tool, for a call."""
+    check: ToolCheck | None = None
+    """The same."""
+    meter: Meter | None = None
+    """The same."""
+    idempotent: bool = False
+    """Whether it may be asked again although the server may have got it."""
+    route: Route | None = None
+    """Of the tool, for a call."""
