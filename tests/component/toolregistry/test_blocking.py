@@ -55,7 +55,7 @@ def test_every_method_works_without_a_loop() -> None:
     with modern_in_a_thread() as url:
         servers = [Server(name="http", url=url), CHILD]
         with ToolRegistry(servers, on_connect=connected.append) as registry:
-            assert [one.name for one in registry.tools][:2] == ["http__a", "s__changed"]
+            assert [one.name for one in registry.tools][:2] == ["http__a", "s__ask"]
             assert registry.tools == registry.get_all_tools()
             found = registry.get_tool("http__a")
             assert found is not None
@@ -64,17 +64,17 @@ def test_every_method_works_without_a_loop() -> None:
             both = registry.execute_all([Request("http__a", {"n": 1}), Request("nothing")], "sequential")
             assert [one.ok for one in both] == [True, False]
             assert registry.health_check() == {"http": True, "s": True}
-            assert len(registry.get_openai_tools()) == 6
-            assert len(registry.get_tool_definitions("ANTHROPIC")) == 6
+            assert len(registry.get_openai_tools()) == 7
+            assert len(registry.get_tool_definitions("ANTHROPIC")) == 7
             assert "nonesuch" in str(registry.get_tool_definitions_safe("nonesuch"))
-            assert len(registry.add_to_openai_request({"messages": []})["tools"]) == 6
-            assert len(registry.add_to_azure_request({"messages": []})["tools"]) == 6
+            assert len(registry.add_to_openai_request({"messages": []})["tools"]) == 7
+            assert len(registry.add_to_azure_request({"messages": []})["tools"]) == 7
             message = {"tool_calls": [{"id": "1", "function": {"name": "s__echo", "arguments": '{"y":2}'}}]}
             assert registry.execute_message("openai", message).messages[0]["content"] == '{"y": 2}'
             registry.refresh_cache()
             registry.clear_cache()
             registry.close_mcp_clients()
-            assert len(registry.tools) == 6
+            assert len(registry.tools) == 7
     assert sorted(connected) == ["http", "http", "s", "s"]
     assert not threads()
 
@@ -106,7 +106,7 @@ def test_a_callback_may_use_the_registry() -> None:
     with registry:
         registry.get_all_tools()
         until("the callback came through", lambda: seen)
-    assert seen == [5]
+    assert seen == [6]
 
 
 def test_a_closed_registry_says_so() -> None:
