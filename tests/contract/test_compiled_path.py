@@ -32,6 +32,13 @@ def test_a_compiled_module_makes_no_class_by_msgspec_nor_one_that_is_held_weakly
             assert node.value != "__weakref__", "mypyc gives its classes none"
 
 
+@pytest.mark.parametrize("package", ["calls", "endpoint", "selection", "upstream"])
+def test_nobody_copies_what_is_compiled(package: str) -> None:
+    """`copy` finds none of the attributes of a compiled object, and says nothing."""
+    for file in (ROOT / "gateway" / "fairlead_gateway" / package).glob("*.py"):
+        assert "import copy\n" not in file.read_text(), file
+
+
 def test_the_path_is_compiled_only_for_those_who_ask() -> None:
     hook = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]
     assert hook["custom"]["enable-by-default"] is False

@@ -6,7 +6,6 @@ refusals, bounds and metrics whoever makes it.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import Final
 
@@ -106,9 +105,8 @@ class Caller:
         if timeout is not None:
             route = route.within(timeout)
         if retries is not None:
-            route = copy.copy(route)
             allowed = route.server.catalog.limits.retries
-            route.retries = retries if allowed is None else min(retries, allowed)
+            route = route.retried(retries if allowed is None else min(retries, allowed))
         await self._dispatcher.run(captured, route, request)
         response = jsonrpc.decode_response(captured.body)
         if response.result is not UNSET:

@@ -112,6 +112,12 @@ class Route:
         shorter.timeout, shorter.impatient = seconds, True
         return shorter
 
+    def retried(self, times: int) -> Route:
+        """The same route with that many attempts after the first."""
+        retried = self._again()
+        retried.retries = times
+        return retried
+
     def _again(self) -> Route:
         """The same, to be changed by whoever asks. Not by `copy`, which what is compiled does not take part in."""
         again = Route(
@@ -119,7 +125,7 @@ class Route:
         )
         again.timeout, again.impatient = self.timeout, self.impatient
         again.closed, again.constraint, again.share = self.closed, self.constraint, self.share
-        again.counted = self.counted
+        again.counted, again.retries = self.counted, self.retries
         return again
 
 
