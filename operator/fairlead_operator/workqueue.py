@@ -11,13 +11,18 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from fairlead_operator.outcome import Done, Outcome, Stalled, Waiting
 
 logger = logging.getLogger(__name__)
 
 K = TypeVar("K", bound=Hashable)
+
+LEAST_DELAY: Final = 0.001
+"""Seconds. A loop runs its timers up to a clock's resolution early; without this, a key whose moment is a hair away
+would be looked at again and again until it has come.
+"""
 
 
 @dataclass(frozen=True)
@@ -97,7 +102,7 @@ class WorkQueue(Generic[K]):
         if known is not None and known.when() <= loop.time() + delay:
             return
         self._cancel_delay(key)
-        self._delayed[key] = loop.call_later(delay, self.add, key)
+        self._delayed[key] = loop.call_later(max(delay, LEAST_DELAY), self.add, key)
 
     def forget(self, key: K) -> None:
         """Drop what is remembered of a key that no longer exists."""

@@ -175,3 +175,11 @@ async def test_idle_returns_when_nothing_is_due_or_worked_on() -> None:
     assert (queue.depth, queue.active) == (0, 0)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_moment_that_is_a_hair_away_is_waited_for_without_looking_again_and_again() -> None:
+    seen, work = recorder({"a": [Done(1e-9)]})
+    queue = WorkQueue(work)
+    queue.add("a")
+    await run_for(0.01, queue)
+    assert 2 <= len(seen) <= 11
