@@ -43,6 +43,7 @@ MODULES: Final = (
     "fairlead_gateway/upstream/guard.py",
     "fairlead_gateway/upstream/http.py",
     "fairlead_gateway/upstream/order.py",
+    "fairlead_gateway/upstream/session.py",
     "fairlead_mcp/http/connection.py",
     "fairlead_mcp/http/exchange.py",
     "fairlead_mcp/http/heads.py",

@@ -75,8 +75,8 @@ def inverted(items: Iterable[tuple[Key, Value]]) -> Generator[None, None, Mappin
     return made
 
 
-def emptied(items: list[Item]) -> Generator[None, None, None]:
-    """Let go of the items of a list, from its end."""
+def emptied(items: list[Item], size: int = SLICE) -> Generator[None, None, None]:
+    """Let go of the items of a list, from its end, so many between two pauses."""
     while items:
-        del items[-SLICE:]
+        del items[-size:]
         yield

@@ -12,6 +12,8 @@ import time
 from collections.abc import Generator
 from typing import Final, TypeVar
 
+from fairlead_api.slices import emptied
+
 Made = TypeVar("Made")
 
 TURN: Final = 0.0003
@@ -36,10 +38,4 @@ async def let_go(parts: list[object]) -> None:
     """Empty the list from its end. What nobody else holds is torn down with that: 10,000 tools in one go would hold up
     every call for 20 ms, and no thread could help.
     """
-    await in_turns(_emptied(parts))
-
-
-def _emptied(parts: list[object]) -> Generator[None, None, None]:
-    while parts:
-        parts.pop()
-        yield
+    await in_turns(emptied(parts, 1))

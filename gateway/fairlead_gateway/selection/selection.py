@@ -105,10 +105,6 @@ class Selection:
 
     def at_once(self, identity: Identity, target: bytes) -> View | None:
         """The view of a target in one look, where it has been put together before. None says nothing: see `ready`."""
-        found = self._of_asker.get(identity)
-        if found is not None:
-            found.asked = True
-            return found.views.get(target)
         return self.perspective(identity).views.get(target) if self.policies.enforced else self.targets.get(target)
 
     def ready(self, identity: Identity, target: bytes) -> bool:

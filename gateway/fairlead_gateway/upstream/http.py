@@ -23,7 +23,7 @@ from fairlead_gateway.upstream.base import Gauges, Outcome, Pending
 from fairlead_gateway.upstream.inquiries import IDLE_SECONDS, HttpInquiries
 from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
 from fairlead_gateway.upstream.order import Order
-from fairlead_gateway.upstream.session import get_head
+from fairlead_gateway.upstream.session import Opened, get_head
 from fairlead_gateway.upstream.ways import Ways
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import ConnectionLost, McpError, NotMcp, Timeout
@@ -73,8 +73,8 @@ class HttpUpstream:
             self._head, eras.H_VERSION, eras.MODERN_VERSION.encode(), eras.H_METHOD, eras.H_NAME,
         )  # fmt: skip
         self._count = itertools.count(1).__next__
-        self._session: _Session | None = None
-        self._opening: asyncio.Task[_Session] | None = None
+        self._session: Opened | None = None
+        self._opening: asyncio.Task[Opened] | None = None
         self._courtesies: set[asyncio.Task[None]] = set()
 
         def pool(addresses: Resolve, most: int) -> Pool:
@@ -131,7 +131,7 @@ class HttpUpstream:
 
     # Legacy
 
-    async def _opened(self, deadline: float) -> _Session:
+    async def _opened(self, deadline: float) -> Opened:
         """The session, opened by whoever needs it first; one who gives up does not stop it for the others."""
         if self._session is not None:
             return self._session
@@ -145,31 +145,31 @@ class HttpUpstream:
             raise Timeout("the server's session was not opened in time", sent=False)
         return done.pop().result()
 
-    def _session_opened(self, task: asyncio.Task[_Session]) -> None:
+    def _session_opened(self, task: asyncio.Task[Opened]) -> None:
         self._opening = None
         if not task.cancelled() and task.exception() is None:
             self._session = task.result()
 
-    async def _open(self) -> _Session:
+    async def _open(self) -> Opened:
         deadline = self.pool.clock() + SESSION_SECONDS
         ident = self.next_id()
         body = jsonrpc.request(ident, "initialize", eras.initialize_params(self._client))
         answer = await self.pool.exchange(with_body(self._head, body), deadline=deadline, max_bytes=HANDSHAKE_BYTES)
         negotiated = eras.read_initialize(self.read(answer, ident))
-        session = _Session(self._head, negotiated.protocol_version, answer.headers.get(b"mcp-session-id"))
+        session = Opened(self._head, negotiated.protocol_version, answer.headers.get(b"mcp-session-id"))
         self._ways.settle(answer.connection.peer)
         note = with_body(session.head, jsonrpc.notification("notifications/initialized"))
         await self.pool.exchange(note, deadline=deadline, max_bytes=HANDSHAKE_BYTES)
         return session
 
-    def lose(self, session: _Session) -> None:
+    def lose(self, session: Opened) -> None:
         """The server does not know the session any more."""
         if self._session is session:
             self._session = None
 
     # Both
 
-    def _submit(self, order: Order, head: bytes | None, session: _Session | None, outcome: Outcome) -> _HttpCall:
+    def _submit(self, order: Order, head: bytes | None, session: Opened | None, outcome: Outcome) -> _HttpCall:
         """`head` is that of a legacy session; None for a modern server."""
         ident, params = order.id, order.params
         length = _FRAME + len(ident) + len(params)
@@ -182,7 +182,7 @@ class HttpUpstream:
         self.pool.submit(call)
         return call
 
-    async def _awaited(self, order: Order, head: bytes | None, session: _Session | None) -> Raw:
+    async def _awaited(self, order: Order, head: bytes | None, session: Opened | None) -> Raw:
         outcome = _Awaited(asyncio.get_running_loop().create_future())
         call = self._submit(order, head, session, outcome)
         try:
@@ -261,7 +261,7 @@ class _HttpCall(Call):
     __slots__ = ("_head", "_order", "_outcome", "_rest", "_session", "_upstream")
 
     def __init__(
-        self, upstream: HttpUpstream, data: bytes, order: Order, head: bytes, session: _Session | None, outcome: Outcome
+        self, upstream: HttpUpstream, data: bytes, order: Order, head: bytes, session: Opened | None, outcome: Outcome
     ) -> None:
         self.data = data  # not by super().__init__: it costs as much as all of these lines
         self.deadline = order.deadline
@@ -371,20 +371,3 @@ class _Awaited:
     def again(self) -> None:
         if not self.future.done():
             self.future.set_exception(_SessionLost())
-
-
-class _Session:
-    """A legacy session; servers without state give no id."""
-
-    __slots__ = ("head", "named")
-
-    def __init__(self, head: bytes, version: str, ident: bytes | None) -> None:
-        self.named = ident is not None
-        named = b"%b: %b\r\n" % (eras.H_SESSION, ident) if ident is not None else b""
-        self.head = b"%b%b: %b\r\n%b" % (head, eras.H_VERSION, version.encode(), named)
-
-    def lost(self, answer: Answer) -> bool:
-        """404 as MCP wants it, or 400 about the session as the TypeScript SDK does it."""
-        if answer.status == 404:
-            return self.named
-        return answer.status == 400 and b"session" in answer.body.lower()

@@ -1,4 +1,4 @@
-"""One legacy session with a server over HTTP, and the heads that its requests begin with. Part of `inquiries`."""
+"""Legacy sessions with a server over HTTP, and the heads that their requests begin with. Part of `upstream.http`."""
 
 from __future__ import annotations
 
@@ -12,17 +12,32 @@ from fairlead_mcp.http.answer import Answer
 from fairlead_mcp.http.dial import Address
 
 
-class Session:
-    """A legacy session; servers without state give no id."""
+class Opened:
+    """A legacy session; servers without state give no id. As such it is what all plain calls share."""
 
-    __slots__ = ("expiry", "head", "levels", "named", "pod", "setting_level", "stream", "subscriber", "subscriptions",
-                 "working")  # fmt: skip
+    __slots__ = ("head", "named")
 
     def __init__(self, head: bytes, version: str, ident: bytes | None) -> None:
         self.named = ident is not None
+        named = header(eras.H_SESSION, ident) if ident is not None else b""
+        self.head = head + header(eras.H_VERSION, version.encode()) + named
+
+    def lost(self, answer: Answer) -> bool:
+        """404 as MCP wants it, or 400 about the session as the TypeScript SDK does it."""
+        if answer.status == 404:
+            return self.named
+        return answer.status == 400 and b"session" in answer.body.lower()
+
+
+class Session(Opened):
+    """One that is a client's own, or is opened for what all clients of some capabilities ask beside calls."""
+
+    __slots__ = ("expiry", "levels", "pod", "setting_level", "stream", "subscriber", "subscriptions", "working")
+
+    def __init__(self, head: bytes, version: str, ident: bytes | None) -> None:
+        super().__init__(head, version, ident)
         self.pod: Address | None = None
         """Where it lives; None where the server has but one address."""
-        named = header(eras.H_SESSION, ident) if ident is not None else b""
         self.working: list[Inquiry] = []
         self.levels: Levels | None = None
         """None where the server has no log messages."""
@@ -32,7 +47,6 @@ class Session:
         self.subscriber: Callable[[jsonrpc.Message], None] | None = None
         """Whom changes of resources are for; such a session is kept until others need the room."""
         self.expiry: asyncio.TimerHandle | None = None
-        self.head = head + header(eras.H_VERSION, version.encode()) + named
 
     def enter(self, inquiry: Inquiry) -> None:
         self.working.append(inquiry)
@@ -48,12 +62,6 @@ class Session:
             self.expiry.cancel()
         if self.stream is not None:
             self.stream.cancel()
-
-    def lost(self, answer: Answer) -> bool:
-        """404 as MCP wants it, or 400 about the session as the TypeScript SDK does it."""
-        if answer.status == 404:
-            return self.named
-        return answer.status == 400 and b"session" in answer.body.lower()
 
 
 def get_head(head: bytes) -> bytes:

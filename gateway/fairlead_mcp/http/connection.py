@@ -173,7 +173,7 @@ class Connection(asyncio.Protocol):
         if whole and self._known is not None and call is not None:
             start = self._known.body_start(data)
             if start and len(data) - start <= call.max_bytes:
-                self._hand_over_known(call, data[start:])
+                self._hand_over(call, data[start:], known=True)
                 return
         self._received = True
         self._known = None
@@ -202,7 +202,8 @@ class Connection(asyncio.Protocol):
             return
         self._mark(call)
         if self._until_eof and exc is None:
-            call.answered(self._answer(self._joined_body()))
+            now = self._owner.clock()
+            call.answered(self._answer(self._joined_body(), self.sent_at, now, reused=self.served > 0))
             return
         where = "in the middle of its answer" if self._received else "without an answer"
         message = f"the server closed the connection {where}"
@@ -290,10 +291,10 @@ class Connection(asyncio.Protocol):
                 self.call = None
                 self.draining = True
                 self._drained = 0
-                answer = self._answer(event.data)
-                self.deadline = answer.done_at + DRAIN_SECONDS
+                now = self._owner.clock()
+                self.deadline = now + DRAIN_SECONDS
                 self._owner.watch(self.deadline)
-                call.answered(answer)
+                call.answered(self._answer(event.data, self.sent_at, now, reused=self.served > 0))
                 return
 
     def _finish(self) -> None:
@@ -305,22 +306,13 @@ class Connection(asyncio.Protocol):
         else:
             self._hand_back(self._owner.clock())
 
-    def _hand_over(self, call: Call, body: bytes) -> None:
-        """Pass the connection on, then the answer."""
-        self.call = None
-        answer = self._answer(body)
-        self._hand_back(answer.done_at)
-        call.answered(answer)
-
-    def _hand_over_known(self, call: Call, body: bytes) -> None:
-        """The same of an answer with a known head, of which nothing but the body is new."""
+    def _hand_over(self, call: Call, body: bytes, *, known: bool = False) -> None:
+        """Pass the connection on, then the answer. Of one with a known head nothing but the body is new."""
         self.call = None
         sent_at, reused, now = self.sent_at, self.served > 0, self._owner.clock()
         self._hand_back(now)
-        if not call.took(body):
-            fields = self._fields
-            kind = fields.get(_TYPE, b"")
-            call.answered(Answer(self._status, kind, fields, body, False, reused, sent_at, now, self))
+        if not (known and call.took(body)):
+            call.answered(self._answer(body, sent_at, now, reused=reused))
 
     def _hand_back(self, now: float) -> None:
         self.answered_at = now
@@ -354,19 +346,9 @@ class Connection(asyncio.Protocol):
         body = self._body
         return body[0] if len(body) == 1 else b"".join(body)
 
-    def _answer(self, body: bytes) -> Answer:
-        fields = self._fields
-        return Answer(
-            self._status,
-            fields.get(_TYPE, b""),
-            fields,
-            body,
-            self._events is not None,
-            self.served > 0,
-            self.sent_at,
-            self._owner.clock(),
-            self,
-        )
+    def _answer(self, body: bytes, sent_at: float, now: float, *, reused: bool) -> Answer:
+        fields, streamed = self._fields, self._events is not None
+        return Answer(self._status, fields.get(_TYPE, b""), fields, body, streamed, reused, sent_at, now, self)
 
 
 def keep_alive_seconds(value: bytes) -> float | None:
