@@ -3,44 +3,39 @@
 Used by `endpoint.server` alone. A client repeats its heads from call to call; what differs is the length of the body,
 and in the modern era the name of the tool.
 Only a head whose request was let in is kept, and only in the form that `fairlead_mcp.http.heads` vouches for: one
-Content-Length and nothing else about framing, so that equal bytes mean the same request.
+Content-Length and nothing else about framing, so that equal bytes mean the same request. Connections share what they
+remember of equal heads; each is known on a connection only once it was let in there.
 """
 
 from __future__ import annotations
 
-from typing import Final, Self
+import sys
+from typing import Final
 
 from fairlead_gateway.endpoint.asked import Headers
 from fairlead_gateway.endpoint.exchange import Exchange, Wire
-from fairlead_mcp.http.heads import KnownHead, NamedHead
+from fairlead_mcp.http.heads import KnownHead, Memory, NamedHead
 
-NAMES: Final = 256
-"""That are remembered of a connection."""
+ENTRIES: Final = 8_192
+MOST_BYTES: Final = 2 << 20
+"""Of all connections together, beside the last head of each."""
 
 
 class Familiar:
     """A head, and what was read of it."""
 
-    __slots__ = ("_head", "_headers", "_named", "_of_name", "_target")
+    __slots__ = ("_head", "_headers", "_memory", "_named", "_of_name", "_target")
 
-    def __init__(self, head: KnownHead, named: NamedHead | None, target: bytes, headers: Headers) -> None:
+    def __init__(
+        self, head: KnownHead, named: NamedHead | None, target: bytes, headers: Headers, memory: Memory
+    ) -> None:
         self._head = head
         self._named = named
         self._target = target
         self._headers = headers
+        self._memory = memory
         self._of_name: dict[bytes, Headers] = {}
         """Headers that differ in `Mcp-Name` alone."""
-
-    @classmethod
-    def of(cls, exchange: Exchange, data: bytes) -> Self | None:
-        """The head in `data`, which is all that came of `exchange`; None where it is not to be kept."""
-        if not (exchange.vetted and exchange.keep_alive and exchange.authority is None):
-            return None
-        head = KnownHead.of(data)
-        if head is None:
-            return None
-        named = NamedHead.of(data) if b"mcp-name" in exchange.headers else None
-        return cls(head, named, exchange.target, exchange.headers)
 
     def again(self, data: bytes, wire: Wire, limit: int) -> Exchange | None:
         """The request in `data`, if that is one whole request with this head and a body of at most `limit` bytes. Who
@@ -48,7 +43,7 @@ class Familiar:
         """
         start, headers = self._head.body_start(data), self._headers
         if not start and self._named is not None:
-            found = self._named.read(data)
+            found = self._named.read(data, self._of_name)
             if found is not None:
                 start, headers = found[0], self._of_name.get(found[1]) or self._with(found[1])
         if not start or len(data) - start > limit:
@@ -56,7 +51,30 @@ class Familiar:
         return Exchange(wire, b"POST", self._target, headers, data[start:], vetted=True)
 
     def _with(self, name: bytes) -> Headers:
-        if len(self._of_name) >= NAMES:
-            self._of_name.clear()
-        headers = self._of_name[name] = {**self._headers, b"mcp-name": name}
+        headers = {**self._headers, b"mcp-name": name}
+        self._memory.keep(self._of_name, name, headers, sys.getsizeof(headers) + 2 * len(name))
         return headers
+
+
+class Familiars:
+    """The heads that many connections know, each there once."""
+
+    def __init__(self, entries: int = ENTRIES, size: int = MOST_BYTES) -> None:
+        self.memory = Memory(entries, size)
+        self._known: dict[tuple[bytes, bytes, bytes], Familiar] = {}
+
+    def of(self, exchange: Exchange, data: bytes) -> Familiar | None:
+        """The head in `data`, which is all that came of `exchange`; None where it is not to be kept."""
+        if not (exchange.vetted and exchange.keep_alive and exchange.authority is None):
+            return None
+        head = KnownHead.of(data, self.memory)
+        if head is None:
+            return None
+        key = (*head.parts, exchange.target)
+        familiar = self._known.get(key)
+        if familiar is None:
+            headers = exchange.headers
+            named = NamedHead.of(data, self.memory) if b"mcp-name" in headers else None
+            familiar = Familiar(head, named, exchange.target, headers, self.memory)
+            self.memory.keep(self._known, key, familiar, 4 * head.size + sys.getsizeof(headers))
+        return familiar

@@ -25,6 +25,7 @@ from fairlead_gateway.endpoint.asked import Answered, Notice, Rejection
 from fairlead_gateway.endpoint.bounds import Bounds
 from fairlead_gateway.endpoint.crowd import Crowd
 from fairlead_gateway.endpoint.exchange import Exchange
+from fairlead_gateway.endpoint.familiar import Familiars
 from fairlead_gateway.endpoint.hosts import AllowList
 from fairlead_gateway.endpoint.inbound import SESSION, classify, prefers_streams
 from fairlead_gateway.endpoint.local import LocalMethods
@@ -81,6 +82,7 @@ class Front:
         self.local = local
         self.book = book
         self.bounds = bounds
+        self.familiars = Familiars()
         self.crowd = Crowd(bounds.connections, bounds.connections_each)
         self.clock = clock
         self.selection = Selection()

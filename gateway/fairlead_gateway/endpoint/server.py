@@ -23,7 +23,6 @@ from fairlead_gateway.endpoint import replies, targets
 from fairlead_gateway.endpoint.asked import Rejection
 from fairlead_gateway.endpoint.crowd import NOBODY, Place
 from fairlead_gateway.endpoint.exchange import Exchange
-from fairlead_gateway.endpoint.familiar import Familiar
 from fairlead_gateway.endpoint.front import Front
 from fairlead_gateway.endpoint.inbound import SPELLINGS
 from fairlead_gateway.endpoint.lane import SLICE, Lane
@@ -234,7 +233,7 @@ class McpProtocol(HttpToolsProtocol):
     def _remember(self, data: bytes) -> None:
         latest, self._latest = self._latest, None
         if latest is not None:
-            self.lane.familiar = Familiar.of(latest, data) or self.lane.familiar
+            self.lane.familiar = self._front.familiars.of(latest, data) or self.lane.familiar
 
     def _feed(self, data: bytes | memoryview) -> None:
         if self.lane.deaf:

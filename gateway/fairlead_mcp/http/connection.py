@@ -18,7 +18,7 @@ import httptools
 from fairlead_mcp.errors import BadHttp, ConnectionLost, TooLarge
 from fairlead_mcp.http.answer import Answer, Cursor
 from fairlead_mcp.http.exchange import Call
-from fairlead_mcp.http.heads import KnownHead
+from fairlead_mcp.http.heads import KnownHead, Memory
 from fairlead_mcp.sse import EventParser
 
 MAX_HEADERS: Final = 128
@@ -27,6 +27,9 @@ MAX_HEAD_BYTES: Final = 64 << 10
 DRAIN_SECONDS: Final = 1.0
 MAX_DRAIN_BYTES: Final = 256 << 10
 MAX_KEEP_ALIVE: Final = 60.0
+
+_HEADS: Final = Memory(2_048, 512 << 10)
+"""Of answers, on all connections of the process: servers repeat them on each."""
 
 _LENGTH: Final = b"content-length"
 _TYPE: Final = b"content-type"
@@ -185,7 +188,8 @@ class Connection(asyncio.Protocol):
             return
         if self._complete:
             if whole and self._reusable and self._status == 200 and self._events is None:
-                self._known = KnownHead.of(data)
+                head = KnownHead.of(data, _HEADS)
+                self._known = None if head is None else _HEADS.shared(head)
             self._finish()
         elif self._slack > MAX_HEAD_BYTES:
             self.close(TooLarge(f"the answer's headers exceed {MAX_HEAD_BYTES} bytes", reason="HeadersTooLarge"))

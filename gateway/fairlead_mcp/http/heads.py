@@ -9,7 +9,8 @@ into Python for every header). It cannot be understood differently: equal bytes 
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections import deque
+from typing import Any, Final
 
 MAX_BYTES: Final = 8 << 10
 """Longer heads are not worth keeping."""
@@ -22,24 +23,62 @@ _NAMED_NAME: Final = re.compile(rb"\r\nmcp-name", re.IGNORECASE)
 _VISIBLE: Final = re.compile(rb"[!-~]{1,256}")
 _MOST: Final = 257
 _DIGITS: Final = 7
-_SIZES: Final = 64
-"""Sizes of messages, of each head, whose head is remembered."""
-_NAMES: Final = 256
-"""Names, of each head, that are remembered."""
+ENTRY_BYTES: Final = 300
+"""What an entry of a memory costs beside the bytes that are kept, about: its places in two tables, its key."""
+
+
+class Memory:
+    """What is remembered of many heads together, for whoever meets them: beyond so many entries, or bytes, the oldest
+    goes.
+    """
+
+    __slots__ = ("_entries", "_heads", "_most_bytes", "_most_entries", "size")
+
+    def __init__(self, entries: int, size: int) -> None:
+        self._most_entries = entries
+        self._most_bytes = size
+        self._entries: deque[tuple[dict[Any, Any], Any, int]] = deque()
+        self._heads: dict[tuple[bytes, bytes], KnownHead] = {}
+        self.size = 0
+        """Bytes, about."""
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def keep(self, table: dict[Any, Any], key: object, value: object, size: int) -> None:
+        """Put `size` bytes into a table that does not have that key, until they are the oldest."""
+        table[key] = value
+        size += ENTRY_BYTES
+        self._entries.append((table, key, size))
+        self.size += size
+        while self.size > self._most_bytes or len(self._entries) > self._most_entries:
+            oldest = self._entries.popleft()
+            oldest[0].pop(oldest[1], None)
+            self.size -= oldest[2]
+
+    def shared(self, head: KnownHead) -> KnownHead:
+        """The head itself, or an equal one that came before."""
+        before = self._heads.get(head.parts)
+        if before is not None:
+            return before
+        self.keep(self._heads, head.parts, head, head.size)
+        return head
 
 
 class KnownHead:
     """A head with a hole where the value of its one Content-Length was."""
 
-    __slots__ = ("_after", "_before", "_of_size")
+    __slots__ = ("_memory", "_of_size", "parts", "size")
 
-    def __init__(self, before: bytes, after: bytes) -> None:
-        self._before = before
-        self._after = after
+    def __init__(self, before: bytes, after: bytes, memory: Memory) -> None:
+        self.parts = (before, after)
+        """What stands in front of the hole and behind it."""
+        self.size = len(before) + len(after)
+        self._memory = memory
         self._of_size: dict[int, bytes] = {}
 
     @classmethod
-    def of(cls, message: bytes) -> KnownHead | None:
+    def of(cls, message: bytes, memory: Memory) -> KnownHead | None:
         """The head of a message that a parser has just accepted as one whole message and nothing more.
 
         None where it says anything about its framing but its length, or what follows it has another length.
@@ -53,26 +92,17 @@ class KnownHead:
             return None
         if int(length[1]) != len(message) - end:
             return None
-        return cls(head[: length.start(1)], head[length.end(1) :])
+        return cls(head[: length.start(1)], head[length.end(1) :], memory)
 
     def body_start(self, message: bytes) -> int:
         """Where the body begins if `message` is exactly one message with this head; 0 if it is anything else."""
         size = len(message)
         head = self._of_size.get(size)
         if head is None:
-            head = self._expected(size)
+            before, after = self.parts
+            head = _with_length(before, size - self.size, after)
+            self._memory.keep(self._of_size, size, head, len(head))
         return len(head) if message.startswith(head) else 0
-
-    def _expected(self, size: int) -> bytes:
-        """What a message of that size begins with if it has this head; empty where none of that size has it."""
-        rest = size - len(self._before) - len(self._after)
-        digits = len(str(rest - len(str(rest))))
-        body = rest - digits
-        fits = body >= 0 and digits == len(str(body)) <= _DIGITS
-        if len(self._of_size) >= _SIZES:
-            self._of_size.clear()
-        head = self._of_size[size] = b"%b%d%b" % (self._before, body, self._after) if fits else b""
-        return head
 
 
 class NamedHead:
@@ -80,19 +110,23 @@ class NamedHead:
     client calls another tool.
     """
 
-    __slots__ = ("_first", "_last", "_length_first", "_line", "_middle", "_of_name")
+    __slots__ = ("_first", "_last", "_length_first", "_line", "_memory", "_middle", "_of_size")
 
-    def __init__(self, first: bytes, middle: bytes, last: bytes, line: bytes, *, length_first: bool) -> None:
+    def __init__(
+        self, first: bytes, middle: bytes, last: bytes, line: bytes, memory: Memory, *, length_first: bool
+    ) -> None:
         self._first = first
         self._middle = middle
         self._last = last
         self._line = line
         """What the name follows."""
         self._length_first = length_first
-        self._of_name: dict[bytes, KnownHead] = {}
+        self._memory = memory
+        self._of_size: dict[int, bytes] = {}
+        """By the size of a message without its name, what stands on that side of the name that has the length in it."""
 
     @classmethod
-    def of(cls, message: bytes) -> NamedHead | None:
+    def of(cls, message: bytes, memory: Memory) -> NamedHead | None:
         """The head of a message that `KnownHead.of` takes; None where it has no name, several, or an odd one."""
         head = message[: message.find(_END, 0, MAX_BYTES) + len(_END)]
         length, name = _LENGTH.search(head), _NAMED.search(head)
@@ -100,28 +134,44 @@ class NamedHead:
             return None
         one, other = sorted((length.span(1), name.span(1)))
         return cls(
-            head[: one[0]], head[one[1] : other[0]], head[other[1] :], head[name.start() : name.start(1)],
+            head[: one[0]], head[one[1] : other[0]], head[other[1] :], head[name.start() : name.start(1)], memory,
             length_first=length.start() < name.start(),
         )  # fmt: skip
 
-    def read(self, message: bytes) -> tuple[int, bytes] | None:
-        """Where the body begins and what the name is, if `message` is exactly one message with this head."""
-        at = message.find(self._line, 0, MAX_BYTES) + len(self._line)
-        name = message[at : message.find(b"\r", at, at + _MOST)]
-        head = self._of_name.get(name)
-        if head is None:
-            if not _VISIBLE.fullmatch(name):
-                return None
-            head = self._with(name)
-        start = head.body_start(message)
-        return (start, name) if start else None
-
-    def _with(self, name: bytes) -> KnownHead:
-        if len(self._of_name) >= _NAMES:
-            self._of_name.clear()
+    def read(self, message: bytes, names: dict[bytes, Any]) -> tuple[int, bytes] | None:
+        """Where the body begins and what the name is, if `message` is exactly one message with this head. `names` are
+        known to be some.
+        """
+        before = self._first
+        at = message.find(self._line, 0, MAX_BYTES) + len(self._line) if self._length_first else len(before)
+        end = message.find(b"\r", at, at + _MOST)
+        if end < 0:
+            return None
+        size = len(message) - (end - at)
+        after = self._of_size.get(size)
+        if after is None:
+            after = self._expected(size)
         if self._length_first:
-            head = KnownHead(self._first, self._middle + name + self._last)
+            before, after = after, self._last
+        if len(before) != at or not after or not message.startswith(before) or not message.startswith(after, end):
+            return None
+        name = message[at:end]
+        return (end + len(after), name) if name in names or _VISIBLE.fullmatch(name) else None
+
+    def _expected(self, size: int) -> bytes:
+        """See `_of_size`; empty where no message of that size has this head."""
+        rest = size - len(self._first) - len(self._middle) - len(self._last)
+        if self._length_first:
+            part = _with_length(self._first, rest, self._middle)
         else:
-            head = KnownHead(self._first + name + self._middle, self._last)
-        self._of_name[name] = head
-        return head
+            part = _with_length(self._middle, rest, self._last)
+        self._memory.keep(self._of_size, size, part, len(part))
+        return part
+
+
+def _with_length(before: bytes, size: int, after: bytes) -> bytes:
+    """With the length between them, where that and what it is the length of have `size` bytes; empty where no length
+    fits.
+    """
+    body = size - len(str(size - len(str(size))))
+    return b"%b%d%b" % (before, body, after) if body >= 0 and size - body == len(str(body)) <= _DIGITS else b""

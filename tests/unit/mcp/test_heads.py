@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead_mcp.http.heads import MAX_BYTES, KnownHead, NamedHead
+from fairlead_mcp.http.heads import MAX_BYTES, KnownHead, Memory, NamedHead
 
 
 def message(body: bytes = b"{}", *, length: str | None = None, more: str = "") -> bytes:
@@ -18,8 +18,12 @@ def message(body: bytes = b"{}", *, length: str | None = None, more: str = "") -
     return head.encode() + body
 
 
+def memory() -> Memory:
+    return Memory(1000, 1 << 20)
+
+
 def known(first: bytes) -> KnownHead:
-    head = KnownHead.of(first)
+    head = KnownHead.of(first, memory())
     assert head is not None
     return head
 
@@ -73,7 +77,7 @@ def test_anything_that_differs_is_left_to_the_parser(again: bytes) -> None:
     ],
 )
 def test_a_head_that_says_more_of_its_framing_than_its_length_is_not_kept(first: bytes) -> None:
-    assert KnownHead.of(first) is None
+    assert KnownHead.of(first, memory()) is None
 
 
 @given(st.binary(max_size=60), st.integers(0, 200))
@@ -94,10 +98,10 @@ def named(name: str = "a__b", *, body: bytes = b"{}", order: int = 0, more: str 
 
 
 def read(first: bytes, again: bytes) -> tuple[int, bytes] | None:
-    assert KnownHead.of(first) is not None
-    head = NamedHead.of(first)
+    assert KnownHead.of(first, memory()) is not None
+    head = NamedHead.of(first, memory())
     assert head is not None
-    return head.read(again)
+    return head.read(again, {})
 
 
 @pytest.mark.parametrize("order", [0, 1, 2])
@@ -134,7 +138,7 @@ def test_a_named_head_that_could_mean_something_else_is_left_to_the_parser(order
 
 @pytest.mark.parametrize("first", [message(), named(more="Mcp-Name: c\r\n"), named("two words"), named("")])
 def test_heads_without_one_plain_name_are_not_kept_by_name(first: bytes) -> None:
-    assert NamedHead.of(first) is None
+    assert NamedHead.of(first, memory()) is None
 
 
 @given(st.lists(st.integers(0, 12_000), min_size=1, max_size=200))
@@ -147,9 +151,9 @@ def test_every_size_is_known_however_many_there_are(sizes: list[int]) -> None:
 
 
 def test_every_name_is_known_however_many_there_are() -> None:
-    head = NamedHead.of(named())
+    head = NamedHead.of(named(), memory())
     assert head is not None
     for number in range(1000):
-        found = head.read(named(f"tool_{number}"))
+        found = head.read(named(f"tool_{number}"), {})
         assert found is not None
         assert found[1] == b"tool_%d" % number

@@ -1,0 +1,105 @@
+"""Heads that were read before: shared by connections, never taken for another, and no more of them than may be."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import pytest
+
+from fairlead_gateway.endpoint.exchange import Exchange, Wire
+from fairlead_gateway.endpoint.familiar import Familiar, Familiars
+from fairlead_gateway.endpoint.proxies import Proxies
+
+LIMIT = 1 << 20
+TARGET = b"/mcp"
+
+
+def request(tool: str = "a__b", *, token: str = "alice", body: bytes = b"{}") -> bytes:
+    return (
+        f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nMcp-Method: tools/call\r\n"
+        f"Mcp-Name: {tool}\r\nContent-Length: {len(body)}\r\n\r\n"
+    ).encode() + body
+
+
+def wire() -> Wire:
+    return Wire(Proxies(), ending=False)
+
+
+def remembered(familiars: Familiars, data: bytes, *, target: bytes = TARGET, vetted: bool = True) -> Familiar | None:
+    """What a connection keeps of a request that a parser has read."""
+    lines = data.partition(b"\r\n\r\n")[0].split(b"\r\n")[1:]
+    headers = {name.lower(): value for name, _, value in (line.partition(b": ") for line in lines)}
+    return familiars.of(Exchange(wire(), b"POST", target, headers, vetted=vetted), data)
+
+
+def known(familiars: Familiars, data: bytes) -> Familiar:
+    found = remembered(familiars, data)
+    assert found is not None
+    return found
+
+
+def test_connections_with_equal_heads_share_what_is_remembered() -> None:
+    familiars = Familiars()
+    assert known(familiars, request(body=b"x" * 10)) is known(familiars, request(body=b"x" * 2000))
+
+
+def test_the_head_of_another_client_is_never_known() -> None:
+    familiars = Familiars()
+    alice, bob = (known(familiars, request(token=token)) for token in ("alice", "bobby"))
+    assert alice is not bob
+    for tool in ("a__b", "other"):
+        theirs = alice.again(request(tool), wire(), LIMIT)
+        assert theirs is not None
+        assert theirs.headers[b"authorization"] == b"Bearer alice"
+        assert alice.again(request(tool, token="bobby"), wire(), LIMIT) is None
+        assert bob.again(request(tool), wire(), LIMIT) is None
+
+
+def test_the_same_head_for_another_endpoint_is_another() -> None:
+    familiars = Familiars()
+    other = remembered(familiars, request(), target=b"/mcp/fast")
+    assert other is not None
+    assert other is not known(familiars, request())
+    found = other.again(request("other"), wire(), LIMIT)
+    assert found is not None
+    assert found.target == b"/mcp/fast"
+
+
+def test_a_head_that_was_not_let_in_is_not_kept_even_where_another_connection_has_it() -> None:
+    familiars = Familiars()
+    known(familiars, request())
+    assert remembered(familiars, request(), vetted=False) is None
+
+
+@pytest.mark.parametrize(("entries", "size"), [(500, 1 << 30), (1 << 30, 1 << 18)])
+def test_of_all_clients_together_no_more_is_remembered_than_may_be(entries: int, size: int) -> None:
+    familiars = Familiars(entries, size)
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for number in range(100):
+            familiar = known(familiars, request(token=f"client-{number}"))
+            for call in range(40):
+                data = request(f"tool_{call}", token=f"client-{number}", body=b"x" * (number + call))
+                again = familiar.again(data, wire(), LIMIT)
+                assert again is not None
+                assert (again.body, again.headers[b"mcp-name"]) == (b"x" * (number + call), b"tool_%d" % call)
+        kept = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert len(familiars.memory) <= entries
+    assert familiars.memory.size <= size
+    assert len(familiars.memory) == entries or familiars.memory.size > size / 2
+    assert kept < 1.25 * size
+
+
+def test_what_was_forgotten_is_found_out_anew() -> None:
+    familiars = Familiars(4, 1 << 20)
+    first = known(familiars, request())
+    for number in range(20):
+        first.again(request(f"tool_{number}", body=b"x" * number), wire(), LIMIT)
+    assert len(familiars.memory) == 4
+    found = first.again(request("tool_1"), wire(), LIMIT)
+    assert found is not None
+    assert found.headers[b"mcp-name"] == b"tool_1"
+    assert known(familiars, request()) is not first
