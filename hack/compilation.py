@@ -36,6 +36,7 @@ MODULES: Final = (
     "fairlead_gateway/endpoint/lane.py",
     "fairlead_gateway/endpoint/replies.py",
     "fairlead_gateway/endpoint/request.py",
+    "fairlead_gateway/reports/ring.py",
     "fairlead_gateway/reports/samples.py",
     "fairlead_gateway/selection/route.py",
     "fairlead_gateway/telemetry.py",

@@ -5,10 +5,9 @@ Made and read by `reports.samples`. A module of its own, as it is held weakly, w
 
 from __future__ import annotations
 
-from collections import deque
-
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.aggregates.tally import Tally
+from fairlead_gateway.reports.ring import Ring
 
 
 class History:
@@ -19,12 +18,6 @@ class History:
     def __init__(self, server: ServerKey, tool: str, kept: int) -> None:
         self.server = server
         self.tool = tool
-        self.attempts: deque[tuple[int, int, float, float, str]] = deque(maxlen=kept)
-        """Sequence, attempt, end (seconds of the gateway's clock), milliseconds, outcome."""
+        self.attempts = Ring(kept)
         self.tally: Tally | None = None
         """Of all attempts, where the installation keeps aggregates."""
-
-    @property
-    def last(self) -> int:
-        """Sequence of the newest; 0 while there is none."""
-        return self.attempts[-1][0] if self.attempts else 0

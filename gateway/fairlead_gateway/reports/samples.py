@@ -1,7 +1,7 @@
 """The duration of every upstream attempt, the last hundred of each tool, for whoever asks.
 
-Pure module. On the path of a call two dictionary operations and an append; everything else is done when a report is
-made. Bounded by the number of tools: while nobody asks, older attempts fall out.
+Pure module. On the path of a call two dictionary operations and a place in a ring; everything else is done when a
+report is made. Bounded by the number of tools: while nobody asks, older attempts fall out.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Meter:
         started = log.running.pop(number)[1]
         log.sequence = sequence = log.sequence + 1
         took = (now - started) * 1000
-        self._attempts.append((sequence, number, now, took, outcome))
+        self._attempts.add(sequence, number, now, took, outcome)
         if log.tallying:
             tally = self._history.tally
             if tally is not None and outcome == OK:
@@ -101,11 +101,10 @@ class SampleLog:
         """
         found: dict[History, list[Attempt]] = {}
         for history in list(self._histories.values()):
-            if history.last > cursor:
+            if history.attempts.last > cursor:
                 found[history] = [
                     Attempt(number, ended + epoch, took, outcome)
-                    for sequence, number, ended, took, outcome in history.attempts
-                    if sequence > cursor
+                    for number, ended, took, outcome in history.attempts.since(cursor)
                 ]
         for number, (history, started) in self.running.items():
             took = (now - started) * 1000
