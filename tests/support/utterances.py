@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 
-from fairlead_gateway.conversation.choose import Chooser, State, Turn
+from fairlead_gateway.conversation.choose import Chooser
+from fairlead_gateway.conversation.turn import State, Turn
 
 FOLDER = Path(__file__).resolve().parents[1] / "golden/conversation"
 EVERY = 3

@@ -19,6 +19,7 @@ import msgspec
 
 from fairlead_api.documents.rules import Tier
 from fairlead_gateway.conversation.phrases import Phrases, expression, normal, settled
+from fairlead_gateway.conversation.turn import Choice, State, Turn
 from fairlead_gateway.selection.tiers import by_speed, default_tier
 
 COMMAND_TURNS: Final = 3
@@ -26,44 +27,6 @@ COMMAND_TURNS: Final = 3
 RAPID_TURNS: Final = 3
 RAPID_SECONDS: Final = 5.0
 """A rapid exchange: that many turns, each begun within that many seconds of the one before."""
-
-
-class Turn(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """What is known of the turn in progress."""
-
-    text: str = ""
-    """What was said so far."""
-    final: bool = True
-    """False: the transcript still grows."""
-    number: int = 0
-    """Counts the turns of the conversation from 0."""
-    queue_depth: int = 0
-    """Requests that wait for an answer."""
-
-
-class State(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """What a conversation carries from one request to the next. Times are seconds of the wall clock."""
-
-    turn: int = -1
-    """The turn that `tier` was chosen in."""
-    tier: str | None = None
-    commanded: str | None = None
-    commanded_until: int = -1
-    """The last turn that the command holds for."""
-    answered: dict[str, float] = {}
-    """Tier to when it was last answered in."""
-    began: tuple[float, ...] = ()
-    """When the last turns began."""
-
-
-class Choice(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The tier of the next answer, and why."""
-
-    tier: str
-    rule: str
-    matched: str | None
-    """The phrase that decided, as it stands in the LatencyTier."""
-    limit_ms: int | None
 
 
 class _Wanted(msgspec.Struct, frozen=True):

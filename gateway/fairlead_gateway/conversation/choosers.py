@@ -5,10 +5,13 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from fairlead_api.documents.rules import Rules
-from fairlead_gateway.conversation.choose import Chooser
 from fairlead_gateway.conversation.token import Sealer
+
+if TYPE_CHECKING:
+    from fairlead_gateway.conversation.choose import Chooser
 
 
 class Choosers:
@@ -25,5 +28,8 @@ class Choosers:
         if not rules.tiers:
             return None
         if self._compiled is None or self._compiled[0] is not rules:
+            # only here: see `turn`
+            from fairlead_gateway.conversation.choose import Chooser
+
             self._compiled = rules, Chooser(rules.tiers)
         return self._compiled[1]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cache
 from itertools import permutations
 from typing import Final, Generic, TypeVar
 
@@ -21,19 +22,25 @@ SHORTEST_STEM: Final = 3
 MOST_MEMORY: Final = 1 << 26
 """Bytes for the states of a search for hundreds of phrases at once."""
 _APOSTROPHES: Final = "'’"
-_BLANK: Final = {
-    code: None if chr(code) in _APOSTROPHES else " "
-    for code in range(0x10000)
-    if unicodedata.category(chr(code))[0] in "PSZC"
-}
-_ASCII_BLANK: Final = {code: blank for code, blank in _BLANK.items() if code < 128}
+_ASCII: Final = 128
+_BASIC_PLANE: Final = 0x10000
+
+
+@cache
+def _blanks(codes: int) -> dict[int, str | None]:
+    """What becomes of code points below `codes` that are no part of a word."""
+    return {
+        code: None if chr(code) in _APOSTROPHES else " "
+        for code in range(codes)
+        if unicodedata.category(chr(code))[0] in "PSZC"
+    }
 
 
 def normal(text: str) -> str:
     """A text in the form in which it is compared: lower-case words with blanks between them (Unicode NFKC)."""
     if text.isascii():
-        return text.translate(_ASCII_BLANK).lower()
-    return unicodedata.normalize("NFKC", text).translate(_BLANK).casefold()
+        return text.translate(_blanks(_ASCII)).lower()
+    return unicodedata.normalize("NFKC", text).translate(_blanks(_BASIC_PLANE)).casefold()
 
 
 def settled(text: str) -> str:

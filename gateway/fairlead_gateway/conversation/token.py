@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from fairlead_gateway.conversation.choose import State
+from fairlead_gateway.conversation.turn import State
 
 _MAC_BYTES: Final = 16
 MOST_CHARACTERS: Final = 4096

@@ -8,9 +8,9 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 from msgspec import Meta
 
-from fairlead_gateway.conversation.choose import Choice, Turn
 from fairlead_gateway.conversation.outlook import SPEECH_TURN_MS, outlook
 from fairlead_gateway.conversation.token import ForgedState
+from fairlead_gateway.conversation.turn import Choice, Turn
 from fairlead_gateway.rest.bodies import answer, decode, encode, read
 from fairlead_gateway.rest.examples import plans as examples
 from fairlead_gateway.rest.openapi import described

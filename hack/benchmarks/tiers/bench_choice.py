@@ -16,7 +16,8 @@ from typing import Final
 from fairlead_api.documents.rules import Tier, TierSelection
 from fairlead_api.meta import ServerKey
 from fairlead_api.reports import OK
-from fairlead_gateway.conversation.choose import Chooser, State, Turn
+from fairlead_gateway.conversation.choose import Chooser
+from fairlead_gateway.conversation.turn import State, Turn
 from fairlead_gateway.reports.samples import SampleLog
 from fairlead_operator.latency.ledger import Ledger, ToolKey
 from fairlead_operator.latency.samples import Outcome

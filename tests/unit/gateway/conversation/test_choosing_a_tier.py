@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from fairlead_api.documents.rules import Tier
-from fairlead_gateway.conversation.choose import Choice, Chooser, State, Turn
+from fairlead_gateway.conversation.choose import Chooser
 from fairlead_gateway.conversation.phrases import Phrases, normal
 from fairlead_gateway.conversation.token import ForgedState, Sealer
+from fairlead_gateway.conversation.turn import Choice, State, Turn
 from fairlead_operator.publish.compile import compile_rules
 
 SHIPPED = compile_rules([], [], {}).tiers
