@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gateway.gateways import (
+    ALIKE,
     SERVERS,
     TOOLS,
     VERSIONS,
@@ -60,6 +61,14 @@ class Goals:
         """Resident memory of the gateway under test."""
         goal = Goal(f"RSS at {SERVERS * TOOLS:,} tools, {when}", tree_memory(self.gateway.pid) / 1e6, "MB", at_most=100)
         self.found.append(goal)
+
+    def many_tools(self) -> None:
+        """What becomes of memory when clients call many tools of many servers, each of them often."""
+        tools = 2 if self.settings.quick else TOOLS - 2
+        for number, (era, version) in itertools.product(range(tools), VERSIONS.items()):
+            load = self.load(self.gateway, f"{era}%d__tool_{number}", 64, 1.0)
+            self.run(replace(load, era=version, tools=ALIKE), self.gateway)
+        self.memory(f"after {tools} tools of each of {len(VERSIONS) * ALIKE} servers were called")
 
     def lists(self) -> None:
         """`tools/list` of all 1,000 tools of 700 bytes."""
