@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import httptools
 from uvicorn.config import Config
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
@@ -26,6 +27,7 @@ from fairlead_gateway.endpoint.exchange import Exchange
 from fairlead_gateway.endpoint.front import Front
 from fairlead_gateway.endpoint.inbound import SPELLINGS
 from fairlead_gateway.endpoint.lane import SLICE, Lane
+from fairlead_gateway.endpoint.portions import MANY, Portions
 from fairlead_gateway.selection.view import in_tier
 from fairlead_mcp import jsonrpc
 
@@ -69,6 +71,8 @@ class McpProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
+        self._portions = Portions(transport, self.loop, self._feed_slices)
+        self.flow = FlowControl(self._portions)  # type: ignore[arg-type]  # it switches reading, and nothing else
         self.lane.client, self.lane.flow = self.client, self.flow
         self._place = place = self._front.crowd.enter(self.client[0] if self.client else "")
         if place.refused is not None:
@@ -77,7 +81,11 @@ class McpProtocol(HttpToolsProtocol):
             transport.abort()
 
     def read(self, data: bytes) -> None:
-        if len(data) <= SLICE:
+        if len(data) > MANY or self._portions:
+            self._portions.add(data)
+        elif len(data) > SLICE:
+            self._feed_slices(memoryview(data))
+        else:
             current = self.lane.current
             fresh = current is None and not self.lane.in_message
             if current is not None and (self.cycle is None or self.cycle.response_complete):
@@ -85,13 +93,10 @@ class McpProtocol(HttpToolsProtocol):
             self._feed(data)
             if fresh:
                 self._remember(data)
-            return
-        view = memoryview(data)
-        for start in range(0, len(data), SLICE):
-            self._feed(view[start : start + SLICE])
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._reading = None
+        self._portions.lost()
         self.pipeline.clear()
         self._front.crowd.leave(self._place)
         if isinstance(self.cycle, Exchange):
@@ -234,6 +239,10 @@ class McpProtocol(HttpToolsProtocol):
         latest, self._latest = self._latest, None
         if latest is not None:
             self.lane.familiar = self._front.familiars.of(latest, data) or self.lane.familiar
+
+    def _feed_slices(self, data: memoryview) -> None:
+        for start in range(0, len(data), SLICE):
+            self._feed(data[start : start + SLICE])
 
     def _feed(self, data: bytes | memoryview) -> None:
         if self.lane.deaf:

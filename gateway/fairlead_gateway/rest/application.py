@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 from fastapi import FastAPI, Request, Response
+from starlette.types import ASGIApp
 
 from fairlead_gateway.about import VERSION
 from fairlead_gateway.identity.resource import WELL_KNOWN
@@ -29,6 +30,7 @@ from fairlead_gateway.rest import (
     tools,
 )
 from fairlead_gateway.rest.bodies import answer
+from fairlead_gateway.rest.direct import Direct
 from fairlead_gateway.rest.guard import Guarded
 from fairlead_gateway.rest.plane import Plane
 from fairlead_gateway.rest.problems import NOT_FOUND, Problem, handle_problems
@@ -57,7 +59,13 @@ class Readiness(msgspec.Struct, frozen=True):
     """The catalog is served from the last snapshot; the source is away. Ready all the same."""
 
 
-def application(readiness: Callable[[], Readiness], plane: Plane) -> FastAPI:
+def application(readiness: Callable[[], Readiness], plane: Plane) -> ASGIApp:
+    """What `resources` has, behind the guard."""
+    app = resources(readiness, plane)
+    return Guarded(Direct(app, app.routes), plane.guard)
+
+
+def resources(readiness: Callable[[], Readiness], plane: Plane) -> FastAPI:
     """`/healthz` answers while the process does, `/readyz` while it should get traffic; `/v1` is the REST plane,
     described at `/openapi.json`. There is no page that would load scripts from elsewhere. Bodies
     are bounded by `bodies`.
@@ -69,10 +77,10 @@ def application(readiness: Callable[[], Readiness], plane: Plane) -> FastAPI:
     for resource in (
         access, explain, tools, servers, events, tiers, convert, toolcalls, plans, models, scores, aggregates,
     ):  # fmt: skip
-        app.include_router(resource.router(plane))
+        # not `include_router`, which goes through every router twice for each request
+        app.router.routes.extend(resource.router(plane).routes)
     openapi.describe(app)
     handle_problems(app)
-    app.add_middleware(Guarded, guard=plane.guard)
 
     @app.get(WELL_KNOWN, summary="Whom to ask for a token (RFC 9728)")
     @app.get(WELL_KNOWN + "{path:path}", include_in_schema=False)

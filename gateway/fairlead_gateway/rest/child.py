@@ -1,8 +1,8 @@
 """`python -m fairlead_gateway.rest.child`: a process that does `jobs` for a gateway, and ends with it.
 
-Started by `pool`. Frames both ways on standard input and output: four bytes of length, then the job's name, a newline
-and the work; back comes `+` and the answer as JSON, `=` and the body of an `Answer` that has nothing else, or `-` and
-why there is none. The end of standard input, however it comes, ends the process at once, work or no work.
+Started by `process`. Frames both ways on standard input and output: four bytes of length, then the job's name, a
+newline and the work; back comes `+` and the answer as JSON, `=` and a `Body`, or `-` and why there is none. The end of
+standard input, however it comes, ends the process at once, work or no work.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import BinaryIO, Final
 
 import msgspec
 
-from fairlead_gateway.rest.jobs import JOBS, Answer
+from fairlead_gateway.rest.jobs import JOBS, Body
 
 LENGTH: Final = struct.Struct(">I")
 BULK: Final = "--bulk"
@@ -57,8 +57,8 @@ def _done(frame: bytes) -> bytes:
     name, _, work = frame.partition(b"\n")
     try:
         made = JOBS[name.decode()](work)
-        if isinstance(made, Answer) and not (made.unreadable or made.unknown_format):
-            return b"=" + made.body
+        if isinstance(made, Body):
+            return b"".join([b"=", *made.parts])
         return b"+" + msgspec.json.encode(made)
     except Exception as error:  # noqa: BLE001 - told to the gateway, with the trace in the log
         traceback.print_exc()

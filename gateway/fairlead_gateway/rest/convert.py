@@ -13,13 +13,14 @@ from fastapi import APIRouter, Request, Response
 
 from fairlead_gateway.formats.between import Conversion
 from fairlead_gateway.rest import jobs
-from fairlead_gateway.rest.bodies import answer, read
+from fairlead_gateway.rest.bodies import encoded, read_pieces
 from fairlead_gateway.rest.examples import conversions as examples
-from fairlead_gateway.rest.jobs import ConvertBody, ConvertedMessages, MessagesBody
+from fairlead_gateway.rest.jobs import Body, ConvertBody, ConvertedMessages, Declined, MessagesBody
 from fairlead_gateway.rest.openapi import described
 from fairlead_gateway.rest.plane import Plane, format_called
-from fairlead_gateway.rest.pool import NotDone, Overloaded
+from fairlead_gateway.rest.pool import Overloaded
 from fairlead_gateway.rest.problems import INTERNAL, INVALID_ARGUMENTS, RATE_LIMITED, Problem
+from fairlead_gateway.rest.process import NotDone
 from fairlead_gateway.rest.worker import breathing
 
 SMALL: Final = 32 << 10
@@ -35,28 +36,26 @@ def router(plane: Plane) -> APIRouter:
         **described("Convert tool definitions", Conversion, examples.CONVERTED, ConvertBody, examples.CONVERT),
     )
     async def convert(request: Request) -> Response:
-        body = await read(request, plane.max_body)
-        work = partial(jobs.convert, body, pace=breathing)
-        return answer(read_answer(await _done(plane, jobs.CONVERT, body, work)))
+        body = await read_pieces(request, plane.max_body)
+        return _answer(await _done(plane, jobs.CONVERT, body, partial(jobs.convert, pace=breathing)))
 
     @routes.post(
         "/convert/messages",
         **described("Convert calls and results", ConvertedMessages, examples.SAID, MessagesBody, examples.SAY),
     )
     async def convert_messages(request: Request) -> Response:
-        body = await read(request, plane.max_body)
-        work = partial(jobs.convert_messages, body)
-        return answer(read_answer(await _done(plane, jobs.MESSAGES, body, work)))
+        body = await read_pieces(request, plane.max_body)
+        return _answer(await _done(plane, jobs.MESSAGES, body, jobs.convert_messages))
 
     return routes
 
 
-async def _done(plane: Plane, job: str, body: bytes, work: Callable[[], jobs.Answer]) -> jobs.Answer:
-    """Small bodies here, by `work`; larger ones in a process. Raises Problem."""
-    if len(body) <= SMALL or plane.converting is None:
-        return await plane.worker.do(work)
+async def _done(plane: Plane, job: str, body: list[bytes], here: Callable[[bytes], Body | Declined]) -> Body | Declined:
+    """Small bodies by `here`, in this process; larger ones in another. Raises Problem."""
+    if sum(map(len, body)) <= SMALL or plane.converting is None:
+        return await plane.worker.do(lambda: here(b"".join(body)))
     try:
-        made: jobs.Answer = await plane.converting.do(job, body)
+        made: Body | Declined = await plane.converting.do(job, body)
     except Overloaded as error:
         raise Problem(RATE_LIMITED, str(error), retry_after_ms=1000) from error
     except NotDone as error:
@@ -64,10 +63,10 @@ async def _done(plane: Plane, job: str, body: bytes, work: Callable[[], jobs.Ans
     return made
 
 
-def read_answer(made: jobs.Answer) -> bytes:
-    """The body of the answer. Raises Problem."""
+def _answer(made: Body | Declined) -> Response:
+    """Raises Problem."""
+    if isinstance(made, Body):
+        return encoded(made.parts)
     if made.unknown_format:
         format_called(made.unknown_format)
-    if made.unreadable:
-        raise Problem(INVALID_ARGUMENTS, made.unreadable)
-    return bytes(made.body)
+    raise Problem(INVALID_ARGUMENTS, made.unreadable)

@@ -7,9 +7,11 @@ token. A resource finds the asker in the scope, and nothing without one.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fairlead_gateway.audit.auditor import Auditor
@@ -28,11 +30,13 @@ from fairlead_gateway.rest.problems import (
     INVALID_ARGUMENTS,
     UNAUTHENTICATED,
     Problem,
+    failure,
 )
 
 PROBES: Final = frozenset({"/healthz", "/readyz"})
 IDENTITY: Final = "fairlead.identity"
 """Where a scope holds the asker."""
+log = logging.getLogger(__name__)
 _CODES: Final = {400: INVALID_ARGUMENTS, 401: UNAUTHENTICATED, 403: FORBIDDEN, 503: BUSY}
 
 
@@ -102,19 +106,25 @@ class Guarded:
         if scope["type"] != "http" or scope["path"] in PROBES:
             await self._app(scope, receive, send)
             return
+        try:
+            refused = await self._refused(scope)
+        except Exception:
+            log.exception("Whose request it is cannot be found out")
+            refused = failure()
+        await (refused or self._app)(scope, receive, send)
+
+    async def _refused(self, scope: Scope) -> Response | None:
+        """The answer to a request that is not let in; None, and the asker in the scope, for one that is."""
         headers = _headers(scope)
-        refused = self._guard.misplaced(headers)
-        if refused is None and not public(scope["path"]):
+        problem = self._guard.misplaced(headers)
+        if problem is None and not public(scope["path"]):
             scope["client"] = self._guard.client(scope, headers)
             admitted = await self._guard.admitted(headers, scope["client"][0])
             if isinstance(admitted, Problem):
-                refused = admitted
+                problem = admitted
             else:
                 scope[IDENTITY] = admitted
-        if refused is None:
-            await self._app(scope, receive, send)
-        else:
-            await refused.response()(scope, receive, send)
+        return None if problem is None else problem.response()
 
 
 def _headers(scope: Scope) -> dict[bytes, bytes]:

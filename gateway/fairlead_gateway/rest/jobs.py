@@ -6,7 +6,7 @@ Pure module without the web framework: a worker process imports it in a tenth of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -72,10 +72,15 @@ class ConvertedMessages(msgspec.Struct, frozen=True, rename="camel"):
     """What the target does not hold as it was."""
 
 
-class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What `convert` comes to: the answer's body, or why there is none."""
+class Body(msgspec.Struct, frozen=True):
+    """The body of an answer, as it goes to the client."""
 
-    body: Raw = Raw(b"null")
+    parts: Sequence[bytes | memoryview]
+
+
+class Declined(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Why there is no `Body`."""
+
     unreadable: str = ""
     """What is wrong with the request's body."""
     unknown_format: str = ""
@@ -121,7 +126,7 @@ def decoded(definition: bytes, name: str) -> JsonObject:
         return {"name": name, "inputSchema": None}
 
 
-def convert(body: bytes, *, pace: Callable[[Iterable[JsonObject]], Iterable[JsonObject]] = iter) -> Answer:
+def convert(body: bytes, *, pace: Callable[[Iterable[JsonObject]], Iterable[JsonObject]] = iter) -> Body | Declined:
     """`ConvertBody` to the answer of `/v1/convert`."""
     try:
         asked = msgspec.json.decode(body, type=ConvertBody)
@@ -129,10 +134,10 @@ def convert(body: bytes, *, pace: Callable[[Iterable[JsonObject]], Iterable[Json
     except UNREADABLE as error:
         return _unreadable(error)
     options = Options(strict=asked.strict, model=asked.model, gemini_field=asked.gemini_field)
-    return Answer(Raw(_encode(between(asked.tools, source, target, options, pace=pace))))
+    return Body([_encode(between(asked.tools, source, target, options, pace=pace))])
 
 
-def convert_messages(body: bytes) -> Answer:
+def convert_messages(body: bytes) -> Body | Declined:
     """`MessagesBody` to the answer of `/v1/convert/messages`."""
     try:
         asked = msgspec.json.decode(body, type=MessagesBody)
@@ -146,16 +151,16 @@ def convert_messages(body: bytes) -> Answer:
     invalid = {call.id: call.arguments.reason for call in every if isinstance(call.arguments, Invalid)}
     messages = translate_calls(asked.message, source.name, target.name) if calls else []
     answer = ConvertedMessages(target.name, messages, written.messages, written.pending, invalid, written.report)
-    return Answer(Raw(_encode(answer)))
+    return Body([_encode(answer)])
 
 
-def _unreadable(error: Exception) -> Answer:
+def _unreadable(error: Exception) -> Declined:
     """What is wrong with a body, of what came up while it was read."""
     if isinstance(error, registry.UnknownFormat):
-        return Answer(unknown_format=error.name)
+        return Declined(unknown_format=error.name)
     if isinstance(error, RecursionError):
-        return Answer(unreadable="the body is nested too deeply")
-    return Answer(unreadable=f"the body: {error}")
+        return Declined(unreadable="the body is nested too deeply")
+    return Declined(unreadable=f"the body: {error}")
 
 
 def prepare(work: bytes) -> list[Prepared]:
@@ -195,8 +200,8 @@ JOBS: Final[dict[str, Callable[[bytes], Any]]] = {
     MEASURE: measure,
 }
 ANSWERS: Final[dict[str, Any]] = {
-    CONVERT: Answer,
-    MESSAGES: Answer,
+    CONVERT: Declined,
+    MESSAGES: Declined,
     PREPARE: list[Prepared],
     COUNT: list[Size],
     MEASURE: Measured,

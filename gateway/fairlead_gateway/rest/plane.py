@@ -25,8 +25,9 @@ from fairlead_gateway.identity.model import Identity
 from fairlead_gateway.news import News
 from fairlead_gateway.rest.guard import IDENTITY, Guard
 from fairlead_gateway.rest.jobs import COUNT, MEASURE, Measured, measure
-from fairlead_gateway.rest.pool import NotDone, Overloaded, Pool
+from fairlead_gateway.rest.pool import Overloaded, Pool
 from fairlead_gateway.rest.problems import RATE_LIMITED, UNKNOWN_FORMAT, Problem
+from fairlead_gateway.rest.process import NotDone
 from fairlead_gateway.rest.seen import Seen
 from fairlead_gateway.rest.shelf import Shelf, Shelves
 from fairlead_gateway.rest.worker import Lacking, Worker
@@ -154,14 +155,14 @@ class Plane:
                     break
         return await self.worker.do(lambda: self._by_itself(work))
 
-    async def measured(self, body: bytes) -> Measured:
+    async def measured(self, body: list[bytes]) -> Measured:
         """The tokens of a request's conversation, and the request without it."""
         if self.counting is not None:
             try:
                 return cast("Measured", await self.counting.do(MEASURE, body))
             except NotDone as error:
                 _refuse_or_log(error)
-        return await self.worker.do(lambda: measure(body))
+        return await self.worker.do(lambda: measure(b"".join(body)))
 
     async def _made(self, lacking: Lacking) -> bool:
         pool = self.counting if lacking.job == COUNT else self.converting

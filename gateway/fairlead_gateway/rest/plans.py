@@ -17,7 +17,7 @@ from fairlead_gateway.budget.plan import Limits, Model, plan
 from fairlead_gateway.budget.routes import ModelChoice, Route, models_for
 from fairlead_gateway.formats import registry
 from fairlead_gateway.formats.format import Options
-from fairlead_gateway.rest.bodies import answer, decode, encode, read
+from fairlead_gateway.rest.bodies import answer, decode, encode, read_pieces
 from fairlead_gateway.rest.examples import plans as examples
 from fairlead_gateway.rest.jobs import AS_IT_CAME
 from fairlead_gateway.rest.offers import Offer, candidates, converted, fitting
@@ -79,9 +79,9 @@ def router(plane: Plane) -> APIRouter:
     )
     async def plan_request(request: Request) -> Response:
         seen = plane.seen(request)
-        body = await read(request, plane.max_body)
+        body = await read_pieces(request, plane.max_body)
         found = await plane.measured(body)
-        rest = body if found.rest == AS_IT_CAME else bytes(found.rest)
+        rest = b"".join(body) if found.rest == AS_IT_CAME else bytes(found.rest)
         return answer(await plane.done(lambda: encode(planned(plane, seen, decode(rest, PlanBody), found.tokens))))
 
     return routes

@@ -1,21 +1,20 @@
 """Processes for heavy work: started when first needed, bounded in number, time and age, and never left behind.
 
 Made and closed by `plane`. The standard library's pool can neither end one piece of work that takes too long nor
-promise that its processes die with a parent that was killed; these hang on a pipe, and see its end (`child`).
+promise that its processes die with a parent that was killed; these (`process`) hang on a pipe, and see its end.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import sys
-from asyncio.subprocess import PIPE, Process
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
 
-from fairlead_gateway.rest.child import BULK, LENGTH
-from fairlead_gateway.rest.jobs import ANSWERS, Answer
+from fairlead_gateway.rest.jobs import ANSWERS, Body
+from fairlead_gateway.rest.process import Ended, NotDone, Part, WorkerProcess
 
 SECONDS: Final = 30.0
 """For one piece of work, starting a process included."""
@@ -26,50 +25,8 @@ IDLE_SECONDS: Final = 120.0
 """A process with nothing to do ends then: one that counts tokens takes 80 MB."""
 
 
-class NotDone(Exception):
-    """The work brought no answer; the message says why."""
-
-
 class Overloaded(NotDone):
     """Too much is waiting already, or it takes too long."""
-
-
-class _Ended(NotDone):
-    """The process is gone."""
-
-
-class _Child:
-    """One process, which does one piece of work at a time."""
-
-    def __init__(self, process: Process) -> None:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        self.process = process
-        self._input, self._output = process.stdin, process.stdout
-        self.pieces = 0
-        self.timer: asyncio.TimerHandle | None = None
-
-    async def do(self, job: str, work: bytes) -> bytes:
-        """The answer with its mark. Raises NotDone, also for a process that ended; OSError."""
-        self.pieces += 1
-        self._input.write(b"%b%b\n" % (LENGTH.pack(len(job) + 1 + len(work)), job.encode()))
-        self._input.write(work)
-        await self._input.drain()
-        try:
-            head = await self._output.readexactly(LENGTH.size)
-            answer = await self._output.readexactly(LENGTH.unpack(head)[0])
-        except asyncio.IncompleteReadError as error:
-            raise _Ended("the worker process ended") from error
-        if answer[:1] == b"-":
-            raise NotDone(answer[1:].decode("utf-8", "replace"))
-        return answer
-
-    async def end(self) -> None:
-        """Kill it, and see it dead."""
-        with contextlib.suppress(ProcessLookupError):
-            self.process.kill()
-        self._input.close()
-        await self.process.wait()
 
 
 class Pool:
@@ -77,10 +34,10 @@ class Pool:
 
     def __init__(self, size: int, *, bulk: bool = False, seconds: float = SECONDS, idle: float = IDLE_SECONDS) -> None:
         self.size = size
-        self._words = [sys.executable, "-m", "fairlead_gateway.rest.child", *([BULK] if bulk else [])]
+        self._bulk = bulk
         self._seconds, self._idle_seconds = seconds, idle
         self._places = asyncio.Semaphore(size)
-        self._idle: list[_Child] = []
+        self._idle: list[WorkerProcess] = []
         self._ending: set[asyncio.Task[None]] = set()
         self._waiting = 0
         self._closed = False
@@ -89,10 +46,10 @@ class Pool:
     @property
     def pids(self) -> list[int]:
         """Of processes that wait for work."""
-        return [child.process.pid for child in self._idle]
+        return [child.pid for child in self._idle]
 
-    async def do(self, job: str, work: bytes) -> Any:
-        """The answer to a job of `jobs`, decoded. Raises NotDone."""
+    async def do(self, job: str, work: bytes | Sequence[bytes]) -> Any:
+        """The answer to a job of `jobs`, decoded, but a `Body` as it came. `work` may be in pieces. Raises NotDone."""
         if self._closed or self._waiting >= MAX_WAITING:
             raise Overloaded("too many conversions at once")
         self._waiting += 1
@@ -101,7 +58,7 @@ class Pool:
         self._busy.add(task)
         try:
             async with asyncio.timeout(self._seconds), self._places:
-                answer = await self._done(job, work)
+                mark, answer = await self._done(job, [work] if isinstance(work, bytes) else work)
         except TimeoutError as error:
             raise Overloaded(f"it takes longer than {self._seconds:g} s: try less at once, or later") from error
         except OSError as error:
@@ -109,21 +66,20 @@ class Pool:
         finally:
             self._waiting -= 1
             self._busy.discard(task)
-        if answer[:1] == b"=":  # as it is: looking through a large one would hold calls up
-            return Answer(msgspec.Raw(answer[1:]))
+        if mark == b"=":  # looking through a large one would hold calls up
+            return Body(answer)
         try:
-            return msgspec.json.decode(memoryview(answer)[1:], type=ANSWERS[job])
+            return msgspec.json.decode(b"".join(answer), type=ANSWERS[job])
         except msgspec.DecodeError as error:
             raise NotDone(f"no answer to {job}: {error}") from error
 
-    async def _done(self, job: str, work: bytes) -> bytes:
+    async def _done(self, job: str, work: Sequence[bytes]) -> tuple[bytes, list[Part]]:
         while self._idle:
-            with contextlib.suppress(_Ended, ConnectionError):  # it died while it had nothing to do
+            with contextlib.suppress(Ended):  # it died while it had nothing to do
                 return await self._by(self._idle.pop(), job, work)
-        process = await asyncio.create_subprocess_exec(*self._words, stdin=PIPE, stdout=PIPE)
-        return await self._by(_Child(process), job, work)
+        return await self._by(await WorkerProcess.start(bulk=self._bulk), job, work)
 
-    async def _by(self, child: _Child, job: str, work: bytes) -> bytes:
+    async def _by(self, child: WorkerProcess, job: str, work: Sequence[bytes]) -> tuple[bytes, list[Part]]:
         if child.timer is not None:
             child.timer.cancel()
         again = False
@@ -138,12 +94,12 @@ class Pool:
                 self._end(child)
         return answer
 
-    def _tire(self, child: _Child) -> None:
+    def _tire(self, child: WorkerProcess) -> None:
         if child in self._idle:
             self._idle.remove(child)
             self._end(child)
 
-    def _end(self, child: _Child) -> None:
+    def _end(self, child: WorkerProcess) -> None:
         if child.timer is not None:
             child.timer.cancel()
         task = asyncio.create_task(child.end(), name="ending a worker process")

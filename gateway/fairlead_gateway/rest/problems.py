@@ -105,6 +105,11 @@ def seconds_of(milliseconds: int) -> str:
     return str(-(-milliseconds // 1000))
 
 
+def failure() -> Response:
+    """What is said of a fault of ours."""
+    return Problem(INTERNAL, "the gateway failed; its log says why").response()
+
+
 def handle_problems(app: FastAPI) -> None:
     """Have every refusal of `app` written as a problem document, those of the framework included."""
 
@@ -126,4 +131,4 @@ def handle_problems(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     async def failed(request: Request, error: Exception) -> Response:
-        return Problem(INTERNAL, "the gateway failed; its log says why").response()
+        return failure()

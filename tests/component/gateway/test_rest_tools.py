@@ -13,8 +13,11 @@ from fairlead_api.documents.rules import Rules, Tier
 from fairlead_gateway.budget.routes import read_routes
 from fairlead_gateway.configuration import Models
 from fairlead_gateway.formats.registry import ALIASES, FORMATS
-from gatewayworld import Ask, ask, catalog, entry, modern, running
+from fairlead_gateway.rest.application import resources
+from fairlead_gateway.rest.direct import plain
+from gatewayworld import Ask, Wire, ask, catalog, entry, modern, running
 from restworld import MESSAGES, get, post, problem
+from waiting import eventually
 
 ADD = {
     "name": "add",
@@ -263,3 +266,35 @@ async def test_the_openapi_document_describes_what_is_answered(tmp_path: Path) -
         for shown in [answer.message, *(example["value"] for example in content["examples"].values())]:
             jsonschema_rs.validate(schema, shown)
     assert set(MESSAGES) == set(FORMATS)
+
+
+async def test_a_large_list_is_written_at_the_pace_of_its_reader(tmp_path: Path) -> None:
+    many = catalog("many", NOWHERE, [{"name": f"t{n}", "description": "d" * 10_000} for n in range(2000)])
+    async with running(tmp_path, many) as gateway, await Wire.connect(gateway) as wire:
+        wire.transport.pause_reading()
+        wire.send(Ask(verb="GET", target="/v1/tools", body=b""))
+        await eventually(lambda: any(each.flow.write_paused for each in gateway._listener.connections))
+        (connection,) = gateway._listener.connections
+        assert connection.transport.get_write_buffer_size() < 1_000_000
+        wire.transport.resume_reading()
+        assert len((await wire.answer()).message["tools"]) == 2000
+
+
+async def test_what_takes_a_request_and_nothing_else_passes_the_framework_by(tmp_path: Path) -> None:
+    async with running(tmp_path, DEMO) as gateway:
+        direct = dict(plain(resources(gateway.readiness, gateway.plane).routes))
+        assert {("POST", "/v1/convert"), ("POST", "/v1/plan"), ("POST", "/v1/tool-calls")} <= direct.keys()
+        assert direct.keys().isdisjoint({("GET", "/v1/tools"), ("GET", "/v1/tools/{name:path}")})
+        assert problem(await get(gateway, "/v1/convert")) == (405, "METHOD_NOT_ALLOWED")
+        assert (await post(gateway, "/v1/convert/", {})).status == 307
+
+
+async def test_a_fault_of_a_resource_is_told_as_one_and_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(tmp_path, DEMO) as gateway:
+        gateway.plane.worker.close()  # what is asked of it from now on is a fault
+        assert problem(await post(gateway, "/v1/convert", {"from": "mcp", "to": "gemini", "tools": []})) == (
+            500, "INTERNAL",
+        )  # fmt: skip
+    assert "POST /v1/convert failed" in caplog.text

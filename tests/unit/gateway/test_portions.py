@@ -1,0 +1,107 @@
+"""What was read at once is handed on a portion at a time, in turns with the rest of the loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from fairlead_gateway.endpoint.portions import PORTION, Portions
+from waiting import eventually
+
+SENT = bytes(range(256)) * 4096
+
+
+class Reader(asyncio.Protocol):
+    """A connection that has all of what it reads handed on in portions."""
+
+    def __init__(self, take: Callable[[Reader, memoryview], None]) -> None:
+        self._take = take
+        self.most = 0
+        self.turn = 0
+        self.turns: list[int] = []
+        self.taken = b""
+        self.lost = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        self.loop = asyncio.get_running_loop()
+        self.portions = Portions(transport, self.loop, self._feed)
+        self._count()
+
+    def _count(self) -> None:
+        self.turn += 1
+        if not self.lost:
+            self.loop.call_soon(self._count)
+
+    def data_received(self, data: bytes) -> None:
+        self.most = max(self.most, len(data))
+        self.portions.add(data)
+
+    def _feed(self, portion: memoryview) -> None:
+        self.turns.append(self.turn)
+        self.taken += portion
+        self._take(self, portion)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.lost = True
+        self.portions.lost()
+
+
+@asynccontextmanager
+async def reading(take: Callable[[Reader, memoryview], None] = lambda reader, portion: None) -> AsyncIterator[Reader]:
+    """A reader that was sent `SENT` before it began."""
+    made: asyncio.Future[Reader] = asyncio.get_running_loop().create_future()
+
+    def connected() -> Reader:
+        made.set_result(Reader(take))
+        return made.result()
+
+    server = await asyncio.get_running_loop().create_server(connected, "127.0.0.1", 0)
+    _, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
+    try:
+        reader = await made
+        reader.transport.pause_reading()
+        writer.write(SENT)
+        await asyncio.sleep(0)
+        reader.transport.resume_reading()
+        yield reader
+    finally:
+        reader.transport.abort()
+        writer.close()
+        server.close()
+        await eventually(lambda: reader.lost)
+
+
+async def test_everything_comes_in_order_and_a_portion_in_each_turn() -> None:
+    sizes = []
+    async with reading(lambda reader, portion: sizes.append(len(portion))) as reader:
+        await eventually(lambda: len(reader.taken) == len(SENT))
+    assert reader.taken == SENT
+    assert max(sizes) <= PORTION < reader.most, "as much was read at once as is handed on"
+    assert len(set(reader.turns)) == len(reader.turns)
+
+
+async def test_nothing_is_handed_on_or_read_while_its_reader_wants_nothing() -> None:
+    async with reading(lambda reader, portion: reader.portions.pause_reading()) as reader:
+        for held in range(1, 5):
+            await eventually(lambda held=held: len(reader.turns) == held)  # type: ignore[misc]  # mypy: a default
+            turn = reader.turn
+            await eventually(lambda turn=turn: reader.turn > turn + 20)  # type: ignore[misc]  # as above
+            assert len(reader.turns) == held
+            assert not reader.transport.is_reading()
+            reader.portions.resume_reading()
+
+
+async def test_nothing_is_handed_on_of_a_connection_that_is_closing() -> None:
+    def take(reader: Reader, portion: memoryview) -> None:
+        reader.transport.write(bytes(32 << 20))  # so that it closes for a while: nobody reads that
+        reader.transport.close()
+
+    async with reading(take) as reader:
+        await eventually(lambda: reader.turn > 20 + max(reader.turns, default=1 << 60))
+        assert reader.transport.is_closing()
+        assert not reader.lost
+        assert len(reader.turns) == 1
+        assert not reader.portions
