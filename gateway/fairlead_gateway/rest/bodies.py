@@ -78,6 +78,7 @@ class _InPieces(Response):
         self._pieces = pieces
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await asyncio.sleep(0)
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         for number, piece in enumerate(self._pieces, 1):
             await asyncio.sleep(0)

@@ -7,6 +7,7 @@ token. A resource finds the asker in the scope, and nothing without one.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -106,6 +107,7 @@ class Guarded:
         if scope["type"] != "http" or scope["path"] in PROBES:
             await self._app(scope, receive, send)
             return
+        await asyncio.sleep(0)  # reading its head was a turn's work
         try:
             refused = await self._refused(scope)
         except Exception:
