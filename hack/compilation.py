@@ -49,6 +49,7 @@ MODULES: Final = (
     "fairlead_mcp/http/exchange.py",
     "fairlead_mcp/http/heads.py",
     "fairlead_mcp/http/pool.py",
+    "fairlead_mcp/jsonrpc.py",
 )
 """Those that every call passes through; all in one extension, as calls from one to the other are what is gained."""
 

@@ -12,6 +12,7 @@ from typing import Final
 
 BOUNDS: Final[tuple[float, ...]] = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 """Upper bounds in seconds of `mcp.server.operation.duration` (OpenTelemetry semantic conventions for MCP)."""
+_bucket_of: Final = bisect_left
 _BOUNDS_NS: Final = tuple(round(bound * 1e9) for bound in BOUNDS)
 
 MAX_LABEL_SETS: Final = 2000
@@ -34,7 +35,7 @@ class Series:
         self.total = 0
 
     def observe(self, nanoseconds: int) -> None:
-        self.buckets[bisect_left(_BOUNDS_NS, nanoseconds)] += 1
+        self.buckets[_bucket_of(_BOUNDS_NS, nanoseconds)] += 1
         self.total += nanoseconds
 
     @property

@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import Final, TypeAlias
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import Raw
 
 from fairlead_mcp.errors import BadJson, NotMcp
+from fairlead_mcp.messages import Message, Request, Response
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
@@ -32,61 +33,21 @@ UNSUPPORTED_PROTOCOL_VERSION: Final = -32022
 UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What decoding the bytes of others can raise, whatever they hold."""
 
-EXCERPT = 120
+EXCERPT: Final = 120
 """Characters of a foreign body that an error message may quote."""
-
-
-class ErrorObject(msgspec.Struct, frozen=True):
-    """JSON-RPC 2.0 section 5.1. `data` stays raw."""
-
-    code: int
-    message: str = ""
-    data: Raw | UnsetType = UNSET
-
-
-class Request(msgspec.Struct, frozen=True, gc=False):
-    """A request, or a notification when `id` is UNSET. `params` stays raw."""
-
-    method: str
-    id: Raw | UnsetType = UNSET
-    params: Raw | UnsetType = UNSET
-
-
-class Response(msgspec.Struct, frozen=True, gc=False):
-    """A response: exactly one of `result` (raw) and `error`. `id` is raw, UNSET where a server left it out."""
-
-    id: Raw | UnsetType = UNSET
-    result: Raw | UnsetType = UNSET
-    error: ErrorObject | None = None
-
-
-class Message(msgspec.Struct, frozen=True, gc=False):
-    """Any message, as it comes from a stream. With `method` a request or notification, otherwise a response."""
-
-    method: str | UnsetType = UNSET
-    id: Raw | UnsetType = UNSET
-    params: Raw | UnsetType = UNSET
-    result: Raw | UnsetType = UNSET
-    error: ErrorObject | UnsetType | None = UNSET
-
-    @property
-    def is_response(self) -> bool:
-        return self.method is UNSET and (self.result is not UNSET or isinstance(self.error, ErrorObject))
-
-    @property
-    def is_request(self) -> bool:
-        return self.method is not UNSET and self.id is not UNSET
-
 
 RawObject: TypeAlias = dict[str, Raw]
 """A JSON object with its members left raw."""
 
-decode_request = msgspec.json.Decoder(Request).decode
-decode_message = msgspec.json.Decoder(Message).decode
-decode_response = msgspec.json.Decoder(Response).decode
-decode_object = msgspec.json.Decoder(RawObject).decode
-decode_text = msgspec.json.Decoder(str).decode
-encode = msgspec.json.Encoder().encode
+UNSET: Final = msgspec.UNSET
+"""What is left out of a message. Here as well, since what is compiled finds it at once in what is compiled too."""
+
+decode_request: Final = msgspec.json.Decoder(Request).decode
+decode_message: Final = msgspec.json.Decoder(Message).decode
+decode_response: Final = msgspec.json.Decoder(Response).decode
+decode_object: Final = msgspec.json.Decoder(RawObject).decode
+decode_text: Final = msgspec.json.Decoder(str).decode
+encode: Final = msgspec.json.Encoder().encode
 
 
 def read_response(data: bytes) -> Response:
@@ -124,27 +85,28 @@ def excerpt(data: bytes) -> str:
 
 def request(ident: bytes, method: str, params: bytes | Raw | None = None) -> bytes:
     """An encoded request. `ident` (the id) and `params` are raw JSON and embedded as they are."""
-    if params is None:
-        return b'{"jsonrpc":"2.0","id":%b,"method":%b}' % (ident, encode(method))
-    return b'{"jsonrpc":"2.0","id":%b,"method":%b,"params":%b}' % (ident, encode(method), params)
+    return b"".join((b'{"jsonrpc":"2.0","id":', ident, b',"method":', encode(method), *_params(params), b"}"))
 
 
 def notification(method: str, params: bytes | Raw | None = None) -> bytes:
     """An encoded notification; `params` is raw JSON."""
-    if params is None:
-        return b'{"jsonrpc":"2.0","method":%b}' % encode(method)
-    return b'{"jsonrpc":"2.0","method":%b,"params":%b}' % (encode(method), params)
+    return b"".join((b'{"jsonrpc":"2.0","method":', encode(method), *_params(params), b"}"))
 
 
 def result(ident: bytes | Raw, value: bytes | Raw) -> bytes:
     """An encoded success; both parts are raw JSON."""
-    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (ident, value)
+    return b"".join((b'{"jsonrpc":"2.0","id":', ident, b',"result":', value, b"}"))
 
 
 def error(ident: bytes | Raw, code: int, message: str, data: bytes | Raw | None = None) -> bytes:
     """An encoded error; `ident` (b"null" when unknown) and `data` are raw JSON."""
-    more = b"" if data is None else b',"data":%b' % data
-    return b'{"jsonrpc":"2.0","id":%b,"error":{"code":%d,"message":%b%b}}' % (ident, code, encode(message), more)
+    said = b'{"code":%d,"message":%b' % (code, encode(message))
+    more = () if data is None else (b',"data":', data)
+    return b"".join((b'{"jsonrpc":"2.0","id":', ident, b',"error":', said, *more, b"}}"))
+
+
+def _params(params: bytes | Raw | None) -> tuple[bytes | Raw, ...]:
+    return () if params is None else (b',"params":', params)
 
 
 def with_member(params: bytes | Raw | None, name: str, value: bytes) -> bytes:

@@ -18,11 +18,12 @@ from msgspec import Raw
 
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.errors import McpError, PoolFull, Timeout
+from fairlead_mcp.messages import Message
 
 logger = logging.getLogger(__name__)
 
 MAX_IN_FLIGHT: Final = 1024
-OnRequest: TypeAlias = Callable[[jsonrpc.Message, Callable[[bytes], None]], None]
+OnRequest: TypeAlias = Callable[[Message, Callable[[bytes], None]], None]
 """Gets a request of the server, and what sends the response to it; answers at once or later. May not raise."""
 
 
@@ -170,7 +171,7 @@ class Multiplexer:
         except PoolFull:
             logger.debug("a cancellation was not sent: the server does not read")
 
-    def _progress(self, message: jsonrpc.Message) -> None:
+    def _progress(self, message: Message) -> None:
         if not isinstance(message.params, Raw):
             return
         try:

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from fairlead_api.documents.catalog import Credential, Endpoint, EventsEndpoint, HttpEndpoint, TcpEndpoint
-from fairlead_mcp import jsonrpc
 from fairlead_mcp.errors import ConnectFailed, McpError
 from fairlead_mcp.http.dial import Resolve
 from fairlead_mcp.http.events import EventsOpener
 from fairlead_mcp.http.target import Target
 from fairlead_mcp.link import Link, Opener
+from fairlead_mcp.messages import Message
 from fairlead_mcp.session import McpSession
 from fairlead_mcp.tcp import TcpOpener
 
@@ -65,11 +65,11 @@ def network_session(
     return McpSession.over_link(Link(name, opener, legacy=legacy, on_notification=_of_line(heard)))
 
 
-def _of_message(heard: Heard | None) -> Callable[[jsonrpc.Message], None] | None:
+def _of_message(heard: Heard | None) -> Callable[[Message], None] | None:
     if heard is None:
         return None
 
-    def tell(message: jsonrpc.Message) -> None:
+    def tell(message: Message) -> None:
         if isinstance(message.method, str):
             heard(message.method)
 

@@ -32,6 +32,7 @@ from fairlead_mcp.http.dial import Resolve
 from fairlead_mcp.http.pool import Pool
 from fairlead_mcp.http.target import Target
 from fairlead_mcp.link import Link
+from fairlead_mcp.messages import Message
 
 CONNECT_SECONDS: Final = 10.0
 LIST_SECONDS: Final = 30.0
@@ -84,7 +85,7 @@ class McpSession:
         ssl: tls.SSLContext | None = None,
         resolve: Resolve | None = None,
         client: Client | None = None,
-        on_notification: Callable[[jsonrpc.Message], None] | None = None,
+        on_notification: Callable[[Message], None] | None = None,
         connections: int = 4,
     ) -> McpSession:
         """A session with `connections` of its own, made as needed. `ssl` defaults to the system's trust for https URLs.

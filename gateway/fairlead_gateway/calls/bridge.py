@@ -25,7 +25,7 @@ from fairlead_gateway.endpoint.sessions import normalized
 from fairlead_gateway.upstream.inquiry import AnswerServer, Counterpart, Listener
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import RpcError
-from fairlead_mcp.jsonrpc import Message
+from fairlead_mcp.messages import Message
 
 MAX_PARKED: Final = 1024
 KEPT_SECONDS: Final = 60.0

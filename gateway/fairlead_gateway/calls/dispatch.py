@@ -32,7 +32,7 @@ from fairlead_gateway.tracing.spans import Spans
 from fairlead_gateway.upstream.order import Notify, Order
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import ConnectFailed
-from fairlead_mcp.jsonrpc import Message
+from fairlead_mcp.messages import Message
 
 CALL: Final = "tools/call"
 MAX_REASON: Final = 300

@@ -46,7 +46,7 @@ from fairlead_gateway.upstream import affinity
 from fairlead_gateway.upstream.inquiry import AnswerServer, Inquiry
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import ConnectFailed, McpError, RpcError
-from fairlead_mcp.jsonrpc import Message
+from fairlead_mcp.messages import Message
 
 log = logging.getLogger(__name__)
 

@@ -22,7 +22,7 @@ from fairlead_gateway.endpoint.sessions import Sessions
 from fairlead_gateway.upstream.inquiry import AnswerServer, Counterpart, Listener
 from fairlead_gateway.upstream.levels import DEFAULT_LEVEL, LEVELS
 from fairlead_mcp import eras, jsonrpc
-from fairlead_mcp.jsonrpc import Message
+from fairlead_mcp.messages import ErrorObject, Message
 
 MAX_LEVELS: Final = 4096
 MAX_ASKED: Final = 64
@@ -89,7 +89,7 @@ class Live:
         del self._asked[bytes(message.id)]  # type: ignore[arg-type]  # it has one: see above
         if message.result is not UNSET:
             asked.answer(jsonrpc.result(asked.server_id, message.result))
-        elif isinstance(message.error, jsonrpc.ErrorObject):
+        elif isinstance(message.error, ErrorObject):
             data = None if message.error.data is UNSET else message.error.data
             asked.answer(jsonrpc.error(asked.server_id, message.error.code, message.error.message, data))
         return True

@@ -17,7 +17,8 @@ from fairlead_gateway.calls.live import LiveRequest
 from fairlead_gateway.calls.translate import INPUT_REQUIRED
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.errors import NotMcp, RpcError, Timeout
-from fairlead_mcp.jsonrpc import Message, RawObject
+from fairlead_mcp.jsonrpc import RawObject
+from fairlead_mcp.messages import Message
 
 MAX_ROUNDS: Final = 16
 MAX_QUESTIONS: Final = 16

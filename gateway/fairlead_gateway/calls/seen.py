@@ -21,13 +21,7 @@ class Result(msgspec.Struct):
     meta: Raw | UnsetType = msgspec.field(name="_meta", default=UNSET)
 
 
-decode_result = msgspec.json.Decoder(Result).decode
-
-
 class Progress(msgspec.Struct):
     """Whose progress a notification tells of."""
 
     token: Raw = msgspec.field(name=TOKEN)
-
-
-decode_progress = msgspec.json.Decoder(Progress).decode

@@ -9,16 +9,18 @@ from __future__ import annotations
 from typing import Final
 
 import msgspec
-from msgspec import UNSET, Raw
+from msgspec import Raw
 
 from fairlead_gateway.calls.outcome import Outcome
-from fairlead_gateway.calls.seen import TOKEN, decode_progress, decode_result
+from fairlead_gateway.calls.seen import TOKEN, Progress, Result
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import NotMcp
-from fairlead_mcp.jsonrpc import RawObject
+from fairlead_mcp.jsonrpc import UNSET, RawObject
 
 COMPLETE: Final = b'"complete"'
 INPUT_REQUIRED: Final = "input_required"
+_decode_result: Final = msgspec.json.Decoder(Result).decode
+_decode_progress: Final = msgspec.json.Decoder(Progress).decode
 
 
 def progress_token(params: RawObject) -> bytes | None:
@@ -78,7 +80,7 @@ def renamed(members: RawObject, name: Raw) -> bytes:
 def result(raw: bytes | Raw, *, from_modern: bool, to_modern: bool, server_info: bytes) -> Outcome:
     """A result as the client shall get it. Raises NotMcp for what is no result of a tool call."""
     try:
-        seen = decode_result(raw)
+        seen = _decode_result(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise NotMcp(f"the server sent something else than a tool's result ({error})") from error
     if to_modern:
@@ -141,7 +143,7 @@ def _meta(members: RawObject) -> RawObject:
 def progress(message_params: Raw, *, ours: bytes, clients: bytes) -> bytes | None:
     """`notifications/progress` for the client, with its own token; None where the progress is not of this call."""
     try:
-        if bytes(decode_progress(message_params).token) != ours:
+        if bytes(_decode_progress(message_params).token) != ours:
             return None
         renamed = jsonrpc.with_member(message_params, TOKEN, clients)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -24,7 +24,7 @@ from fairlead_gateway.selection.reach import Reach
 from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import McpError
-from fairlead_mcp.jsonrpc import Message
+from fairlead_mcp.messages import Message
 
 log = logging.getLogger(__name__)
 

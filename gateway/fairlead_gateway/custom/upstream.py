@@ -32,7 +32,7 @@ from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
 from fairlead_gateway.upstream.order import Order
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.errors import ConnectFailed, PoolFull, RpcError, Timeout, TooLarge
-from fairlead_mcp.jsonrpc import Message
+from fairlead_mcp.messages import Message
 
 log = logging.getLogger(__name__)
 

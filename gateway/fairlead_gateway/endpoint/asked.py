@@ -5,33 +5,17 @@ Declarations only. `endpoint.inbound` makes them; apart from it because what msg
 
 from __future__ import annotations
 
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from fairlead_mcp import eras, jsonrpc
+from fairlead_mcp import eras
 from fairlead_mcp.jsonrpc import RawObject
+from fairlead_mcp.messages import Message
 
 Headers: TypeAlias = dict[bytes, bytes]
 """Lower-case name to value; a header that came twice has its values joined by a comma (RFC 9110 section 5.3)."""
-
-
-class Meta(msgspec.Struct, frozen=True, gc=False):
-    """What is gone by of a request's `_meta`."""
-
-    version: bytes | UnsetType | None = UNSET
-    """The protocol's, of modern requests, as it stands in a header; None where it cannot stand in one."""
-    lacking: str = ""
-    """What is wrong with it for a modern request."""
-    token: bool = False
-    """Whether it asks for progress."""
-    log_level: bool = False
-    """Whether it asks for log messages."""
-
-
-NO_META: Final = Meta(lacking=f"params._meta lacks the required {eras.META_VERSION}")
-"""Of a request without any."""
 
 
 class Notice(msgspec.Struct, frozen=True):
@@ -46,7 +30,7 @@ class Notice(msgspec.Struct, frozen=True):
 class Answered(msgspec.Struct, frozen=True):
     """A legacy client's response to what a server asked of it."""
 
-    message: jsonrpc.Message
+    message: Message
     session: bytes | None
 
 
@@ -74,7 +58,3 @@ class Identity(msgspec.Struct):
 
     version: Raw | UnsetType = msgspec.field(name=eras.META_VERSION, default=UNSET)
     capabilities: Raw | UnsetType = msgspec.field(name=eras.META_CAPABILITIES, default=UNSET)
-
-
-decode_envelope = msgspec.json.Decoder(Envelope).decode
-decode_identity = msgspec.json.Decoder(Identity).decode

@@ -12,22 +12,13 @@ import re
 from typing import Final
 
 import msgspec
-from msgspec import UNSET, Raw
+from msgspec import Raw
 
-from fairlead_gateway.endpoint.asked import (
-    NO_META,
-    Answered,
-    Headers,
-    Meta,
-    Notice,
-    Rejection,
-    decode_envelope,
-    decode_identity,
-)
-from fairlead_gateway.endpoint.request import Request
+from fairlead_gateway.endpoint.asked import Answered, Envelope, Headers, Identity, Notice, Rejection
+from fairlead_gateway.endpoint.request import NO_META, Meta, Request
 from fairlead_mcp import eras, jsonrpc
-from fairlead_mcp.eras import LEGACY_VERSIONS, MODERN_VERSION, NAMED
-from fairlead_mcp.jsonrpc import RawObject
+from fairlead_mcp.eras import LEGACY_VERSIONS, MODERN_VERSION
+from fairlead_mcp.jsonrpc import UNSET, RawObject
 
 WANTED: Final = frozenset(
     {
@@ -49,6 +40,10 @@ _INTEGER: Final = re.compile(rb"-?[0-9]+")
 _JSON: Final = b"application/json"
 _USUAL_ACCEPT: Final = b"application/json, text/event-stream"
 
+_decode_envelope: Final = msgspec.json.Decoder(Envelope).decode
+_decode_identity: Final = msgspec.json.Decoder(Identity).decode
+_NAMED: Final = dict(eras.NAMED)
+
 NOT_A_REQUEST: Final = "the body is not a JSON-RPC 2.0 request, notification or response; batches are not taken"
 
 
@@ -68,7 +63,7 @@ def classify(headers: Headers, body: bytes, *, acceptable: bool = False) -> Requ
     try:
         if not body.isascii():
             body.decode()
-        envelope = decode_envelope(body)
+        envelope = _decode_envelope(body)
     except msgspec.ValidationError:
         return _odd_shape(headers, body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -89,7 +84,7 @@ def _of_an_era(headers: Headers, method: str, ident: bytes | None, params: RawOb
         except jsonrpc.UNREADABLE:
             status = 200 if legacy_header else 400
             return Rejection(status, jsonrpc.INVALID_PARAMS, "params._meta must be an object", ident or b"null")
-    modern = not legacy_header or meta.version is not UNSET
+    modern = not legacy_header or meta.versioned
     if ident is None:
         return Notice(modern, method, params, headers.get(SESSION))
     if not modern:
@@ -104,18 +99,19 @@ def read_meta(raw: bytes) -> Meta:
 
 
 def _read_meta(raw: bytes) -> Meta:
-    said = decode_identity(raw)
+    said = _decode_identity(raw)
     lacking = ""
     if said.version is UNSET or said.capabilities is UNSET:
         missing = eras.META_VERSION if said.version is UNSET else eras.META_CAPABILITIES
         lacking = f"params._meta lacks the required {missing}"
     elif bytes(said.capabilities)[:1] != b"{":
         lacking = f"{eras.META_CAPABILITIES} must be an object"
-    version = UNSET if said.version is UNSET else _as_header(said.version)
-    return Meta(version, lacking, _TOKEN in raw, _LOG_LEVEL in raw)
+    version = None if said.version is UNSET else _as_header(said.version)
+    token, log_level = _TOKEN in raw, _LOG_LEVEL in raw
+    return Meta(lacking, version, versioned=said.version is not UNSET, token=token, log_level=log_level)
 
 
-_remembered_meta = functools.lru_cache(maxsize=256)(_read_meta)
+_remembered_meta: Final = functools.lru_cache(maxsize=256)(_read_meta)
 
 
 def _modern_ladder(
@@ -132,7 +128,7 @@ def _modern_ladder(
         return _mismatch("MCP-Protocol-Version does not match params._meta", ident)
     if headers.get(b"mcp-method", b"") != method.encode():
         return _mismatch("Mcp-Method does not match the method of the body", ident)
-    member = NAMED.get(method)
+    member = _NAMED.get(method)
     if member is not None and member in params:
         named = headers.get(b"mcp-name")
         if named is None or _named(named) != _text(params[member]):
@@ -196,9 +192,7 @@ def _text(raw: Raw) -> str | None:
         return None
 
 
-@functools.lru_cache(maxsize=1024)
-def _named(header: bytes) -> str | None:
-    return eras.text_of_header(header)
+_named: Final = functools.lru_cache(maxsize=1024)(eras.text_of_header)
 
 
 def _as_header(raw: Raw) -> bytes | None:

@@ -5,9 +5,41 @@ A class of our own, and no Struct, so that it can be compiled: a call reads two 
 
 from __future__ import annotations
 
-from fairlead_gateway.endpoint.asked import NO_META, Meta
+from typing import Final
+
 from fairlead_gateway.endpoint.sessions import Session
+from fairlead_mcp import eras
 from fairlead_mcp.jsonrpc import RawObject
+
+
+class Meta:
+    """What is gone by of a request's `_meta`."""
+
+    __slots__ = ("lacking", "log_level", "token", "version", "versioned")
+
+    def __init__(
+        self,
+        lacking: str,
+        version: bytes | None = None,
+        *,
+        versioned: bool = False,
+        token: bool = False,
+        log_level: bool = False,
+    ) -> None:
+        self.lacking = lacking
+        """What is wrong with it for a modern request."""
+        self.version = version
+        """The protocol's, of modern requests, as it stands in a header; None where it cannot stand in one."""
+        self.versioned = versioned
+        """Whether it names a version, whatever that is."""
+        self.token = token
+        """Whether it asks for progress."""
+        self.log_level = log_level
+        """Whether it asks for log messages."""
+
+
+NO_META: Final = Meta(f"params._meta lacks the required {eras.META_VERSION}")
+"""Of a request without any."""
 
 
 class Request:

@@ -15,7 +15,7 @@ from collections.abc import Coroutine, Mapping
 from typing import Final
 
 import msgspec
-from msgspec import UNSET, Raw
+from msgspec import Raw
 
 from fairlead_api.documents.catalog import Credential
 from fairlead_gateway.upstream import affinity
@@ -34,6 +34,7 @@ from fairlead_mcp.http.exchange import Call
 from fairlead_mcp.http.pool import Pool
 from fairlead_mcp.http.reading import read_answer
 from fairlead_mcp.http.target import Target, with_body
+from fairlead_mcp.jsonrpc import UNSET
 from fairlead_mcp.masking import Mask
 
 SESSION_SECONDS: Final = 10.0

@@ -29,6 +29,7 @@ from fairlead_mcp.http.answer import Answer
 from fairlead_mcp.http.pool import NEVER, Pool
 from fairlead_mcp.http.reading import read_answer
 from fairlead_mcp.http.target import with_body
+from fairlead_mcp.messages import Message
 
 SESSION_SECONDS: Final = 10.0
 COURTESY_SECONDS: Final = 5.0
@@ -294,7 +295,7 @@ class HttpInquiries:
             data, deadline=inquiry.deadline, max_bytes=inquiry.max_bytes, on_event=on_event, on_open=on_open
         )
 
-    def _take(self, inquiry: Inquiry, session: Session | None, message: jsonrpc.Message) -> None:
+    def _take(self, inquiry: Inquiry, session: Session | None, message: Message) -> None:
         """What a server says on the way. `session` is its legacy session, where there is one."""
         if message.method is not UNSET and not message.is_request:
             if inquiry.notify is not None:

@@ -11,7 +11,7 @@ from typing import Protocol, TypeAlias
 import msgspec
 from msgspec import Raw
 
-from fairlead_mcp.jsonrpc import Message
+from fairlead_mcp.messages import Message
 
 AnswerServer: TypeAlias = Callable[[bytes], None]
 """Sends a whole JSON-RPC response to the server. Never blocks."""

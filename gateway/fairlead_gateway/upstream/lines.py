@@ -19,6 +19,7 @@ from fairlead_mcp import jsonrpc
 from fairlead_mcp.eras import Era, Negotiated
 from fairlead_mcp.errors import McpError, NotMcp, TooLarge
 from fairlead_mcp.handshake import read_line
+from fairlead_mcp.messages import Message
 from fairlead_mcp.multiplex import Offering
 
 METHOD: Final = "tools/call"
@@ -105,7 +106,7 @@ class OwnStream:
                 with contextlib.suppress(*jsonrpc.UNREADABLE):
                     inquiry.notify(jsonrpc.decode_message(line))
 
-    def _asked(self, message: jsonrpc.Message, answer: AnswerServer) -> None:
+    def _asked(self, message: Message, answer: AnswerServer) -> None:
         """The server asks its client, in whatever request of that came last."""
         on_request = self._working[-1].on_request if self._working else None
         if on_request is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from fairlead_mcp.jsonrpc import Message
+from fairlead_mcp.messages import Message
 
 Notify: TypeAlias = Callable[[Message], None]
 """Called with each notification that a server sends while it works on a call. Must not raise or block."""

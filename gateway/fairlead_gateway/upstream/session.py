@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 from fairlead_gateway.upstream.inquiry import Inquiry
 from fairlead_gateway.upstream.levels import Levels
-from fairlead_mcp import eras, jsonrpc
+from fairlead_mcp import eras
 from fairlead_mcp.http.answer import Answer
 from fairlead_mcp.http.dial import Address
+from fairlead_mcp.messages import Message
 
 
 class Opened:
@@ -44,7 +45,7 @@ class Session(Opened):
         self.setting_level = asyncio.Lock()
         self.stream: asyncio.Task[None] | None = None
         self.subscriptions = 0
-        self.subscriber: Callable[[jsonrpc.Message], None] | None = None
+        self.subscriber: Callable[[Message], None] | None = None
         """Whom changes of resources are for; such a session is kept until others need the room."""
         self.expiry: asyncio.TimerHandle | None = None
 

@@ -43,6 +43,7 @@ from fairlead_mcp.http.answer import Answer
 from fairlead_mcp.http.pool import NEVER, Pool
 from fairlead_mcp.http.reading import read_answer, refusal
 from fairlead_mcp.http.target import Target, with_body
+from fairlead_mcp.messages import Message
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +70,7 @@ class HttpChannel:
         headers: Mapping[str, str] | None = None,
         client: Client | None = None,
         max_bytes: int = MAX_ANSWER,
-        on_notification: Callable[[jsonrpc.Message], None] | None = None,
+        on_notification: Callable[[Message], None] | None = None,
     ) -> None:
         self.negotiated: Negotiated | None = None
         self.session_id: bytes | None = None

@@ -15,6 +15,7 @@ from msgspec import UNSET, Raw
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.errors import HttpRefused, McpError, NotMcp, RpcError
 from fairlead_mcp.http.answer import Answer
+from fairlead_mcp.messages import ErrorObject
 
 _ALWAYS_REFUSALS: Final = frozenset({401, 403, 421})
 """Statuses that speak for themselves, whatever JSON comes with them."""
@@ -60,7 +61,7 @@ def refusal(answer: Answer) -> McpError:
     )
 
 
-def error_in(body: bytes) -> jsonrpc.ErrorObject | None:
+def error_in(body: bytes) -> ErrorObject | None:
     """The JSON-RPC error in a body, if it is one."""
     try:
         return jsonrpc.decode_response(body).error
@@ -68,7 +69,7 @@ def error_in(body: bytes) -> jsonrpc.ErrorObject | None:
         return None
 
 
-def rpc_error(error: jsonrpc.ErrorObject, status: int = 0) -> RpcError:
+def rpc_error(error: ErrorObject, status: int = 0) -> RpcError:
     """A server's error object as an exception."""
     data = bytes(error.data) if error.data is not UNSET else None
     return RpcError(error.code, error.message, data, status=status)

@@ -1,0 +1,51 @@
+"""What JSON-RPC messages are read as; members that are not looked at stay raw.
+
+Declarations only, for `jsonrpc`, which hands them on: what msgspec makes a class of is not compiled.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+
+class ErrorObject(msgspec.Struct, frozen=True):
+    """JSON-RPC 2.0 section 5.1. `data` stays raw."""
+
+    code: int
+    message: str = ""
+    data: Raw | UnsetType = UNSET
+
+
+class Request(msgspec.Struct, frozen=True, gc=False):
+    """A request, or a notification when `id` is UNSET. `params` stays raw."""
+
+    method: str
+    id: Raw | UnsetType = UNSET
+    params: Raw | UnsetType = UNSET
+
+
+class Response(msgspec.Struct, frozen=True, gc=False):
+    """A response: exactly one of `result` (raw) and `error`. `id` is raw, UNSET where a server left it out."""
+
+    id: Raw | UnsetType = UNSET
+    result: Raw | UnsetType = UNSET
+    error: ErrorObject | None = None
+
+
+class Message(msgspec.Struct, frozen=True, gc=False):
+    """Any message, as it comes from a stream. With `method` a request or notification, otherwise a response."""
+
+    method: str | UnsetType = UNSET
+    id: Raw | UnsetType = UNSET
+    params: Raw | UnsetType = UNSET
+    result: Raw | UnsetType = UNSET
+    error: ErrorObject | UnsetType | None = UNSET
+
+    @property
+    def is_response(self) -> bool:
+        return self.method is UNSET and (self.result is not UNSET or isinstance(self.error, ErrorObject))
+
+    @property
+    def is_request(self) -> bool:
+        return self.method is not UNSET and self.id is not UNSET
