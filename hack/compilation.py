@@ -26,6 +26,7 @@ PACKAGES: Final = ("fairlead_gateway", "fairlead_mcp")
 MODULES: Final = (
     "fairlead_gateway/calls/dispatch.py",
     "fairlead_gateway/calls/errands.py",
+    "fairlead_gateway/calls/exchange.py",
     "fairlead_gateway/calls/flight.py",
     "fairlead_gateway/calls/outcome.py",
     "fairlead_gateway/calls/translate.py",
@@ -39,6 +40,7 @@ MODULES: Final = (
     "fairlead_gateway/reports/ring.py",
     "fairlead_gateway/reports/samples.py",
     "fairlead_gateway/selection/route.py",
+    "fairlead_gateway/selection/view.py",
     "fairlead_gateway/telemetry.py",
     "fairlead_gateway/upstream/breaker.py",
     "fairlead_gateway/upstream/guard.py",

@@ -14,6 +14,7 @@ from msgspec import UNSET, Raw
 
 from fairlead_gateway.calls import refusals
 from fairlead_gateway.calls.dispatch import CALL, Dispatcher
+from fairlead_gateway.calls.exchange import Exchange
 from fairlead_gateway.calls.refusals import Refusal
 from fairlead_gateway.endpoint.asked import Headers, Rejection
 from fairlead_gateway.endpoint.request import Request
@@ -41,18 +42,22 @@ class Origin(msgspec.Struct, frozen=True):
     """Who asks."""
 
 
-class _Captured:
+class _Captured(Exchange):
     """Stands where a client's connection would: keeps the answer. Progress has nobody to go to."""
 
-    gone = False
-    """A caller that gives up cancels the task, and is still told that it did."""
-
     def __init__(self, origin: Origin, tier: str | None) -> None:
-        self.identity = origin.identity
-        self.address = origin.address
-        self.headers = origin.headers
+        super().__init__(origin.headers, origin.identity, tier)
+        self._address = origin.address
         self.body: bytes = b""
-        self.tier = tier
+
+    @property
+    def address(self) -> str:
+        return self._address
+
+    @property
+    def gone(self) -> bool:
+        """Never: a caller that gives up cancels the task, and is still told that it did."""
+        return False
 
     @property
     def congested(self) -> bool:

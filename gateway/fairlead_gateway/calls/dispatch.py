@@ -214,20 +214,19 @@ class Dispatcher:
         return key_of(of_scope, request.params.get("arguments"))
 
     def _order(self, exchange: Exchange, route: Route, request: Request, started: float) -> Order:
-        upstream = route.upstream
-        ident = upstream.next_id()
+        ident = route.upstream.next_id()
         asked, trace = request.params, b""
         if TRACEPARENT in exchange.headers:
             asked, trace = carried(asked, exchange.headers)
         token = translate.progress_token(asked) if request.meta.token else None
-        if token is None and request.modern == upstream.modern:
+        if token is None and request.modern == route.modern:
             params = translate.renamed(asked, route.name_raw)
         else:
             params = translate.params(
                 asked,
                 route.name_raw,
                 from_modern=request.modern,
-                to_modern=upstream.modern,
+                to_modern=route.modern,
                 token=None if token is None else ident,
                 client=self._client,
             )

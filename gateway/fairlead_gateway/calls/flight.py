@@ -30,7 +30,7 @@ from fairlead_gateway.telemetry import TOOL_ERROR
 from fairlead_gateway.tracing.spans import CallSpan
 from fairlead_gateway.upstream.base import Pending
 from fairlead_gateway.upstream.guard import PLAIN, QUEUED, Ticket
-from fairlead_gateway.upstream.order import Order
+from fairlead_gateway.upstream.order import Order, Recipient
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import McpError, RpcError, Timeout
 
@@ -46,7 +46,7 @@ _FOR_THE_CLIENT = frozenset({jsonrpc.MISSING_CLIENT_CAPABILITY})
 """Errors of a modern server that its modern client can act on: passed on as they are."""
 
 
-class Flight:
+class Flight(Recipient):
     """See the module. `cancel` is for the client: it gave the call up, or is gone."""
 
     __slots__ = ("_attempts", "_dispatcher", "_exchange", "_following", "_heard", "_key", "_lease", "_measured",
@@ -209,7 +209,7 @@ class Flight:
             route.guard.leave_answered()
         try:
             outcome = translate.result(
-                result, from_modern=route.upstream.modern, to_modern=request.modern, server_info=route.server_info
+                result, from_modern=route.modern, to_modern=request.modern, server_info=route.server_info
             )
         except McpError as error:
             self.failed(error)
@@ -223,7 +223,7 @@ class Flight:
         if self._key is not None and not outcome.is_error and not outcome.needs_input:
             key, self._key = self._key, None
             seconds = route.cacheable_seconds
-            self._dispatcher.cache.came(key, result, modern=route.upstream.modern, seconds=seconds)
+            self._dispatcher.cache.came(key, result, modern=route.modern, seconds=seconds)
         self._end(TOOL_ERROR if outcome.is_error else "", result=outcome.result)
 
     def failed(self, error: Exception) -> None:

@@ -27,9 +27,9 @@ from fairlead_gateway.custom.problems import HandlerFailed, UnfitArguments, Unus
 from fairlead_gateway.custom.running import awaited, guarded
 from fairlead_gateway.custom.threads import Threads
 from fairlead_gateway.custom.tools import SERVER, CustomTools, Prepared
-from fairlead_gateway.upstream.base import Gauges, Outcome
+from fairlead_gateway.upstream.base import Gauges
 from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
-from fairlead_gateway.upstream.order import Order
+from fairlead_gateway.upstream.order import Order, Recipient
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.errors import ConnectFailed, PoolFull, RpcError, Timeout, TooLarge
 from fairlead_mcp.messages import Message
@@ -87,7 +87,7 @@ class LocalUpstream:
     def next_id(self) -> bytes:
         return b"%d" % self._count()
 
-    def submit(self, order: _Order, outcome: Outcome) -> _Run:
+    def submit(self, order: _Order, outcome: Recipient) -> _Run:
         """As `upstream.base.Submit`: a call begins at once, and no task waits for it."""
         run = _Run(self, order, outcome)
         try:
@@ -173,7 +173,7 @@ class _Run:
 
     __slots__ = ("_context", "_ended", "_handler", "_loop", "_name", "_order", "_outcome", "_timer", "_upstream")
 
-    def __init__(self, upstream: LocalUpstream, order: _Order, outcome: Outcome) -> None:
+    def __init__(self, upstream: LocalUpstream, order: _Order, outcome: Recipient) -> None:
         self._upstream = upstream
         self._order = order
         self._outcome = outcome
@@ -304,7 +304,7 @@ class _Run:
         return Context(params.name, self._upstream.remaining(order), meta=params.meta or {}, tell=tell)
 
 
-class Promise:
+class Promise(Recipient):
     """The outcome of a call that a task waits for."""
 
     def __init__(self, answer: asyncio.Future[Raw]) -> None:

@@ -11,11 +11,12 @@ from typing import Final, Protocol
 
 from msgspec import Raw
 
+from fairlead_gateway.calls import exchange as calls
 from fairlead_gateway.endpoint import replies
 from fairlead_gateway.endpoint.asked import Headers, Rejection
 from fairlead_gateway.endpoint.proxies import Proxies
 from fairlead_gateway.endpoint.resumable import Thread
-from fairlead_gateway.identity.model import ANONYMOUS, Identity
+from fairlead_gateway.identity.model import ANONYMOUS
 
 COPIED: Final = 64 << 10
 """Answers up to this many bytes are written as one piece; larger ones are never copied."""
@@ -62,12 +63,12 @@ class Cancellable(Protocol):
         ...
 
 
-class Exchange:
+class Exchange(calls.Exchange):
     """See the module. `response_complete`, `keep_alive` and `disconnected` are what uvicorn looks at in a cycle."""
 
     __slots__ = (
-        "_address", "_streaming", "_wire", "authority", "body", "call", "can_stream", "disconnected", "headers",
-        "identity", "keep_alive", "method", "modern", "response_complete", "target", "thread", "tier", "vetted",
+        "_address", "_streaming", "_wire", "authority", "body", "call", "can_stream", "disconnected",
+        "keep_alive", "method", "modern", "response_complete", "target", "thread", "vetted",
     )  # fmt: skip
 
     def __init__(
@@ -80,17 +81,13 @@ class Exchange:
         *,
         vetted: bool = False,
     ) -> None:
+        super().__init__(headers, ANONYMOUS)  # the front sets it before anything else is done with it
         self._wire = wire
         self.method = method
         self.target = target
         """As the selection has it; which view that is, depends on who asks."""
-        self.identity: Identity = ANONYMOUS
-        """Who asks; set by the front before anything else is done with it."""
-        self.tier: str | None = None
-        """Of the view that it is answered by."""
         self.authority: bytes | None = None
         """Of a target in absolute form, which counts in place of Host (RFC 9112 section 3.2.2)."""
-        self.headers = headers
         self.body = body
         self._address: str | None = None
         self.keep_alive = True

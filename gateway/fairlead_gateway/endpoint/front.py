@@ -281,7 +281,7 @@ class Front:
             return
         streaming = not asked.modern and prefers_streams(exchange.headers)
         forwarded = route.mirrored or streaming or needs_more(asked, self.forwarder.live)
-        if asked.modern and not forwarded and not route.upstream.modern:
+        if asked.modern and not forwarded and not route.modern:
             forwarded = features_of(asked) is not None
         if forwarded and route.closed is None:
             self._forward(exchange, call_of(route, asked, exchange.headers), asked)

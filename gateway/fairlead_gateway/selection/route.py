@@ -30,9 +30,9 @@ class Route:
     """See the module. Prepared once, shared by all calls."""
 
     __slots__ = ("_tool", "cache_scope", "cacheable_seconds", "caps", "check", "closed", "constraint", "counted",
-                 "guard", "id", "idempotent", "impatient", "max_bytes", "meter", "mirrored", "name", "name_header",
-                 "name_raw", "offline", "per_client", "reach", "recorder", "retries", "server", "server_info", "share",
-                 "submit", "timeout", "upstream")  # fmt: skip
+                 "guard", "id", "idempotent", "impatient", "max_bytes", "meter", "mirrored", "modern", "name",
+                 "name_header", "name_raw", "offline", "per_client", "reach", "recorder", "retries", "server",
+                 "server_info", "share", "submit", "timeout", "upstream")  # fmt: skip
 
     def __init__(
         self,
@@ -59,6 +59,7 @@ class Route:
         self.name_raw: Raw = Raw(jsonrpc.encode(tool.name)) if like is None else like.name_raw
         self.name_header: bytes = eras.header_value(tool.name) if like is None else like.name_header
         self.upstream = reach.upstream if upstream is None else upstream
+        self.modern = self.upstream.modern
         self.submit: Submit | None = getattr(self.upstream, "submit", None)
         """Of an upstream that has it."""
         self.recorder = recorder

@@ -6,16 +6,15 @@ Pure module. Views are put together by `selection.whole` and found in a `Selecti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Generator, Mapping
 from types import MappingProxyType
 from typing import Final
 from urllib.parse import quote
 
 from fairlead_api.meta import ServerKey
-from fairlead_api.slices import finish
 from fairlead_gateway.calls.refusals import OVER_BUDGET, Refusal
 from fairlead_gateway.formats.names import did_you_mean
+from fairlead_gateway.selection.listing import Listing
 from fairlead_gateway.selection.offers import NOTHING, Offers
 from fairlead_gateway.selection.route import Route
 from fairlead_gateway.selection.tiers import Hidden
@@ -26,43 +25,6 @@ NEAR: Final = 200
 """Names that a suggestion looks at."""
 NEAR_START: Final = 3
 """Characters."""
-PIECE: Final = 256
-"""Definitions that are put together between two pauses."""
-
-
-class Listing:
-    """The definitions of a list as bytes, put together at the first use. Views that show the same share one. A long one
-    stays in several parts: to make one of seven megabytes stops everybody for milliseconds.
-    """
-
-    __slots__ = ("__weakref__", "_definitions", "_parts")
-
-    def __init__(self, definitions: Sequence[bytes]) -> None:
-        self._definitions = definitions
-        self._parts: tuple[bytes, ...] = ()
-
-    @property
-    def ready(self) -> bool:
-        """Whether it was put together."""
-        return bool(self._parts)
-
-    def steps(self) -> Generator[None, None, None]:
-        """Put it together now, in slices."""
-        definitions = self._definitions
-        pieces = []
-        for start in range(0, len(definitions), PIECE):
-            pieces.append((b",%b" if start else b"%b") % b",".join(definitions[start : start + PIECE]))
-            yield
-        if not self._parts:
-            first, *rest = pieces or [b""]
-            self._parts = b'{"tools":[%b' % first, *rest, b"]"
-            self._definitions = ()
-
-    def read(self) -> tuple[bytes, ...]:
-        """In parts."""
-        if not self._parts:
-            finish(self.steps())
-        return self._parts
 
 
 def _no_reason(name: str) -> str | None:
@@ -126,10 +88,14 @@ class View:
         """The tool that a wrong name was probably meant to be; only ever one that is shown here. Among many, only those
         with the same beginning are looked at, so that a wrong name costs no more than a millisecond.
         """
-        names: Iterable[str] = self.routes
-        if len(self.routes) > NEAR:
-            start = name[:NEAR_START].casefold()
-            names = islice((one for one in names if one[:NEAR_START].casefold() == start), NEAR)
+        if len(self.routes) <= NEAR:
+            return did_you_mean(name, self.routes)
+        start, names = name[:NEAR_START].casefold(), []
+        for one in self.routes:
+            if one[:NEAR_START].casefold() == start:
+                names.append(one)
+                if len(names) == NEAR:
+                    break
         return did_you_mean(name, names)
 
     @property

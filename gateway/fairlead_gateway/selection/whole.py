@@ -17,11 +17,12 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.slices import listed, tabled
 from fairlead_gateway.catalog.model import Server, Snapshot, ToolRef
 from fairlead_gateway.catalog.model import Tool as Known
+from fairlead_gateway.selection.listing import Listing
 from fairlead_gateway.selection.offers import Offers, merged_offers, server_offers
 from fairlead_gateway.selection.reach import Reach
 from fairlead_gateway.selection.route import Route
 from fairlead_gateway.selection.tiers import Hidden
-from fairlead_gateway.selection.view import MERGED, Listing, View, server_target
+from fairlead_gateway.selection.view import MERGED, View, server_target
 from fairlead_mcp import jsonrpc
 
 Tool = tuple[ToolRef, Route, bytes]

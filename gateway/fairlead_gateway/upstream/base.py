@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_gateway.upstream.inquiry import Inquirable
-from fairlead_gateway.upstream.order import Order
+from fairlead_gateway.upstream.order import Order, Recipient
 
 
 class Gauges(msgspec.Struct, frozen=True):
@@ -24,20 +24,6 @@ class Gauges(msgspec.Struct, frozen=True):
     waiting: int = 0
 
 
-class Outcome(Protocol):
-    """Who waits for a call. Exactly one of these is called, once, possibly before `submit` returns."""
-
-    def answered(self, result: Raw) -> None: ...
-
-    def failed(self, error: Exception) -> None:
-        """`error` is a McpError, but for defects."""
-        ...
-
-    def again(self) -> None:
-        """The server did not execute the call and would not now: make it by `Upstream.call`."""
-        ...
-
-
 class Pending(Protocol):
     """A call without an outcome yet."""
 
@@ -46,7 +32,7 @@ class Pending(Protocol):
         ...
 
 
-Submit: TypeAlias = Callable[[Order, Outcome], Pending | None]
+Submit: TypeAlias = Callable[[Order, Recipient], Pending | None]
 """The method `submit` of an upstream that can take a call in the same step of the loop, so that no task has to wait for
 the answer. None where something has to be waited for first: then make it by `Upstream.call`.
 """

@@ -19,10 +19,10 @@ from msgspec import Raw
 
 from fairlead_api.documents.catalog import Credential
 from fairlead_gateway.upstream import affinity
-from fairlead_gateway.upstream.base import Gauges, Outcome, Pending
+from fairlead_gateway.upstream.base import Gauges, Pending
 from fairlead_gateway.upstream.inquiries import IDLE_SECONDS, HttpInquiries
 from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
-from fairlead_gateway.upstream.order import Order
+from fairlead_gateway.upstream.order import Order, Recipient
 from fairlead_gateway.upstream.session import Opened, get_head
 from fairlead_gateway.upstream.ways import Ways
 from fairlead_mcp import eras, jsonrpc
@@ -90,7 +90,7 @@ class HttpUpstream:
     def next_id(self) -> bytes:
         return b"%d" % self._count()
 
-    def submit(self, order: Order, outcome: Outcome) -> Pending | None:
+    def submit(self, order: Order, outcome: Recipient) -> Pending | None:
         session = self._session
         if session is not None:
             return self._submit(order, session.head, session, outcome)
@@ -170,7 +170,7 @@ class HttpUpstream:
 
     # Both
 
-    def _submit(self, order: Order, head: bytes | None, session: Opened | None, outcome: Outcome) -> _HttpCall:
+    def _submit(self, order: Order, head: bytes | None, session: Opened | None, outcome: Recipient) -> _HttpCall:
         """`head` is that of a legacy session; None for a modern server."""
         ident, params = order.id, order.params
         length = _FRAME + len(ident) + len(params)
@@ -262,7 +262,7 @@ class _HttpCall(Call):
     __slots__ = ("_head", "_order", "_outcome", "_rest", "_session", "_upstream")
 
     def __init__(
-        self, upstream: HttpUpstream, data: bytes, order: Order, head: bytes, session: Opened | None, outcome: Outcome
+        self, upstream: HttpUpstream, data: bytes, order: Order, head: bytes, session: Opened | None, outcome: Recipient
     ) -> None:
         self.data = data  # not by super().__init__: it costs as much as all of these lines
         self.deadline = order.deadline
@@ -353,7 +353,7 @@ class _SessionLost(Exception):
     """Never leaves this module."""
 
 
-class _Awaited:
+class _Awaited(Recipient):
     """An outcome that a task waits for."""
 
     __slots__ = ("future",)

@@ -1,13 +1,16 @@
-"""One `tools/call` as the server shall get it.
+"""One `tools/call` as the server shall get it, and who waits for what comes of it.
 
-Pure declarations, made by `calls.dispatch` for `upstream.base`. A class of our own, and no Struct, so that it can be
-compiled: a call reads a dozen of its attributes.
+Pure declarations: `calls.dispatch` makes them, `upstream.base` takes them. Classes of our own, neither Struct nor
+Protocol, so that they can be compiled: a call reads a dozen of their attributes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TypeAlias
+
+from msgspec import Raw
+from mypy_extensions import mypyc_attr
 
 from fairlead_mcp.messages import Message
 
@@ -55,3 +58,21 @@ class Order:
     def traced(self, params: bytes, trace: bytes) -> Order:
         """The same within another span."""
         return Order(self.id, params, self.name_header, self.deadline, self.max_bytes, self.notify, self.session, trace)
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Recipient:
+    """Who waits for a call. Exactly one of these is called, once, possibly before `submit` returns."""
+
+    __slots__ = ()
+
+    def answered(self, result: Raw) -> None:
+        raise NotImplementedError
+
+    def failed(self, error: Exception) -> None:
+        """`error` is a McpError, but for defects."""
+        raise NotImplementedError
+
+    def again(self) -> None:
+        """The server did not execute the call and would not now: make it by `Upstream.call`."""
+        raise NotImplementedError

@@ -11,9 +11,11 @@ came would be taken for the answer to somebody else's request.
 from __future__ import annotations
 
 import asyncio
-from typing import Final, Protocol, cast
+from collections.abc import Callable
+from typing import Final, cast
 
 import httptools
+from mypy_extensions import mypyc_attr
 
 from fairlead_mcp.errors import BadHttp, ConnectionLost, TooLarge
 from fairlead_mcp.http.answer import Answer, Cursor
@@ -48,28 +50,31 @@ _SPELLINGS: Final = {name: name for name in WANTED} | {name.title(): name for na
 _LENGTHS: Final = frozenset(len(name) for name in WANTED)
 
 
-class Owner(Protocol):
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Owner:
     """What a connection tells its pool."""
 
-    def clock(self) -> float:
+    __slots__ = ("clock",)
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.clock = clock
         """Seconds, monotonic."""
-        ...
 
     def released(self, connection: Connection, now: float) -> None:
         """The exchange is over and the connection, which is usable, can carry the next."""
-        ...
+        raise NotImplementedError
 
     def gone(self, connection: Connection) -> None:
         """The connection is closed (told once, before its call hears of it)."""
-        ...
+        raise NotImplementedError
 
     def dropped(self, connection: Connection) -> None:
         """The server closed a connection that was kept, without a byte since its last answer; `gone` follows."""
-        ...
+        raise NotImplementedError
 
     def watch(self, deadline: float) -> None:
         """Look at all connections at `deadline`."""
-        ...
+        raise NotImplementedError
 
 
 class Connection(asyncio.Protocol):

@@ -28,7 +28,7 @@ from typing import Final
 
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, PoolFull, Timeout
 from fairlead_mcp.http.answer import Answer, Carrier
-from fairlead_mcp.http.connection import Connection
+from fairlead_mcp.http.connection import Connection, Owner
 from fairlead_mcp.http.dial import Address, Dialer, Resolve, resolve_by_dns
 from fairlead_mcp.http.exchange import Call
 from fairlead_mcp.http.statistics import PoolStatistics
@@ -46,7 +46,7 @@ that it would, closes them all: each is used once for that long, or calls would 
 NEVER: Final = float("inf")
 
 
-class Pool:
+class Pool(Owner):
     """See the module. `server_hostname` is the name to verify by TLS where `host` is a bare address.
 
     `resolve(host, port)` gives the addresses to try in order; tests map cluster names onto 127.0.0.1 with it.
@@ -67,12 +67,12 @@ class Pool:
         resolve: Resolve | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        super().__init__(clock)
         self.host = host
         self.port = port
         self.limit = limit
         self.max_waiting = max_waiting
         self.keep_alive = keep_alive
-        self.clock = clock
         self._dialer = Dialer(host, port, ssl, server_hostname, resolve or resolve_by_dns, connect_timeout)
         self._connections: set[Connection] = set()
         self._idle: list[Connection] = []

@@ -9,7 +9,7 @@ import pytest
 
 from fairlead_mcp.errors import BadHttp, ConnectionLost, McpError, TooLarge
 from fairlead_mcp.http.answer import Answer
-from fairlead_mcp.http.connection import DRAIN_SECONDS, MAX_DRAIN_BYTES, Connection, keep_alive_seconds
+from fairlead_mcp.http.connection import DRAIN_SECONDS, MAX_DRAIN_BYTES, Connection, Owner, keep_alive_seconds
 from fairlead_mcp.http.exchange import Call
 
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -42,10 +42,11 @@ class Wire(asyncio.Transport):
         self.paused = False
 
 
-class World:
+class World(Owner):
     """A connection with its surroundings. `outcome` is the answer or the error of the last call."""
 
     def __init__(self) -> None:
+        super().__init__(lambda: self.now)
         self.now = 100.0
         self.released_count = self.gone_count = self.drops = 0
         self.watched: list[float] = []
@@ -53,9 +54,6 @@ class World:
         self.wire = Wire()
         self.connection = Connection(self)
         self.connection.connection_made(self.wire)
-
-    def clock(self) -> float:
-        return self.now
 
     def released(self, connection: Connection, now: float) -> None:
         self.released_count += 1

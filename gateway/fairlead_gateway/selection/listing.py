@@ -1,0 +1,50 @@
+"""The list of tools that a view shows, as the bytes that answer `tools/list`.
+
+Pure module. Apart from `selection.view`, which is compiled, for it is held weakly: by `selection.whole`, which gives
+the same list to all views that show the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Final
+
+from fairlead_api.slices import finish
+
+PIECE: Final = 256
+"""Definitions that are put together between two pauses."""
+
+
+class Listing:
+    """The definitions of a list as bytes, put together at the first use. Views that show the same share one. A long one
+    stays in several parts: to make one of seven megabytes stops everybody for milliseconds.
+    """
+
+    __slots__ = ("__weakref__", "_definitions", "_parts")
+
+    def __init__(self, definitions: Sequence[bytes]) -> None:
+        self._definitions = definitions
+        self._parts: tuple[bytes, ...] = ()
+
+    @property
+    def ready(self) -> bool:
+        """Whether it was put together."""
+        return bool(self._parts)
+
+    def steps(self) -> Generator[None, None, None]:
+        """Put it together now, in slices."""
+        definitions = self._definitions
+        pieces = []
+        for start in range(0, len(definitions), PIECE):
+            pieces.append((b",%b" if start else b"%b") % b",".join(definitions[start : start + PIECE]))
+            yield
+        if not self._parts:
+            first, *rest = pieces or [b""]
+            self._parts = b'{"tools":[%b' % first, *rest, b"]"
+            self._definitions = ()
+
+    def read(self) -> tuple[bytes, ...]:
+        """In parts."""
+        if not self._parts:
+            finish(self.steps())
+        return self._parts
