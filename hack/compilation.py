@@ -37,6 +37,7 @@ MODULES: Final = (
     "fairlead_gateway/endpoint/lane.py",
     "fairlead_gateway/endpoint/replies.py",
     "fairlead_gateway/endpoint/request.py",
+    "fairlead_gateway/identity/identities.py",
     "fairlead_gateway/reports/ring.py",
     "fairlead_gateway/reports/samples.py",
     "fairlead_gateway/selection/route.py",
@@ -129,6 +130,9 @@ def _compile(target: Path) -> None:
         )
         words = ["--config-file", str(config), *MODULES]
         extensions = mypycify(words, opt_level="3", debug_level="0", target_dir=f"{work}/c")
+        for extension in extensions:
+            # else every call from one function to another goes through a table, and none is inlined
+            extension.extra_compile_args.append("-fno-semantic-interposition")
         setup(
             name="fairlead", ext_modules=extensions,
             script_args=["-q", "build_ext", "--build-lib", str(target), "--build-temp", f"{work}/o"],
