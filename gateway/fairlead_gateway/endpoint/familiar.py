@@ -24,7 +24,7 @@ MOST_BYTES: Final = 2 << 20
 class Familiar:
     """A head, and what was read of it."""
 
-    __slots__ = ("_head", "_headers", "_memory", "_named", "_of_name", "_target")
+    __slots__ = ("_head", "_memory", "_named", "_of_name", "_target", "headers")
 
     def __init__(
         self, head: KnownHead, named: NamedHead | None, target: bytes, headers: Headers, memory: Memory
@@ -32,7 +32,7 @@ class Familiar:
         self._head = head
         self._named = named
         self._target = target
-        self._headers = headers
+        self.headers = headers
         self._memory = memory
         self._of_name: dict[bytes, Headers] = {}
         """Headers that differ in `Mcp-Name` alone."""
@@ -41,7 +41,7 @@ class Familiar:
         """The request in `data`, if that is one whole request with this head and a body of at most `limit` bytes. Who
         asks and what that shows is looked up anew.
         """
-        start, headers = self._head.body_start(data), self._headers
+        start, headers = self._head.body_start(data), self.headers
         if not start and self._named is not None:
             found = self._named.read(data, self._of_name)
             if found is not None:
@@ -51,7 +51,7 @@ class Familiar:
         return Exchange(wire, b"POST", self._target, headers, data[start:], vetted=True)
 
     def _with(self, name: bytes) -> Headers:
-        headers = {**self._headers, b"mcp-name": name}
+        headers = {**self.headers, b"mcp-name": name}
         self._memory.keep(self._of_name, name, headers, sys.getsizeof(headers) + 2 * len(name))
         return headers
 
@@ -77,4 +77,6 @@ class Familiars:
             named = NamedHead.of(data, self.memory) if b"mcp-name" in headers else None
             familiar = Familiar(head, named, exchange.target, headers, self.memory)
             self.memory.keep(self._known, key, familiar, 4 * head.size + sys.getsizeof(headers))
+        else:
+            exchange.headers = familiar.headers  # equal; connections hold on to the last exchange that was read
         return familiar
