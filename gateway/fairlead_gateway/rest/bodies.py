@@ -32,7 +32,7 @@ async def read(request: Request, limit: int) -> bytes:
 async def read_pieces(request: Request, limit: int) -> list[bytes]:
     """The same as it came, for whoever need not have it in one piece."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json" and not kind.endswith("+json"):
+    if kind != JSON and not kind.endswith("+json"):
         raise Problem(UNSUPPORTED_MEDIA_TYPE, "Content-Type must be application/json")
     too_large = Problem(BODY_TOO_LARGE, f"the body is larger than {limit} bytes")
     length = request.headers.get("content-length", "")
