@@ -39,5 +39,5 @@ def test_every_check_that_the_server_passes_alone_passes_through_the_gateway(tmp
 def test_our_clients_pass_what_the_suite_asks_of_clients(tmp_path: Path, scenario: Scenario) -> None:
     with skipping():
         result = run(scenario, tmp_path)
-    assert result.missed == {}
+    assert result.missed == {}, result.output
     assert result.passed > 0

@@ -142,11 +142,19 @@ def await_endpoint(url: str, log: Path) -> None:
 
 
 def gateway_over(url: str, port: int, folder: Path) -> AbstractContextManager[subprocess.Popen[bytes]]:
-    """`fairlead up` over one server, which is `subject` there; its log is `up.log` in `folder`."""
+    """`fairlead up` over one server, which is `subject` there; its log is `up.log` in `folder`.
+
+    Its tools are not probed: on a busy machine a probe would take a slow one out of the default tier.
+    """
+    spec = {"url": url, "calibration": {"enabled": False}}
+    subject = {
+        "apiVersion": "fairlead.dev/v1alpha1",
+        "kind": "McpServer",
+        "metadata": {"name": "subject"},
+        "spec": spec,
+    }
     manifest = folder / "subject.yaml"
-    manifest.write_text(
-        f'apiVersion: fairlead.dev/v1alpha1\nkind: McpServer\nmetadata: {{name: subject}}\nspec: {{url: "{url}"}}\n'
-    )
+    manifest.write_text(json.dumps(subject))
     up = [sys.executable, "-m", "fairlead_cli", "up", str(manifest), "--port", str(port), "--plain"]
     return process(up, folder / "up.log")
 

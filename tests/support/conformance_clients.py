@@ -16,7 +16,7 @@ from typing import Final
 from conformance import NODE, PASSED, ROOT, SUITE, CannotRun, read_outcome
 
 DRIVER: Final = ROOT / "tests" / "support" / "conformance_driver.py"
-SCENARIO_SECONDS: Final = 60
+SCENARIO_SECONDS: Final = 120
 SOFT: Final = frozenset({"INFO", "SKIPPED"})
 """What a scenario says of itself, or of what a client may leave out."""
 
@@ -53,6 +53,8 @@ class Result:
     scenario: Scenario
     passed: int
     missed: dict[str, str]
+    output: str
+    """What the suite printed, and our client."""
 
     @property
     def sentence(self) -> str:
@@ -79,9 +81,8 @@ def run(scenario: Scenario, folder: Path) -> Result:
     ran = subprocess.run(
         command, capture_output=True, text=True, timeout=SCENARIO_SECONDS * 2, check=False, cwd=ROOT
     )  # fmt: skip
-    (folder / "output.txt").write_text(ran.stdout + ran.stderr)
     outcome = read_outcome(folder)
     if not outcome.checks:
         raise CannotRun(f"{scenario.name} did not run: {(ran.stderr or ran.stdout).strip()[-400:]}")
     missed = {name: status for name, status in outcome.checks.items() if status not in (PASSED, *SOFT)}
-    return Result(scenario, outcome.passed, missed)
+    return Result(scenario, outcome.passed, missed, ran.stdout + ran.stderr)

@@ -18,6 +18,10 @@ from toolservers import LEGACY_STDIO, SDK_STDIO, SDK_TOOLS, sdk_server
 from upprocess import DEMO, DEMO_TOOLS, Up, all_dead, children_of, command_of, fairlead_up, manifest
 from waiting import until_async
 
+UNPROBED: dict[str, Any] = {"calibration": {"enabled": False}}
+STEADY = manifest("demo", *DEMO, **UNPROBED)
+"""The demo, whose slow tools no probe takes out of the default tier while a test looks at the list."""
+
 
 async def tools_of(url: str, mode: str = "auto") -> list[str]:
     async with Client(url, mode=mode) as client:
@@ -39,7 +43,7 @@ def prefixed(prefix: str, names: list[str] | tuple[str, ...]) -> list[str]:
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_a_folder_of_servers_is_listed_and_called_in_both_eras(mode: str, tmp_path: Path) -> None:
-    (tmp_path / "servers.yaml").write_text(manifest("demo", *DEMO) + manifest("sdk", sys.executable, SDK_STDIO))
+    (tmp_path / "servers.yaml").write_text(STEADY + manifest("sdk", sys.executable, SDK_STDIO))
     async with fairlead_up(tmp_path, cwd=tmp_path) as up:
         await up.ready("default/demo")
         await served(up, [*prefixed("demo", DEMO_TOOLS), *prefixed("sdk", SDK_TOOLS)])
@@ -78,7 +82,7 @@ async def test_servers_of_every_kind_are_served_side_by_side(tmp_path: Path) -> 
 
 
 async def test_a_server_alone_is_served_under_its_own_path_with_its_own_names(tmp_path: Path) -> None:
-    (tmp_path / "a.yaml").write_text(manifest("demo", *DEMO))
+    (tmp_path / "a.yaml").write_text(STEADY)
     async with fairlead_up(tmp_path, cwd=tmp_path) as up:
         await up.ready("default/demo")
         await served(up, prefixed("demo", DEMO_TOOLS))
@@ -87,7 +91,7 @@ async def test_a_server_alone_is_served_under_its_own_path_with_its_own_names(tm
 
 
 async def test_a_manifest_that_comes_changes_and_goes_is_followed(tmp_path: Path) -> None:
-    (tmp_path / "a.yaml").write_text(manifest("demo", *DEMO))
+    (tmp_path / "a.yaml").write_text(STEADY)
     other = tmp_path / "b.yaml"
     async with fairlead_up(tmp_path, cwd=tmp_path) as up:
         await up.ready("default/demo")
@@ -109,7 +113,7 @@ async def test_a_manifest_that_comes_changes_and_goes_is_followed(tmp_path: Path
 
 async def test_a_bad_manifest_is_named_with_its_line_and_the_rest_is_served(tmp_path: Path) -> None:
     file = tmp_path / "servers.yaml"
-    file.write_text(manifest("demo", *DEMO) + "---\napiVersion: fairlead.dev/v1alpha1\nkind: McpServer\nmetadata:\n"
+    file.write_text(STEADY + "---\napiVersion: fairlead.dev/v1alpha1\nkind: McpServer\nmetadata:\n"
                     "  name: bad\nspec:\n  comand: [x]\n")  # fmt: skip
     async with fairlead_up(tmp_path, cwd=tmp_path) as up:
         problem = await up.event(lambda event: event.get("field") == "spec.comand")
@@ -118,7 +122,7 @@ async def test_a_bad_manifest_is_named_with_its_line_and_the_rest_is_served(tmp_
         await up.ready("default/demo")
         await served(up, prefixed("demo", DEMO_TOOLS))
 
-        file.write_text(manifest("demo", *DEMO) + "foo: [\n")
+        file.write_text(STEADY + "foo: [\n")
         broken = await up.event(lambda event: event["event"] == "problem")
         assert broken["message"].startswith("not valid YAML")
         await served(up, prefixed("demo", DEMO_TOOLS))
@@ -201,7 +205,7 @@ async def test_a_server_that_dies_is_started_again_and_keeps_its_tools_listed(tm
 
 
 async def test_the_command_line_lists_and_calls_through_it(tmp_path: Path) -> None:
-    (tmp_path / "a.yaml").write_text(manifest("demo", *DEMO))
+    (tmp_path / "a.yaml").write_text(STEADY)
     async with fairlead_up(tmp_path, cwd=tmp_path) as up:
         await up.ready("default/demo")
         await served(up, prefixed("demo", DEMO_TOOLS))
@@ -232,7 +236,7 @@ async def test_the_demo_server_can_run_elsewhere_and_be_served_by_its_url(tmp_pa
     port = free_port()
     demo = await asyncio.create_subprocess_exec(*DEMO, "--port", str(port), stderr=asyncio.subprocess.DEVNULL)
     try:
-        spec = {"url": f"http://127.0.0.1:{port}/mcp"}
+        spec = {"url": f"http://127.0.0.1:{port}/mcp", **UNPROBED}
         document = {
             "apiVersion": "fairlead.dev/v1alpha1",
             "kind": "McpServer",
@@ -249,7 +253,7 @@ async def test_the_demo_server_can_run_elsewhere_and_be_served_by_its_url(tmp_pa
 
 
 async def test_the_calls_of_a_client_are_counted_in_the_metrics(tmp_path: Path) -> None:
-    (tmp_path / "a.yaml").write_text(manifest("demo", *DEMO))
+    (tmp_path / "a.yaml").write_text(STEADY)
     async with fairlead_up(tmp_path, cwd=tmp_path) as up:
         await up.ready("default/demo")
         await served(up, prefixed("demo", DEMO_TOOLS))
@@ -264,7 +268,7 @@ async def test_the_calls_of_a_client_are_counted_in_the_metrics(tmp_path: Path) 
 
 
 async def test_what_calls_take_is_measured_and_kept_as_that_of_this_machine(tmp_path: Path) -> None:
-    (tmp_path / "a.yaml").write_text(manifest("demo", *DEMO))
+    (tmp_path / "a.yaml").write_text(STEADY)
     state = tmp_path / "state"
 
     def measured() -> dict[str, Any]:
