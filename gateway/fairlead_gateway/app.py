@@ -50,6 +50,7 @@ from fairlead_gateway.reports.endpoint import reports_page
 from fairlead_gateway.reports.outbox import Outbox
 from fairlead_gateway.rest.application import Readiness, application
 from fairlead_gateway.rest.guard import Guard
+from fairlead_gateway.rest.pace import Pace
 from fairlead_gateway.rest.plane import Plane, Tallies
 from fairlead_gateway.selection.view import MERGED
 from fairlead_gateway.settings import BadSetting, Settings
@@ -97,8 +98,9 @@ class Gateway:
         )
         self._loop: asyncio.AbstractEventLoop | None = None
         collector = GatewayCollector(
-            book, keeper, registry.gauges, lambda: len(self._listener.connections), front.crowd, self._tasks
-        )
+            book, keeper, registry.gauges, lambda: len(self._listener.connections), front.crowd, self._tasks,
+            lambda: plane.pace.waiting,
+        )  # fmt: skip
         guards = GuardCollector(
             checks, lambda: registry.guards, front.dispatcher.cache, front.identities, front.proxies
         )
@@ -285,6 +287,7 @@ def build(
         routes=models.routes,
         windows=models.windows,
         processes=settings.rest_processes,
+        pace=Pace(lambda: book.in_flight, settings.rest_share),
         choosers=Choosers(settings.session_key.encode()),
         tallies=Tallies(settings.environment, outbox.samples.tally) if settings.aggregates else None,
         admin_groups=settings.admin_groups,

@@ -177,6 +177,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Processes for bulk conversions, and as many for counting tokens (80 MB each), at most; started when needed. 0
     does everything in the gateway, and calls wait for it.
     """
+    rest_share: Annotated[float, Meta(ge=0.0001, le=1)] = 0.003
+    """Of the event loop's time, that conversions may take while tools are called: they wait for their turn then. More
+    converts more a second, and calls wait longer.
+    """
     drain: Annotated[float, Meta(ge=0)] = 0.0
     """Seconds after SIGTERM in which connections and requests are still taken, each answered with `Connection: close`.
     Longer than it takes whatever stands in front to send nothing any more; the chart sets 5.

@@ -40,6 +40,7 @@ class GatewayCollector(Collector):
         connections: Callable[[], int],
         crowd: Crowd,
         tasks: Callable[[], int],
+        conversions: Callable[[], int],
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._book = book
@@ -48,6 +49,7 @@ class GatewayCollector(Collector):
         self._connections = connections
         self._crowd = crowd
         self._tasks = tasks
+        self._conversions = conversions
         self._clock = clock
 
     def collect(self) -> Iterable[Metric]:
@@ -75,6 +77,8 @@ class GatewayCollector(Collector):
         text = "Observations counted under `other` because there were too many label sets"
         yield _counter("fairlead_metric_label_sets_overflowed", text, book.overflowed)
         yield _gauge("fairlead_calls_in_flight", "Tool calls being worked on", book.in_flight)
+        text = "Conversions that wait until their share of the loop's time lets them begin, as tools are called"
+        yield _gauge("fairlead_conversions_waiting", text, self._conversions())
         yield _gauge("fairlead_client_connections", "Open connections of clients", self._connections())
         text = "Connections of clients that were one too many"
         yield _counter("fairlead_client_connections_refused", text, self._crowd.turned_away)

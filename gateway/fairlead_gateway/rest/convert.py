@@ -17,10 +17,10 @@ from fairlead_gateway.rest.bodies import encoded, read_pieces
 from fairlead_gateway.rest.examples import conversions as examples
 from fairlead_gateway.rest.jobs import Body, ConvertBody, ConvertedMessages, Declined, MessagesBody
 from fairlead_gateway.rest.openapi import described
+from fairlead_gateway.rest.pace import by_process, in_thread
 from fairlead_gateway.rest.plane import Plane, format_called
-from fairlead_gateway.rest.pool import Overloaded
 from fairlead_gateway.rest.problems import INTERNAL, INVALID_ARGUMENTS, RATE_LIMITED, Problem
-from fairlead_gateway.rest.process import NotDone
+from fairlead_gateway.rest.process import NotDone, Overloaded
 from fairlead_gateway.rest.worker import breathing
 
 SMALL: Final = 32 << 10
@@ -37,7 +37,7 @@ def router(plane: Plane) -> APIRouter:
     )
     async def convert(request: Request) -> Response:
         body = await read_pieces(request, plane.max_body)
-        return _answer(await _done(plane, jobs.CONVERT, body, partial(jobs.convert, pace=breathing)))
+        return _answer(await _done(plane, jobs.CONVERT, body, _convert_here))
 
     @routes.post(
         "/convert/messages",
@@ -50,17 +50,26 @@ def router(plane: Plane) -> APIRouter:
     return routes
 
 
+def _convert_here(body: bytes) -> Body | Declined:
+    """The loop waits for two tools at most, 0.1 ms."""
+    return jobs.convert(body, pace=partial(breathing, stride=2))
+
+
 async def _done(plane: Plane, job: str, body: list[bytes], here: Callable[[bytes], Body | Declined]) -> Body | Declined:
     """Small bodies by `here`, in this process; larger ones in another. Raises Problem."""
-    if sum(map(len, body)) <= SMALL or plane.converting is None:
-        return await plane.worker.do(lambda: here(b"".join(body)))
+    size = sum(map(len, body))
     try:
-        made: Body | Declined = await plane.converting.do(job, body)
+        if size <= SMALL:
+            await plane.pace.turn(in_thread(size))
+        elif plane.converting is not None:
+            await plane.pace.turn(by_process(size))
+            made: Body | Declined = await plane.converting.do(job, body)
+            return made
+        return await plane.worker.do(lambda: here(b"".join(body)))
     except Overloaded as error:
         raise Problem(RATE_LIMITED, str(error), retry_after_ms=1000) from error
     except NotDone as error:
         raise Problem(INTERNAL, f"the conversion failed: {error}") from error
-    return made
 
 
 def _answer(made: Body | Declined) -> Response:

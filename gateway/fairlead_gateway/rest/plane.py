@@ -25,9 +25,10 @@ from fairlead_gateway.identity.model import Identity
 from fairlead_gateway.news import News
 from fairlead_gateway.rest.guard import IDENTITY, Guard
 from fairlead_gateway.rest.jobs import COUNT, MEASURE, Measured, measure
-from fairlead_gateway.rest.pool import Overloaded, Pool
+from fairlead_gateway.rest.pace import Pace
+from fairlead_gateway.rest.pool import Pool
 from fairlead_gateway.rest.problems import RATE_LIMITED, UNKNOWN_FORMAT, Problem
-from fairlead_gateway.rest.process import NotDone
+from fairlead_gateway.rest.process import NotDone, Overloaded
 from fairlead_gateway.rest.seen import Seen
 from fairlead_gateway.rest.shelf import Shelf, Shelves
 from fairlead_gateway.rest.worker import Lacking, Worker
@@ -79,6 +80,7 @@ class Plane:
         windows: Windows | None = None,
         live_models: Callable[[], LiveModels] | None = None,
         processes: int = 0,
+        pace: Pace,
         choosers: Choosers | None = None,
         tallies: Tallies | None = None,
         admin_groups: Collection[str] = (),
@@ -94,6 +96,8 @@ class Plane:
         self.max_body = max_body
         """Bytes of a request's body."""
         self.worker = Worker()
+        self.pace = pace
+        """Of conversions of what callers bring. Those of tools that are served happen once, and somebody waits."""
         self.converting = Pool(processes, bulk=True) if processes else None
         self.counting = Pool(processes) if processes else None
         """Apart, so that a plan does not wait for somebody's conversions."""

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_gateway.rest.jobs import ANSWERS, Body
-from fairlead_gateway.rest.process import Ended, NotDone, Part, WorkerProcess
+from fairlead_gateway.rest.process import Ended, NotDone, Overloaded, Part, WorkerProcess
 
 SECONDS: Final = 30.0
 """For one piece of work, starting a process included."""
@@ -23,10 +23,6 @@ MAX_PIECES: Final = 500
 """Done by one process before another takes its place."""
 IDLE_SECONDS: Final = 120.0
 """A process with nothing to do ends then: one that counts tokens takes 80 MB."""
-
-
-class Overloaded(NotDone):
-    """Too much is waiting already, or it takes too long."""
 
 
 class Pool:

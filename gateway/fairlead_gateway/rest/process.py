@@ -24,6 +24,10 @@ class NotDone(Exception):
     """The work brought no answer; the message says why."""
 
 
+class Overloaded(NotDone):
+    """Too much is waiting already, or it takes too long."""
+
+
 class Ended(NotDone):
     """The process is gone."""
 

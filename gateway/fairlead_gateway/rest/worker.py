@@ -59,9 +59,9 @@ class Worker:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 
-def breathing(items: Iterable[Item]) -> Iterator[Item]:
-    """The items, with a breath after every STRIDE of them."""
+def breathing(items: Iterable[Item], stride: int = STRIDE) -> Iterator[Item]:
+    """The items, with a breath after every `stride` of them."""
     for place, item in enumerate(items, 1):
         yield item
-        if place % STRIDE == 0:
+        if place % stride == 0:
             time.sleep(BREATH)

@@ -8,16 +8,20 @@ import json
 import os
 import signal
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fairlead_api.documents.catalog import Catalog
 from fairlead_gateway.rest import jobs
-from fairlead_gateway.rest.pool import Overloaded, Pool
-from fairlead_gateway.rest.process import NotDone
-from gatewayworld import catalog, running
+from fairlead_gateway.rest.pool import Pool
+from fairlead_gateway.rest.process import NotDone, Overloaded
+from gatewayworld import ask, calling, catalog, reached, running, scraped
+from rawserver import RawServer, Reply, Request, raw_server
 from restworld import get, post, problem
+from toolservers import answer_modern, tool
 from waiting import eventually
 
 
@@ -78,6 +82,54 @@ async def test_a_large_body_is_converted_in_a_process_and_a_small_one_here(tmp_p
     assert problem(broken) == (400, "INVALID_ARGUMENTS")
     assert len(pids) == 1
     assert not alive(pids[0])
+
+
+@pytest.mark.parametrize("count", [3, 300])
+async def test_while_a_tool_is_called_a_second_conversion_waits_for_its_turn(tmp_path: Path, count: int) -> None:
+    body = {"from": "mcp", "to": "claude", "tools": tools(count)}
+    async with blocking() as (server, ended), running(tmp_path, called(server), rest_share=0.0001) as gateway:
+        call = asyncio.create_task(ask(gateway, calling("demo__t0", {})))
+        await reached(server, 1)
+        first = await post(gateway, "/v1/convert", body)
+        second = asyncio.create_task(post(gateway, "/v1/convert", body))
+        await eventually(lambda: gateway.plane.pace.waiting == 1)
+        assert "fairlead_conversions_waiting 1.0" in await scraped(gateway)
+        ended.set()
+        assert "isError" not in (await call).message["result"]
+        assert (await second).message == first.message
+        assert gateway.plane.pace.waiting == 0
+
+
+async def test_while_a_tool_is_called_conversions_that_would_wait_too_long_are_refused(tmp_path: Path) -> None:
+    body = {"from": "mcp", "to": "claude", "tools": tools(3)}
+    async with blocking() as (server, ended), running(tmp_path, called(server), rest_share=0.0001) as gateway:
+        call = asyncio.create_task(ask(gateway, calling("demo__t0", {})))
+        await reached(server, 1)
+        asked = [asyncio.create_task(post(gateway, "/v1/convert", body)) for _ in range(20)]
+        await eventually(lambda: [task for task in asked if task.done() and task.result().status == 429])
+        ended.set()
+        answers = await asyncio.gather(call, *asked)
+    assert {answer.status for answer in answers} == {200, 429}
+    refused = next(answer for answer in answers if answer.status == 429)
+    assert problem(refused) == (429, "RATE_LIMITED")
+    assert "tools are called" in refused.message["detail"]
+
+
+@contextlib.asynccontextmanager
+async def blocking() -> AsyncIterator[tuple[RawServer, asyncio.Event]]:
+    """A server whose calls end when the event is set."""
+    ended = asyncio.Event()
+
+    async def handle(request: Request, reply: Reply) -> None:
+        await ended.wait()
+        answer_modern(request, reply, call=lambda _: {"content": []})
+
+    async with raw_server(handle) as server:
+        yield server, ended
+
+
+def called(server: RawServer) -> Catalog:
+    return catalog("demo", server.url, [tool("t0")])
 
 
 async def test_a_process_that_was_killed_is_replaced_and_costs_no_request(tmp_path: Path) -> None:
