@@ -89,7 +89,7 @@ def slug(name: str) -> str:
 
 PARTS = (
     *(f"{slug(workload.name)}/{connections}" for workload in WORKLOADS for connections in workload.connections),
-    "peers", "lists", "tools", "swaps", "replicas", "million",
+    "peers", "lists", "tools", "swaps", "conversions", "replicas", "million",
 )  # fmt: skip
 """What --only names. Of `peers`, one is named as in `peers/ToolHive-vMCP`."""
 
@@ -296,7 +296,10 @@ def run(settings: Settings) -> Report:
             attempt(part, work)
         if not settings.only:
             more.memory("after the load")
-        beside = {"lists": more.lists, "tools": more.many_tools, "swaps": more.swaps, "replicas": more.replicas}
+        beside = {
+            "lists": more.lists, "tools": more.many_tools, "swaps": more.swaps, "conversions": more.conversions,
+            "replicas": more.replicas,
+        }  # fmt: skip
         for part, work in beside.items():
             attempt(part, work)
         if settings.long or (settings.wants("million") and settings.only):

@@ -6,6 +6,7 @@ a decision on each tool's tiers, 100 policies.
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
@@ -257,12 +258,14 @@ def start_gateway(stage: Stage, upstream: int, core: int, *more: str | Path) -> 
     return gateway_over(stage, documents, core, *more)
 
 
-def gateway_over(stage: Stage, documents: Path, core: int | None, *more: str | Path, name: str = "gateway") -> Target:
-    """`fairlead gateway` over a folder of documents."""
+def gateway_over(
+    stage: Stage, documents: Path, core: int | None, *more: str | Path, name: str = "gateway", **variables: str
+) -> Target:
+    """`fairlead gateway` over a folder of documents; `variables` come into its environment."""
     fairlead = Path(sys.executable).with_name("fairlead")
     port, metrics = free_port(), free_port()
     command: list[str | Path] = [fairlead, "gateway", "--documents", documents, "--host", "127.0.0.1"]
     command += ["--port", str(port), "--metrics-port", str(metrics), *more]
-    process = stage.start(name, command, core=core)
+    process = stage.start(name, command, core=core, env={**os.environ, **variables})
     stage.wait_ready(name, process, port, "/readyz")
     return Target("fairlead", port, process.pid, prefixed=True, metrics=metrics)

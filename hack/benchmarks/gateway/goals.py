@@ -1,4 +1,4 @@
-"""What is asked of the gateway beside the price of a call: lists, swaps of the catalog, memory, replicas.
+"""What is asked of the gateway beside the price of a call: lists, swaps, conversions beside calls, memory, replicas.
 
 Used by `bench_gateway`, which starts the gateway under test.
 """
@@ -16,6 +16,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
+from gateway import conversions
 from gateway.gateways import (
     ALIKE,
     SERVERS,
@@ -95,6 +96,16 @@ class Goals:
     def run(self, load: Load, target: Target) -> Outcome:
         """One load, with its core to itself."""
         return run_load(self.stage, load, target.pid, [], core=self.rest)
+
+    def conversions(self) -> None:
+        """What the p99 of calls moves by while REST conversions run: of a gateway of its own, on any core."""
+        upstream = start_upstream(self.stage, "upstream-conversions", self.rest)
+        folder = self.stage.folder / "conversions"
+        write_documents(folder, contents(list(world(dict.fromkeys(self.ports, upstream.port)))))
+        gateway = gateway_over(self.stage, folder, None, name="converting")
+        windows = conversions.WINDOWS * self.settings.rounds if not self.settings.quick else 3
+        found = conversions.measure(self.stage, gateway, "modern", upstream.pid, windows)
+        self.found += conversions.goals(found)
 
     # Swaps
 

@@ -1,6 +1,6 @@
 """Planning: a model and the tools that fit, of 1,000 candidates once counted, and what counting them costs.
 
-Definitions are made here, of the size of public MCP tools (about 100 tokens each). The goal is about one plan; counting
+The goal is about one plan; counting
 happens once per definition.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from typing import Any
 
 from fairlead_gateway.budget.conversation import Tokens
 from fairlead_gateway.budget.counting import load_o200k
@@ -17,25 +16,10 @@ from fairlead_gateway.budget.models import Windows
 from fairlead_gateway.budget.outcome import Plan, Refused
 from fairlead_gateway.budget.plan import Candidate, Limits, Model, plan
 from fairlead_gateway.budget.sizes import Sizes
+from rig.definitions import definition
 from rig.harness import Goal, Report, Sample, Settings, Unmeasurable
 
 TOOLS = 1000
-WORDS = (  # noqa: SIM905 - a list of these would fill a screen
-    "file path of the user query search limit page number and date list create update delete repository issue city "
-    "returns a JSON object with results optional filter order by name maximum timeout seconds branch commit"
-).split()
-
-
-def definition(place: int, rng: random.Random) -> dict[str, Any]:
-    """A tool of a handful of parameters."""
-
-    def prose(least: int, most: int) -> str:
-        return " ".join(rng.choices(WORDS, k=rng.randint(least, most))).capitalize() + "."
-
-    names = [f"{rng.choice(WORDS)}_{number}" for number in range(rng.randint(1, 5))]
-    properties = {name: {"type": rng.choice(("string", "integer")), "description": prose(3, 12)} for name in names}
-    schema = {"type": "object", "properties": properties, "required": names[:1]}
-    return {"name": f"tool_{place}", "description": prose(8, 40), "inputSchema": schema}
 
 
 def timed(work: Callable[[], Plan | Refused], times: int) -> tuple[float, float]:
