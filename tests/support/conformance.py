@@ -155,8 +155,8 @@ def gateway_over(url: str, port: int, folder: Path) -> AbstractContextManager[su
     }
     manifest = folder / "subject.yaml"
     manifest.write_text(json.dumps(subject))
-    up = [sys.executable, "-m", "fairlead_cli", "up", str(manifest), "--port", str(port), "--plain"]
-    return process(up, folder / "up.log")
+    up = [sys.executable, "-m", "fairlead_cli", "up", str(manifest), "--plain"]
+    return process([*up, "--port", str(port), "--metrics-port", "0"], folder / "up.log")
 
 
 @contextmanager

@@ -137,7 +137,7 @@ class World:
         code, answer = self.request("PATCH", path, {"status": status}, content_type="application/merge-patch+json")
         assert code == 200, answer
 
-    async def until(self, what: str, condition: Callable[[], T], *, seconds: float = 15.0) -> T:
+    async def until(self, what: str, condition: Callable[[], T], *, seconds: float = 30.0) -> T:
         """The first truthy value of `condition`, which is looked at in a thread; AssertionError after `seconds`."""
         value = None
         try:

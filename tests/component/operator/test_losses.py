@@ -104,6 +104,7 @@ async def test_people_are_told_of_each_loss_and_each_return_once(world: World) -
     assert told == [READY, LOST, READY, LOST, READY]
 
 
+@pytest.mark.timeout(120)
 async def test_servers_that_work_are_not_touched_while_others_are_down(world: World) -> None:
     async with contextlib.AsyncExitStack() as stack:
         sites = [await stack.enter_async_context(site("add")) for _ in range(24)]

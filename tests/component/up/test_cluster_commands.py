@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from controlplane import PlaneFactory
 from ports import free_port
 
@@ -15,6 +17,7 @@ def fairlead(*words: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
+@pytest.mark.timeout(240)
 def test_crds_are_installed_once_and_again_and_are_served_then(private_plane: PlaneFactory) -> None:
     plane = private_plane(crds=False)
     missing = fairlead("operator", "--kubeconfig", plane.kubeconfig)
