@@ -14,10 +14,6 @@ from typing import Final
 
 from fairlead_gateway.rest.process import Overloaded
 
-SHARE: Final = 0.003
-"""Of the loop's time. A call is held up for 0.05 ms at most by a piece of a conversion (a large one has about twenty):
-at this share that happens to fewer than one call in a hundred.
-"""
 HOLD: Final = 1.0
 """Seconds for which a call that was seen counts as being made: the next one comes soon."""
 LOOK: Final = 0.05
@@ -39,9 +35,11 @@ def in_thread(size: int) -> float:
 
 
 class Pace:
-    """See the module. `calls()` is the number of calls being made. Belongs to the loop that it is used on."""
+    """See the module. `calls()` is the number of calls being made, `share` the part of the loop's time. Belongs to the
+    loop that it is used on.
+    """
 
-    def __init__(self, calls: Callable[[], int], share: float = SHARE) -> None:
+    def __init__(self, calls: Callable[[], int], share: float) -> None:
         self._calls = calls
         self._share = share
         self._order = asyncio.Lock()

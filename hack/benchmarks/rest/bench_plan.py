@@ -1,7 +1,6 @@
 """Planning: a model and the tools that fit, of 1,000 candidates once counted, and what counting them costs.
 
-The goal is about one plan; counting
-happens once per definition.
+The goal is about one plan; counting happens once per definition.
 """
 
 from __future__ import annotations
