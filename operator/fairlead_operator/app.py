@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Final
 
 from kubernetes.aio.client import Configuration
 
@@ -61,6 +62,8 @@ from fairlead_operator.settings import Settings
 from fairlead_operator.telemetry import Telemetry
 
 logger = logging.getLogger(__name__)
+
+LIST_RETRY_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True)
@@ -163,6 +166,7 @@ class _Leadership:
         self.secrets = LabelledSecrets(self._enqueue_namespace)
         self.store = CredentialStore(kube, release, self._credential_lost, given.owners)
         self.documents = KubeDocuments(kube, release, self._disturbed, given.owners)
+        self._list_seconds = settings.list_seconds
         self.declarations = KubeDeclarations(
             kube,
             server_changed=self._enqueue,
@@ -215,18 +219,37 @@ class _Leadership:
             await self._begin()
             kinds = OWN_KINDS if self.declarations.reads_tiers else (MCP_SERVERS, TOOL_POLICIES)
             group.create_task(self.feed.run(kinds), name="kopf feed")
+            group.create_task(self._keep_listing(), name="complete lists")
             operator.controller = self.controller
             group.create_task(self.controller.run(), name="controller")
 
     async def _begin(self) -> None:
         while True:
             try:
-                await self.declarations.refresh()
+                await self.declarations.start()
                 await self.declarations.create_default_tiers()
                 return
             except KubeError as error:
                 logger.warning("cannot list what is declared: %s", error)
-                await asyncio.sleep(1.0)
+                await asyncio.sleep(LIST_RETRY_SECONDS)
+
+    async def _keep_listing(self) -> None:
+        """Find what Kopf lost: after an outage it reports what exists, and never what was deleted meanwhile."""
+        pause, failing = self._list_seconds, False
+        while True:
+            await asyncio.sleep(pause)
+            try:
+                await self.declarations.refresh()
+            except KubeError as error:
+                if not failing:
+                    logger.warning(
+                        "McpServers, LatencyTiers and ToolPolicies cannot be listed; what is deleted meanwhile stays "
+                        "in force until they can: %s",
+                        error,
+                    )
+                pause, failing = min(LIST_RETRY_SECONDS, self._list_seconds), True
+            else:
+                pause, failing = self._list_seconds, False
 
     def _scopes(self, release: str, watched: str | None) -> list[tuple[Scope, Picture]]:
         ours = f"{LABEL_MANAGED_BY}={MANAGED_BY}"

@@ -61,6 +61,9 @@ class Settings:
     """Longest that one discovery may take, in seconds, all pages together."""
     sweep_seconds: float = 180.0
     """Time between two comparisons of what exists with what is known."""
+    list_seconds: float = 20.0
+    """Time between two complete lists of McpServers, LatencyTiers and ToolPolicies: the longest that one deleted during
+    an outage of the API server stays in force after its return."""
     workers: int = 16
     """Servers that are looked at side by side."""
     gateways: str = ""

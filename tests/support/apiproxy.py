@@ -55,19 +55,27 @@ class ApiProxy:
             timeout=aiohttp.ClientTimeout(total=None),
             auto_decompress=False,
         )
-        app = web.Application(client_max_size=16 << 20)
-        app.router.add_route("*", "/{path:.*}", self._pass_on)
-        self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", self._port).start()
+        await self.appear()
         self.kubeconfig.write_text(yaml.safe_dump(_plain_config(f"http://127.0.0.1:{self._port}")))
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._runner.cleanup()
+        await self.vanish()
         await self._session.close()
+
+    async def appear(self) -> None:
+        """Listen (again), on the port that it always had."""
+        app = web.Application(client_max_size=16 << 20)
+        app.router.add_route("*", "/{path:.*}", self._pass_on)
+        self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", self._port).start()
+
+    async def vanish(self) -> None:
+        """Break every connection and listen no more: an API server that is away."""
+        await self._runner.cleanup()
 
     async def _pass_on(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()

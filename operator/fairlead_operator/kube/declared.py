@@ -1,11 +1,12 @@
 """A picture of the resources that people declare: McpServers, LatencyTiers, ToolPolicies, parsed once per change.
 
-Kopf's events paint it (`handlers`), and listings, because Kopf says nothing of what was deleted while its connection
-was down. Read by `platform` and, for the rules document, by the controller.
+Kopf's events paint it (`handlers`), and complete lists do, at the start and every `list_seconds`: Kopf reports no
+deletion that happened while its connection was down, and a revoked policy must not stay in force.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_api.v1alpha1.toolpolicy import PolicyRule, ServerSelector, ToolPolicy, ToolPolicySpec, ToolPolicyStatus
 from fairlead_operator.kube.client import Json, Kube
 from fairlead_operator.kube.errors import Conflict, Forbidden, Invalid, NotFound
-from fairlead_operator.kube.resources import LATENCY_TIERS, MCP_SERVERS, TOOL_POLICIES, Kind, newer
+from fairlead_operator.kube.resources import LATENCY_TIERS, MCP_SERVERS, TOOL_POLICIES, Kind, newer, older
 from fairlead_operator.publish.defaults import DEFAULT_TIERS
 
 logger = logging.getLogger(__name__)
@@ -60,6 +61,9 @@ class Declared(Generic[R]):
         self._model = model
         self._changed = changed
         self._entries: dict[ServerKey, _Entry[R]] = {}
+        self._listing = asyncio.Lock()
+        self._deleted: set[str] = set()
+        """Uids whose deletion was reported since the latest list began, which may still contain them."""
 
     def __repr__(self) -> str:
         return f"<Declared {self._kind.plural}={len(self._entries)}>"
@@ -88,25 +92,37 @@ class Declared(Generic[R]):
 
     async def refresh(self) -> None:
         """List all of them; what is not listed is gone. Raises KubeError."""
-        items, _ = await self._kube.list(self._kind, self._namespace)
+        async with self._listing:
+            self._deleted.clear()
+            items, version = await self._kube.list(self._kind, self._namespace)
+            self._replace(items, version)
+
+    def _replace(self, items: list[Json], version: str) -> None:
+        """Take in a complete list as of `version`. Events that were handled while it was on its way win over it."""
         listed = {_key(item) for item in items}
-        for key in [key for key in self._entries if key not in listed]:
-            self.remove(key)
+        for key, entry in list(self._entries.items()):
+            if key not in listed and not older(version, entry.version):  # an older list cannot know it yet
+                self.remove(key)
         for item in items:
-            self.put(item)
+            if item["metadata"].get("uid", "") not in self._deleted:
+                self.put(item)
 
     def put(self, item: Json) -> None:
         """Take in a resource, unless a newer reading of it is known."""
         key, metadata = _key(item), item["metadata"]
         before = self._entries.get(key)
         entry = _Entry(metadata.get("uid", ""), metadata.get("resourceVersion", ""), self._parse(item))
-        if before is not None and before.uid == entry.uid and not newer(entry.version, before.version):
-            return
+        if before is not None:
+            stale = older(entry.version, before.version)  # of a predecessor of the same name, too
+            if stale or (before.uid == entry.uid and not newer(entry.version, before.version)):
+                return
         self._entries[key] = entry
         self._changed(key)
 
     def remove(self, key: ServerKey, uid: str | None = None) -> None:
         """Take note that a resource is gone; with `uid`, only if it is that one."""
+        if uid is not None:
+            self._deleted.add(uid)
         entry = self._entries.get(key)
         if entry is None or (uid is not None and entry.uid != uid):
             return
@@ -222,11 +238,14 @@ class KubeDeclarations:
         return True
 
     async def refresh(self) -> None:
-        """List all three kinds. Raises KubeError."""
+        """List all three kinds, or those that may be read. Raises KubeError."""
         await self.servers.refresh()
         await self._policies.refresh()
-        if not self.reads_tiers:
-            return
+        if self.reads_tiers:
+            await self._tiers.refresh()
+
+    async def start(self) -> None:
+        """The first `refresh`, which finds out whether LatencyTiers may be read. Raises KubeError."""
         try:
             await self._tiers.refresh()
         except Forbidden:
@@ -237,6 +256,7 @@ class KubeDeclarations:
                 "LatencyTiers, which belong to no namespace, may not be read: the tiers are those of FAIRLEAD_TIERS, "
                 "else the default ones. To use LatencyTiers grant their rights (operator/rbac.yaml) and restart"
             )
+        await self.refresh()
 
     def observe(self, plural: str, type_: str | None, item: Json) -> bool:
         """Take in one event; whether it repeats something known, as happens after events were missed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
@@ -223,6 +224,49 @@ def test_a_late_deletion_of_the_predecessor_does_not_remove_the_successor() -> N
     assert ServerKey("team", "demo") in servers
     servers.remove(ServerKey("team", "demo"), "second")
     assert len(servers) == 0
+
+
+class SlowList(Kube):
+    """Answers each list with what is given, and lets events be handled while it is on its way."""
+
+    def __init__(self, items: list[Json], version: str, meanwhile: Callable[[], object]) -> None:
+        super().__init__(NOWHERE)
+        self.answer, self.meanwhile = (items, version), meanwhile
+
+    async def list(self, *_: Any, **__: Any) -> tuple[list[Json], str]:
+        self.meanwhile()
+        return self.answer
+
+
+@pytest.mark.parametrize(
+    ("listed", "event", "left"),
+    [
+        pytest.param([], lambda servers: servers.put(item("11", "http://a.example/mcp")), "11", id="created"),
+        pytest.param(
+            [item("9", "http://a.example/mcp")],
+            lambda servers: servers.remove(ServerKey("team", "demo"), "u"),
+            None,
+            id="deleted",
+        ),
+        pytest.param(
+            [item("9", "http://a.example/mcp")],
+            lambda servers: (
+                servers.remove(ServerKey("team", "demo"), "u"),
+                servers.put(item("12", "http://b.example/mcp", uid="second")),
+            ),
+            "12",
+            id="replaced",
+        ),
+    ],
+)
+async def test_an_event_that_overtakes_a_list_is_not_undone_by_it(
+    listed: list[Json], event: Callable[[Declared[McpServer]], object], left: str | None
+) -> None:
+    kube = SlowList(listed, "10", lambda: event(servers))
+    servers = Declared(kube, MCP_SERVERS, McpServer, lambda key: None)
+    await servers.refresh()
+    found = servers.get(ServerKey("team", "demo"))
+    assert (found.metadata.resource_version if isinstance(found, McpServer) else None) == left
 
 
 def test_a_resource_that_breaks_a_rule_is_kept_as_broken_with_its_field(caplog: pytest.LogCaptureFixture) -> None:
