@@ -270,12 +270,16 @@ class Controller:
         self._prober.stirred(move.tool.server)
 
     async def _keep_counting(self) -> None:
-        """The number of its tools in each tier's status."""
+        """The number of its tools in each tier's status: at once after a quiet time, else less and less often."""
+        pause, shown_at = self._rhythm.settle, -self._rhythm.figures
         while True:
             await self.timekeeper.resized.wait()
             self.timekeeper.resized.clear()
+            rested = self._monotonic() - shown_at >= self._rhythm.figures
+            pause = self._rhythm.settle if rested else min(2 * pause, self._rhythm.figures)
+            shown_at = self._monotonic()
             await self._persist("sizes of tiers", self._show_sizes, self.timekeeper.resized)
-            await asyncio.sleep(self._rhythm.figures)
+            await asyncio.sleep(pause)
 
     async def _show_sizes(self) -> None:
         await self._declarations.show_tools(self.timekeeper.ledger.fitting())

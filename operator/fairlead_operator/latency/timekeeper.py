@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
-from fairlead_api.documents.catalog import Catalog, LocalEndpoint
+from fairlead_api.documents.catalog import CATALOG, Catalog, LocalEndpoint
 from fairlead_api.documents.codec import RULES_NAME, UnreadableDocument, decode, encode, state_name
 from fairlead_api.documents.rules import Rules, Tier
 from fairlead_api.documents.state import STATE, State
@@ -70,14 +70,18 @@ class Timekeeper:
         rules = await self._read(RULES_NAME)
         if isinstance(rules, Rules):
             self.decide_by(rules.tiers)  # what the states were decided by
-        states = []
+        states, catalogs = [], []
         for name, labels in (await self._documents.listing()).items():
-            if labels.get(LABEL_DOCUMENT) != STATE:
+            if labels.get(LABEL_DOCUMENT) not in (STATE, CATALOG):
                 continue
             document = await self._read(name)
             if isinstance(document, State):
                 states.append(document)
+            elif isinstance(document, Catalog):
+                catalogs.append(document)
         self.ledger.restore(states)
+        for catalog in catalogs:  # before its server is asked again: its tools are served all the while, and counted
+            self.know(catalog)
         for state in states:
             self._offer(state)
 
