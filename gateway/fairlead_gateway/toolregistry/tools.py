@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
+from fairlead_api.latency_metadata import authored_latency, effective_latency
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.catalog.definitions import UnusableDefinition, shown
 from fairlead_gateway.catalog.names import exposed_name, tool_id
@@ -113,7 +114,8 @@ def _tool(server: Declared, raw: bytes) -> Tool | None:
     override = server.overrides.get(name)
     if override is not None and not override.enabled:
         return None
-    latency = override.latency if override is not None else None
+    stated = override.latency if override is not None else None
+    latency = effective_latency(stated, authored_latency(raw).latency, trusted=server.trusted)
     exposed = exposed_name(server.prefix, name) if server.prefix else name
     definition = shown(raw, name=exposed, description=override.description if override is not None else None)
     return Tool(

@@ -22,14 +22,13 @@ from fairlead_api.documents.catalog import (
     list_hash,
     search_hash,
 )
-from fairlead_api.v1alpha1.mcpserver import McpServer, ToolLatency, ToolLimits, ToolOverride
+from fairlead_api.latency_metadata import authored_latency, effective_latency
+from fairlead_api.v1alpha1.mcpserver import McpServer, ToolLimits, ToolOverride
 from fairlead_mcp import eras
 from fairlead_operator.discovery.judging import PROMPT, RESOURCE, TEMPLATE, TOOL, Kind, Sieve
 from fairlead_operator.discovery.listing import Found
 from fairlead_operator.discovery.remarks import Remarks
 
-LATENCY_META: Final = "fairlead.dev/latency"
-"""Key of a tool's `_meta` under which its author declares latency, with the members of `spec.tools[].latency`."""
 NOTES_LIMIT: Final = 20
 
 
@@ -42,43 +41,16 @@ class Reached:
     prefix: str | None
 
 
-class _Declared(msgspec.Struct, rename="camel"):
-    """Latency as an author declares it; a member of another type counts as absent."""
-
-    estimated_duration_ms: Any = None
-    max_duration_ms: Any = None
-    idempotent: Any = None
-    cacheable_seconds: Any = None
+class _Hints(msgspec.Struct, rename="camel"):
+    read_only_hint: Any = None
+    idempotent_hint: Any = None
 
 
-def _own(name: str) -> Any:
-    """A key of ours in `_meta`."""
-    return msgspec.field(default=None, name=f"fairlead.dev/{name}")
+class _Annotated(msgspec.Struct):
+    annotations: _Hints = msgspec.field(default_factory=_Hints)
 
 
-class _Meta(msgspec.Struct):
-    """As one object, as single keys of ours, and as plain ones, in this order of preference."""
-
-    latency: Raw = msgspec.field(default=Raw(b"{}"), name=LATENCY_META)
-    own_estimated: Any = _own("estimated_duration_ms")
-    own_max: Any = _own("max_duration_ms")
-    own_idempotent: Any = _own("idempotent")
-    own_cacheable: Any = _own("cacheable_seconds")
-    estimated_duration_ms: Any = None
-    max_duration_ms: Any = None
-    idempotent: Any = None
-    cacheable_seconds: Any = None
-
-
-class _Carried(msgspec.Struct):
-    """As much of a definition as the catalog needs."""
-
-    meta: Raw = msgspec.field(default=Raw(b"{}"), name="_meta")
-
-
-_carried = msgspec.json.Decoder(_Carried).decode
-_meta = msgspec.json.Decoder(_Meta).decode
-_declared = msgspec.json.Decoder(_Declared).decode
+_annotated = msgspec.json.Decoder(_Annotated).decode
 
 
 def build_catalog(server: McpServer, found: Found, reached: Reached) -> tuple[Catalog, Remarks]:
@@ -90,7 +62,8 @@ def build_catalog(server: McpServer, found: Found, reached: Reached) -> tuple[Ca
     modern = eras.era_of(found.protocol_version) is eras.Era.MODERN
     sieve = Sieve(in_headers=modern and isinstance(reached.endpoint, HttpEndpoint))
     overrides = {override.name: override for override in server.spec.tools}
-    tools = _tools(found.tools, overrides, sieve, trusted=server.spec.trusts_annotations)
+    tools, unusable = _tools(found.tools, overrides, sieve, trusted=server.spec.trusts_annotations)
+    notes += unusable
     missing = sorted(set(overrides) - {tool.name for tool in tools})
     if missing:
         notes.append(f"spec.tools names tools that the server does not list: {', '.join(missing[:NOTES_LIMIT])}")
@@ -116,18 +89,36 @@ def build_catalog(server: McpServer, found: Found, reached: Reached) -> tuple[Ca
         resource_templates=_definitions(found.resource_templates, TEMPLATE, sieve),
         prompts=_definitions(found.prompts, PROMPT, sieve),
     )
-    remarks = Remarks(found.listed, tuple(sieve.faults), found.notes, tuple(notes))
+    undecided = spec.trust_annotations is None and not spec.trusts_annotations
+    disregarded = sum(_asks_for_trust(tool) for tool in tools) if undecided else 0
+    remarks = Remarks(found.listed, tuple(sieve.faults), found.notes, tuple(notes), disregarded)
     return msgspec.structs.replace(catalog, hash=list_hash(catalog)), remarks
 
 
 def _tools(
     items: Iterable[Raw], overrides: dict[str, ToolOverride], sieve: Sieve, *, trusted: bool
-) -> tuple[ToolEntry, ...]:
-    tools = [_tool(name, raw, overrides.get(name), trusted=trusted) for name, raw in sieve.usable(items, TOOL)]
-    return tuple(sorted(tools, key=lambda tool: tool.name))
+) -> tuple[tuple[ToolEntry, ...], list[str]]:
+    """The tools, sorted by name, and a note for each declaration of latency that cannot be used."""
+    tools, notes = [], []
+    for name, raw in sieve.usable(items, TOOL):
+        authored = authored_latency(raw)
+        notes += [f"tool '{name}': {sentence}; it counts as not declared" for sentence in authored.unusable]
+        tools.append(_tool(name, raw, overrides.get(name), authored.latency, trusted=trusted))
+    return tuple(sorted(tools, key=lambda tool: tool.name)), notes
 
 
-def _tool(name: str, raw: Raw, override: ToolOverride | None, *, trusted: bool) -> ToolEntry:
+def _asks_for_trust(tool: ToolEntry) -> bool:
+    """Whether its author says that calls may be repeated, which only a trusted author may."""
+    if authored_latency(tool.definition).latency.idempotent:
+        return True
+    try:
+        hints = _annotated(tool.definition).annotations
+    except msgspec.MsgspecError:
+        return False
+    return hints.read_only_hint is True or hints.idempotent_hint is True
+
+
+def _tool(name: str, raw: Raw, override: ToolOverride | None, authored: DeclaredLatency, *, trusted: bool) -> ToolEntry:
     tags = tuple(override.tags) if override else ()
     categories = tuple(override.categories) if override else ()
     probe = override.probe if override else None
@@ -141,57 +132,11 @@ def _tool(name: str, raw: Raw, override: ToolOverride | None, *, trusted: bool) 
         description=override.description if override else None,
         tags=tags,
         categories=categories,
-        latency=_latency(override.latency if override else None, _carried(raw).meta, trusted=trusted),
+        latency=effective_latency(override.latency if override else None, authored, trusted=trusted),
         probe_arguments=probe.arguments if probe else None,
         calls_per_minute=limits.calls_per_minute,
         concurrency=limits.concurrency,
     )
-
-
-def _latency(said: ToolLatency | None, meta: Raw, *, trusted: bool) -> DeclaredLatency | None:
-    """The McpServer's word, member by member, before the author's, who is believed `idempotent` only where the
-    annotations of the server are trusted.
-    """
-    declared = _author_latency(meta)
-    if not trusted:
-        declared = msgspec.structs.replace(declared, idempotent=None)
-    merged = DeclaredLatency(
-        estimated_duration_ms=_first(said and said.estimated_duration_ms, declared.estimated_duration_ms),
-        max_duration_ms=_first(said and said.max_duration_ms, declared.max_duration_ms),
-        idempotent=_first(said and said.idempotent, declared.idempotent),
-        cacheable_seconds=_first(said and said.cacheable_seconds, declared.cacheable_seconds),
-    )
-    return merged if merged != DeclaredLatency() else None
-
-
-def _author_latency(meta: Raw) -> DeclaredLatency:
-    try:
-        found = _meta(meta)
-        declared = _declared(found.latency)
-    except msgspec.MsgspecError:
-        return DeclaredLatency()
-    return DeclaredLatency(
-        estimated_duration_ms=_number(declared.estimated_duration_ms, found.own_estimated, found.estimated_duration_ms),
-        max_duration_ms=_number(declared.max_duration_ms, found.own_max, found.max_duration_ms),
-        idempotent=_first(*map(_truth, (declared.idempotent, found.own_idempotent, found.idempotent))),
-        cacheable_seconds=_number(declared.cacheable_seconds, found.own_cacheable, found.cacheable_seconds),
-    )
-
-
-def _truth(value: Any) -> bool | None:
-    return value if isinstance(value, bool) else None
-
-
-def _number(*candidates: Any) -> int | None:
-    """The first that is a number of at least 0."""
-    for value in candidates:
-        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 2**53:
-            return round(value)
-    return None
-
-
-def _first(*candidates: Any) -> Any:
-    return next((value for value in candidates if value is not None), None)
 
 
 def _definitions(items: Iterable[Raw], kind: Kind, sieve: Sieve) -> tuple[Definition, ...]:

@@ -26,6 +26,8 @@ class Remarks:
     failed: tuple[str, ...] = ()
     """A sentence for each optional listing that brought nothing although it was declared."""
     notes: tuple[str, ...] = ()
+    disregarded: int = 0
+    """Tools that call themselves read-only or idempotent, which counts only once somebody trusts their server."""
 
     @property
     def tools_left_out(self) -> int:
@@ -60,6 +62,9 @@ class Remarks:
             said = f"{len(unusual)} names are outside of MCP's naming rule and offered as they are"
             yield f"{said}: {_enumerated(unusual)}"
         yield from self.failed
+        if self.disregarded:
+            tools = "1 tool says" if self.disregarded == 1 else f"{self.disregarded} tools say"
+            yield f"{tools} that calls may be repeated: to believe it, set spec.trustAnnotations: true"
 
 
 def _enumerated(faults: list[Fault]) -> str:

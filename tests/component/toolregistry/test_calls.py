@@ -115,7 +115,14 @@ async def test_a_process_that_dies_under_a_call_is_not_called_twice_unless_the_c
 
 
 @pytest.mark.parametrize(
-    ("hints", "trusted", "attempts"), [(IDEMPOTENT, True, 2), (IDEMPOTENT, None, 1), ({}, True, 1)]
+    ("hints", "trusted", "attempts"),
+    [
+        (IDEMPOTENT, True, 2),
+        (IDEMPOTENT, None, 1),
+        ({"_meta": {"idempotent": True}}, True, 2),
+        ({"_meta": {"idempotent": True}}, None, 1),
+        ({}, True, 1),
+    ],
 )
 async def test_a_call_that_was_lost_is_made_again_where_the_tool_is_trusted_to_be_idempotent(
     hints: dict[str, Any], trusted: bool | None, attempts: int

@@ -97,6 +97,44 @@ def test_declared_latency_is_the_manifests_word_before_the_authors(
     assert catalog.tools[0].latency == expected
 
 
+@pytest.mark.parametrize(
+    "definition",
+    [
+        {"estimated_duration_ms": 3000},
+        {"estimatedDurationMs": "3000"},
+        {"annotations": {"estimated_duration_ms": 3000.2, "readOnlyHint": True}},
+        {"inputSchema": {"type": "object", "estimated_duration_ms": "3000.0"}},
+        {"inputSchema": {"type": "object", "fairlead.dev/latency": {"estimatedDurationMs": 3000}}},
+        {"_meta": {"fairlead.dev/estimated_duration_ms": "3000"}, "estimated_duration_ms": 1},
+        {"_meta": {"estimated_duration_ms": None}, "annotations": {"fairlead.dev/estimatedDurationMs": 3000}},
+    ],
+)
+def test_latency_is_found_wherever_an_author_puts_it(definition: dict[str, Any]) -> None:
+    catalog, remarks = built({"name": "a", **definition})
+    assert catalog.tools[0].latency == DeclaredLatency(estimated_duration_ms=3000)
+    assert remarks.lines == ()
+
+
+@pytest.mark.parametrize(
+    ("definition", "sentence"),
+    [
+        ({"max_duration_ms": "fast"}, 'max_duration_ms is "fast", not a number of milliseconds'),
+        ({"_meta": {"max_duration_ms": -1}}, "_meta.max_duration_ms is -1, not a number of milliseconds"),
+        ({"annotations": {"idempotent": "yes"}}, 'annotations.idempotent is "yes", not true or false'),
+        (
+            {"inputSchema": {"type": "object", "fairlead.dev/latency": {"cacheableSeconds": [1]}}},
+            "inputSchema[fairlead.dev/latency].cacheableSeconds is [1], not a number of seconds",
+        ),
+        ({"max_duration_ms": "\u202e\u001b[" + "x" * 99}, 'max_duration_ms is "\\u202e\\u001b[' + "x" * 31 + "…"),
+    ],
+)
+def test_only_a_value_that_cannot_be_used_is_warned_of(definition: dict[str, Any], sentence: str) -> None:
+    catalog, remarks = built({"name": "a", **definition})
+    assert catalog.tools[0].latency is None
+    (line,) = remarks.lines
+    assert line.startswith(f"tool 'a': {sentence}")
+
+
 @pytest.mark.parametrize(("said", "expected"), [(None, None), (True, True), (False, False)])
 def test_an_author_who_is_not_trusted_cannot_have_calls_repeated(said: bool | None, expected: bool | None) -> None:
     spec: dict[str, Any] = {} if said is None else {"tools": [{"name": "a", "latency": {"idempotent": said}}]}
@@ -105,6 +143,31 @@ def test_an_author_who_is_not_trusted_cannot_have_calls_repeated(said: bool | No
     latency = catalog.tools[0].latency
     assert latency is not None
     assert (latency.estimated_duration_ms, latency.idempotent) == (5, expected)
+
+
+@pytest.mark.parametrize(
+    ("spec", "advised"),
+    [
+        ({}, True),
+        ({"trustAnnotations": False}, False),
+        ({"trustAnnotations": True}, False),
+        ({"url": None, "image": "demo:1"}, False),
+    ],
+)
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"_meta": {"idempotent": True}},
+        {"annotations": {"readOnlyHint": True}},
+        {"annotations": {"idempotentHint": True}},
+    ],
+)
+def test_the_status_of_a_url_server_says_how_its_authors_word_would_count(
+    said: dict[str, Any], spec: dict[str, Any], advised: bool
+) -> None:
+    _, remarks = built({"name": "a", **said}, {"name": "b"}, **spec)
+    advice = "; 1 tool says that calls may be repeated: to believe it, set spec.trustAnnotations: true"
+    assert remarks.verdict().message == "it answered tools/list" + (advice if advised else "")
 
 
 def test_resources_templates_and_prompts_are_named_by_what_identifies_them() -> None:

@@ -1,0 +1,138 @@
+"""Latency that the author of a tool declares in its definition, merged with what the McpServer says. Pure.
+
+Authors put it where their SDK lets them: `_meta` of the tool (MCP, `Tool._meta`), beside `name`, among `annotations`,
+or inside `inputSchema`. Each place is read, in this order; in each a prefixed key counts before a plain one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_api.documents.catalog import DeclaredLatency
+from fairlead_api.v1alpha1.mcpserver import ToolLatency
+
+PREFIX: Final = "fairlead.dev/"
+OBJECT: Final = f"{PREFIX}latency"
+"""Key of an object that holds all members, in camelCase as `spec.tools[].latency` has them."""
+PLACES: Final = ("_meta", "", "annotations", "inputSchema")
+"""Members of a definition that may hold latency; empty: the definition itself."""
+LONGEST_MS: Final = 2**53
+SHOWN_CHARACTERS: Final = 40
+
+_members = msgspec.json.Decoder(dict[str, Raw]).decode
+_value = msgspec.json.Decoder().decode
+Place = tuple[str, Mapping[str, Raw]]
+
+
+@dataclass(frozen=True)
+class Authored:
+    """What one definition says."""
+
+    latency: DeclaredLatency
+    unusable: tuple[str, ...] = ()
+    """A sentence for each value that cannot be used, with its place."""
+
+
+def authored_latency(definition: bytes | Raw) -> Authored:
+    """The author's declarations in a tool's definition; anything that is no JSON object declares nothing."""
+    places = list(_places(definition))
+    if not places:
+        return Authored(DeclaredLatency())
+    unusable: list[str] = []
+
+    def first(name: str, read: Callable[[Any], Any], wanted: str) -> Any:
+        chosen = None
+        for where, said in _said(places, name):
+            usable = read(_scalar(said))
+            if usable is None and said != b"null":
+                unusable.append(f"{where} is {_shown(said)}, not {wanted}")
+            chosen = usable if chosen is None else chosen
+        return chosen
+
+    latency = DeclaredLatency(
+        estimated_duration_ms=first("estimated_duration_ms", _number, "a number of milliseconds"),
+        max_duration_ms=first("max_duration_ms", _number, "a number of milliseconds"),
+        idempotent=first("idempotent", _truth, "true or false"),
+        cacheable_seconds=first("cacheable_seconds", _number, "a number of seconds"),
+    )
+    return Authored(latency, tuple(unusable))
+
+
+def effective_latency(
+    stated: ToolLatency | None, authored: DeclaredLatency, *, trusted: bool
+) -> DeclaredLatency | None:
+    """The McpServer's word, member by member, before the author's; None where nothing is declared.
+
+    The author's `idempotent` counts only where the server's annotations are `trusted`: it has calls repeated.
+    """
+    merged = DeclaredLatency(
+        estimated_duration_ms=_first(stated and stated.estimated_duration_ms, authored.estimated_duration_ms),
+        max_duration_ms=_first(stated and stated.max_duration_ms, authored.max_duration_ms),
+        idempotent=_first(stated and stated.idempotent, authored.idempotent if trusted else None),
+        cacheable_seconds=_first(stated and stated.cacheable_seconds, authored.cacheable_seconds),
+    )
+    return merged if merged != DeclaredLatency() else None
+
+
+def _places(definition: bytes | Raw) -> Iterator[Place]:
+    """Each place that is a JSON object, and before it the object of ours that it holds."""
+    try:
+        tool = _members(definition)
+    except msgspec.MsgspecError:
+        return
+    for place in PLACES:
+        try:
+            members = _members(tool[place]) if place else tool
+        except (KeyError, msgspec.MsgspecError):
+            continue
+        if OBJECT in members:
+            with contextlib.suppress(msgspec.MsgspecError):
+                yield f"{place}[{OBJECT}]." if place else f"{OBJECT}.", _members(members[OBJECT])
+        yield f"{place}." if place else "", members
+
+
+def _said(places: list[Place], name: str) -> Iterator[tuple[str, bytes]]:
+    """Each JSON value that is given for a member, most binding first, with where it is given."""
+    head, *rest = name.split("_")
+    camel = head + "".join(word.title() for word in rest)
+    for where, members in places:
+        for key in dict.fromkeys((PREFIX + name, PREFIX + camel, name, camel)):
+            if key in members:
+                yield where + key, bytes(members[key])
+
+
+def _scalar(said: bytes) -> Any:
+    """None for an object or an array, which are not decoded: nobody bounds how deep they are."""
+    return None if said[:1] in (b"{", b"[") else _value(said)
+
+
+def _shown(said: bytes) -> str:
+    text = said.decode()
+    short = text[:SHOWN_CHARACTERS] + ("…" if len(text) > SHOWN_CHARACTERS else "")
+    return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in short)
+
+
+def _number(value: Any) -> int | None:
+    """A number of at least 0, also as text."""
+    if isinstance(value, str) and len(value) <= SHOWN_CHARACTERS:
+        try:
+            value = float(value)
+        except ValueError:
+            return None
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < LONGEST_MS:
+        return round(value)
+    return None
+
+
+def _truth(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _first(*candidates: Any) -> Any:
+    return next((value for value in candidates if value is not None), None)
