@@ -3,81 +3,18 @@
 Pure module. `available = contextWindow − toolTokens − systemPromptTokens − messageTokens − reservedOutputTokens`, all
 in the model's own tokens. The first model of the route that holds every tool is taken; where none does, shortened
 descriptions are tried if the caller allows them; where that is not enough, tools are cut on the model that keeps the
-most, pinned ones never; where nothing fits, the refusal says what would. Nothing is counted here, and nothing depends
-on anything but the arguments.
+most, pinned ones never; where nothing fits, the refusal says what would (`advice`). Nothing is counted here, and
+nothing depends on anything but the arguments.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Sequence
 
-import msgspec
-
+from fairlead_gateway.budget.advice import refused
 from fairlead_gateway.budget.conversation import Tokens
-from fairlead_gateway.budget.families import FORMAT_FACTORS, Family, family_of
-from fairlead_gateway.budget.models import Window
-from fairlead_gateway.budget.outcome import (
-    CONTEXT_WINDOW,
-    MAX_TOOLS,
-    TOOL_TOKENS,
-    Cut,
-    Numbers,
-    Plan,
-    Refused,
-    Skipped,
-)
-
-SCALE: Final = 1_000_000
-"""Family and format factors are thousandths each."""
-
-
-class Candidate(msgspec.Struct, frozen=True, gc=False):
-    """A tool that may be shown. The order of candidates is that of their worth: a search's rank, or the name."""
-
-    name: str
-    tokens: int
-    """As in `sizes.Size`."""
-    short: int | None = None
-    """With shortened descriptions; None: it has none."""
-    pinned: bool = False
-
-
-class Model(msgspec.Struct, frozen=True):
-    """One model of a route."""
-
-    name: str
-    window: Window
-    format: str = "openai-chat"
-    max_tools: int | None = None
-    """Tools that its provider takes at all."""
-    family: Family | None = None
-    """None: by its name."""
-
-
-class Limits(msgspec.Struct, frozen=True):
-    """What the route, the policy and the request allow: the smallest of each counts."""
-
-    max_tools: int | None = None
-    tool_tokens: int | None = None
-    """In the model's tokens."""
-    reserved_output: int = 4096
-    """Tokens kept free for the answer."""
-    shorten: bool = False
-    """Shortened descriptions may be used before a tool is cut."""
-
-    def within(self, other: Limits) -> Limits:
-        """The stricter of both; `other` decides where this one says nothing."""
-        return Limits(
-            _least(self.max_tools, other.max_tools),
-            _least(self.tool_tokens, other.tool_tokens),
-            max(self.reserved_output, other.reserved_output),
-            self.shorten or other.shorten,
-        )
-
-
-def _least(a: int | None, b: int | None) -> int | None:
-    return min(a, b) if a is not None and b is not None else a if b is None else b
+from fairlead_gateway.budget.fit import Candidate, Fit, Limits, Model, Pool
+from fairlead_gateway.budget.outcome import Plan, Refused
 
 
 def plan(
@@ -87,8 +24,8 @@ def plan(
     candidates of one name the first counts; chosen ones keep their order.
     """
     distinct = _distinct(tools)
-    fits = [_Fit(model, conversation, limits) for model in models]
-    pools = [_Pool(distinct, short=short) for short in ((False, True) if limits.shorten else (False,))]
+    fits = [Fit(model, conversation, limits) for model in models]
+    pools = [Pool(distinct, short=short) for short in ((False, True) if limits.shorten else (False,))]
     for pool in pools:
         for fit in fits:
             if fit.whole(pool):
@@ -97,188 +34,9 @@ def plan(
     kept = [fit.kept(pool) for fit in fits]
     most = max(kept, default=0)
     if most <= 0:
-        return _refused(fits, pool, counter)
+        return refused(fits, pool, counter)
     best = fits[kept.index(most)]
     return best.plan(pool, best.cut(pool), fits, counter)
-
-
-class _Pool:
-    """The candidates with what they cost, in o200k's tokens."""
-
-    def __init__(self, tools: list[Candidate], *, short: bool) -> None:
-        self.tools = tools
-        self.short = short
-        self.loose = [cost(tool, short) for tool in tools if not tool.pinned]
-        self.pinned = [tool for tool in tools if tool.pinned]
-        self.pinned_tokens = self.tokens(self.pinned)
-        self.all_tokens = self.pinned_tokens + sum(self.loose)
-
-    def tokens(self, tools: Iterable[Candidate]) -> int:
-        return sum(cost(tool, self.short) for tool in tools)
-
-
-def cost(tool: Candidate, short: bool) -> int:
-    """Tokens of a candidate in o200k's count."""
-    return tool.tokens if not short or tool.short is None else tool.short
-
-
-def _scaled(tokens: int, thousandths: int) -> int:
-    return -(-tokens * thousandths // 1000)
-
-
-class _Fit:
-    """One model with what its window leaves for tools."""
-
-    def __init__(self, model: Model, conversation: Tokens, limits: Limits) -> None:
-        self.model = model
-        family = model.family or family_of(model.name)
-        self.family = family
-        self.system = _scaled(conversation.system, family.text)
-        self.messages = _scaled(conversation.messages - conversation.media, family.text) + conversation.media
-        self.factor = family.tools * FORMAT_FACTORS.get(model.format, 1000)
-        window = model.window
-        self.reserved = limits.reserved_output
-        room = window.context - self.reserved
-        self.input = room if window.max_input is None else min(room, window.max_input)
-        self.room = self.input - self.system - self.messages
-        """For tools and their preamble; negative: not even the conversation fits."""
-        self.max_tools = _least(limits.max_tools, model.max_tools)
-        self.tool_tokens = limits.tool_tokens
-
-    def tokens(self, total: int) -> int:
-        """Tokens of all tools together, for a sum in o200k's count."""
-        return -(-total * self.factor // SCALE) + self.family.preamble if total else 0
-
-    def whole(self, pool: _Pool) -> bool:
-        """Whether every tool fits, within the limits."""
-        tokens = self.tokens(pool.all_tokens)
-        return (
-            tokens <= self.room
-            and (self.max_tools is None or len(pool.tools) <= self.max_tools)
-            and (self.tool_tokens is None or tokens <= self.tool_tokens)
-        )
-
-    def kept(self, pool: _Pool) -> int:
-        """How many tools fit; -1 where the conversation or the pinned tools do not."""
-        provider = self.model.max_tools
-        if self.tokens(pool.pinned_tokens) > self.room or (provider is not None and len(pool.pinned) > provider):
-            return -1
-        places, window, budget = self._bounds(pool)
-        most, used, kept = min(window, budget), pool.pinned_tokens, 0
-        for size in pool.loose if places > 0 else ():
-            if used + size <= most:
-                used += size
-                kept += 1
-                if kept == places:
-                    break
-        return len(pool.pinned) + kept
-
-    def cut(self, pool: _Pool) -> list[Cut]:
-        """What has to go, in the order of the tools."""
-        places, window, budget = self._bounds(pool)
-        used, cut = pool.pinned_tokens, []
-        for tool in pool.tools:
-            if tool.pinned:
-                continue
-            size = cost(tool, pool.short)
-            if places <= 0:
-                cut.append(Cut(tool.name, size, MAX_TOOLS))
-            elif used + size > window:
-                cut.append(Cut(tool.name, size, CONTEXT_WINDOW))
-            elif used + size > budget:
-                cut.append(Cut(tool.name, size, TOOL_TOKENS))
-            else:
-                used += size
-                places -= 1
-        return cut
-
-    def _bounds(self, pool: _Pool) -> tuple[int, int, int]:
-        """Places beside the pinned tools; and the most that window and limit leave, in o200k's tokens."""
-        preamble = self.family.preamble
-        window = (self.room - preamble) * SCALE // self.factor
-        budget = window if self.tool_tokens is None else (self.tool_tokens - preamble) * SCALE // self.factor
-        places = self.max_tools if self.max_tools is not None else len(pool.tools)
-        return places - len(pool.pinned), window, budget
-
-    def plan(self, pool: _Pool, cut: list[Cut], fits: list[_Fit], counter: str) -> Plan:
-        gone = {each.name for each in cut}
-        kept = [tool for tool in pool.tools if tool.name not in gone]
-        cheaper = tuple(t.name for t in kept if t.short is not None and t.short < t.tokens) if pool.short else ()
-        return Plan(
-            model=self.model.name,
-            format=self.model.format,
-            tools=tuple(tool.name for tool in kept),
-            shortened=cheaper,
-            cut=tuple(cut),
-            numbers=self.numbers(pool.tokens(kept), counter),
-            skipped=tuple(fit.skipped(pool) for fit in fits[: fits.index(self)]),
-        )
-
-    def numbers(self, total: int, counter: str) -> Numbers:
-        """With tools of `total` tokens in o200k's count."""
-        tokens = self.tokens(total)
-        return Numbers(
-            context_window=self.model.window.context,
-            max_input=self.model.window.max_input,
-            window_source=self.model.window.source,
-            tool_tokens=tokens,
-            system_prompt_tokens=self.system,
-            message_tokens=self.messages,
-            reserved_output_tokens=self.reserved,
-            available=self.room - tokens,
-            counter=counter,
-            family=self.family.name,
-            text_factor=self.family.text / 1000,
-            tool_factor=self.factor / SCALE,
-        )
-
-    def skipped(self, pool: _Pool) -> Skipped:
-        """How far the model is from holding everything."""
-        lacking = self.tokens(pool.all_tokens) - self.room
-        return Skipped(self.model.name, self.model.window.context, max(0, lacking), self.room < 0)
-
-
-def _refused(fits: list[_Fit], pool: _Pool, counter: str) -> Refused:
-    """What the largest model lacks, and what would help."""
-    if not fits:
-        return Refused("the route names no model", (), None, ("at least one model",))
-    best = max(fits, key=lambda fit: fit.room)
-    least = pool.pinned or sorted(pool.tools, key=lambda tool: cost(tool, pool.short))[:1]
-    total = pool.tokens(least)
-    lacking = best.tokens(total) - best.room
-    considered = tuple(fit.skipped(pool) for fit in fits)
-    if lacking > 0:
-        reason, hints = _lacking(best, pool, least, lacking)
-    else:
-        reason, hints = _limited(fits, best, pool, best.tokens(total))
-    return Refused(reason, considered, best.numbers(total, counter), tuple(hints))
-
-
-def _lacking(best: _Fit, pool: _Pool, least: list[Candidate], lacking: int) -> tuple[str, list[str]]:
-    if best.room < 0:
-        what = "the conversation does"
-    else:
-        what = "the pinned tools do" if pool.pinned else "the smallest tool does"
-    hints = [f"a model that takes {best.input + lacking} tokens of input", f"messages shorter by {lacking} tokens"]
-    if best.reserved > lacking:
-        hints.append(f"reservedOutputTokens of {best.reserved - lacking} instead of {best.reserved}")
-    if pool.pinned and best.room >= 0:
-        hints.append(f"fewer than {len(pool.pinned)} pinned tools")
-    if not pool.short and any(tool.short is not None and tool.short < tool.tokens for tool in least):
-        hints.append("shortened descriptions")
-    return f"{what} not fit: {best.model.name}, the model with the most room, lacks {lacking} tokens", hints
-
-
-def _limited(fits: list[_Fit], best: _Fit, pool: _Pool, smallest: int) -> tuple[str, list[str]]:
-    """It is not the window that stands against it."""
-    pinned = len(pool.pinned)
-    most = max((fit.model.max_tools for fit in fits if fit.model.max_tools is not None), default=pinned)
-    if pinned > most:
-        return f"{pinned} tools are pinned, more than the {most} that a model of the route takes", [
-            f"at most {most} pinned tools"
-        ]
-    reason = f"the limits leave no place for a tool: maxTools {best.max_tools}, toolTokens {best.tool_tokens}"
-    return reason, [f"maxTools of at least 1 and toolTokens of at least {smallest}"]
 
 
 def _distinct(tools: Sequence[Candidate]) -> list[Candidate]:

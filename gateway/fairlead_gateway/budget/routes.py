@@ -15,8 +15,8 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_gateway.budget.families import family_of
+from fairlead_gateway.budget.fit import RESERVED_OUTPUT_TOKENS, Limits, Model
 from fairlead_gateway.budget.models import Windows
-from fairlead_gateway.budget.plan import Limits, Model
 from fairlead_gateway.formats import registry
 
 _FORMAT_OF_FAMILY: Final = {
@@ -45,7 +45,7 @@ class Route(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=T
     models: tuple[ModelChoice | str, ...]
     max_tools: int | None = None
     tool_tokens: int | None = None
-    reserved_output_tokens: int = 4096
+    reserved_output_tokens: int = RESERVED_OUTPUT_TOKENS
     shorten_descriptions: bool = False
 
     @property

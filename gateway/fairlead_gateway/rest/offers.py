@@ -14,9 +14,10 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_gateway.budget.conversation import Tokens
+from fairlead_gateway.budget.fit import Candidate, Limits, Model
 from fairlead_gateway.budget.models import MAX_WINDOW, Window
 from fairlead_gateway.budget.outcome import Cut, Numbers, Plan, Refused
-from fairlead_gateway.budget.plan import Candidate, Limits, Model, plan
+from fairlead_gateway.budget.plan import plan
 from fairlead_gateway.budget.shorten import shortened
 from fairlead_gateway.budget.sizes import Size, Sizes
 from fairlead_gateway.formats.between import Conversion, array_of

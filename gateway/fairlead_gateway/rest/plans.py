@@ -12,8 +12,9 @@ from fastapi import APIRouter, Request, Response
 from msgspec import Meta
 
 from fairlead_gateway.budget.conversation import Tokens
+from fairlead_gateway.budget.fit import RESERVED_OUTPUT_TOKENS, Limits, Model
 from fairlead_gateway.budget.outcome import Cut, Numbers, Skipped
-from fairlead_gateway.budget.plan import Limits, Model, plan
+from fairlead_gateway.budget.plan import plan
 from fairlead_gateway.budget.routes import ModelChoice, Route, models_for
 from fairlead_gateway.formats import registry
 from fairlead_gateway.formats.format import Options
@@ -123,7 +124,7 @@ def _route(plane: Plane, asked: PlanBody) -> Route:
     if (asked.route is None) == (not asked.models):
         raise Problem(INVALID_ARGUMENTS, "the body: name either a route or models")
     if asked.route is None:
-        return Route(asked.models, reserved_output_tokens=0 if asked.reserved_output_tokens is not None else 4096)
+        return Route(asked.models, reserved_output_tokens=0)
     route = plane.routes.get(asked.route)
     if route is None:
         raise Problem(UNKNOWN_ROUTE, f"there is no route {asked.route[:64]!r}", known=tuple(plane.routes))
@@ -139,4 +140,7 @@ def _models(plane: Plane, route: Route) -> list[Model]:
 
 
 def _limits(asked: PlanBody) -> Limits:
-    return Limits(asked.max_tools, asked.tool_tokens, asked.reserved_output_tokens or 0, asked.shorten_descriptions)
+    reserved = asked.reserved_output_tokens
+    if reserved is None:
+        reserved = RESERVED_OUTPUT_TOKENS if asked.route is None else 0
+    return Limits(asked.max_tools, asked.tool_tokens, reserved, asked.shorten_descriptions)

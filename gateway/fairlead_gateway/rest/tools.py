@@ -10,7 +10,7 @@ import msgspec
 from fastapi import APIRouter, Query, Request, Response
 from msgspec import Meta, Raw
 
-from fairlead_gateway.budget.plan import Limits
+from fairlead_gateway.budget.fit import Limits
 from fairlead_gateway.formats import registry
 from fairlead_gateway.formats.format import GEMINI_JSON_SCHEMA, GeminiField, Options
 from fairlead_gateway.rest.bodies import answer, decode, encode, read

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 from fairlead_gateway.budget.conversation import Tokens
 from fairlead_gateway.budget.counting import BytesCounter
+from fairlead_gateway.budget.fit import Candidate, Limits, Model
 from fairlead_gateway.budget.models import MAX_WINDOW, Window
 from fairlead_gateway.budget.outcome import MAX_TOOLS, Plan
-from fairlead_gateway.budget.plan import Candidate, Limits, Model, plan
+from fairlead_gateway.budget.plan import plan
 from fairlead_gateway.budget.sizes import Sizes
 
 if TYPE_CHECKING:

@@ -11,9 +11,10 @@ from collections.abc import Callable
 
 from fairlead_gateway.budget.conversation import Tokens
 from fairlead_gateway.budget.counting import load_o200k
+from fairlead_gateway.budget.fit import Candidate, Limits, Model
 from fairlead_gateway.budget.models import Windows
 from fairlead_gateway.budget.outcome import Plan, Refused
-from fairlead_gateway.budget.plan import Candidate, Limits, Model, plan
+from fairlead_gateway.budget.plan import plan
 from fairlead_gateway.budget.sizes import Sizes
 from rig.definitions import definition
 from rig.harness import Goal, Report, Sample, Settings, Unmeasurable

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, TypeAlias
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from fairlead_gateway.budget.conversation import Tokens
 from fairlead_gateway.budget.families import Family, bare, family_of
+from fairlead_gateway.budget.fit import Candidate, Limits, Model, cost
 from fairlead_gateway.budget.models import DEFAULT_WINDOW, Window, Windows, from_models_answer, shipped
 from fairlead_gateway.budget.outcome import Plan, Refused
-from fairlead_gateway.budget.plan import Candidate, Limits, Model, plan
+from fairlead_gateway.budget.plan import plan
 
 ONE = Family("one", 1000, 1000, 0)
 NONE = Tokens(0, 0)
 FREE = Limits(reserved_output=0)
+Given: TypeAlias = tuple[list[Model], list[Candidate], Tokens, Limits]
 
 
 def model(name: str, context: int, **more: Any) -> Model:
@@ -126,20 +130,21 @@ def test_a_conversation_that_fits_nowhere_is_refused_with_what_would() -> None:
 def test_pinned_tools_that_fit_nowhere_are_refused() -> None:
     answer = refused([model("a", 100)], tools(80, 80, 1, pinned=(0, 1)), limits=Limits(reserved_output=10))
     assert answer.reason == "the pinned tools do not fit: a, the model with the most room, lacks 70 tokens"
-    assert "fewer than 2 pinned tools" in answer.would_fit
+    assert "the 1 smallest of the 2 pinned tools" in answer.would_fit
     answer = refused([model("a", 100, max_tools=1)], tools(1, 1, pinned=(0, 1)))
-    assert answer.reason == "2 tools are pinned, more than the 1 that a model of the route takes"
+    assert answer.reason == "2 tools are pinned, more than the 1 that a takes"
+    assert answer.would_fit == ("at most 1 pinned tools",)
 
 
 def test_no_tool_that_fits_is_refused() -> None:
     answer = refused(
-        [model("a", 100)], [Candidate("t", 150, 90), Candidate("u", 200)], limits=Limits(reserved_output=60)
+        [model("a", 100)], [Candidate("t", 150, 40), Candidate("u", 200)], limits=Limits(reserved_output=60)
     )
     assert answer.reason == "the smallest tool does not fit: a, the model with the most room, lacks 110 tokens"
-    assert "shortened descriptions" in answer.would_fit
+    assert answer.would_fit == ("a model that takes 150 tokens of input", "shortened descriptions")
     answer = refused([model("a", 100)], tools(50), limits=Limits(tool_tokens=20, reserved_output=0))
     assert answer.reason == "the limits leave no place for a tool: maxTools None, toolTokens 20"
-    assert answer.would_fit == ("maxTools of at least 1 and toolTokens of at least 50",)
+    assert answer.would_fit == ("toolTokens of at least 50",)
 
 
 def test_a_route_without_a_model_is_refused() -> None:
@@ -148,13 +153,84 @@ def test_a_route_without_a_model_is_refused() -> None:
 
 def test_the_stricter_of_two_limits_counts() -> None:
     both = Limits(max_tools=5, reserved_output=10).within(Limits(max_tools=3, tool_tokens=7, reserved_output=20))
-    assert both == Limits(3, 7, 20, shorten=False)
+    assert both == Limits(3, 7, 20, shorten=False, reserved_floor=20)
+
+
+def test_what_a_route_reserves_can_be_lowered_in_the_route_alone() -> None:
+    asked = Limits(reserved_output=30)
+    answer = refused([model("a", 100)], tools(80), limits=asked.within(Limits(reserved_output=10)))
+    assert "reservedOutputTokens of 20 instead of 30" in answer.would_fit
+    answer = refused([model("a", 100)], tools(95), limits=asked.within(Limits(reserved_output=10)))
+    assert "reservedOutputTokens of 5 instead of 30 in the route" in answer.would_fit
+
+
+def followed(hint: str, given: Given) -> Given:
+    """The same question, asked again as a hint says; every number in it has to be possible."""
+
+    def number(pattern: str) -> int | None:
+        found = re.search(pattern, hint)
+        return int(found[1]) if found else None
+
+    models, candidates, talk, limits = given
+    if (most := number(r"a model that takes (\d+) tokens")) is not None:
+        models = [replace(m, window=Window(most + limits.reserved_output)) for m in models]
+    if (less := number(r"messages shorter by (\d+) tokens")) is not None:
+        assert less <= talk.messages
+        talk = replace(talk, messages=talk.messages - less)
+    if (less := number(r"messages and system prompt shorter by (\d+) tokens together")) is not None:
+        assert talk.messages < less <= talk.messages + talk.system
+        talk = replace(talk, messages=0, system=talk.system + talk.messages - less)
+    if (reserve := number(r"reservedOutputTokens of (\d+) instead")) is not None:
+        assert 1 <= reserve < limits.reserved_output
+        limits = replace(limits, reserved_output=reserve)
+    if (pins := number(r"(?:the|at most) (\d+) (?:smallest|pinned)")) is not None:
+        pinned = sorted((c for c in candidates if c.pinned), key=lambda c: cost(c, limits.shorten))
+        assert 1 <= pins < len(pinned)
+        candidates = [c for c in candidates if not c.pinned or c in pinned[:pins]]
+    if "shortened descriptions" in hint:
+        limits = replace(limits, shorten=True)
+    if (least := number(r"maxTools of at least (\d+)")) is not None:
+        limits = replace(limits, max_tools=least)
+    if (least := number(r"toolTokens of at least (\d+)")) is not None:
+        limits = replace(limits, tool_tokens=least)
+    if "a model that takes tools" in hint:
+        models = [replace(m, max_tools=1000) for m in models]
+    return models, candidates, talk, limits
 
 
 limits_of_all_kinds = st.builds(
     Limits, st.none() | st.integers(0, 5), st.none() | st.integers(0, 99), st.integers(0, 50), st.booleans()
 )
-sizes = st.lists(st.tuples(st.integers(1, 50), st.integers(0, 50), st.booleans()), max_size=12)
+sizes = st.lists(st.tuples(st.integers(1, 50), st.integers(1, 50), st.booleans()), max_size=12)
+
+
+@settings(max_examples=600, deadline=None)
+@given(
+    sizes=sizes,
+    windows=st.lists(st.tuples(st.integers(1, 200), st.none() | st.integers(1, 200)), min_size=1, max_size=3),
+    provider=st.none() | st.integers(0, 3),
+    talk=st.builds(Tokens, st.integers(0, 60), st.integers(0, 100)),
+    limits=limits_of_all_kinds,
+    factor=st.sampled_from((1000, 1300)),
+)
+def test_whatever_a_refusal_advises_gives_a_plan(
+    sizes: list[tuple[int, int, bool]],
+    windows: list[tuple[int, int | None]],
+    provider: int | None,
+    talk: Tokens,
+    limits: Limits,
+    factor: int,
+) -> None:
+    family = Family("f", 1000, factor, 9)
+    candidates = [Candidate(f"t{i}", a, min(a, b), pinned) for i, (a, b, pinned) in enumerate(sizes)]
+    models = [
+        Model(f"m{i}", Window(context, most), max_tools=provider, family=family)
+        for i, (context, most) in enumerate(windows)
+    ]
+    answer = plan(models, candidates, talk, limits, "letters")
+    for hint in answer.would_fit if isinstance(answer, Refused) else ():
+        again = followed(hint, (models, candidates, talk, limits))
+        assert isinstance(plan(*again, "letters"), Plan), hint
 
 
 @settings(max_examples=300, deadline=None)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from fairlead_gateway.budget.fit import Limits
 from fairlead_gateway.budget.models import Windows
-from fairlead_gateway.budget.plan import Limits
 from fairlead_gateway.budget.routes import InvalidRoute, models_for, read_routes
 from fairlead_gateway.formats.registry import UnknownFormat
 
