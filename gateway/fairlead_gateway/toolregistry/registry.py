@@ -294,7 +294,8 @@ class AsyncToolRegistry:
         """
         calls = message_format(provider).parse_calls(decoded(message), names)
         outcomes = await self.execute_all(calls, strategy, timeout=timeout, retry=retry)
-        return answered(provider, calls, outcomes, leave_unknown=leave_unknown, carry=carry)
+        # in a thread: results may hold megabytes of media, which are compared and checked
+        return await asyncio.to_thread(answered, provider, calls, outcomes, leave_unknown=leave_unknown, carry=carry)
 
     # Inside
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
+import random
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp.server import MCPServer
+from mcp.types import AudioContent, ImageContent
 
 from fairlead_api.documents.catalog import DeclaredLatency
 from fairlead_gateway.formats.messages.registry import message_format
@@ -16,7 +20,7 @@ from fairlead_gateway.telemetry import Book
 from gatewayworld import Wire, ask, calling, catalog, entry, limits, reached, running
 from rawserver import Reply, Request, raw_server
 from restworld import MESSAGES, Calls, get, post, problem
-from toolservers import modern_server, sdk_server
+from toolservers import modern_server, sdk_server, serve_asgi
 from waiting import eventually
 
 ADD = {
@@ -27,6 +31,8 @@ ADD = {
         "required": ["a", "b"],
     },
 }
+MEDIA = base64.b64encode(random.Random(1).randbytes(3000)).decode()
+OTHER = base64.b64encode(random.Random(2).randbytes(3000)).decode()
 CALLS: Calls = (("call_1", "demo__add", {"a": 1, "b": 2}), ("call_2", "demo__slow", {"ms": 1}))
 
 
@@ -55,6 +61,34 @@ async def test_a_models_calls_are_run_and_answered_in_its_format_and_order(tmp_p
     if made == 2:
         assert "slept 1 ms" in texts[1]
         assert [result.id for result in results] == ["call_1", "call_2"]
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+async def test_media_that_a_real_server_tells_twice_reach_the_model_once(tmp_path: Path, streamed: bool) -> None:
+    server = MCPServer("pictures")
+
+    @server.tool(structured_output=True)
+    def picture() -> list[ImageContent | AudioContent]:
+        image = ImageContent(type="image", data=MEDIA, mime_type="image/png")
+        return [image, AudioContent(type="audio", data=OTHER, mime_type="audio/wav")]
+
+    use = {"type": "tool_use", "id": "t1", "name": "demo__picture", "input": {}}
+    events = [
+        {"type": "content_block_start", "index": 0, "content_block": use},
+        {"type": "content_block_stop", "index": 0},
+    ]
+    said = {"stream": events} if streamed else {"message": {"role": "assistant", "content": [use]}}
+    async with serve_asgi(server.streamable_http_app()) as port:
+        url = f"http://127.0.0.1:{port}/mcp"
+        async with running(tmp_path, catalog("demo", url, ["picture"])) as gateway:
+            told = await post(gateway, "/v1/tool-calls", {"format": "anthropic", **said})
+            result = (await ask(gateway, calling("demo__picture", {}))).message["result"]
+    assert told.body.count(MEDIA.encode()) == 1
+    assert OTHER.encode() not in told.body
+    (block,) = told.message["messages"][0]["content"]
+    assert [part["type"] for part in block["content"]] == ["image", "text"]
+    assert block["content"][1]["text"] == "[audio: audio/wav, 3000 bytes, not shown]"
+    assert json.dumps(result["structuredContent"]).count(MEDIA) == 1, "MCP clients get what the server said"
 
 
 async def test_safe_names_given_names_and_ids_lead_to_the_tool(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from typing import Any
 
@@ -280,6 +281,19 @@ async def test_a_models_message_is_answered_in_its_own_form() -> None:
         left = await registry.execute_message("anthropic", message, leave_unknown=True)
         assert left.pending == ("t2",)
         assert isinstance(left.outcomes[0], Outcome)
+
+
+async def test_a_model_reads_an_image_once_that_its_tool_tells_twice() -> None:
+    image = {"type": "image", "data": "iVBORw0KGgoAAAANSUhEUgAA" * 4, "mimeType": "image/png"}
+    result = {"content": [image], "structuredContent": {"result": image}}
+    async with (
+        modern_server([tool("draw")], call=lambda _: result) as server,
+        AsyncToolRegistry([of(server)]) as registry,
+    ):
+        message = {"content": [{"type": "tool_use", "id": "t1", "name": "s__draw", "input": {}}]}
+        answered = await registry.execute_message("anthropic", message)
+        assert json.dumps(answered.messages).count(image["data"]) == 1
+        assert answered.outcomes[0].value == {"result": image}
 
 
 class ToolUse(pydantic.BaseModel):

@@ -16,6 +16,7 @@ from fairlead_gateway.formats.format import Action, JsonObject
 from fairlead_gateway.formats.messages.arguments import amiss, kind_of, well_formed
 from fairlead_gateway.formats.messages.call import ResultLoss, ToolCall
 from fairlead_gateway.formats.messages.drafts import text_of
+from fairlead_gateway.formats.messages.repeats import Repeats, canonical_base64, same
 
 MEGABYTE: Final = 1 << 20
 PDF: Final = "application/pdf"
@@ -95,17 +96,40 @@ def body_of(result: object, report: Report, accept: Accept) -> Body:
     if content is not None and not isinstance(content, list):
         report.add("/content", "block", Action.DROPPED, f"content is {kind_of(content)}, not a list")
         content = []
+    every = (content or [])[:MAX_BLOCKS]
     blocks = []
-    for place, raw in enumerate((content or [])[:MAX_BLOCKS]):
+    for place, raw in enumerate(every):
         block = _block(raw, f"/content/{place}", report)
         if isinstance(block, Media):
             block = _carried(block, report, accept)
         blocks.append(block)
     if len(content or []) > MAX_BLOCKS:
         report.add("/content", "block", Action.DROPPED, f"more than {MAX_BLOCKS} blocks")
-    structured = _structured(result.get("structuredContent"), report)
-    saying = (block.path for block in blocks if structured is not None and _says(block, structured))
-    return Body(tuple(blocks), structured, next(saying, ""), result.get("isError") is True)
+    structured = result.get("structuredContent")
+    if structured is None:
+        return Body(tuple(blocks), None, "", result.get("isError") is True)
+    return _once(blocks, every, structured, result.get("isError") is True, report)
+
+
+def _once(blocks: list[Block], raw: list[object], structured: Any, is_error: bool, report: Report) -> Body:
+    """The body with everything told once. A text that is the JSON of the structured content counts as that; of the
+    structured content goes what other blocks hold.
+    """
+    path = next((block.path for block in blocks if _says(block, structured)), "")
+    repeats = Repeats([None if block.path == path else item for block, item in zip(blocks, raw, strict=True)])
+    left = repeats.without(structured)
+    if repeats.only_marks(left) or (not path and repeats.told(structured)):
+        report.add("/structuredContent", "structuredContent", Action.REWRITTEN, "the content says the same")
+        return Body(tuple(block for block in blocks if not path or block.path != path), None, "", is_error)
+    if repeats.found:
+        why = f"what the content holds is told there only ({repeats.found} times)"
+        report.add("/structuredContent", "structuredContent", Action.REWRITTEN, why)
+    left = _structured(left, report)
+    if left is None and path:
+        return Body(tuple(blocks), None, "", is_error)
+    if path and repeats.found:
+        blocks = [Text(path, json_text(left)) if block.path == path else block for block in blocks]
+    return Body(tuple(blocks), left, path, is_error)
 
 
 def _carried(media: Media, report: Report, accept: Accept) -> Block:
@@ -148,8 +172,9 @@ def _media(
 ) -> Block:
     if isinstance(data, bytes | bytearray):
         data = binascii.b2a_base64(data, newline=False).decode()
-    if isinstance(data, str) and len(data.split(None, 1)) > 1:
-        data = "".join(data.split())
+    if isinstance(data, str):
+        data = canonical_base64(data)
+        data += "=" * (-len(data) % 4)
     if not isinstance(data, str) or not data or not _is_base64(data):
         return _unreadable(path, what, f"{'an' if what[0] in 'aeiou' else 'a'} {what} that is not base64", report)
     return Media(path, what, (text_of(mime) or "application/octet-stream").split(";")[0].strip().lower(), data, uri)
@@ -184,8 +209,6 @@ def _resource(path: str, raw: object, report: Report) -> Block:
 
 
 def _structured(value: object, report: Report) -> Any:
-    if value is None:
-        return None
     reason = amiss(value)
     if reason is None:
         try:
@@ -202,7 +225,7 @@ def _says(block: Block, structured: object) -> bool:
     if not isinstance(block, Text) or not block.plain:
         return False
     try:
-        return bool(_decode(block.text) == structured)
+        return same(_decode(block.text), structured)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return False
 
