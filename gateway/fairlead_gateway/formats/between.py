@@ -5,13 +5,23 @@ Pure module. Used by `POST /v1/convert` and `fairlead convert`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
 
 from fairlead_gateway.formats.definitions import ToolFormat
-from fairlead_gateway.formats.format import DEFAULT, Format, JsonObject, Loss, Options
+from fairlead_gateway.formats.format import (
+    DEFAULT,
+    Action,
+    Format,
+    JsonObject,
+    Loss,
+    Options,
+    Original,
+    Read,
+    array_of,
+)
 
 
 class Conversion(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -41,21 +51,39 @@ def between(
     `pace` goes through the tools, and may rest in between.
     """
     read = source.read(payload)
+    if isinstance(target, ToolFormat) and target.like(source) and not options.strict:
+        return _untouched(read, target)
     if isinstance(target, ToolFormat):
         found = target.assemble(read.tools, [target.prepare(tool, options) for tool in pace(read.tools)])
     else:
         found = target.convert(read.tools, options)
-    member, tools = array_of(target.request(found.tools))
-    return Conversion(
-        target.name, member, tools, dict(found.names.backward), read.report + found.report, target.max_tools
-    )
+    own = _providers_own(read, source, target)
+    report = tuple(loss for loss in read.report if not any(loss in each.report for each in own))
+    if isinstance(target, ToolFormat):
+        member, tools = target.beside(found.tools, own)
+    else:
+        member, tools = array_of(target.request(found.tools))
+    return Conversion(target.name, member, tools, dict(found.names.backward), report + found.report, target.max_tools)
 
 
-def array_of(request: Mapping[str, Any]) -> tuple[str, list[Any]]:
-    """The array of tools in the members of a request, and where it stands. Both are empty where it holds no tool."""
-    path = ""
-    value: Any = request
-    while isinstance(value, Mapping) and value:
-        name, value = next(iter(value.items()))
-        path += f"/{name}"
-    return path, value if isinstance(value, list) else []
+def _untouched(read: Read, target: ToolFormat) -> Conversion:
+    """Tools that go out in the form they came in: as they are. Of two functions of one name the first counts."""
+    seen: set[str] = set()
+    kept: list[Original] = []
+    report = [loss for loss in read.report if loss.action is Action.REFUSED]
+    report = [loss for loss in report if not any(loss in each.report for each in read.originals)]
+    for original in read.originals:
+        if original.name and original.name in seen:
+            report.append(Loss(original.name, "/name", "name", Action.REFUSED, "another tool has this name"))
+            continue
+        seen.add(original.name)
+        kept.append(original)
+    member, tools = target.beside((), kept)
+    names = {original.name: original.name for original in kept if original.name}
+    return Conversion(target.name, member, tools, names, tuple(report), target.max_tools)
+
+
+def _providers_own(read: Read, source: Format, target: Format) -> list[Original]:
+    """What is no function and goes out in the form it came in."""
+    same = isinstance(target, ToolFormat) and target.like(source)
+    return [original for original in read.originals if not original.name] if same else []

@@ -18,10 +18,13 @@ from fairlead_gateway.formats.format import (
     Action,
     Converted,
     Definition,
+    Format,
     JsonObject,
     Loss,
     Options,
+    Original,
     Read,
+    array_of,
 )
 from fairlead_gateway.formats.names import Names
 from fairlead_gateway.formats.schema import wording
@@ -43,6 +46,10 @@ _ELSEWHERE: Final = {
     "_meta": "the format has no metadata",
     "icons": "the format has no icons",
 }
+
+
+class ProvidersOwn(Unusable):
+    """A tool that a provider runs itself, or something else that only its own format has."""
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -89,6 +96,8 @@ class Envelope(msgspec.Struct, frozen=True):
     """The tools of a request, of a list, or of one tool alone."""
     output: bool = False
     """Whether a tool carries the schema of its result."""
+    grouped: bool = False
+    """Whether functions are a group of their own among the tools."""
 
 
 class ToolFormat:
@@ -108,7 +117,7 @@ class ToolFormat:
         max_strict: int | None = None,
     ) -> None:
         self._name, self._title, self._aliases = name, title, aliases
-        self._envelope, self._targets = envelope, targets
+        self.envelope, self._targets = envelope, targets
         self._max_tools, self._max_description = max_tools, max_description
         self._needs_description = needs_description
         self._max_strict = max_strict
@@ -133,7 +142,7 @@ class ToolFormat:
         return f"<ToolFormat {self._name}>"
 
     def request(self, tools: Sequence[Definition]) -> JsonObject:
-        return self._envelope.request(list(tools))
+        return self.envelope.request(list(tools))
 
     def convert(self, tools: Sequence[Definition], options: Options = DEFAULT, names: Names | None = None) -> Converted:
         return self.assemble(tools, [self.prepare(tool, options) for tool in tools], names)
@@ -150,7 +159,7 @@ class ToolFormat:
         report: list[Loss] = []
         seen: set[str] = set()
         strict = 0
-        rename, forward = self._envelope.rename, mapping.forward
+        rename, forward = self.envelope.rename, mapping.forward
         for name, ready in zip(used, prepared, strict=True):
             report += ready.losses
             if ready.definition is None:
@@ -191,17 +200,17 @@ class ToolFormat:
         ]
         if len(tool) > len(_CARRIED):
             self._others(tool, name, losses)
-        output = tool.get("outputSchema") if self._envelope.output else None
+        output = tool.get("outputSchema") if self.envelope.output else None
         description = self._description(tool, name, outcome, losses)
         asked = outcome.strict if options.strict else None
-        written = self._envelope.write(
+        written = self.envelope.write(
             Parts("", description, outcome.schema, asked, options, output if isinstance(output, dict) else None)
         )
         return Prepared(written, tuple(losses))
 
     def _others(self, tool: Definition, name: str, losses: list[Loss]) -> None:
         for member in tool:
-            if member in _CARRIED or (member == "outputSchema" and self._envelope.output):
+            if member in _CARRIED or (member == "outputSchema" and self.envelope.output):
                 continue
             why = _ELSEWHERE.get(member, "the format has no such member")
             losses.append(Loss(name, f"/{member}", member, Action.DROPPED, why))
@@ -228,16 +237,38 @@ class ToolFormat:
     def read(self, payload: object) -> Read:
         tools: list[JsonObject] = []
         report: list[Loss] = []
-        for position, tool in enumerate(self._envelope.unpack(payload)):
+        originals: list[Original] = []
+        for position, tool in enumerate(self.envelope.unpack(payload)):
+            losses: tuple[Loss, ...]
             try:
                 if not isinstance(tool, dict):
                     raise Unusable(f"{wording.shown(tool)} is no tool")
-                found = self._envelope.read(tool)
+                found = self.envelope.read(tool)
                 tools.append(_definition(found))
-                report += [Loss(found.name, path, keyword, Action.DROPPED, why) for path, keyword, why in found.lost]
+                losses = tuple(Loss(found.name, at, word, Action.DROPPED, why) for at, word, why in found.lost)
+                originals.append(Original(found.name, tool, losses))
             except (Unusable, TooMuch, RecursionError) as error:
-                report.append(Loss(f"#{position}", "", "", Action.REFUSED, str(error)))
-        return Read(tuple(tools), tuple(report))
+                losses = (Loss(f"#{position}", "", "", Action.REFUSED, str(error)),)
+                if isinstance(error, ProvidersOwn):
+                    originals.append(Original("", tool, losses))
+            report += losses
+        within = {id(inner) for each in originals if not each.name for inner in each.definition.get("tools") or ()}
+        return Read(tuple(tools), tuple(report), tuple(each for each in originals if id(each.definition) not in within))
+
+    def like(self, other: Format) -> bool:
+        """Whether a definition in the other format is one in this, as it is."""
+        return isinstance(other, ToolFormat) and other.envelope is self.envelope
+
+    def renamed(self, original: Original, name: str) -> JsonObject:
+        """A definition in this form under a name; untouched where that is its own."""
+        return original.definition if name == original.name else self.envelope.rename(original.definition, name)
+
+    def beside(self, tools: Sequence[Definition], originals: Sequence[Original]) -> tuple[str, list[Any]]:
+        """Where in a request the array is that holds converted tools and originals (a JSON Pointer), and that array."""
+        named = [original.definition for original in originals if original.name or not self.envelope.grouped]
+        member, found = array_of(self.envelope.request([*tools, *named]))
+        others = [] if not self.envelope.grouped else [each.definition for each in originals if not each.name]
+        return member, found + others
 
 
 def name_of(tool: Definition) -> str:

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from fairlead_gateway.formats.definitions import Envelope, Found, Parts
+import msgspec
+
+from fairlead_gateway.formats.definitions import Envelope, Found, Parts, ProvidersOwn
 from fairlead_gateway.formats.format import GEMINI_JSON_SCHEMA, Definition, JsonObject
 from fairlead_gateway.formats.schema.convert import Unusable
 from fairlead_gateway.formats.schema.openapi import from_openapi
@@ -35,6 +37,10 @@ def _listed(payload: Any, *members: str) -> list[Any]:
                 return list(payload[member])
         return [payload]
     return list(payload) if isinstance(payload, list | tuple) else [payload]
+
+
+def _own(tool: JsonObject) -> ProvidersOwn:
+    return ProvidersOwn(f"a tool of type {str(tool.get('type'))[:40]!r} is the provider's own, not a function")
 
 
 def _tools(tools: list[Definition]) -> JsonObject:
@@ -75,17 +81,18 @@ def _read_function(function: Any, at: str = "", known: frozenset[str] = frozense
 
 def _read_chat(tool: JsonObject) -> Found:
     if tool.get("type", "function") != "function":
-        raise Unusable(f"a tool of type {str(tool.get('type'))[:40]!r} is the provider's own, not a function")
+        raise _own(tool)
     if "function" not in tool and "parameters" in tool:
         return _read_function(tool)  # the flat form, which people mix up with this one
-    return _read_function(tool.get("function"), "/function")
+    found = _read_function(tool.get("function"), "/function")
+    return msgspec.structs.replace(found, lost=found.lost + _lost(tool, {"type", "function"}))
 
 
 def _read_flat(tool: JsonObject) -> Found:
     if "function" in tool:
         return _read_chat(tool)
     if tool.get("type", "function") != "function":
-        raise Unusable(f"a tool of type {str(tool.get('type'))[:40]!r} is the provider's own, not a function")
+        raise _own(tool)
     return _read_function(tool)
 
 
@@ -102,13 +109,12 @@ def _write_realtime(parts: Parts) -> JsonObject:
 
 
 def _unpack_responses(payload: Any) -> list[Any]:
-    """Tools of a `namespace` are tools, too."""
+    """Tools of a `namespace` are tools, too; the namespace itself stands behind them."""
     out: list[Any] = []
     for tool in _listed(payload, "tools"):
         if isinstance(tool, dict) and tool.get("type") == "namespace" and isinstance(tool.get("tools"), list):
             out += tool["tools"]
-        else:
-            out.append(tool)
+        out.append(tool)
     return out
 
 
@@ -144,7 +150,7 @@ def _write_anthropic(parts: Parts) -> JsonObject:
 
 def _read_anthropic(tool: JsonObject) -> Found:
     if tool.get("type") not in (None, "custom"):
-        raise Unusable(f"a tool of type {str(tool.get('type'))[:40]!r} is the provider's own, not a function")
+        raise _own(tool)
     lost = _lost(tool, {"name", "description", "input_schema", "type"})
     return Found(tool.get("name"), tool.get("description"), tool.get("input_schema"), lost=lost)
 
@@ -175,6 +181,8 @@ _GEMINI_NAMES: Final = {
 
 
 def _read_gemini(tool: JsonObject) -> Found:
+    if "name" not in tool and "description" not in tool:
+        raise ProvidersOwn(f"{', '.join(tool)[:80]!r} is the provider's own, not a function")
     tool = {_GEMINI_NAMES.get(member, member): value for member, value in tool.items()}
     schema = tool.get("parametersJsonSchema")
     if schema is None and isinstance(tool.get("parameters"), dict):
@@ -192,19 +200,27 @@ def _unpack_gemini(payload: Any) -> list[Any]:
     out: list[Any] = []
     for item in _listed(payload, "tools", "functionDeclarations", "function_declarations"):
         inner = _listed(item, "functionDeclarations", "function_declarations")
-        own = isinstance(item, dict) and "name" not in item and inner == [item]
-        out += [{**item, "name": None}] if own else inner
+        out += inner
+        others = {} if inner == [item] or not isinstance(item, dict) else _beside_functions(item)
+        out += [others] if others else []
     return out
+
+
+def _beside_functions(item: JsonObject) -> JsonObject:
+    """The provider's tools that stand in one item with functions."""
+    return {
+        name: value for name, value in item.items() if name not in ("functionDeclarations", "function_declarations")
+    }
 
 
 def _gemini_request(tools: list[Definition]) -> JsonObject:
     return {"tools": [{"functionDeclarations": tools}] if tools else []}
 
 
-GEMINI: Final = Envelope(_write_gemini(None), _flat, _read_gemini, _gemini_request, _unpack_gemini)
+GEMINI: Final = Envelope(_write_gemini(None), _flat, _read_gemini, _gemini_request, _unpack_gemini, grouped=True)
 GEMINI_LIVE: Final = Envelope(
     _write_gemini("parameters"), _flat, _read_gemini,
-    lambda tools: {"setup": _gemini_request(tools)}, _unpack_gemini,
+    lambda tools: {"setup": _gemini_request(tools)}, _unpack_gemini, grouped=True,
 )  # fmt: skip
 
 
@@ -225,19 +241,18 @@ def _name_bedrock(tool: JsonObject, name: str) -> JsonObject:
 def _read_bedrock(tool: JsonObject) -> Found:
     spec = tool.get("toolSpec")
     if not isinstance(spec, dict):
-        raise Unusable("the tool holds no toolSpec")
+        raise ProvidersOwn("it holds no toolSpec: it is the provider's own, not a function")
     schema = spec.get("inputSchema")
     if schema is not None and not isinstance(schema, dict):
         raise Unusable("inputSchema is no object")
-    lost = _lost(spec, {"name", "description", "inputSchema"}, "/toolSpec")
+    lost = _lost(spec, {"name", "description", "inputSchema"}, "/toolSpec") + _lost(tool, {"toolSpec"})
     return Found(spec.get("name"), spec.get("description"), (schema or {}).get("json"), lost=lost)
 
 
 def _unpack_bedrock(payload: Any) -> list[Any]:
     if isinstance(payload, dict) and isinstance(payload.get("toolConfig"), dict):
         payload = payload["toolConfig"]
-    found = _listed(payload, "tools")
-    return [tool for tool in found if not (isinstance(tool, dict) and tool.keys() == {"cachePoint"})]
+    return _listed(payload, "tools")
 
 
 BEDROCK: Final = Envelope(

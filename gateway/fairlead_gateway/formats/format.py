@@ -94,6 +94,18 @@ class Read(msgspec.Struct, frozen=True):
 
     tools: tuple[JsonObject, ...]
     report: tuple[Loss, ...] = ()
+    originals: tuple[Original, ...] = ()
+    """Everything that was read, in its order."""
+
+
+class Original(msgspec.Struct, frozen=True):
+    """One definition as it came. To the format it came in it goes back untouched."""
+
+    name: str
+    """Empty for a tool of the provider's own, as a web search, which no other format has."""
+    definition: JsonObject
+    report: tuple[Loss, ...] = ()
+    """The part of the report that says what another format lacks of it."""
 
 
 class Format(Protocol):
@@ -127,3 +139,13 @@ class Format(Protocol):
 
     def request(self, tools: Sequence[Definition]) -> JsonObject:
         """The members of a request that hold converted tools, as `{"tools": [...]}`."""
+
+
+def array_of(request: Mapping[str, Any]) -> tuple[str, list[Any]]:
+    """The array of tools in the members of a request, and where it stands. Both are empty where it holds no tool."""
+    path = ""
+    value: Any = request
+    while isinstance(value, Mapping) and value:
+        name, value = next(iter(value.items()))
+        path += f"/{name}"
+    return path, value if isinstance(value, list) else []

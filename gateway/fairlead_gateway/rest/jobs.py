@@ -21,7 +21,7 @@ from fairlead_gateway.formats.between import between
 from fairlead_gateway.formats.definitions import Prepared, ToolFormat
 from fairlead_gateway.formats.format import DEFAULT, GEMINI_JSON_SCHEMA, GeminiField, JsonObject, Options
 from fairlead_gateway.formats.messages.call import Invalid, ResultLoss
-from fairlead_gateway.formats.messages.registry import message_format, translate_calls, translate_results
+from fairlead_gateway.formats.messages.registry import message_format, translate_message, translate_results
 
 CONVERT: Final = "convert"
 MESSAGES: Final = "messages"
@@ -61,7 +61,7 @@ class ConvertedMessages(msgspec.Struct, frozen=True, rename="camel"):
 
     format: str
     messages: list[JsonObject]
-    """The calls."""
+    """The model's message: its text and calls."""
     results: tuple[JsonObject, ...]
     """The messages that answer them, in the order of the calls."""
     pending: tuple[str, ...]
@@ -148,9 +148,10 @@ def convert_messages(body: bytes) -> Body | Declined:
     calls = [call for call in every if call.valid]
     results = [] if asked.results is None else asked.results
     written = translate_results(calls, results, source.name, target.name)
+    said = translate_message(asked.message, source.name, target.name)
     invalid = {call.id: call.arguments.reason for call in every if isinstance(call.arguments, Invalid)}
-    messages = translate_calls(asked.message, source.name, target.name) if calls else []
-    answer = ConvertedMessages(target.name, messages, written.messages, written.pending, invalid, written.report)
+    report = said.report + written.report
+    answer = ConvertedMessages(target.name, list(said.messages), written.messages, written.pending, invalid, report)
     return Body([_encode(answer)])
 
 

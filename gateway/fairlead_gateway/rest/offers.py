@@ -20,9 +20,9 @@ from fairlead_gateway.budget.outcome import Cut, Numbers, Plan, Refused
 from fairlead_gateway.budget.plan import plan
 from fairlead_gateway.budget.shorten import shortened
 from fairlead_gateway.budget.sizes import Size, Sizes
-from fairlead_gateway.formats.between import Conversion, array_of
-from fairlead_gateway.formats.definitions import Prepared
-from fairlead_gateway.formats.format import Format, Options
+from fairlead_gateway.formats.between import Conversion
+from fairlead_gateway.formats.definitions import Prepared, ToolFormat
+from fairlead_gateway.formats.format import Format, Options, array_of
 from fairlead_gateway.formats.registry import MCP
 from fairlead_gateway.rest.bodies import encode
 from fairlead_gateway.rest.jobs import COUNT, PREPARE, Definition, Preparation
@@ -113,18 +113,24 @@ def converted(
     definitions, hashes = _warm(plane, format_, entries, short, options)
     names = offered_names(format_.name, shelf, own) if own.tools or format_.name == MCP else shelf.names
     found = plane.conversions.convert(format_, definitions, options, hashes=hashes, names=names)
-    theirs = format_.convert(own.tools, options, names)
-    member, tools = array_of(format_.request(found.tools + theirs.tools))
+    report = own.report + found.report
+    if isinstance(format_, ToolFormat) and format_.like(own.format):
+        member, tools = format_.beside(found.tools, own.untouched(format_, names))
+    else:
+        theirs = format_.convert(own.tools, options, names)
+        member, tools = array_of(format_.request(found.tools + theirs.tools))
+        report += own.lacking + theirs.report
     given = [tool["name"] for tool in own.tools]
-    shown = {names.safe(name): name for name in [*(entry.name for entry in entries), *given]}
+    same = own.shown(format_, names)
+    shown = {names.safe(entry.name): entry.name for entry in entries} | {same[name]: name for name in given}
     return Offer(
         format_.name,
         member,
         tools,
         shown,
-        own.report + found.report + theirs.report,
+        report,
         format_.max_tools,
-        own=tuple(names.safe(name) for name in given),
+        own=tuple(same[name] for name in given),
         matched=own.matched,
     )
 

@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from fairlead_gateway.calls.refusals import not_allowed
 from fairlead_gateway.formats.format import JsonObject
-from fairlead_gateway.formats.messages.call import Invalid, ToolCall
+from fairlead_gateway.formats.messages.call import CUSTOM, Invalid, ToolCall
 from fairlead_gateway.formats.messages.registry import message_format, parse_stream
 from fairlead_gateway.formats.names import did_you_mean
 from fairlead_gateway.formats.schema.nulls import un_null
@@ -108,6 +108,8 @@ def read_calls(plane: Plane, seen: Seen, body: bytes) -> tuple[ToolCallsBody, Sh
 
 
 def _plan(asked: ToolCallsBody, shelf: Shelf, call: ToolCall, own: Provided | None) -> Planned:
+    if call.kind == CUSTOM:  # freeform: no tool of ours takes text in place of arguments
+        return Planned(call, None, theirs=call.valid, own={"name": call.name})
     name = asked.names.get(call.name) or shelf.names.original(call.name) or call.name
     entry = shelf.find(name) or shelf.unlisted(name)
     if entry is None:

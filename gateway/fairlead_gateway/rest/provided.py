@@ -12,11 +12,12 @@ from typing import Any
 import msgspec
 
 from fairlead_gateway.formats import registry
-from fairlead_gateway.formats.definitions import name_of
-from fairlead_gateway.formats.format import Action, JsonObject, Loss
+from fairlead_gateway.formats.definitions import ToolFormat, name_of
+from fairlead_gateway.formats.format import Action, Format, JsonObject, Loss, Original
 from fairlead_gateway.formats.names import Names
 from fairlead_gateway.formats.schema.nulls import un_null
 from fairlead_gateway.rest.plane import format_called
+from fairlead_gateway.rest.problems import INVALID_ARGUMENTS, Problem
 from fairlead_gateway.rest.shelf import Entry, Shelf
 
 
@@ -24,38 +25,65 @@ class Provided(msgspec.Struct, frozen=True):
     """What of a caller's definitions is its own."""
 
     tools: tuple[JsonObject, ...] = ()
-    """In MCP's form, each name once, the first of it."""
+    """In MCP's form, each name once."""
     matched: dict[str, str] = {}
     """Name of a definition that means one of our tools, to that tool's exposed name."""
     report: tuple[Loss, ...] = ()
+    lacking: tuple[Loss, ...] = ()
+    """What a format other than theirs does not hold of its definitions."""
     names: Names = Names()
     """Of the visible tools and the caller's."""
+    format: Format = registry.FORMATS[registry.MCP]
+    """Theirs."""
+    originals: tuple[Original, ...] = ()
+    """Its definitions as they came, and whatever else it sent that only their format has."""
 
     def find(self, name: str) -> JsonObject | None:
         """The caller's tool of that name, as it wrote it or as a provider shows it."""
         original = self.names.original(name) or name
         return next((tool for tool in self.tools if tool["name"] in (name, original)), None)
 
+    def shown(self, target: Format, names: Names) -> dict[str, str]:
+        """The caller's names to those in an offer. In their own format they stay, unless another tool has one."""
+        same = isinstance(target, ToolFormat) and target.like(self.format)
+        every = [str(tool["name"]) for tool in self.tools]
+        return {name: name if same and names.original(name) in (None, name) else names.safe(name) for name in every}
+
+    def untouched(self, target: ToolFormat, names: Names) -> list[Original]:
+        """Definitions for the format that they came in, as they came but for names that another tool has."""
+        shown = self.shown(target, names)
+        return [
+            Original(shown.get(each.name, each.name), target.renamed(each, shown.get(each.name, each.name)))
+            for each in self.originals
+        ]
+
 
 def provided(payload: object, format_name: str, shelf: Shelf) -> Provided:
     """Sort the tools of a list, of one tool or of a request (decoded JSON; None: there are none). Raises Problem for an
-    unknown format; a definition that cannot be read is refused in the report.
+    unknown format and for two tools of one name; a definition that cannot be read is refused in the report.
     """
     if payload is None:
         return Provided(names=shelf.names)
-    read = format_called(format_name).read(payload)
+    format_ = format_called(format_name)
+    read = format_.read(payload)
     own: dict[str, JsonObject] = {}
     matched: dict[str, str] = {}
-    report = list(read.report)
+    lacking = tuple(loss for each in read.originals for loss in each.report)
+    report = [loss for loss in read.report if loss not in lacking]
     for tool in read.tools:
         name = name_of(tool)
         entry = shelf.find(shelf.names.original(name) or name)
         if entry is None:
-            own.setdefault(name, tool)
+            if name in own:
+                why = f"two of the tools have the name {name[:128]!r}: a call would not say which; rename one of them"
+                raise Problem(INVALID_ARGUMENTS, why)
+            own[name] = tool
         elif name not in matched:
             matched[name] = entry.name
             report += _other(tool, name, entry)
-    return Provided(tuple(own.values()), matched, tuple(report), Names.beside(shelf.names, own))
+    originals = tuple(each for each in read.originals if each.name not in matched)
+    names = Names.beside(shelf.names, own)
+    return Provided(tuple(own.values()), matched, tuple(report), lacking, names, format_, originals)
 
 
 def arguments_for(tool: JsonObject, arguments: Any) -> Any:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fairlead_gateway.formats.format import JsonObject
-from fairlead_gateway.formats.messages.call import DEFAULT_CARRY, Carry, ResultLoss, ToolCall, Written
+from fairlead_gateway.formats.messages.call import CUSTOM, DEFAULT_CARRY, Carry, ResultLoss, ToolCall, Written
 from fairlead_gateway.formats.messages.registry import message_format
 from fairlead_gateway.toolregistry.outcomes import Outcome, UnknownFunction
 
@@ -52,11 +52,17 @@ def answered(
     carry: Carry = DEFAULT_CARRY,
 ) -> Executed:
     """The messages that answer `calls`. With `leave_unknown`, calls of tools that the registry does not have stay
-    pending: the caller has tools of its own. Raises UnknownFormat.
+    pending: the caller has tools of its own. Freeform calls always do: no tool of a registry takes text in place of
+    arguments. Raises UnknownFormat.
     """
     results = [
-        None if leave_unknown and call.valid and isinstance(outcome.error, UnknownFunction) else outcome.as_result()
+        None if _left(call, outcome, leave_unknown) else outcome.as_result()
         for call, outcome in zip(calls, outcomes, strict=True)
     ]
     written: Written = message_format(provider).write_results(calls, results, carry)
     return Executed(written.messages, tuple(outcomes), written.pending, written.report)
+
+
+def _left(call: ToolCall, outcome: Outcome, leave_unknown: bool) -> bool:
+    """Whether the caller answers a call itself."""
+    return call.valid and isinstance(outcome.error, UnknownFunction) and (leave_unknown or call.kind == CUSTOM)

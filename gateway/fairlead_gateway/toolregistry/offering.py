@@ -10,10 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from fairlead_gateway.formats import registry
-from fairlead_gateway.formats.between import array_of
 from fairlead_gateway.formats.cache import Conversions
 from fairlead_gateway.formats.definitions import name_of
-from fairlead_gateway.formats.format import Format, JsonObject, Loss, Options
+from fairlead_gateway.formats.format import Format, JsonObject, Loss, Options, array_of
 from fairlead_gateway.formats.names import Names
 from fairlead_gateway.toolregistry.tools import Tool
 

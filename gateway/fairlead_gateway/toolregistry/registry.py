@@ -22,7 +22,7 @@ from fairlead_gateway.custom.upstream import THREADS
 from fairlead_gateway.formats import registry as formats
 from fairlead_gateway.formats.cache import Conversions
 from fairlead_gateway.formats.format import JsonObject, Options
-from fairlead_gateway.formats.messages.call import DEFAULT_CARRY, Carry, ToolCall
+from fairlead_gateway.formats.messages.call import CUSTOM, DEFAULT_CARRY, Carry, ToolCall
 from fairlead_gateway.formats.messages.registry import message_format
 from fairlead_gateway.formats.names import Names
 from fairlead_gateway.toolregistry.callbacks import Callbacks, OnConnect, OnDisconnect
@@ -240,6 +240,8 @@ class AsyncToolRegistry:
             given, retry = call.arguments, call.retry or retry
             timeout = timeout if call.timeout is None else call.timeout
         elif isinstance(call, ToolCall):
+            if call.kind == CUSTOM:
+                return Outcome(name, error=UnknownFunction(name))
             given = call.arguments
         timeout = self._timeout if timeout is None else timeout
         try:
@@ -290,7 +292,7 @@ class AsyncToolRegistry:
         """All calls of a model's message, and the messages that answer them in the same form. `message` is decoded JSON
         or an object of the provider's SDK: a response, its message, or the parts of that. `names` are those of the
         definitions that the model was given; they only matter where the tools have changed since. With `leave_unknown`,
-        calls of tools that are not here stay pending. Raises UnknownFormat.
+        calls of tools that are not here stay pending; freeform (`custom`) calls always do. Raises UnknownFormat.
         """
         calls = message_format(provider).parse_calls(decoded(message), names)
         outcomes = await self.execute_all(calls, strategy, timeout=timeout, retry=retry)

@@ -144,8 +144,83 @@ async def test_a_plan_counts_carries_and_names_the_callers_tools(tmp_path: Path)
 
 async def test_a_tool_that_cannot_be_read_is_refused_and_an_unknown_format_names_the_known(tmp_path: Path) -> None:
     async with running(tmp_path, DEMO) as gateway:
-        answer = (await post(gateway, "/v1/tools", {"format": "openai", "tools": [{"type": "web_search"}]})).message
+        theirs = {"tools": [{"type": "web_search"}], "toolsFormat": "openai"}
+        answer = (await post(gateway, "/v1/tools", {"format": "anthropic", **theirs})).message
         unknown = await post(gateway, "/v1/tools", {"format": "openai", "tools": [], "toolsFormat": "smoke"})
     assert "refused" in {loss["action"] for loss in answer["report"]}
     assert len(answer["names"]) == 2
     assert problem(unknown) == (400, "UNKNOWN_FORMAT")
+
+
+async def test_the_callers_definitions_go_out_in_their_own_format_as_they_came(tmp_path: Path) -> None:
+    mine = [
+        {"name": "ask", "input_schema": {"type": "object"}, "strict": True, "cache_control": {"type": "ephemeral"}},
+        {"type": "web_search_20250305", "name": "web_search", "max_uses": 5},
+    ]
+    async with running(tmp_path, DEMO) as gateway:
+        answer = (await post(gateway, "/v1/tools", {"format": "anthropic", "tools": mine})).message
+        other = (await post(gateway, "/v1/tools", {"format": "openai", "tools": mine, "toolsFormat": "claude"})).message
+    assert answer["tools"][-2:] == mine
+    assert answer["own"] == ["ask"]
+    assert not [loss for loss in answer["report"] if loss["action"] != "rewritten"]
+    assert {"cache_control", "strict"} <= {loss["keyword"] for loss in other["report"]}
+    assert any("web_search" in loss["why"] for loss in other["report"])
+
+
+@pytest.mark.parametrize("path", ["tools", "plan", "tool-calls"])
+async def test_two_of_the_callers_tools_with_one_name_are_an_error(tmp_path: Path, path: str) -> None:
+    bodies: dict[str, dict[str, Any]] = {
+        "tools": {"format": "mcp"},
+        "plan": {"models": ["gpt-5.1"]},
+        "tool-calls": {"format": "mcp", "message": []},
+    }
+    async with running(tmp_path, DEMO) as gateway:
+        answer = await post(gateway, f"/v1/{path}", {**bodies[path], "tools": [ASK, {**ASK, "description": "other"}]})
+    assert problem(answer) == (400, "INVALID_ARGUMENTS")
+    assert "'ask.user'" in answer.message["detail"]
+
+
+CUSTOM: dict[str, dict[str, Any]] = {
+    "openai-chat": {
+        "message": {
+            "role": "assistant",
+            "tool_calls": [{"id": "c1", "type": "custom", "custom": {"name": "demo__get_stock", "input": "1 + 2"}}],
+        }
+    },
+    "openai-chat, streamed": {
+        "stream": [
+            {"choices": [{"index": 0, "delta": {"tool_calls": [delta]}, "finish_reason": None}]}
+            for delta in (
+                {"index": 0, "id": "c1", "type": "custom", "custom": {"name": "demo__get_stock", "input": ""}},
+                {"index": 0, "custom": {"input": "1 +"}},
+                {"index": 0, "custom": {"input": " 2"}},
+            )
+        ]
+        + [{"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}]
+    },
+    "openai-responses": {
+        "message": [{"type": "custom_tool_call", "call_id": "c1", "name": "demo__get_stock", "input": "1 + 2"}]
+    },
+    "openai-responses, streamed": {
+        "stream": [
+            {
+                "type": "response.output_item.added",
+                "output_index": 0,
+                "item": {"type": "custom_tool_call", "id": "i", "call_id": "c1", "name": "demo__get_stock"},
+            },
+            {"type": "response.custom_tool_call_input.delta", "item_id": "i", "output_index": 0, "delta": "1 +"},
+            {"type": "response.custom_tool_call_input.done", "item_id": "i", "output_index": 0, "input": "1 + 2"},
+            {"type": "response.completed", "response": {}},
+        ]
+    },
+}
+
+
+@pytest.mark.parametrize("how", CUSTOM)
+async def test_freeform_calls_are_the_callers_even_by_the_name_of_a_visible_tool(tmp_path: Path, how: str) -> None:
+    body = {"format": how.split(",", maxsplit=1)[0], **CUSTOM[how], "tools": []}
+    async with running(tmp_path, DEMO) as gateway:
+        answer = (await post(gateway, "/v1/tool-calls", body)).message
+    (call,) = answer["calls"]
+    assert (answer["pending"], answer["messages"]) == (["c1"], [])
+    assert (call["state"], call["tool"], call["arguments"]) == ("pending", "demo__get_stock", {"input": "1 + 2"})

@@ -296,6 +296,20 @@ async def test_a_model_reads_an_image_once_that_its_tool_tells_twice() -> None:
         assert answered.outcomes[0].value == {"result": image}
 
 
+@pytest.mark.parametrize(
+    ("form", "message"),
+    [
+        ("openai", {"tool_calls": [{"id": "c1", "type": "custom", "custom": {"name": "s__run", "input": "1 + 2"}}]}),
+        ("responses", [{"type": "custom_tool_call", "call_id": "c1", "name": "s__run", "input": "1 + 2"}]),
+    ],
+)
+async def test_a_freeform_call_is_left_to_the_caller(form: str, message: object) -> None:
+    async with modern_server([tool("run")]) as server, AsyncToolRegistry([of(server)]) as registry:
+        answered = await registry.execute_message(form, message)
+        assert (answered.pending, answered.messages) == (("c1",), ())
+        assert [request.method for request in server.seen if request.method == "tools/call"] == []
+
+
 class ToolUse(pydantic.BaseModel):
     """As the SDKs of providers have it: models of pydantic, some members unset."""
 

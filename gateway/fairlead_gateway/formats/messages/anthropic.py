@@ -8,7 +8,7 @@ itself (`server_tool_use`, `mcp_tool_use`) are not ours.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 from fairlead_gateway.formats import registry
 from fairlead_gateway.formats.format import JsonObject
@@ -27,6 +27,17 @@ from fairlead_gateway.formats.messages.content import (
     report_structured,
 )
 from fairlead_gateway.formats.messages.drafts import Draft, anthropic_id, items, member, text_of
+from fairlead_gateway.formats.messages.parts import (
+    BLOCK,
+    SERVER_TOOL,
+    TEXT,
+    THINKING,
+    Answer,
+    Part,
+    call,
+    extras,
+    pointed,
+)
 from fairlead_gateway.formats.messages.reading import as_text, media_block, result_of
 from fairlead_gateway.formats.names import Names
 
@@ -38,26 +49,34 @@ class AnthropicMessages(MessageFormat):
 
     name = registry.ANTHROPIC
 
-    def drafts(self, message: object) -> Iterator[Draft]:
+    def parts(self, message: object) -> Iterator[Part]:
         """From a response, a message (they are alike), or a list of blocks."""
-        blocks = message if isinstance(message, list) else items(member(message, "content"))
-        for block in blocks or [message]:
-            if member(block, "type") == "tool_use":
-                yield Draft(member(block, "id"), member(block, "name"), member(block, "input"))
+        content = message if isinstance(message, list) else member(message, "content")
+        if isinstance(content, str):
+            yield Part("/content", TEXT, text_of(content))
+            return
+        path = "" if isinstance(message, list) else "/content"
+        for at, block in pointed(path, items(content)) or [("", message)]:
+            yield _part(block, at)
 
-    def write_calls(self, calls: Sequence[ToolCall], names: Names | None = None) -> list[JsonObject]:
-        blocks = [
-            {"type": "tool_use", "id": anthropic_id(call.id), "name": name_for(call, names), "input": call.arguments}
-            for call in calls
-            if call.valid
+    def in_request(self, message: object) -> list[JsonObject]:
+        content = message if isinstance(message, list) else member(message, "content")
+        return [{"role": "assistant", "content": content}] if content else []
+
+    def write_calls(self, calls: Sequence[ToolCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
+        blocks: list[JsonObject] = [{"type": "text", "text": text}] if text.strip() else []
+        blocks += [
+            {"type": "tool_use", "id": anthropic_id(made.id), "name": name_for(made, names), "input": made.arguments}
+            for made in calls
+            if made.valid
         ]
         return [{"role": "assistant", "content": blocks}] if blocks else []
 
     def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
         accept = accepting(WEB_IMAGES if carry.images else (), (PDF,) if carry.documents else (), max_bytes=MAX_IMAGE)
         blocks = []
-        for call, body, report in answers.bodies(accept):
-            block: JsonObject = {"type": "tool_result", "tool_use_id": anthropic_id(call.id)}
+        for made, body, report in answers.bodies(accept):
+            block: JsonObject = {"type": "tool_result", "tool_use_id": anthropic_id(made.id)}
             content = _content(body, report)
             if content:
                 block["content"] = content
@@ -66,15 +85,29 @@ class AnthropicMessages(MessageFormat):
             blocks.append(block)
         return [{"role": "user", "content": blocks}] if blocks else []
 
-    def parse_results(self, messages: object) -> list[ToolResult]:
-        found = []
-        for message in items(messages) or [messages]:
-            for block in items(member(message, "content")) or [message]:
-                if member(block, "type") == "tool_result":
-                    content = [_block(part) for part in _parts(block.get("content"))]
-                    result = result_of(content, is_error=block.get("is_error") is True)
-                    found.append(ToolResult(text_of(block.get("tool_use_id")), "", result))
-        return found
+    def answers(self, messages: object) -> Iterator[Answer]:
+        block: Any
+        for path, message in pointed("", items(messages)) or [("", messages)]:
+            for at, block in pointed(f"{path}/content", items(member(message, "content"))) or [(path, message)]:
+                if member(block, "type") != "tool_result":
+                    yield Answer(at)
+                    continue
+                content = [_block(part) for part in _parts(block.get("content"))]
+                result = result_of(content, is_error=block.get("is_error") is True)
+                beyond = extras(block, "type", "tool_use_id", "content", "is_error")
+                yield Answer(at, ToolResult(text_of(block.get("tool_use_id")), "", result), beyond)
+
+
+def _part(block: object, path: str) -> Part:
+    kind = text_of(member(block, "type"))
+    if kind == "tool_use":
+        draft = Draft(member(block, "id"), member(block, "name"), member(block, "input"))
+        return call(path, draft, extras(block, "type", "id", "name", "input"))
+    if kind == "text":
+        return Part(path, TEXT, text_of(member(block, "text")), extras=extras(block, "type", "text"))
+    if kind in ("thinking", "redacted_thinking"):
+        return Part(path, THINKING)
+    return Part(path, SERVER_TOOL if kind.endswith(("_tool_use", "_tool_result")) else BLOCK)
 
 
 def _content(body: Body, report: Report) -> list[JsonObject]:

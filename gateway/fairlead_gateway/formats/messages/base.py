@@ -21,6 +21,7 @@ from fairlead_gateway.formats.messages.call import (
 )
 from fairlead_gateway.formats.messages.content import Accept, Body, Report, body_of
 from fairlead_gateway.formats.messages.drafts import Draft, finish
+from fairlead_gateway.formats.messages.parts import Answer, Part
 from fairlead_gateway.formats.names import Names
 
 
@@ -59,21 +60,38 @@ class MessageFormat(ABC):
     name: str
     """As in `fairlead_gateway.formats.registry`."""
 
-    @abstractmethod
-    def drafts(self, message: object) -> Iterable[Draft]:
-        """The calls in a message as they stand there. Never raises for what it holds."""
+    holds_text: bool = True
+    """Whether a message has a place for text beside its calls."""
 
     @abstractmethod
-    def write_calls(self, calls: Sequence[ToolCall], names: Names | None = None) -> list[JsonObject]:
-        """The message of a model that makes these calls. Invalid ones are left out."""
+    def parts(self, message: object) -> Iterable[Part]:
+        """All that a message holds. Never raises for what that is."""
+
+    def drafts(self, message: object) -> Iterable[Draft]:
+        """The calls in a message as they stand there. Never raises for what it holds."""
+        return (part.draft for part in self.parts(message) if part.draft is not None)
+
+    @abstractmethod
+    def write_calls(self, calls: Sequence[ToolCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
+        """The message of a model that says `text` and makes these calls. Invalid ones are left out."""
+
+    @abstractmethod
+    def in_request(self, message: object) -> list[JsonObject]:
+        """A model's message as it stands in the next request, unchanged; empty where it is in none of the forms that
+        a request takes.
+        """
 
     @abstractmethod
     def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
         """The messages that hold these answers."""
 
     @abstractmethod
+    def answers(self, messages: object) -> Iterable[Answer]:
+        """All that one message or a list of them holds, in its order. Never raises for what that is."""
+
     def parse_results(self, messages: object) -> list[ToolResult]:
         """The results in one message or a list of them, in their order. Never raises for what they hold."""
+        return [answer.result for answer in self.answers(messages) if answer.result is not None]
 
     def parse_calls(self, message: object, names: Names | None = None) -> list[ToolCall]:
         """The calls in a model's message: a whole response, a part of one that holds the message, the message, or

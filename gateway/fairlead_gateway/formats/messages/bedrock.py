@@ -28,6 +28,7 @@ from fairlead_gateway.formats.messages.content import (
     report_repeated,
 )
 from fairlead_gateway.formats.messages.drafts import Draft, bedrock_id, items, member, text_of
+from fairlead_gateway.formats.messages.parts import BLOCK, TEXT, THINKING, Answer, Part, call, extras, pointed
 from fairlead_gateway.formats.messages.reading import as_text, media_block, result_of
 from fairlead_gateway.formats.names import Names
 
@@ -40,42 +41,68 @@ class BedrockMessages(MessageFormat):
 
     name = registry.BEDROCK_CONVERSE
 
-    def drafts(self, message: object) -> Iterator[Draft]:
+    def parts(self, message: object) -> Iterator[Part]:
         """From a response, its output, a message, or a list of blocks."""
-        output = member(message, "output") or message
-        inner = member(output, "message") or output
-        blocks = inner if isinstance(inner, list) else items(member(inner, "content"))
-        for block in blocks or [inner]:
-            use = member(block, "toolUse")
-            if use is not None:
-                yield Draft(member(use, "toolUseId"), member(use, "name"), member(use, "input"))
+        path, inner = _inner(message)
+        found = (
+            pointed(path, inner)
+            if isinstance(inner, list)
+            else pointed(f"{path}/content", items(member(inner, "content")))
+        )
+        for at, block in found or [(path, inner)]:
+            yield _part(block, at)
 
-    def write_calls(self, calls: Sequence[ToolCall], names: Names | None = None) -> list[JsonObject]:
-        blocks = [
-            {"toolUse": {"toolUseId": bedrock_id(call.id), "name": name_for(call, names), "input": call.arguments}}
-            for call in calls
-            if call.valid
+    def in_request(self, message: object) -> list[JsonObject]:
+        inner = _inner(message)[1]
+        content = inner if isinstance(inner, list) else member(inner, "content")
+        return [{"role": "assistant", "content": content}] if content else []
+
+    def write_calls(self, calls: Sequence[ToolCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
+        blocks: list[JsonObject] = [{"text": text}] if text.strip() else []
+        blocks += [
+            {"toolUse": {"toolUseId": bedrock_id(made.id), "name": name_for(made, names), "input": made.arguments}}
+            for made in calls
+            if made.valid
         ]
         return [{"role": "assistant", "content": blocks}] if blocks else []
 
     def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
         accept = accepting(WEB_IMAGES if carry.images else (), (PDF,) if carry.documents else (), max_bytes=MAX_IMAGE)
         blocks = []
-        for call, body, report in answers.bodies(accept):
-            written: JsonObject = {"toolUseId": bedrock_id(call.id), "content": _content(body, report, carry)}
+        for made, body, report in answers.bodies(accept):
+            written: JsonObject = {"toolUseId": bedrock_id(made.id), "content": _content(body, report, carry)}
             if body.is_error and carry.status:
                 written["status"] = "error"
             blocks.append({"toolResult": written})
         return [{"role": "user", "content": blocks}] if blocks else []
 
-    def parse_results(self, messages: object) -> list[ToolResult]:
-        found = []
-        for message in items(messages) or [messages]:
-            for block in items(member(message, "content")) or [message]:
+    def answers(self, messages: object) -> Iterator[Answer]:
+        for path, message in pointed("", items(messages)) or [("", messages)]:
+            for at, block in pointed(f"{path}/content", items(member(message, "content"))) or [(path, message)]:
                 result = member(block, "toolResult")
                 if isinstance(result, dict):
-                    found.append(ToolResult(text_of(result.get("toolUseId")), "", _result(result)))
-        return found
+                    beyond = extras(result, "toolUseId", "content", "status", "type")
+                    yield Answer(at, ToolResult(text_of(result.get("toolUseId")), "", _result(result)), beyond)
+                else:
+                    yield Answer(at)
+
+
+def _inner(message: object) -> tuple[str, Any]:
+    """The message of a response, with its path."""
+    output = member(message, "output")
+    path, message = ("/output", output) if output else ("", message)
+    inner = member(message, "message")
+    return (f"{path}/message", inner) if inner else (path, message)
+
+
+def _part(block: object, path: str) -> Part:
+    use, text = member(block, "toolUse"), member(block, "text")
+    if use is not None:
+        draft = Draft(member(use, "toolUseId"), member(use, "name"), member(use, "input"))
+        return call(path, draft, extras(use, "toolUseId", "name", "input"))
+    if isinstance(text, str):
+        return Part(path, TEXT, text_of(text), extras=extras(block, "text"))
+    return Part(path, THINKING if member(block, "reasoningContent") is not None else BLOCK)
 
 
 def with_bytes(message: JsonObject) -> JsonObject:

@@ -34,6 +34,12 @@ McpResult: TypeAlias = Mapping[str, Any]
 """A `CallToolResult` as decoded JSON: `{content, structuredContent?, isError?, _meta?}`. Read only, never trusted."""
 
 
+CUSTOM: Final = "custom"
+"""Kind of OpenAI's freeform calls, whose input is text and not arguments: they are of the caller's own tools."""
+INPUT: Final = "input"
+"""Name of the one argument in which the text of a freeform call stands."""
+
+
 class Invalid(msgspec.Struct, frozen=True):
     """Why a call cannot be run."""
 
@@ -56,8 +62,8 @@ class ToolCall(msgspec.Struct, frozen=True):
     made_id: bool = False
     """`id` was made here: formats that match results by name and order leave it out."""
     kind: str = ""
-    """The form it came in, where a format has several: `function_call` in OpenAI's chat messages, `number` for the id
-    of an MCP request.
+    """The form it came in, where a format has several: `function_call` and `custom` in OpenAI's messages, `number` for
+    the id of an MCP request.
     """
 
     @property
@@ -81,14 +87,18 @@ class ToolResult(msgspec.Struct, frozen=True):
 
 
 class ResultLoss(msgspec.Struct, frozen=True):
-    """One part of one result that the message does not hold as it was."""
+    """One part of a result, or of a message, that the outcome does not hold as it was."""
 
     call: str
-    """The id of the call."""
+    """The id of the call; empty for what is beside the calls and results of a message."""
     path: str
-    """JSON Pointer (RFC 6901) into the result, as `/content/1`."""
+    """JSON Pointer (RFC 6901) into the result, as `/content/1`; beside results into the request of a conversion, as
+    `/message/content/0`.
+    """
     what: str
-    """`text`, `image`, `audio`, `resource`, `resource_link`, `structuredContent`, `isError`, `annotations`, `block`."""
+    """`text`, `image`, `audio`, `resource`, `resource_link`, `structuredContent`, `isError`, `annotations`, `block`;
+    of messages also `thinking`, `server_tool`, `call`, or the name of a member.
+    """
     action: Action
     """REWRITTEN: all of it is there in another form or place. DESCRIBED: the model is told that there was something.
     DROPPED: gone."""
@@ -134,6 +144,17 @@ def invalid_result(call: ToolCall) -> JsonObject:
         "isError": True,
         "_meta": {META_ERROR: {"code": INVALID_ARGUMENTS, "message": reason}},
     }
+
+
+def freeform(text: object) -> JsonObject:
+    """The arguments of a freeform call: its text below `input`."""
+    return {INPUT: text}
+
+
+def freeform_text(call: ToolCall) -> str | None:
+    """The text of a freeform call; None for any other."""
+    given = call.arguments.get(INPUT) if call.kind == CUSTOM and isinstance(call.arguments, dict) else None
+    return given if isinstance(given, str) else None
 
 
 def name_for(call: ToolCall, names: Names | None) -> str:

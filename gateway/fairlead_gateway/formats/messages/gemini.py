@@ -26,6 +26,17 @@ from fairlead_gateway.formats.messages.content import (
     report_repeated,
 )
 from fairlead_gateway.formats.messages.drafts import Draft, items, member, text_of
+from fairlead_gateway.formats.messages.parts import (
+    BLOCK,
+    SERVER_TOOL,
+    TEXT,
+    THINKING,
+    Answer,
+    Part,
+    call,
+    extras,
+    pointed,
+)
 from fairlead_gateway.formats.messages.reading import as_text, media_block, result_of
 from fairlead_gateway.formats.names import Names
 
@@ -49,18 +60,23 @@ class GeminiMessages(MessageFormat):
 
     name = registry.GEMINI
 
-    def drafts(self, message: object) -> Iterator[Draft]:
+    def parts(self, message: object) -> Iterator[Part]:
         """From a response, a candidate, a content or a list of parts; also from one piece of a stream, whose calls are
         whole.
         """
-        entries = message if isinstance(message, list) else _parts(message) or [message]
-        for entry in entries:
-            call = member(entry, "functionCall", "function_call")
-            if call is not None:
-                yield _draft(call)
+        found = pointed("", message) if isinstance(message, list) else _pointed(message)
+        for path, entry in found or [("", message)]:
+            yield _part(entry, path)
+        for place in range(1, len(items(member(message, "candidates")))):
+            yield Part(f"/candidates/{place}", BLOCK)
 
-    def write_calls(self, calls: Sequence[ToolCall], names: Names | None = None) -> list[JsonObject]:
-        parts = [{"functionCall": _call(call, names)} for call in calls if call.valid]
+    def in_request(self, message: object) -> list[JsonObject]:
+        parts = message if isinstance(message, list) else [entry for _, entry in _pointed(message)]
+        return [{"role": "model", "parts": parts}] if parts else []
+
+    def write_calls(self, calls: Sequence[ToolCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
+        parts: list[JsonObject] = [{"text": text}] if text else []
+        parts += [{"functionCall": _call(made, names)} for made in calls if made.valid]
         return [{"role": "model", "parts": parts}] if parts else []
 
     def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
@@ -68,22 +84,23 @@ class GeminiMessages(MessageFormat):
         accept = accepting(images, [*_AUDIO, *((PDF,) if carry.documents else ())], max_bytes=20 * MEGABYTE)
         parts: list[JsonObject] = []
         behind: list[JsonObject] = []
-        for call, body, report in answers.bodies(accept):
-            response = _response(call, body, report)
+        for made, body, report in answers.bodies(accept):
+            response = _response(made, body, report)
             inline = [{"inlineData": {"mimeType": item.mime, "data": item.data}} for item in media(body.blocks)]
             if inline and carry.nested_media:
                 response["parts"] = inline
             elif inline:
                 for item in media(body.blocks):
                     report.add(item.path, item.what, Action.REWRITTEN, "moved into a message behind the results")
-                behind.extend([{"text": f"Files that {call.wire_name} returned:"}, *inline])
+                behind.extend([{"text": f"Files that {made.wire_name} returned:"}, *inline])
             parts.append({"functionResponse": response})
         return [{"role": "user", "parts": part} for part in (parts, behind) if part]
 
-    def parse_results(self, messages: object) -> list[ToolResult]:
-        entries = (entry for message in items(messages) or [messages] for entry in _parts(message) or [message])
-        responses = (member(entry, "functionResponse", "function_response") for entry in entries)
-        return [_result(response) for response in responses if isinstance(response, dict)]
+    def answers(self, messages: object) -> Iterator[Answer]:
+        for start, message in pointed("", items(messages)) or [("", messages)]:
+            for path, entry in _pointed(message, start) or [(start, message)]:
+                response = member(entry, "functionResponse", "function_response")
+                yield _answer(path, response) if isinstance(response, dict) else Answer(path)
 
 
 class GeminiLiveMessages(MessageFormat):
@@ -91,52 +108,80 @@ class GeminiLiveMessages(MessageFormat):
 
     name = registry.GEMINI_LIVE
 
-    def drafts(self, message: object) -> Iterator[Draft]:
+    def parts(self, message: object) -> Iterator[Part]:
         """From one message of the server, or a list of them."""
-        for entry in items(message) or [message]:
-            calls = member(member(entry, "toolCall", "tool_call") or entry, "functionCalls", "function_calls")
-            for call in items(calls):
-                yield _draft(call)
+        for path, entry in pointed("", items(message)) or [("", message)]:
+            inner = member(entry, "toolCall", "tool_call")
+            calls = items(member(inner or entry, "functionCalls", "function_calls"))
+            at = f"{path}/toolCall" if inner else path
+            for place, one in pointed(f"{at}/functionCalls", calls):
+                yield _part({"functionCall": one}, place)
+            turn = member(member(entry, "serverContent", "server_content"), "modelTurn", "model_turn")
+            for place, part in _pointed(turn, f"{path}/serverContent/modelTurn"):
+                yield _part(part, place)
+            if not calls and turn is None:
+                yield Part(path, BLOCK)
 
-    def write_calls(self, calls: Sequence[ToolCall], names: Names | None = None) -> list[JsonObject]:
-        written = [_call(call, names) for call in calls if call.valid]
-        return [{"toolCall": {"functionCalls": written}}] if written else []
+    def in_request(self, message: object) -> list[JsonObject]:
+        return message if isinstance(message, list) else [message] if isinstance(message, dict) else []
+
+    def write_calls(self, calls: Sequence[ToolCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
+        said = [{"serverContent": {"modelTurn": {"role": "model", "parts": [{"text": text}]}}}] if text else []
+        written = [_call(made, names) for made in calls if made.valid]
+        return [*said, *([{"toolCall": {"functionCalls": written}}] if written else [])]
 
     def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
-        responses = [_response(call, body, report) for call, body, report in answers.bodies(accepting())]
+        responses = [_response(made, body, report) for made, body, report in answers.bodies(accepting())]
         return [{"toolResponse": {"functionResponses": responses}}] if responses else []
 
-    def parse_results(self, messages: object) -> list[ToolResult]:
-        found: list[ToolResult] = []
-        for message in items(messages) or [messages]:
-            responses = member(
-                member(message, "toolResponse", "tool_response"), "functionResponses", "function_responses"
-            )
-            found.extend(_result(response) for response in items(responses) if isinstance(response, dict))
-        return found
+    def answers(self, messages: object) -> Iterator[Answer]:
+        for path, message in pointed("", items(messages)) or [("", messages)]:
+            inner = member(message, "toolResponse", "tool_response")
+            responses = items(member(inner, "functionResponses", "function_responses"))
+            for at, response in pointed(f"{path}/toolResponse/functionResponses", responses):
+                yield _answer(at, response) if isinstance(response, dict) else Answer(at)
+            if not responses:
+                yield Answer(path)
 
 
-def _parts(message: object) -> list[Any]:
-    """The parts of a response (its first candidate), a candidate, a content, or a list of parts."""
+def _pointed(message: object, path: str = "") -> list[tuple[str, object]]:
+    """The parts of a response (its first candidate), a candidate, or a content, with their paths."""
     candidates = items(member(message, "candidates"))
     if candidates:
-        message = candidates[0]
+        message, path = candidates[0], f"{path}/candidates/0"
     content = member(message, "content")
-    return items(member(content if isinstance(content, dict) else message, "parts"))
+    if isinstance(content, dict):
+        message, path = content, f"{path}/content"
+    return pointed(f"{path}/parts", items(member(message, "parts")))
 
 
-def _draft(call: object) -> Draft:
-    return Draft(member(call, "id"), member(call, "name"), member(call, "args"))
+def _part(entry: object, path: str) -> Part:
+    made, text = member(entry, "functionCall", "function_call"), member(entry, "text")
+    if made is not None:
+        beyond = extras(entry, "functionCall", "function_call") + extras(made, "id", "name", "args")
+        return call(path, Draft(member(made, "id"), member(made, "name"), member(made, "args")), beyond)
+    if member(entry, "thought") is True:
+        return Part(path, THINKING)
+    if isinstance(text, str):
+        return Part(path, TEXT, text_of(text), extras=extras(entry, "text"))
+    server = member(
+        entry, "executableCode", "executable_code", "codeExecutionResult", "code_execution_result", "toolCall"
+    )
+    return Part(path, BLOCK if server is None else SERVER_TOOL)
 
 
-def _call(call: ToolCall, names: Names | None) -> JsonObject:
-    ident = {} if call.made_id else {"id": call.id}
-    return {**ident, "name": name_for(call, names), "args": call.arguments}
+def _call(made: ToolCall, names: Names | None) -> JsonObject:
+    ident = {} if made.made_id else {"id": made.id}
+    return {**ident, "name": name_for(made, names), "args": made.arguments}
 
 
-def _response(call: ToolCall, body: Body, report: Report) -> JsonObject:
-    written = {} if call.made_id else {"id": call.id}
-    return {**written, "name": call.wire_name, "response": _object(body, report)}
+def _response(made: ToolCall, body: Body, report: Report) -> JsonObject:
+    written = {} if made.made_id else {"id": made.id}
+    return {**written, "name": made.wire_name, "response": _object(body, report)}
+
+
+def _answer(path: str, response: JsonObject) -> Answer:
+    return Answer(path, _result(response), extras(response, "id", "name", "response", "parts"))
 
 
 def _object(body: Body, report: Report) -> JsonObject:

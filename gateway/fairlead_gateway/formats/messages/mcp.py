@@ -14,6 +14,7 @@ from fairlead_gateway.formats.format import JsonObject
 from fairlead_gateway.formats.messages.base import Answers, MessageFormat
 from fairlead_gateway.formats.messages.call import Carry, ToolCall, ToolResult, name_for
 from fairlead_gateway.formats.messages.drafts import Draft, member, text_of
+from fairlead_gateway.formats.messages.parts import BLOCK, Answer, Part, call, extras, pointed
 from fairlead_gateway.formats.names import Names
 
 METHOD: Final = "tools/call"
@@ -25,41 +26,52 @@ class McpMessages(MessageFormat):
     """MCP. The id of a request is that of the call."""
 
     name = registry.MCP
+    holds_text = False
 
-    def drafts(self, message: object) -> Iterator[Draft]:
+    def parts(self, message: object) -> Iterator[Part]:
         """From a request, its params, or a list of either."""
-        for entry in message if isinstance(message, list) else [message]:
+        for path, entry in pointed("", message) if isinstance(message, list) else [("", message)]:
             method = member(entry, "method")
             if method not in (None, METHOD) or (method is None and member(entry, "name") is None):
+                yield Part(path, BLOCK)
                 continue
             params = member(entry, "params") if method is not None else entry
             ident = member(entry, "id")
             number = isinstance(ident, int) and not isinstance(ident, bool)
             kind = NUMBER if number else ""
-            yield Draft(str(ident) if number else ident, member(params, "name"), member(params, "arguments"), kind)
+            draft = Draft(str(ident) if number else ident, member(params, "name"), member(params, "arguments"), kind)
+            yield call(path, draft, extras(params, "name", "arguments", *(() if method is not None else ("id",))))
 
-    def write_calls(self, calls: Sequence[ToolCall], names: Names | None = None) -> list[JsonObject]:
+    def in_request(self, message: object) -> list[JsonObject]:
+        return message if isinstance(message, list) else [message] if isinstance(message, dict) else []
+
+    def write_calls(self, calls: Sequence[ToolCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
         return [
             {
                 "jsonrpc": "2.0",
-                "id": _ident(call),
+                "id": _ident(made),
                 "method": METHOD,
-                "params": {"name": name_for(call, names), "arguments": call.arguments},
+                "params": {"name": name_for(made, names), "arguments": made.arguments},
             }
-            for call in calls
-            if call.valid
+            for made in calls
+            if made.valid
         ]
 
     def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
-        return [{"jsonrpc": "2.0", "id": _ident(call), "result": result} for call, result in answers.results]
+        return [{"jsonrpc": "2.0", "id": _ident(made), "result": result} for made, result in answers.results]
 
-    def parse_results(self, messages: object) -> list[ToolResult]:
-        found = []
-        for message in messages if isinstance(messages, list) else [messages]:
+    def answers(self, messages: object) -> Iterator[Answer]:
+        for path, message in pointed("", messages) if isinstance(messages, list) else [("", messages)]:
             result = member(message, "result") if member(message, "jsonrpc") else message
             if isinstance(result, Mapping) and ("content" in result or "structuredContent" in result):
-                found.append(ToolResult(text_of(member(message, "id")), "", dict(result)))
-        return found
+                beyond = extras(result, "content", "structuredContent", "isError", "resultType")
+                yield Answer(path, ToolResult(_written_id(member(message, "id")), "", dict(result)), beyond)
+            else:
+                yield Answer(path)
+
+
+def _written_id(ident: object) -> str:
+    return str(ident) if isinstance(ident, int) and not isinstance(ident, bool) else text_of(ident)
 
 
 def _ident(call: ToolCall) -> str | int:

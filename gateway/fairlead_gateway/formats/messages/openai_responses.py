@@ -9,12 +9,12 @@ follow as an item of the user's, and `response.create` at the end asks the model
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 from fairlead_gateway.formats import registry
 from fairlead_gateway.formats.format import Action, JsonObject
 from fairlead_gateway.formats.messages.base import Answers, MessageFormat
-from fairlead_gateway.formats.messages.call import Carry, ToolCall, ToolResult, name_for
+from fairlead_gateway.formats.messages.call import Carry, ToolCall, freeform_text, name_for
 from fairlead_gateway.formats.messages.content import (
     PDF,
     WEB_IMAGES,
@@ -29,13 +29,19 @@ from fairlead_gateway.formats.messages.content import (
     one_text,
     report_structured,
 )
-from fairlead_gateway.formats.messages.drafts import Draft, items, member, text_of
-from fairlead_gateway.formats.messages.reading import blocks_of_parts, result_of
+from fairlead_gateway.formats.messages.drafts import items, member, text_of
+from fairlead_gateway.formats.messages.parts import Answer, Part, pointed
+from fairlead_gateway.formats.messages.response_items import (
+    CALL,
+    CUSTOM_CALL,
+    CUSTOM_OUTPUT,
+    OUTPUT,
+    answer_of,
+    entries,
+    parts_of_item,
+)
 from fairlead_gateway.formats.names import Names
 
-CALL: Final = "function_call"
-OUTPUT: Final = "function_call_output"
-ARGUMENTS_DONE: Final = "response.function_call_arguments.done"
 _ITEM_CREATE: Final = "conversation.item.create"
 
 
@@ -44,22 +50,28 @@ class ResponsesMessages(MessageFormat):
 
     name = registry.OPENAI_RESPONSES
 
-    def drafts(self, message: object) -> Iterable[Draft]:
-        return _drafts(message)
+    def parts(self, message: object) -> Iterator[Part]:
+        for path, item in entries(message):
+            yield from parts_of_item(item, path)
 
-    def write_calls(self, calls: Sequence[ToolCall], names: Names | None = None) -> list[JsonObject]:
-        return [call_item(call, names) for call in calls if call.valid]
+    def in_request(self, message: object) -> list[JsonObject]:
+        return [item for _, item in entries(message) if isinstance(item, dict)]
+
+    def write_calls(self, calls: Sequence[ToolCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
+        return [*_said(text), *(call_item(call, names) for call in calls if call.valid)]
 
     def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
         accept = accepting(WEB_IMAGES if carry.images else (), (PDF,) if carry.documents else ())
         written = []
         for call, body, report in answers.bodies(accept):
             output = _parts(body, report) if media(body.blocks) else one_text(body, report)
-            written.append({"type": OUTPUT, "call_id": call.id, "output": output})
+            kind = OUTPUT if freeform_text(call) is None else CUSTOM_OUTPUT
+            written.append({"type": kind, "call_id": call.id, "output": output})
         return written
 
-    def parse_results(self, messages: object) -> list[ToolResult]:
-        return _results(messages)
+    def answers(self, messages: object) -> Iterator[Answer]:
+        for path, entry in pointed("", items(messages)) or [("", messages)]:
+            yield answer_of(entry, path)
 
 
 class RealtimeMessages(MessageFormat):
@@ -67,20 +79,34 @@ class RealtimeMessages(MessageFormat):
 
     name = registry.OPENAI_REALTIME
 
-    def drafts(self, message: object) -> Iterable[Draft]:
-        """Also from a list of events: a call that several of them hold counts once."""
-        drafts: dict[object, Draft] = {}
-        for place, draft in enumerate(_drafts(message)):
-            key = text_of(draft.id) or place
-            known = drafts.get(key)
-            if known is None or known.name is None:
-                drafts[key] = draft
-            elif draft.arguments != known.arguments or draft.name not in (None, known.name):
-                drafts[key, place] = draft
-        return drafts.values()
+    def parts(self, message: object) -> Iterable[Part]:
+        """Also from a list of events: a part that several of them hold counts once."""
+        parts: dict[object, Part] = {}
+        for place, (path, item) in enumerate(entries(message)):
+            ident = text_of(member(item, "id")) or place
+            for number, part in enumerate(parts_of_item(item, path)):
+                draft = part.draft
+                if draft is None:
+                    parts.setdefault((ident, number, part.what), part)
+                    continue
+                key = text_of(draft.id) or place
+                known = parts[key].draft if key in parts else None
+                if known is None or known.name is None:
+                    parts[key] = part
+                elif draft.arguments != known.arguments or draft.name not in (None, known.name):
+                    parts[key, place] = part
+        return parts.values()
 
-    def write_calls(self, calls: Sequence[ToolCall], names: Names | None = None) -> list[JsonObject]:
-        return [{"type": _ITEM_CREATE, "item": call_item(call, names)} for call in calls if call.valid]
+    def in_request(self, message: object) -> list[JsonObject]:
+        seen: dict[object, JsonObject] = {}
+        for place, (_, item) in enumerate(entries(message)):
+            if isinstance(item, dict) and (item.get("type") == "message" or any(parts_of_item(item, ""))):
+                seen[text_of(item.get("id")) or text_of(item.get("call_id")) or place] = item
+        return [{"type": _ITEM_CREATE, "item": item} for item in seen.values()]
+
+    def write_calls(self, calls: Sequence[ToolCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
+        made = [*_said(text), *(_function_item(call, names) for call in calls if call.valid)]
+        return [{"type": _ITEM_CREATE, "item": item} for item in made]
 
     def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
         accept = accepting(("image/png", "image/jpeg") if carry.images else ())
@@ -98,38 +124,27 @@ class RealtimeMessages(MessageFormat):
             events.append({"type": "response.create"})
         return events
 
-    def parse_results(self, messages: object) -> list[ToolResult]:
-        events = messages if isinstance(messages, list) else [messages]
-        return _results([member(event, "item") or event for event in events])
+    def answers(self, messages: object) -> Iterator[Answer]:
+        for path, event in pointed("", messages) if isinstance(messages, list) else [("", messages)]:
+            if member(event, "type") != "response.create":
+                yield answer_of(member(event, "item") or event, path)
 
 
 def call_item(call: ToolCall, names: Names | None) -> JsonObject:
     """A call as an item."""
+    text = freeform_text(call)
+    if text is not None:
+        return {"type": CUSTOM_CALL, "call_id": call.id, "name": name_for(call, names), "input": text}
+    return _function_item(call, names)
+
+
+def _said(text: str) -> list[JsonObject]:
+    content = [{"type": "output_text", "text": text}]
+    return [{"type": "message", "role": "assistant", "content": content}] if text else []
+
+
+def _function_item(call: ToolCall, names: Names | None) -> JsonObject:
     return {"type": CALL, "call_id": call.id, "name": name_for(call, names), "arguments": json_text(call.arguments)}
-
-
-def _drafts(message: object) -> Iterator[Draft]:
-    """From a response, an event, an item, or a list of items or events."""
-    if isinstance(message, list):
-        for entry in message:
-            yield from _of_entry(entry)
-        return
-    yield from _of_entry(message)
-
-
-def _of_entry(entry: object) -> Iterator[Draft]:
-    response = member(entry, "response") or entry
-    output = member(response, "output")
-    if isinstance(output, list) and member(entry, "type") != OUTPUT:
-        for item in output:
-            yield from _of_item(item)
-        return
-    yield from _of_item(member(entry, "item") or entry)
-
-
-def _of_item(item: object) -> Iterator[Draft]:
-    if member(item, "type") in (CALL, ARGUMENTS_DONE) and member(item, "status") != "in_progress":
-        yield Draft(member(item, "call_id", "id"), member(item, "name"), member(item, "arguments"))
 
 
 def _parts(body: Body, report: Report) -> list[JsonObject]:
@@ -155,13 +170,3 @@ def _part(block: Text | Media) -> JsonObject:
     if block.mime == PDF:
         return {"type": "input_file", "filename": block.uri.rsplit("/", 1)[-1] or "file.pdf", "file_data": address}
     return {"type": "input_image", "image_url": address}
-
-
-def _results(messages: object) -> list[ToolResult]:
-    found = []
-    entry: Any
-    for entry in items(messages) or [messages]:
-        if member(entry, "type") == OUTPUT:
-            result = result_of(blocks_of_parts(entry.get("output")), is_error=False)
-            found.append(ToolResult(text_of(entry.get("call_id")), "", result))
-    return found

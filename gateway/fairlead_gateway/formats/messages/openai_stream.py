@@ -9,15 +9,18 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from fairlead_gateway.formats.messages.call import ToolCall
+from fairlead_gateway.formats.messages.call import CUSTOM, ToolCall
 from fairlead_gateway.formats.messages.drafts import items, member, text_of
 from fairlead_gateway.formats.messages.openai_chat import FUNCTION_CALL
-from fairlead_gateway.formats.messages.openai_responses import ARGUMENTS_DONE, CALL
+from fairlead_gateway.formats.messages.response_items import ARGUMENTS_DONE, CALL, CUSTOM_CALL
 from fairlead_gateway.formats.messages.streams import Partial, Ready, event_of, is_done, room
 from fairlead_gateway.formats.names import Names
 
 _OLD: Final = -1
 """Key of the one call of the old form."""
+
+
+_CALLS: Final = (CALL, CUSTOM_CALL)
 
 
 class ChatAssembler:
@@ -47,9 +50,15 @@ class ChatAssembler:
 
     def _take(self, delta: object) -> None:
         for entry in items(member(delta, "tool_calls")):
-            partial = self._partial(member(entry, "index"), text_of(member(entry, "id")), member(entry, "function"))
-            if partial is not None:
-                _grow(partial, member(entry, "function"))
+            custom = member(entry, CUSTOM)
+            function = member(entry, "function") if custom is None else custom
+            partial = self._partial(member(entry, "index"), text_of(member(entry, "id")), function)
+            if partial is not None and custom is not None:
+                partial.kind = CUSTOM
+                partial.name = partial.name or member(custom, "name")
+                partial.append(member(custom, "input"))
+            elif partial is not None:
+                _grow(partial, function)
         old = member(delta, FUNCTION_CALL)
         if isinstance(old, dict):
             _grow(self._partials.setdefault(_OLD, Partial(kind=FUNCTION_CALL)), old)
@@ -103,13 +112,13 @@ class ResponsesAssembler:
         item = member(event, "item")
         if kind == "response.output_item.added":
             self._open(event, item)
-        elif kind == "response.function_call_arguments.delta":
+        elif kind in ("response.function_call_arguments.delta", "response.custom_tool_call_input.delta"):
             self._of(event).append(member(event, "delta"))
-        elif kind == ARGUMENTS_DONE:
+        elif kind in (ARGUMENTS_DONE, "response.custom_tool_call_input.done"):
             partial = self._of(event)
-            partial.whole = member(event, "arguments")
+            partial.whole = member(event, "arguments", "input")
             partial.id, partial.name = partial.id or member(event, "call_id"), partial.name or member(event, "name")
-        elif kind == "response.output_item.done" and member(item, "type") == CALL:
+        elif kind == "response.output_item.done" and member(item, "type") in _CALLS:
             return self._finish(_key(event), item)
         elif kind in ("response.completed", "response.incomplete", "response.failed", "response.done"):
             return self._rest(member(event, "response"), cut_off=kind not in ("response.completed", "response.done"))
@@ -119,8 +128,9 @@ class ResponsesAssembler:
         return self._rest(None, cut_off=True)
 
     def _open(self, event: object, item: object) -> None:
-        if member(item, "type") == CALL and room(self._partials):
+        if member(item, "type") in _CALLS and room(self._partials):
             partial = self._of(event)
+            partial.kind = _kind(item)
             partial.id, partial.name = member(item, "call_id"), member(item, "name")
 
     def _of(self, event: object) -> Partial:
@@ -134,7 +144,8 @@ class ResponsesAssembler:
             return []
         partial = self._partials.pop(key, None) or Partial()
         partial.id, partial.name = member(item, "call_id") or partial.id, member(item, "name") or partial.name
-        arguments = member(item, "arguments")
+        partial.kind = _kind(item)
+        arguments = member(item, "arguments", "input")
         partial.whole = arguments if arguments else partial.whole
         self._done.add(key)
         return [self._ready.call(partial, cut_off=member(item, "status") == "incomplete")]
@@ -144,12 +155,16 @@ class ResponsesAssembler:
         calls: list[ToolCall] = []
         for place, item in enumerate(items(member(response, "output"))):
             key: Any = text_of(member(item, "id")) or place
-            if member(item, "type") == CALL and not self._ready.seen(text_of(member(item, "call_id"))):
+            if member(item, "type") in _CALLS and not self._ready.seen(text_of(member(item, "call_id"))):
                 calls.extend(self._finish(key, item))
         begun = list(self._partials.items())
         self._partials.clear()
         self._done.update(key for key, _ in begun)
         return [*calls, *(self._ready.call(p, cut_off=cut_off) for _, p in begun if p.id or p.name)]
+
+
+def _kind(item: object) -> str:
+    return CUSTOM if member(item, "type") == CUSTOM_CALL else ""
 
 
 def _key(event: object) -> object:

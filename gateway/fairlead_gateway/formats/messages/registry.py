@@ -28,10 +28,12 @@ from fairlead_gateway.formats.messages.call import (
 )
 from fairlead_gateway.formats.messages.drafts import anthropic_id, bedrock_id
 from fairlead_gateway.formats.messages.gemini import GeminiLiveMessages, GeminiMessages
+from fairlead_gateway.formats.messages.losses import losses_of_answers, losses_of_message
 from fairlead_gateway.formats.messages.mcp import McpMessages
 from fairlead_gateway.formats.messages.openai_chat import ChatMessages
 from fairlead_gateway.formats.messages.openai_responses import RealtimeMessages, ResponsesMessages
 from fairlead_gateway.formats.messages.openai_stream import ChatAssembler, ResponsesAssembler
+from fairlead_gateway.formats.messages.parts import TEXT
 from fairlead_gateway.formats.messages.streams import Assembler, WholeAssembler
 from fairlead_gateway.formats.names import Names
 from fairlead_mcp.sse import EventParser
@@ -105,10 +107,36 @@ def _data(body: str) -> list[str]:
 def translate_calls(
     message: object, source: str, target: str, *, read: Names | None = None, write: Names | None = None
 ) -> list[JsonObject]:
-    """A model's message with its calls in another format; `read` and `write` are the names of either request. Invalid
-    calls are left out: parse the message for their reasons. Raises `registry.UnknownFormat`.
+    """The messages of `translate_message`, without its report. Raises `registry.UnknownFormat`."""
+    return list(translate_message(message, source, target, read=read, write=write).messages)
+
+
+def translate_message(
+    message: object, source: str, target: str, *, read: Names | None = None, write: Names | None = None
+) -> Written:
+    """A model's message in another format: its calls, and its text where the format has a place for that; the report
+    has all else. `read` and `write` are the names of either request. Invalid calls are left out: parse the message for
+    their reasons. Between formats of one form it is the message itself, unless a call in it is invalid. Raises
+    `registry.UnknownFormat`.
     """
-    return message_format(target).write_calls(message_format(source).parse_calls(message, read), write)
+    from_, to = message_format(source), message_format(target)
+    calls = from_.parse_calls(message, read)
+    if alike(source, target) and read == write and calls and all(call.valid for call in calls):
+        return Written(tuple(to.in_request(message)))
+    parts = list(from_.parts(message))
+    text = "\n\n".join(part.text for part in parts if part.what == TEXT and part.text)
+    report = losses_of_message(parts, calls, to)
+    return Written(tuple(to.write_calls(calls, write, text if to.holds_text else "")), report)
+
+
+def alike(one: str, other: str) -> bool:
+    """Whether two formats have the same form on the wire. Raises `registry.UnknownFormat`."""
+    return _form(one) == _form(other)
+
+
+def _form(name: str) -> str:
+    found = registry.canonical(name)
+    return registry.OPENAI_CHAT if found == registry.AZURE_OPENAI else found
 
 
 def translate_results(
@@ -117,14 +145,19 @@ def translate_results(
     """Results of `calls`, in the messages of one format, in the messages of another. A call without a result stays
     pending, a result without a call is dropped and reported. Raises `registry.UnknownFormat`.
     """
-    found = message_format(source).parse_results(messages)
+    answers = list(message_format(source).answers(messages))
+    found = [answer.result for answer in answers if answer.result is not None]
     matched, strays = match(calls, found)
     written = message_format(target).write_results(calls, matched, carry)
+    if alike(source, target) and not strays:
+        same = messages if isinstance(messages, list) else [messages] if isinstance(messages, dict) else []
+        return Written(tuple(same), (), written.pending)
     dropped = tuple(
         ResultLoss(stray.id or stray.name, "", "block", Action.DROPPED, "no call of the message has this id")
         for stray in strays
     )
-    return msgspec.structs.replace(written, report=written.report + dropped)
+    beside = losses_of_answers(answers)
+    return msgspec.structs.replace(written, report=written.report + dropped + beside)
 
 
 def match(calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> tuple[list[McpResult | None], list[ToolResult]]:

@@ -12,7 +12,14 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from fairlead_gateway.formats.messages.call import MAX_ARGUMENT_BYTES, MAX_CALLS, Invalid, ToolCall
+from fairlead_gateway.formats.messages.call import (
+    CUSTOM,
+    MAX_ARGUMENT_BYTES,
+    MAX_CALLS,
+    Invalid,
+    ToolCall,
+    freeform,
+)
 from fairlead_gateway.formats.messages.drafts import Draft, finish
 from fairlead_gateway.formats.names import Names
 
@@ -62,7 +69,8 @@ class Partial:
         if self._size > MAX_ARGUMENT_BYTES:
             return Draft(self.id, self.name, None, self.kind, f"the arguments exceed {MAX_ARGUMENT_BYTES} characters")
         text = "".join(self._chunks)
-        return Draft(self.id, self.name, text if self.whole is None else self.whole, self.kind)
+        given = text if self.whole is None else self.whole
+        return Draft(self.id, self.name, freeform(given) if self.kind == CUSTOM else given, self.kind)
 
 
 class Ready:
