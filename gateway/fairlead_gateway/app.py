@@ -33,7 +33,6 @@ from fairlead_gateway.custom.tools import DOCUMENT, CustomTools
 from fairlead_gateway.custom.upstream import LocalUpstream
 from fairlead_gateway.endpoint.bounds import Bounds
 from fairlead_gateway.endpoint.front import Front
-from fairlead_gateway.endpoint.hosts import AllowList
 from fairlead_gateway.endpoint.listener import Listener, PortTaken
 from fairlead_gateway.endpoint.local import LocalMethods
 from fairlead_gateway.endpoint.sessions import Sessions
@@ -60,6 +59,7 @@ from fairlead_gateway.upstream.registry import Credentials, Registry
 from fairlead_gateway.validation.shelf import Checks
 from fairlead_mcp.eras import Client
 from fairlead_mcp.host import ChildHost
+from fairlead_mcp.hosts import AllowList
 from fairlead_mcp.http.dial import RememberedNames, Resolve, resolve_by_dns
 
 if TYPE_CHECKING:
@@ -120,7 +120,8 @@ class Gateway:
 
         reports = guarded(settings.pull_token, reports_page(outbox))
         pages = {"/metrics": metrics_page, PATH: reports, "/healthz": alive_page, "/readyz": ready_page}
-        self._operations = OperationsServer(pages, settings.host, settings.metrics_port)
+        allow = AllowList.for_operations(settings.host, settings.allowed_hosts, settings.allowed_origins)
+        self._operations = OperationsServer(pages, allow, settings.host, settings.metrics_port)
 
     @property
     def port(self) -> int:

@@ -19,9 +19,12 @@ import msgspec
 
 from fairlead_api.reports import LONGEST_WAIT_S
 from fairlead_gateway.endpoint.listener import PortTaken
+from fairlead_mcp.hosts import AllowList
 
 log = logging.getLogger(__name__)
 
+PROBES: Final = frozenset({"/healthz", "/readyz"})
+"""What a kubelet asks for under whatever name; it tells nothing of anybody."""
 READ_SECONDS: Final = 10.0
 CLOSE_SECONDS: Final = 1.0
 ANSWER_SECONDS: Final = LONGEST_WAIT_S + 10.0
@@ -32,6 +35,7 @@ _REASONS: Final = {
     403: "Forbidden",
     404: "Not Found",
     408: "Request Timeout",
+    421: "Misdirected Request",
     503: "Service Unavailable",
 }
 
@@ -75,8 +79,9 @@ def guarded(token: str, page: Callable[[Asked], Awaitable[Page]]) -> Callable[[A
 class OperationsServer:
     """See the module. `port` 0 takes a free one."""
 
-    def __init__(self, pages: Pages, host: str, port: int) -> None:
+    def __init__(self, pages: Pages, allow: AllowList, host: str, port: int) -> None:
         self._pages = pages
+        self._allow = allow
         self.host = host
         self.port = port
         self._server: asyncio.Server | None = None
@@ -128,7 +133,13 @@ class OperationsServer:
         page = self._pages.get(path)
         if page is None or parts[0] != "GET":
             return Page(404)
-        headers = {name.lower(): value.strip() for name, _, value in (field.partition(":") for field in fields)}
+        headers: dict[str, str] = {}
+        for name, _, value in (field.partition(":") for field in fields):
+            kept = headers.get(name.lower())
+            headers[name.lower()] = value.strip() if kept is None else f"{kept}, {value.strip()}"
+        misplaced = None if path in PROBES else self._misplaced(headers)
+        if misplaced is not None:
+            return misplaced
         peer = writer.get_extra_info("peername")
         return await page(
             Asked(
@@ -137,6 +148,15 @@ class OperationsServer:
                 peer=peer[0] if peer else "",
             )
         )
+
+    def _misplaced(self, headers: Mapping[str, str]) -> Page | None:
+        """The refusal of what a web page from elsewhere may have made a browser of this machine ask (DNS rebinding)."""
+        host, origin = headers.get("host"), headers.get("origin")
+        if not self._allow.host(None if host is None else host.encode("latin-1")):
+            return Page(421, body=b"Host is not one that this port answers for; FAIRLEAD_ALLOWED_HOSTS lists more\n")
+        if not self._allow.origin(None if origin is None else origin.encode("latin-1")):
+            return Page(403, body=b"Origin is not allowed; FAIRLEAD_ALLOWED_ORIGINS lists more\n")
+        return None
 
 
 def written(page: Page) -> bytes:

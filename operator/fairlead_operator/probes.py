@@ -8,15 +8,32 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Final
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from fairlead_mcp.hosts import AllowList
 from fairlead_operator.app import Operator
 
+PROBES: Final = frozenset({"/healthz", "/readyz"})
 
-def routes(operator: Operator) -> web.Application:
-    """The HTTP application."""
+
+def routes(operator: Operator, host: str) -> web.Application:
+    """The HTTP application, for an address that it is bound to."""
+    allow = AllowList.for_operations(host)
+
+    @web.middleware
+    async def placed(request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Refuse what a web page from elsewhere may have made a browser of this machine ask (DNS rebinding)."""
+        hosts = ", ".join(request.headers.getall("Host", ())).encode("utf-8", "surrogateescape")
+        origin = request.headers.get("Origin")
+        if request.path not in PROBES and not allow.host(hosts or None):
+            return web.Response(status=421, text="Host is not one that this port answers for\n")
+        if not allow.origin(None if origin is None else origin.encode("utf-8", "surrogateescape")):
+            return web.Response(status=403, text="Origin is not allowed\n")
+        return await handler(request)
 
     async def healthz(_: web.Request) -> web.Response:
         return web.Response(text="ok\n")
@@ -32,7 +49,7 @@ def routes(operator: Operator) -> web.Application:
         body = generate_latest(operator.telemetry.registry)
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
-    application = web.Application()
+    application = web.Application(middlewares=[placed])
     application.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz), web.get("/metrics", metrics)])
     return application
 
@@ -40,7 +57,7 @@ def routes(operator: Operator) -> web.Application:
 @asynccontextmanager
 async def served(operator: Operator, host: str, port: int) -> AsyncIterator[int]:
     """Serve while in the context; gives the port. Raises OSError when it is taken."""
-    runner = web.AppRunner(routes(operator), access_log=None, shutdown_timeout=1.0)
+    runner = web.AppRunner(routes(operator, host), access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:
         await web.TCPSite(runner, host, port).start()

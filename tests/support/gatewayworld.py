@@ -246,7 +246,7 @@ class Reachable(Protocol):
 async def scraped(gateway: Gateway, path: str = "/metrics") -> str:
     """What the port for metrics answers; empty where there is nothing."""
     reader, writer = await asyncio.open_connection("127.0.0.1", gateway.metrics_port)
-    writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
     async with asyncio.timeout(20):
         answer = await reader.read()
     writer.close()

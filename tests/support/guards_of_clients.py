@@ -195,7 +195,7 @@ SMUGGLING = (
     ),
     Guard(
         "a host that a web page made the browser ask",
-        f"{GATEWAY}.endpoint.hosts",
+        "fairlead_mcp.hosts",
         (('if not self._allowed(value.decode("latin-1").lower(), self._hosts):', "if False:"),),
         f"{AT}/test_front.py::test_each_request_gets_its_status",
         "403",

@@ -26,7 +26,6 @@ from fairlead_gateway.endpoint.bounds import Bounds
 from fairlead_gateway.endpoint.crowd import Crowd
 from fairlead_gateway.endpoint.exchange import Exchange
 from fairlead_gateway.endpoint.familiar import Familiars
-from fairlead_gateway.endpoint.hosts import AllowList
 from fairlead_gateway.endpoint.inbound import SESSION, classify, prefers_streams
 from fairlead_gateway.endpoint.local import LocalMethods
 from fairlead_gateway.endpoint.preparing import Preparations
@@ -44,6 +43,7 @@ from fairlead_gateway.selection.selection import Selection
 from fairlead_gateway.selection.view import MERGED, View, in_tier
 from fairlead_gateway.telemetry import Book
 from fairlead_mcp import eras, jsonrpc
+from fairlead_mcp.hosts import AllowList
 
 LISTEN: Final = "subscriptions/listen"
 _NO_THREAD: Final = "Nothing is kept of that stream here (Last-Event-ID)"

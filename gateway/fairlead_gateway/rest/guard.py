@@ -17,7 +17,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.calls.direct import Origin
-from fairlead_gateway.endpoint.hosts import AllowList
 from fairlead_gateway.endpoint.proxies import Proxies
 from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.identity.model import Identity
@@ -33,6 +32,7 @@ from fairlead_gateway.rest.problems import (
     Problem,
     failure,
 )
+from fairlead_mcp.hosts import AllowList
 
 PROBES: Final = frozenset({"/healthz", "/readyz"})
 IDENTITY: Final = "fairlead.identity"

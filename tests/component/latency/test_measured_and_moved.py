@@ -177,7 +177,7 @@ async def test_latencies_are_told_to_whoever_has_the_token(tmp_path: Path) -> No
 async def test_a_wrong_token_is_refused_and_calls_go_on(tmp_path: Path) -> None:
     async with running(tmp_path, pull_token="secret") as gateway:
         reader, writer = await asyncio.open_connection("127.0.0.1", gateway.metrics_port)
-        writer.write(b"GET /samples HTTP/1.1\r\nauthorization: Bearer guess\r\n\r\n")
+        writer.write(b"GET /samples HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer guess\r\n\r\n")
         answer = await reader.read()
         writer.close()
     assert answer.startswith(b"HTTP/1.1 401 ")

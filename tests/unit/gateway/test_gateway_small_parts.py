@@ -9,10 +9,10 @@ import pytest
 
 from fairlead_gateway.calls import refusals
 from fairlead_gateway.calls.refusals import refusal_for
-from fairlead_gateway.endpoint.hosts import AllowList
 from fairlead_gateway.settings import BadSetting, Settings
 from fairlead_gateway.telemetry import BOUNDS, OTHER, Book, Series
 from fairlead_mcp import errors
+from fairlead_mcp.hosts import AllowList
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,8 @@ class AllowList:
     anything.
     """
 
-    def __init__(self, hosts: Iterable[str], origins: Iterable[str]) -> None:
+    def __init__(self, hosts: Iterable[str], origins: Iterable[str], *, cluster: bool = False) -> None:
+        self._cluster = cluster
         self._hosts = frozenset(entry.lower() for entry in hosts)
         self._origins = frozenset(entry.lower().rstrip("/") for entry in origins)
         self._good_hosts: set[bytes] = set()
@@ -47,6 +48,12 @@ class AllowList:
         """
         default = LOCAL_NAMES if is_loopback(host) else (ANY,)
         return cls(tuple(hosts) or default, tuple(origins) or LOCAL_NAMES)
+
+    @classmethod
+    def for_operations(cls, host: str, hosts: Iterable[str] = (), origins: Iterable[str] = ()) -> AllowList:
+        """As `for_bind`, and by what a cluster reaches pods: IP addresses (kubelets, Prometheus), names of Services."""
+        default = LOCAL_NAMES if is_loopback(host) else (ANY,)
+        return cls(tuple(hosts) or default, tuple(origins) or LOCAL_NAMES, cluster=True)
 
     def host(self, value: bytes | None) -> bool:
         if value in self._good_hosts:
@@ -76,4 +83,21 @@ class AllowList:
         if ANY in entries or authority in entries:
             return True
         name, colon, port = authority.rpartition(":")
-        return bool(colon) and port.isdigit() and name in entries
+        if colon and port.isdigit() and name in entries:
+            return True
+        return self._cluster and entries is self._hosts and is_within_cluster(authority)
+
+
+def is_within_cluster(authority: str) -> bool:
+    """Whether a Host is an IP address, or the name of a Service (`.svc`): no web page can have pointed such a name
+    here, as public DNS has none.
+    """
+    name, colon, port = authority.rpartition(":")
+    bare = name if colon and port.isdigit() else authority
+    if bare.rstrip(".").endswith((".svc", ".svc.cluster.local")):
+        return True
+    try:
+        ipaddress.ip_address(bare.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,49 @@
+"""The operations port: whom it answers, under which name it is asked."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from fairlead_gateway.app import Gateway
+from gatewayworld import running
+
+REBOUND = "evil.example:9464"
+"""What a browser sends that looked up a name which points at this machine."""
+
+
+async def asked(gateway: Gateway, path: str, *fields: str) -> int:
+    """The status."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", gateway.metrics_port)
+    writer.write("\r\n".join([f"GET {path} HTTP/1.1", *fields, "", ""]).encode())
+    async with asyncio.timeout(20):
+        answer = await reader.read()
+    writer.close()
+    return int(answer.split(b" ")[1])
+
+
+@pytest.mark.parametrize("path", ["/samples", "/metrics"])
+async def test_a_web_page_that_made_a_browser_ask_learns_nothing(tmp_path: Path, path: str) -> None:
+    async with running(tmp_path) as gateway:
+        assert await asked(gateway, path, f"Host: {REBOUND}") == 421
+        assert await asked(gateway, path, "Host: localhost", f"Host: {REBOUND}") == 421
+        assert await asked(gateway, path) == 421
+        assert await asked(gateway, path, "Host: localhost", "Origin: https://evil.example") == 403
+        assert await asked(gateway, path, "Host: localhost:9464", "Origin: http://localhost:3000") == 200
+
+
+async def test_kubelets_prometheus_and_the_operator_are_answered_where_hosts_are_listed(tmp_path: Path) -> None:
+    async with running(tmp_path, allowed_hosts=("tools.example.com",), pull_token="secret") as gateway:
+        for host in ("10.1.2.3:9464", "[fd00::7]:9464", "10.1.2.3", "fairlead-gateway-ops.fairlead-system.svc:9464"):
+            assert await asked(gateway, "/metrics", f"Host: {host}") == 200, host
+            assert await asked(gateway, "/samples", f"Host: {host}", "Authorization: Bearer secret") == 200, host
+            assert await asked(gateway, "/samples", f"Host: {host}") == 401, host
+        assert await asked(gateway, "/metrics", "Host: tools.example.com") == 200
+        assert await asked(gateway, "/metrics", f"Host: {REBOUND}") == 421
+
+
+async def test_probes_are_answered_under_any_name(tmp_path: Path) -> None:
+    async with running(tmp_path) as gateway:
+        assert [await asked(gateway, path, f"Host: {REBOUND}") for path in ("/healthz", "/readyz")] == [200, 200]

@@ -1,0 +1,35 @@
+"""The operator's port for metrics and probes: under which names it is asked."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import aiohttp
+import pytest
+
+from fairlead_operator.app import Operator
+from fairlead_operator.probes import served
+from fairlead_operator.telemetry import Telemetry
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "status"),
+    [
+        ("/metrics", {"Host": "evil.example"}, 421),
+        ("/metrics", {"Host": "127.0.0.1:1", "Origin": "https://evil.example"}, 403),
+        ("/metrics", {"Host": "10.1.2.3:9464"}, 200),
+        ("/metrics", {"Host": "fairlead-operator.fairlead-system.svc:9464"}, 200),
+        ("/healthz", {"Host": "evil.example"}, 200),
+    ],
+)
+async def test_a_web_page_that_made_a_browser_ask_learns_nothing(
+    path: str, headers: dict[str, str], status: int
+) -> None:
+    operator: Any = SimpleNamespace(telemetry=Telemetry(), controller=None)
+    async with (
+        served(cast("Operator", operator), "127.0.0.1", 0) as port,
+        aiohttp.ClientSession() as session,
+        session.get(f"http://127.0.0.1:{port}{path}", headers=headers) as answer,
+    ):
+        assert answer.status == status
