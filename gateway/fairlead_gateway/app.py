@@ -40,6 +40,7 @@ from fairlead_gateway.endpoint.tls import BadCertificate, Certificates
 from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.identity.resource import ProtectedResource
 from fairlead_gateway.identity.setup import Trust
+from fairlead_gateway.limits.buffers import AnswerBuffers
 from fairlead_gateway.metrics.exposition import CONTENT_TYPE, GatewayCollector, exposed, registry_of
 from fairlead_gateway.metrics.guards import GuardCollector
 from fairlead_gateway.metrics.latencies import LatencyCollector
@@ -102,7 +103,7 @@ class Gateway:
             lambda: plane.pace.waiting,
         )  # fmt: skip
         guards = GuardCollector(
-            checks, lambda: registry.guards, front.dispatcher.cache, front.identities, front.proxies
+            checks, lambda: registry.guards, front.dispatcher.cache, front.identities, front.proxies, front.buffers
         )
         latencies = LatencyCollector(lambda: front.selection, book, lambda: outbox.asked_at, time.time)
         self.metrics = registry_of(collector, guards, latencies, CustomCollector(custom), accounting)
@@ -244,6 +245,7 @@ def build(
     allow = AllowList.for_bind(settings.host, settings.allowed_hosts, settings.allowed_origins)
     results = ResultCache(settings.result_cache_bytes, clock)
     belonging = Belonging(settings.session_key.encode())
+    buffers = AnswerBuffers(settings.answer_bytes, settings.answer_bytes_each)
     dispatcher = Dispatcher(book, client, own_info, clock, results, sessions.read, *counted, belonging)
     front = Front(
         allow,
@@ -265,6 +267,7 @@ def build(
         resource,
         clock,
         settings.proxies,
+        buffers,
     )
 
     front.session_ended = registry.end_session
@@ -274,13 +277,14 @@ def build(
     refresher = _refresher(models)
     plane = Plane(
         lambda: front.selection,
-        Caller(dispatcher),
+        Caller(dispatcher, buffers),
         Guard(
             allow,
             identities,
             resource,
             lambda who: front.preparations.ready(front.selection, who, MERGED),
             front.proxies,
+            buffers,
         ),
         news,
         outbox,

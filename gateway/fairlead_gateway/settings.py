@@ -61,7 +61,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     cache_dir: Path | None = None
     """Where the last documents are kept; nowhere without it."""
     allowed_hosts: tuple[str, ...] = ()
-    """Values of `Host` that are answered. By default local names on a loopback address, and any elsewhere."""
+    """Values of `Host` that are answered. By default local names on a loopback address, and any elsewhere. On the
+    operations port IP addresses and names that end in `.svc` are answered too.
+    """
     session_key: str = ""
     """Secret that session ids are signed with; replicas behind one address share it. Without it each has its own."""
     allowed_origins: tuple[str, ...] = ()
@@ -111,6 +113,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Of its body; a larger one is answered with status 413."""
     max_result_bytes: int = 16 << 20
     """Of one result, where the server sets less."""
+    answer_bytes: Annotated[int, Meta(ge=0)] = 256 << 20
+    """Bytes of large answers at once: half of them on their way from servers, half not read by clients. Beyond that
+    servers are not read, and new requests are answered with status 503. 0 takes any number.
+    """
+    answer_bytes_each: Annotated[int, Meta(ge=0)] = 64 << 20
+    """Of one agent, or of one address where nobody is asked who they are; its requests beyond that are answered with
+    status 429. 0 takes any number.
+    """
     validate: bool = True
     """Whether arguments are checked against a tool's `inputSchema`, and results against its `outputSchema`."""
     aggregates: bool = False

@@ -10,6 +10,7 @@ gateway maps the classes onto its error codes, so reasons are part of the contra
         Timeout                 the deadline passed
         TooLarge                a bound was exceeded; the connection was closed
         PoolFull                too many requests were waiting already; nothing was sent
+        HeldUp                  the answer was not read to its end, as this side had no room for it
       ProtocolError             the server answered, but not in MCP
         BadHttp                 not HTTP
         NotMcp                  HTTP, but not MCP (HTML, an empty body, another content type)
@@ -109,6 +110,12 @@ class PoolFull(TransportError):
     """As many requests as allowed were already waiting for a connection; nothing was sent."""
 
     reason = "PoolFull"
+
+
+class HeldUp(TransportError):
+    """The answer was not read to its end before the deadline: this side had no room for the rest of it."""
+
+    reason = "HeldUp"
 
 
 class ProtocolError(McpError):

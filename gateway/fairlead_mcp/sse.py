@@ -72,6 +72,11 @@ class EventParser:
             self._grow(len(rest))
         return events
 
+    @property
+    def pending(self) -> int:
+        """Bytes of the event that is not complete."""
+        return self._size
+
     def _grow(self, size: int) -> None:
         self._size += size
         if self._size > self.max_event:

@@ -14,15 +14,22 @@ from msgspec import UNSET, Raw
 
 from fairlead_gateway.calls import refusals
 from fairlead_gateway.calls.dispatch import CALL, Dispatcher
-from fairlead_gateway.calls.exchange import Exchange
+from fairlead_gateway.calls.exchange import Exchange, asker
 from fairlead_gateway.calls.refusals import Refusal
 from fairlead_gateway.endpoint.asked import Headers, Rejection
 from fairlead_gateway.endpoint.request import Request
 from fairlead_gateway.identity.model import ANONYMOUS, Identity
+from fairlead_gateway.limits.buffers import AnswerBuffers, Holding
 from fairlead_gateway.selection.view import View
 from fairlead_mcp import jsonrpc
+from fairlead_mcp.http.answer import Carrier
+from fairlead_mcp.http.exchange import Arrival
 
 _ID: Final = b"1"
+_NO_ROOM: Final = (
+    "The call was made, and its result dropped: with other results for this caller it is more than the gateway keeps. "
+    "Make fewer calls at once, or ask for less"
+)
 
 
 class Unknown(msgspec.Struct, frozen=True):
@@ -45,8 +52,9 @@ class Origin(msgspec.Struct, frozen=True):
 class _Captured(Exchange):
     """Stands where a client's connection would: keeps the answer. Progress has nobody to go to."""
 
-    def __init__(self, origin: Origin, tier: str | None) -> None:
+    def __init__(self, origin: Origin, tier: str | None, buffers: AnswerBuffers) -> None:
         super().__init__(origin.headers, origin.identity, tier)
+        self._buffers = buffers
         self._address = origin.address
         self.body: bytes = b""
 
@@ -72,6 +80,9 @@ class _Captured(Exchange):
     def pause(self) -> None:
         """It waits anyway."""
 
+    def arrival(self, source: Carrier) -> Arrival:
+        return self._buffers.arrival(asker(self), source)
+
     def answer(self, status: int, *body: bytes | Raw) -> None:
         self.body = b"".join(body)
 
@@ -82,8 +93,13 @@ class _Captured(Exchange):
 class Caller:
     """Makes calls for a part of the gateway. One per gateway."""
 
-    def __init__(self, dispatcher: Dispatcher) -> None:
+    def __init__(self, dispatcher: Dispatcher, buffers: AnswerBuffers | None = None) -> None:
         self._dispatcher = dispatcher
+        self._buffers = AnswerBuffers() if buffers is None else buffers
+
+    def holding(self, origin: Origin) -> Holding:
+        """What counts the results of one request until its answer is written."""
+        return self._buffers.holding(asker(_Captured(origin, None, self._buffers)))
 
     async def call(
         self,
@@ -94,15 +110,16 @@ class Caller:
         *,
         timeout: float | None = None,
         retries: int | None = None,
+        holding: Holding | None = None,
     ) -> Raw | Unknown:
         """Call the tool that `view` shows as `name`, for whoever asks, and return its raw result in the form of
         2025-11-25; a refusal is a result too. `arguments` is a raw JSON object, `timeout` in seconds can only shorten
         what the tool has; `retries` are attempts after the first, at most as many as the server allows where it says
-        so. Raises nothing but CancelledError.
+        so; `holding` counts the result, which is refused where there is no room. Raises nothing but CancelledError.
         """
         params = {"name": Raw(jsonrpc.encode(name)), "arguments": Raw(arguments)}
         request = Request(modern=False, method=CALL, id=_ID, params=params, session=None)
-        captured = _Captured(origin, view.tier)
+        captured = _Captured(origin, view.tier, self._buffers)
         route = self._dispatcher.resolve(view, request)
         if isinstance(route, Rejection):
             self._dispatcher.denied(captured, request, route)
@@ -113,6 +130,8 @@ class Caller:
             allowed = route.server.catalog.limits.retries
             route = route.retried(retries if allowed is None else min(retries, allowed))
         await self._dispatcher.run(captured, route, request)
+        if holding is not None and not holding.keep(len(captured.body)):
+            return Raw(refusals.result(Refusal(refusals.RESULT_TOO_LARGE, _NO_ROOM)))
         response = jsonrpc.decode_response(captured.body)
         if response.result is not UNSET:
             return response.result
@@ -124,7 +143,7 @@ class Caller:
         params = {"name": Raw(jsonrpc.encode(name))}
         request = Request(modern=False, method=CALL, id=_ID, params=params, session=None)
         rejection = Rejection(200, jsonrpc.INVALID_PARAMS, f"Unknown tool: {name}")
-        self._dispatcher.denied(_Captured(origin, None), request, rejection)
+        self._dispatcher.denied(_Captured(origin, None, self._buffers), request, rejection)
 
     def refused(self, view: View, name: str) -> None:
         """Count a call of a known tool that was not made because its arguments cannot be read."""

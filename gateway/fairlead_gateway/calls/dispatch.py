@@ -232,7 +232,9 @@ class Dispatcher:
             )
         session = self._session(route, request) if route.per_client else None
         notify = None if token is None else _forwarder(exchange, ours=ident, clients=token)
-        return Order(ident, params, route.name_header, started + route.timeout, route.max_bytes, notify, session, trace)
+        return Order(
+            ident, params, route.name_header, started + route.timeout, route.max_bytes, notify, session, trace, exchange
+        )
 
 
 def _forwarder(exchange: Exchange, *, ours: bytes, clients: bytes) -> Notify:

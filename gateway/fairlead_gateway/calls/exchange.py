@@ -6,13 +6,16 @@ compiled reads the attributes of its own classes at a tenth of the price.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from msgspec import Raw
 from mypy_extensions import mypyc_attr
 
 from fairlead_gateway.endpoint.asked import Headers
-from fairlead_gateway.identity.model import Identity
+from fairlead_gateway.identity.model import ANONYMOUS, IDENTITY, Identity
+from fairlead_mcp.http.answer import Carrier
+from fairlead_mcp.http.exchange import Arrival
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -58,6 +61,10 @@ class Exchange:
         """The server ended its stream to be asked for the rest later: so may the client's, if it can come back."""
         raise NotImplementedError
 
+    def arrival(self, source: Carrier) -> Arrival:
+        """Begin to count the answer of a server, which is large, against the budget of the asker."""
+        raise NotImplementedError
+
     def answer(self, status: int, *body: bytes | Raw) -> None:
         """The JSON-RPC answer, in parts. Once per exchange, or `succeed`."""
         raise NotImplementedError
@@ -69,5 +76,15 @@ class Exchange:
 
 def asker(exchange: Exchange) -> str:
     """Who is counted as one where agents share something: askers without a name by their address."""
-    identity = exchange.identity
-    return f"anonymous {exchange.address}" if identity.kind == "anonymous" else identity.principal
+    return asking(exchange.identity, exchange.address)
+
+
+def asking(identity: Identity, address: str) -> str:
+    """As `asker`."""
+    return f"anonymous {address}" if identity.kind == "anonymous" else identity.principal
+
+
+def in_scope(scope: Mapping[str, Any], peer: tuple[str, int] | None) -> str:
+    """As `asker`, of a request to the ASGI application; `peer` is the other side of its connection."""
+    address, _ = scope.get("client") or peer or ("", 0)
+    return asking(scope.get(IDENTITY, ANONYMOUS), address)

@@ -58,6 +58,7 @@ _OF_ERROR: Final[tuple[tuple[type[errors.McpError], str], ...]] = (
     (errors.Timeout, TIMEOUT),
     (errors.TooLarge, RESULT_TOO_LARGE),
     (errors.PoolFull, RATE_LIMITED),
+    (errors.HeldUp, RATE_LIMITED),
 )
 
 

@@ -17,6 +17,9 @@ from fairlead_gateway.endpoint.asked import Headers, Rejection
 from fairlead_gateway.endpoint.proxies import Proxies
 from fairlead_gateway.endpoint.resumable import Thread
 from fairlead_gateway.identity.model import ANONYMOUS
+from fairlead_gateway.limits.buffers import AnswerBuffers
+from fairlead_mcp.http.answer import Carrier
+from fairlead_mcp.http.exchange import Arrival
 
 COPIED: Final = 64 << 10
 """Answers up to this many bytes are written as one piece; larger ones are never copied."""
@@ -29,15 +32,17 @@ class Wire:
     reads the attributes of its own classes at a tenth of the price.
     """
 
-    __slots__ = ("client", "ending", "proxies", "transport")
+    __slots__ = ("buffers", "client", "ending", "proxies", "transport")
 
     transport: asyncio.Transport
 
-    def __init__(self, proxies: Proxies, *, ending: bool) -> None:
+    def __init__(self, proxies: Proxies, buffers: AnswerBuffers, *, ending: bool) -> None:
         self.client: tuple[str, int] | None = None
         """Address and port of the other side."""
         self.proxies = proxies
         """Whose `X-Forwarded-For` is believed."""
+        self.buffers = buffers
+        """Where bytes of answers are counted."""
         self.ending = ending
         """Whether the connection is to be closed after the answer in progress."""
 
@@ -48,6 +53,10 @@ class Wire:
 
     def when_clear(self, go_on: Callable[[], None]) -> None:
         """Call once it is no longer congested, or gone."""
+        raise NotImplementedError
+
+    def count_unread(self) -> None:
+        """Count what was written and is not read, on a connection that is congested."""
         raise NotImplementedError
 
     def answered(self) -> None:
@@ -167,11 +176,18 @@ class Exchange(calls.Exchange):
         if self._wire.congested and transport.get_write_buffer_size() > MAX_BEHIND:
             return False
         transport.write(chunk)
+        if self._wire.congested:
+            self._wire.count_unread()
         return True
 
     def end(self, *chunks: bytes) -> None:
         """The last chunks of the stream."""
         self._finish(b"".join(chunks))
+        if self._wire.congested:
+            self._wire.count_unread()
+
+    def arrival(self, source: Carrier) -> Arrival:
+        return self._wire.buffers.arrival(calls.asker(self), source)
 
     def answer(self, status: int, *body: bytes | Raw, extra: bytes = replies.NO_EXTRA) -> None:
         """An answer with a JSON body, or the last event where a stream was begun."""
@@ -179,7 +195,7 @@ class Exchange(calls.Exchange):
             if not self.thread.done:
                 self.thread.finish(b"".join(body))
         elif self._streaming:
-            self._finish(replies.event(b"".join(body)) + replies.END_OF_STREAM)
+            self.end(replies.event(b"".join(body)), replies.END_OF_STREAM)
         else:
             length = 0
             for part in body:

@@ -19,7 +19,9 @@ from fairlead_gateway.calls.dispatch import CALL, Dispatcher
 from fairlead_gateway.calls.errand import Errand
 from fairlead_gateway.calls.errands import METHODS as FORWARDED
 from fairlead_gateway.calls.errands import SUBSCRIPTIONS, call_of, needs_more, resolve
+from fairlead_gateway.calls.exchange import asker
 from fairlead_gateway.calls.forward import Forwarder
+from fairlead_gateway.calls.refusals import META_ERROR, RATE_LIMITED
 from fairlead_gateway.endpoint import replies
 from fairlead_gateway.endpoint.asked import Answered, Notice, Rejection
 from fairlead_gateway.endpoint.bounds import Bounds
@@ -37,6 +39,7 @@ from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.identity.model import Identity
 from fairlead_gateway.identity.refusal import Refusal
 from fairlead_gateway.identity.resource import ProtectedResource
+from fairlead_gateway.limits.buffers import AnswerBuffers
 from fairlead_gateway.selection.decision import denial
 from fairlead_gateway.selection.route import Route
 from fairlead_gateway.selection.selection import Selection
@@ -73,6 +76,7 @@ class Front:
         resource: ProtectedResource,
         clock: Callable[[], float] = time.monotonic,
         proxies: Proxies | None = None,
+        buffers: AnswerBuffers | None = None,
     ) -> None:
         self.allow = allow
         self.identities = identities
@@ -91,6 +95,7 @@ class Front:
         self.session_ended: Callable[[bytes], None] = lambda session: None
         """Told of each session that a client gives up; set by whoever keeps something for it."""
         self.proxies = Proxies() if proxies is None else proxies
+        self.buffers = AnswerBuffers() if buffers is None else buffers
         self.preparations = Preparations()
         self.streams = Streams(forwarder.watches, identities, self.preparations, lambda: self.selection)
         self.threads = Threads(clock)
@@ -167,7 +172,7 @@ class Front:
             self._reject(exchange, Rejection(405, jsonrpc.INVALID_REQUEST, message))
         elif exchange.method == b"DELETE":
             self._end_session(exchange)
-        else:
+        elif not (self.buffers.pressed and self._shed(exchange)):
             self._open_stream(exchange, self._get(exchange, view))
 
     def _prepare(self, exchange: Exchange, identity: Identity) -> None:
@@ -229,6 +234,8 @@ class Front:
             self._reject(exchange, asked)
             return
         exchange.vetted = True
+        if self.buffers.pressed and isinstance(asked, Request) and self._shed(exchange, asked.id):
+            return
         if asked.session is not None:
             owned = self._in_session(exchange.identity, asked, asked.session)
             if owned is not asked and isinstance(owned, Rejection):
@@ -250,6 +257,20 @@ class Front:
             self._forward(exchange, resolve(view.offers, asked), asked)
         else:
             self._answer_locally(exchange, view, asked)
+
+    def _shed(self, exchange: Exchange, ident: bytes = b"null") -> bool:
+        """Refuse a request while too many bytes of answers are not read; False where there is room."""
+        refused = self.buffers.refusal(asker(exchange))
+        if refused is None:
+            return False
+        status, message = refused
+        if self.auditor is not None:
+            self.auditor.turned_away(exchange, status, message)
+        self.book.reject(status)
+        detail = {"code": RATE_LIMITED, "message": message, "retryAfterMs": 1000}
+        data = jsonrpc.encode({META_ERROR: detail})
+        exchange.reject(Rejection(status, jsonrpc.INTERNAL_ERROR, message, ident, data), b"retry-after: 1\r\n")
+        return True
 
     def _in_session(self, identity: Identity, asked: Asked, ident: bytes) -> Asked | Rejection:
         """What is asked within a session, if it is one of the asker's own. An id that was not signed here may be

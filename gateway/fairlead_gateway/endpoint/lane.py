@@ -11,9 +11,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
+from fairlead_gateway.calls.exchange import asker, in_scope
 from fairlead_gateway.endpoint.exchange import Exchange, Wire
 from fairlead_gateway.endpoint.familiar import Familiar
 from fairlead_gateway.endpoint.front import Front
+from fairlead_gateway.endpoint.metered import Metered
+from fairlead_gateway.limits.buffers import UNREAD
 
 SLICE: Final = 16 << 10
 """Bytes fed to the parser at once, so that a limit is exceeded by no more than this."""
@@ -54,13 +57,13 @@ class Rest(Protocol):
 class Lane(Wire):
     """See the module. A request is *in its head or body* (`in_message`), *served* (`current`) or in the pipeline."""
 
-    __slots__ = ("_clock", "_front", "_held_up", "_limit", "_rest", "current", "deaf", "familiar", "flow", "in_message",
-                 "pipeline", "since")  # fmt: skip
+    __slots__ = ("_agent", "_clock", "_front", "_held_up", "_limit", "_metered", "_rest", "_unread", "current", "deaf",
+                 "familiar", "flow", "in_message", "pipeline", "since")  # fmt: skip
 
     flow: Flow
 
     def __init__(self, front: Front, rest: Rest, pipeline: deque[Any], loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(front.proxies, ending=front.retiring)
+        super().__init__(front.proxies, front.buffers, ending=front.retiring)
         self._front = front
         self._rest = rest
         self._clock = loop.time
@@ -70,6 +73,10 @@ class Lane(Wire):
         self.current: Any = None
         """What is being answered: an exchange, or a cycle of uvicorn's."""
         self._held_up: list[Callable[[], None]] = []
+        self._metered: Metered | None = None
+        self._agent = ""
+        self._unread = 0
+        """Bytes that are counted as those of `_agent`."""
         self.in_message = False
         self.deaf = False
         """Whether nothing more of it is read."""
@@ -95,6 +102,9 @@ class Lane(Wire):
     # Called by the loop
 
     def connection_made(self, transport: asyncio.Transport) -> None:
+        transport.set_write_buffer_limits(UNREAD)
+        if transport.get_extra_info("sslcontext") is not None:
+            transport = self._metered = Metered(transport, self._pause, self._resume, UNREAD)
         self.transport = transport
         self._rest.connection_made(transport)
 
@@ -111,6 +121,7 @@ class Lane(Wire):
     def connection_lost(self, exc: Exception | None) -> None:
         current, self.current = self.current, None
         self._rest.connection_lost(exc)
+        self._count(0)
         if isinstance(current, Exchange):
             current.lost()
         self._let_go_on()
@@ -119,9 +130,37 @@ class Lane(Wire):
         self._rest.eof_received()
 
     def pause_writing(self) -> None:
-        self._rest.pause_writing()
+        if self._metered is None:
+            self._pause()
+        else:
+            self._metered.clogged()
 
     def resume_writing(self) -> None:
+        if self._metered is None:
+            self._resume()
+        else:
+            self._metered.cleared()
+
+    def _pause(self) -> None:
+        self._rest.pause_writing()
+        current = self.current
+        if isinstance(current, Exchange):
+            self._agent = asker(current)
+        else:
+            self._agent = in_scope(getattr(current, "scope", {}), self.client)
+        self.count_unread()
+
+    def count_unread(self) -> None:
+        self._count(self.transport.get_write_buffer_size())
+
+    def _count(self, unread: int) -> None:
+        more = unread - self._unread
+        if more:
+            self._unread = unread
+            self.buffers.unread(self._agent, more)
+
+    def _resume(self) -> None:
+        self._count(0)
         self._rest.resume_writing()
         self._let_go_on()
         self._rest.advance()

@@ -55,5 +55,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             msgspec.structs.force_setattr(self, "owner", digest)
 
 
+IDENTITY: Final = "fairlead.identity"
+"""Where an ASGI scope holds the asker."""
 ANONYMOUS: Final = Identity(kind="anonymous", principal="anonymous")
 """Whoever shows no credential, where that is allowed."""

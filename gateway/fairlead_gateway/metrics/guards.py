@@ -14,6 +14,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_gateway.calls.cache import ResultCache
 from fairlead_gateway.endpoint.proxies import Proxies
 from fairlead_gateway.identity.identities import Identities
+from fairlead_gateway.limits.buffers import AnswerBuffers
 from fairlead_gateway.metrics.exposition import MAX_SERVERS
 from fairlead_gateway.upstream.breaker import STATES
 from fairlead_gateway.upstream.guard import Guard
@@ -30,10 +31,12 @@ class GuardCollector(Collector):
         cache: ResultCache,
         identities: Identities,
         proxies: Proxies,
+        buffers: AnswerBuffers,
     ) -> None:
         self._checks = checks
         self._identities = identities
         self._proxies = proxies
+        self._buffers = buffers
         self._guards = guards
         self._cache = cache
 
@@ -54,6 +57,7 @@ class GuardCollector(Collector):
         yield family
         text = "Requests with X-Forwarded-For, where proxies are trusted: taken, ignored (of others), unreadable"
         yield _labelled("fairlead_forwarded_requests", text, "outcome", self._proxies.outcomes)
+        yield from self._answers()
         yield from self._servers()
         cache = self._cache
         yield CounterMetricFamily("fairlead_result_cache_hits", "Calls answered by a kept result", value=cache.hits)
@@ -62,6 +66,18 @@ class GuardCollector(Collector):
         )
         yield GaugeMetricFamily("fairlead_result_cache_bytes", "Bytes of kept results", value=cache.bytes)
         yield GaugeMetricFamily("fairlead_result_cache_entries", "Kept results", value=len(cache))
+
+    def _answers(self) -> Iterable[Metric]:
+        buffers = self._buffers
+        text = "Bytes of large answers, on their way from servers (arriving) or not read by clients (unread)"
+        held = GaugeMetricFamily("fairlead_answer_bytes", text, labels=["state"])
+        held.add_metric(["arriving"], buffers.whole.arriving)
+        held.add_metric(["unread"], buffers.whole.unread)
+        yield held
+        text = "Answers that are not read from their server now, for want of room"
+        yield GaugeMetricFamily("fairlead_answers_paused", text, value=float(buffers.paused))
+        text = "Requests that were refused because answers are not read, by whose budget was exhausted"
+        yield _labelled("fairlead_requests_shed", text, "budget", buffers.refused)
 
     def _servers(self) -> Iterable[Metric]:
         guards = dict(list(self._guards().items())[:MAX_SERVERS])

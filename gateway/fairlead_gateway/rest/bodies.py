@@ -7,7 +7,7 @@ goes in pieces, with a turn of the loop for each: a call beside it waits for a p
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -20,6 +20,8 @@ from fairlead_gateway.rest.problems import BODY_TOO_LARGE, INVALID_ARGUMENTS, UN
 Body = TypeVar("Body")
 
 JSON: Final = "application/json"
+UNREAD: Final = "fairlead.unread"
+"""Where a scope holds what counts bytes of the answer that the asker has not read, more of them or less."""
 PIECE: Final = 64 << 10
 """Bytes that are written at once: about 20 µs."""
 
@@ -78,11 +80,23 @@ class _InPieces(Response):
         self._pieces = pieces
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await asyncio.sleep(0)
-        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        for number, piece in enumerate(self._pieces, 1):
+        count: Callable[[int], None] = scope.get(UNREAD, _uncounted)
+        left = sum(map(len, self._pieces))
+        count(left)
+        try:
             await asyncio.sleep(0)
-            await send({"type": "http.response.body", "body": piece, "more_body": number < len(self._pieces)})
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            for number, piece in enumerate(self._pieces, 1):
+                await asyncio.sleep(0)
+                await send({"type": "http.response.body", "body": piece, "more_body": number < len(self._pieces)})
+                left -= len(piece)
+                count(-len(piece))
+        finally:
+            count(-left)
+
+
+def _uncounted(size: int) -> None:
+    pass
 
 
 encode = msgspec.json.Encoder().encode

@@ -8,6 +8,7 @@ token. A resource finds the asker in the scope, and nothing without one.
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -17,17 +18,22 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.calls.direct import Origin
+from fairlead_gateway.calls.exchange import asking
 from fairlead_gateway.endpoint.proxies import Proxies
 from fairlead_gateway.identity.identities import Identities
-from fairlead_gateway.identity.model import Identity
+from fairlead_gateway.identity.model import IDENTITY, Identity
 from fairlead_gateway.identity.refusal import Refusal
 from fairlead_gateway.identity.resource import WELL_KNOWN, ProtectedResource
+from fairlead_gateway.limits.buffers import AnswerBuffers
+from fairlead_gateway.rest.bodies import UNREAD
 from fairlead_gateway.rest.problems import (
     BUSY,
     FORBIDDEN,
     FORBIDDEN_HOST,
     FORBIDDEN_ORIGIN,
     INVALID_ARGUMENTS,
+    OVERLOADED,
+    RATE_LIMITED,
     UNAUTHENTICATED,
     Problem,
     failure,
@@ -35,9 +41,8 @@ from fairlead_gateway.rest.problems import (
 from fairlead_mcp.hosts import AllowList
 
 PROBES: Final = frozenset({"/healthz", "/readyz"})
-IDENTITY: Final = "fairlead.identity"
-"""Where a scope holds the asker."""
 log = logging.getLogger(__name__)
+RETRY_MS: Final = 1000
 _CODES: Final = {400: INVALID_ARGUMENTS, 401: UNAUTHENTICATED, 403: FORBIDDEN, 503: BUSY}
 
 
@@ -56,6 +61,7 @@ class Guard:
         resource: ProtectedResource,
         prepare: Callable[[Identity], Awaitable[None]],
         proxies: Proxies,
+        buffers: AnswerBuffers,
     ) -> None:
         """`prepare` has put together what an asker sees, so that nobody has to wait for it in the loop."""
         self.allow = allow
@@ -65,6 +71,7 @@ class Guard:
         """Told of requests that are turned away; set by whoever has one."""
         self.proxies = proxies
         self._prepare = prepare
+        self._buffers = buffers
 
     def misplaced(self, headers: dict[bytes, bytes]) -> Problem | None:
         """The refusal of a request that a web page from elsewhere may have made."""
@@ -84,11 +91,26 @@ class Guard:
         authorization = headers.get(b"authorization")
         verdict = self.identities.known(authorization) or await self.identities.identify(authorization)
         if isinstance(verdict, Identity):
-            await self._prepare(verdict)
-            return verdict
+            crowded = self._crowded(verdict, headers, address)
+            if crowded is None:
+                await self._prepare(verdict)
+            return crowded or verdict
         if self.auditor is not None:
             self.auditor.turned_away(Origin(address, headers), verdict.status, verdict.message)
         return self._refused(verdict, headers.get(b"host", b"").decode("latin-1"))
+
+    def counter(self, identity: Identity, address: str) -> Callable[[int], None]:
+        """Counts bytes that somebody has not read."""
+        return functools.partial(self._buffers.unread, asking(identity, address))
+
+    def _crowded(self, identity: Identity, headers: dict[bytes, bytes], address: str) -> Problem | None:
+        """The refusal of a request while too many bytes of answers are not read."""
+        refused = self._buffers.refusal(asking(identity, address)) if self._buffers.pressed else None
+        if refused is None:
+            return None
+        if self.auditor is not None:
+            self.auditor.turned_away(Origin(address, headers, identity), *refused)
+        return Problem(OVERLOADED if refused[0] == 503 else RATE_LIMITED, refused[1], retry_after_ms=RETRY_MS)
 
     def _refused(self, refusal: Refusal, host: str) -> Problem:
         problem = Problem(_CODES[refusal.status], refusal.message)
@@ -126,6 +148,7 @@ class Guarded:
                 problem = admitted
             else:
                 scope[IDENTITY] = admitted
+                scope[UNREAD] = self._guard.counter(admitted, scope["client"][0])
         return None if problem is None else problem.response()
 
 

@@ -21,9 +21,9 @@ from fairlead_gateway.conversation.choosers import Choosers
 from fairlead_gateway.formats import registry
 from fairlead_gateway.formats.cache import Conversions
 from fairlead_gateway.formats.format import Format
-from fairlead_gateway.identity.model import Identity
+from fairlead_gateway.identity.model import IDENTITY, Identity
 from fairlead_gateway.news import News
-from fairlead_gateway.rest.guard import IDENTITY, Guard
+from fairlead_gateway.rest.guard import Guard
 from fairlead_gateway.rest.jobs import COUNT, MEASURE, Measured, measure
 from fairlead_gateway.rest.pace import Pace
 from fairlead_gateway.rest.pool import Pool

@@ -37,6 +37,7 @@ FORBIDDEN_ORIGIN: Final = "FORBIDDEN_ORIGIN"
 UNAUTHENTICATED: Final = "UNAUTHENTICATED"
 FORBIDDEN: Final = "FORBIDDEN"
 BUSY: Final = "BUSY"
+OVERLOADED: Final = "OVERLOADED"
 INTERNAL: Final = "INTERNAL"
 
 TABLE: Final[dict[str, tuple[int, str]]] = {
@@ -60,6 +61,7 @@ TABLE: Final[dict[str, tuple[int, str]]] = {
     RATE_LIMITED: (429, "Too much at once"),
     INTERNAL: (500, "The gateway failed"),
     BUSY: (503, "The credential cannot be checked now"),
+    OVERLOADED: (503, "Too many answers are not read"),
 }
 """Code to status and title."""
 

@@ -20,6 +20,7 @@ from fairlead_gateway.calls.refusals import META_WARNING
 from fairlead_gateway.formats.format import JsonObject
 from fairlead_gateway.formats.messages.call import META_ERROR, Carry, Invalid, ResultLoss, invalid_result
 from fairlead_gateway.formats.messages.registry import message_format
+from fairlead_gateway.limits.buffers import Holding
 from fairlead_gateway.rest.bodies import answer, encode, read
 from fairlead_gateway.rest.examples import calls as examples
 from fairlead_gateway.rest.openapi import described
@@ -94,11 +95,12 @@ def router(plane: Plane) -> APIRouter:
         asked, shelf, planned = await plane.worker.do(lambda: read_calls(plane, seen, body))
         at_once = 1 if asked.strategy == "sequential" else asked.limit
         origin = Origin(request.client.host if request.client else "", dict(request.headers.raw), seen.identity)
-        works = [_work(plane, origin, shelf, one) for one in planned]
-        began = time.monotonic()
-        outcomes = await _while_connected(request, run_all(works, at_once=at_once))
-        cost = _cost(asked, shelf, planned, (time.monotonic() - began) * 1000)
-        return await plane.worker.do(lambda: _response(_answer(asked, planned, outcomes, cost)))
+        with plane.caller.holding(origin) as holding:
+            works = [_work(plane, origin, shelf, one, holding) for one in planned]
+            began = time.monotonic()
+            outcomes = await _while_connected(request, run_all(works, at_once=at_once))
+            cost = _cost(asked, shelf, planned, (time.monotonic() - began) * 1000)
+            return await plane.worker.do(lambda: _response(_answer(asked, planned, outcomes, cost)))
 
     @routes.post(
         "/tool-calls/predict",
@@ -131,7 +133,9 @@ def _cost(asked: ToolCallsBody, shelf: Shelf, planned: list[Planned], actual_ms:
     return priced(shelf, asked.strategy, at_once, calls, actual_ms)
 
 
-def _work(plane: Plane, origin: Origin, shelf: Shelf, planned: Planned) -> Callable[[], Awaitable[_Outcome]]:
+def _work(
+    plane: Plane, origin: Origin, shelf: Shelf, planned: Planned, holding: Holding
+) -> Callable[[], Awaitable[_Outcome]]:
     async def work() -> _Outcome:
         entry = planned.entry
         if entry is None:
@@ -143,8 +147,9 @@ def _work(plane: Plane, origin: Origin, shelf: Shelf, planned: Planned) -> Calla
             return _Outcome(None)
         began = time.monotonic()
         made = await plane.caller.call(
-            origin, shelf.view, entry.name, planned.arguments, timeout=planned.timeout, retries=planned.retries
-        )
+            origin, shelf.view, entry.name, planned.arguments,
+            timeout=planned.timeout, retries=planned.retries, holding=holding,
+        )  # fmt: skip
         seconds = time.monotonic() - began
         if isinstance(made, Unknown):
             return _Outcome(None, seconds, made.message)

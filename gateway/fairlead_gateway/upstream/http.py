@@ -268,6 +268,7 @@ class _HttpCall(Call):
         self.deadline = order.deadline
         self.max_bytes = order.max_bytes
         self.connection = None
+        self.counter = order.counter
         self.cursor = None
         self._on_open = None
         self._upstream = upstream
@@ -320,7 +321,7 @@ class _HttpCall(Call):
             self.answered(
                 await resuming.rest(
                     self._upstream.pool, get_head(self._head), cursor, before, order.deadline, order.max_bytes,
-                    self.on_event,
+                    self.on_event, counter=order.counter,
                 )
             )  # fmt: skip
         except McpError as error:

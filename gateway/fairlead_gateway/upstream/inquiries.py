@@ -289,11 +289,12 @@ class HttpInquiries:
         if session is not None:
             return await resuming.ask(
                 pool, data, get_head(head), deadline=inquiry.deadline, max_bytes=inquiry.max_bytes,
-                on_event=on_event, on_pause=inquiry.on_pause, on_open=on_open,
+                on_event=on_event, on_pause=inquiry.on_pause, on_open=on_open, counter=inquiry.counter,
             )  # fmt: skip
         return await pool.exchange(
-            data, deadline=inquiry.deadline, max_bytes=inquiry.max_bytes, on_event=on_event, on_open=on_open
-        )
+            data, deadline=inquiry.deadline, max_bytes=inquiry.max_bytes, on_event=on_event, on_open=on_open,
+            counter=inquiry.counter,
+        )  # fmt: skip
 
     def _take(self, inquiry: Inquiry, session: Session | None, message: Message) -> None:
         """What a server says on the way. `session` is its legacy session, where there is one."""

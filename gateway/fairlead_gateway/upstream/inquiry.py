@@ -11,6 +11,7 @@ from typing import Protocol, TypeAlias
 import msgspec
 from msgspec import Raw
 
+from fairlead_mcp.http.exchange import Counter
 from fairlead_mcp.messages import Message
 
 AnswerServer: TypeAlias = Callable[[bytes], None]
@@ -72,6 +73,8 @@ class Inquiry(msgspec.Struct, frozen=True):
     """Of the log messages that the client asked for, one of `levels.LEVELS`; a modern request has it in `params`."""
     listener: Listener | None = None
     """Whom `notify` tells."""
+    counter: Counter | None = None
+    """Counts a large answer while it arrives."""
 
 
 class Inquirable(Protocol):

@@ -12,6 +12,7 @@ from typing import TypeAlias
 from msgspec import Raw
 from mypy_extensions import mypyc_attr
 
+from fairlead_mcp.http.exchange import Counter
 from fairlead_mcp.messages import Message
 
 Notify: TypeAlias = Callable[[Message], None]
@@ -21,7 +22,7 @@ Notify: TypeAlias = Callable[[Message], None]
 class Order:
     """See the module. Never changed once it is made."""
 
-    __slots__ = ("deadline", "id", "max_bytes", "name_header", "notify", "params", "session", "trace")
+    __slots__ = ("counter", "deadline", "id", "max_bytes", "name_header", "notify", "params", "session", "trace")
 
     def __init__(
         self,
@@ -33,6 +34,7 @@ class Order:
         notify: Notify | None = None,
         session: bytes | None = None,
         trace: bytes = b"",
+        counter: Counter | None = None,
     ) -> None:
         self.id = id
         """Raw JSON, from the upstream's `next_id`."""
@@ -48,16 +50,22 @@ class Order:
         """The client's session, where it has one and the upstream tells clients apart."""
         self.trace = trace
         """The trace that it belongs to, as lines of an HTTP head; `params` name it too."""
+        self.counter = counter
+        """Counts a large answer while it arrives."""
 
     def again(self, ident: bytes) -> Order:
         """The same under another id."""
         return Order(
-            ident, self.params, self.name_header, self.deadline, self.max_bytes, self.notify, self.session, self.trace
-        )
+            ident, self.params, self.name_header, self.deadline, self.max_bytes, self.notify, self.session, self.trace,
+            self.counter,
+        )  # fmt: skip
 
     def traced(self, params: bytes, trace: bytes) -> Order:
         """The same within another span."""
-        return Order(self.id, params, self.name_header, self.deadline, self.max_bytes, self.notify, self.session, trace)
+        return Order(
+            self.id, params, self.name_header, self.deadline, self.max_bytes, self.notify, self.session, trace,
+            self.counter,
+        )  # fmt: skip
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -19,8 +19,8 @@ from mypy_extensions import mypyc_attr
 
 from fairlead_mcp.errors import BadHttp, ConnectionLost, TooLarge
 from fairlead_mcp.http.answer import Answer, Cursor
-from fairlead_mcp.http.exchange import Call
-from fairlead_mcp.http.heads import KnownHead, Memory
+from fairlead_mcp.http.exchange import SMALL, Arrival, Call
+from fairlead_mcp.http.heads import KnownHead, Memory, keep_alive_seconds
 from fairlead_mcp.sse import EventParser
 
 MAX_HEADERS: Final = 128
@@ -28,7 +28,6 @@ MAX_HEAD_BYTES: Final = 64 << 10
 """Bytes of one answer without any body among them: bounds headers, interim answers, chunk extensions and trailers."""
 DRAIN_SECONDS: Final = 1.0
 MAX_DRAIN_BYTES: Final = 256 << 10
-MAX_KEEP_ALIVE: Final = 60.0
 
 _HEADS: Final = Memory(2_048, 512 << 10)
 """Of answers, on all connections of the process: servers repeat them on each."""
@@ -81,9 +80,10 @@ class Connection(asyncio.Protocol):
     """See the module. `deadline` is when its state ends at the latest: of the call, the draining or the idleness."""
 
     __slots__ = (
-        "_body", "_complete", "_drained", "_events", "_fields", "_head_done", "_header_count", "_known", "_owner",
-        "_parser", "_received", "_reusable", "_size", "_slack", "_status", "_transport", "_until_eof", "answered_at",
-        "call", "closed", "deadline", "draining", "idle", "keep_alive", "leaving", "sent_at", "served",
+        "_arrival", "_body", "_complete", "_drained", "_events", "_fields", "_head_done", "_header_count", "_holds",
+        "_known", "_owner", "_parser", "_received", "_reusable", "_size", "_slack", "_status", "_transport",
+        "_until_eof", "answered_at", "call", "closed", "deadline", "draining", "idle", "keep_alive", "leaving",
+        "sent_at", "served",
     )  # fmt: skip
 
     _body: list[bytes]
@@ -112,6 +112,8 @@ class Connection(asyncio.Protocol):
         self._slack = 0
         self._drained = 0
         self._known: KnownHead | None = None
+        self._holds = 0
+        self._arrival: Arrival | None = None
 
     def __repr__(self) -> str:
         states = {"closed": self.closed, "busy": self.call is not None, "draining": self.draining, "idle": self.idle}
@@ -147,6 +149,7 @@ class Connection(asyncio.Protocol):
         call, self.call = self.call, None
         if self._transport is not None:
             self._transport.abort()
+        self._uncount(self._arrival)
         self._owner.gone(self)
         if call is not None and error is not None:
             call.failed(error)
@@ -159,12 +162,19 @@ class Connection(asyncio.Protocol):
 
     def pause_reading(self) -> None:
         """Stop reading, for a stream whose consumer cannot follow. No-op on a closed connection."""
+        self._holds += 1  # a slow client and a budget may both hold it up: it is read when neither does
         if self._transport is not None and self.usable:
             self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        if self._transport is not None and self.usable:
+        self._holds -= 1
+        if not self._holds and self._transport is not None and self.usable:
             self._transport.resume_reading()
+
+    @property
+    def held_up(self) -> bool:
+        """Whether there is no room for the rest of its answer."""
+        return self._arrival is not None and self._arrival.paused
 
     # Called by the loop
 
@@ -205,6 +215,7 @@ class Connection(asyncio.Protocol):
         self.closed = True
         if self.served and not self.draining and (self.idle or not self._received):
             self._owner.dropped(self)
+        self._uncount(self._arrival)
         self._owner.gone(self)
         call, self.call = self.call, None
         if call is None:
@@ -267,6 +278,8 @@ class Connection(asyncio.Protocol):
         if self.call is not None and self._size > self.call.max_bytes:
             raise TooLarge(f"the answer exceeds {self.call.max_bytes} bytes")
         self._body.append(data)
+        if self._size > SMALL:
+            self._count(self._size)
 
     def on_message_complete(self) -> None:
         if self._status < 200:
@@ -303,8 +316,28 @@ class Connection(asyncio.Protocol):
                 now = self._owner.clock()
                 self.deadline = now + DRAIN_SECONDS
                 self._owner.watch(self.deadline)
+                arrival, self._arrival = self._arrival, None
                 call.answered(self._answer(event.data, self.sent_at, now, reused=self.served > 0))
+                self._uncount(arrival)
                 return
+        if events.pending > SMALL or self._arrival is not None:
+            self._count(events.pending)
+
+    def _count(self, size: int) -> None:
+        """Have so many bytes of an answer that is not complete counted, all in all."""
+        if self._arrival is not None and size < self._arrival.size:
+            self._uncount(self._arrival)  # an event that is no answer was complete
+        call = self.call
+        if self._arrival is None and size > SMALL and call is not None and call.counter is not None:
+            self._arrival = call.counter.arrival(self)
+        if self._arrival is not None:
+            self._arrival.grow(size - self._arrival.size)
+
+    def _uncount(self, arrival: Arrival | None) -> None:
+        if arrival is not None:
+            if arrival is self._arrival:
+                self._arrival = None
+            arrival.close()
 
     def _finish(self) -> None:
         """The message is complete and nothing follows it."""
@@ -319,9 +352,12 @@ class Connection(asyncio.Protocol):
         """Pass the connection on, then the answer. Of one with a known head nothing but the body is new."""
         self.call = None
         sent_at, reused, now = self.sent_at, self.served > 0, self._owner.clock()
+        arrival, self._arrival = self._arrival, None
         self._hand_back(now)
         if not (known and call.took(body)):
             call.answered(self._answer(body, sent_at, now, reused=reused))
+        if arrival is not None:
+            arrival.close()  # after the answer was taken, so that there is no moment in which nobody counts it
 
     def _hand_back(self, now: float) -> None:
         self.answered_at = now
@@ -353,18 +389,12 @@ class Connection(asyncio.Protocol):
         if self._events is not None:
             return b""
         body = self._body
-        return body[0] if len(body) == 1 else b"".join(body)
+        if len(body) == 1:
+            return body[0]
+        whole = b"".join(body)
+        body.clear()  # an idle connection would keep them until its next answer
+        return whole
 
     def _answer(self, body: bytes, sent_at: float, now: float, *, reused: bool) -> Answer:
         fields, streamed = self._fields, self._events is not None
         return Answer(self._status, fields.get(_TYPE, b""), fields, body, streamed, reused, sent_at, now, self)
-
-
-def keep_alive_seconds(value: bytes) -> float | None:
-    """How long to keep a connection whose answer had `Keep-Alive: timeout=N`: a second less than the server does."""
-    for part in value.lower().split(b","):
-        name, _, number = part.strip().partition(b"=")
-        if name == b"timeout" and number.strip().isdigit():
-            seconds = int(number)
-            return min(max(seconds - 1.0, seconds / 2), MAX_KEEP_ALIVE)
-    return None

@@ -6,11 +6,40 @@ Pure module: no I/O. Shared by the pool and its connections; `Call` is the callb
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final, Protocol
 
 from mypy_extensions import mypyc_attr
 
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.http.answer import Answer, Carrier, Cursor
+
+SMALL: Final = 64 << 10
+"""Bytes of an answer that is not complete from which on it is counted."""
+
+
+class Arrival(Protocol):
+    """What is kept of an answer that is not complete."""
+
+    size: int
+    """Bytes that were counted."""
+    paused: bool
+    """Whether there is no room for more: the connection is not read."""
+
+    def grow(self, size: int) -> None:
+        """Count so many bytes more; may pause the connection."""
+        ...
+
+    def close(self) -> None:
+        """It is complete, or given up."""
+        ...
+
+
+class Counter(Protocol):
+    """Counts what is kept of answers."""
+
+    def arrival(self, source: Carrier) -> Arrival:
+        """Begin to count one that is larger than SMALL."""
+        ...
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -19,11 +48,11 @@ class Call:
     `took` has taken the answer.
 
     Subclass it for callbacks; neither method may raise. `on_event` and `on_open` may be given or overridden.
-    `deadline` is in seconds of the pool's clock. `cursor` is set before the outcome where an event stream ended, in
-    order or not, without the answer.
+    `deadline` is in seconds of the pool's clock; `counter` counts a large answer while it arrives. `cursor` is set
+    before the outcome where an event stream ended, in order or not, without the answer.
     """
 
-    __slots__ = ("_on_event", "_on_open", "connection", "cursor", "data", "deadline", "max_bytes")
+    __slots__ = ("_on_event", "_on_open", "connection", "counter", "cursor", "data", "deadline", "max_bytes")
 
     def __init__(
         self,
@@ -32,6 +61,7 @@ class Call:
         max_bytes: int,
         on_event: Callable[[bytes], bool] | None = None,
         on_open: Callable[[Carrier], None] | None = None,
+        counter: Counter | None = None,
     ) -> None:
         self.data = data
         self.deadline = deadline
@@ -39,6 +69,7 @@ class Call:
         self._on_event = on_event or is_answer
         self._on_open = on_open
         self.connection: Carrier | None = None
+        self.counter = counter
         self.cursor: Cursor | None = None
 
     def on_event(self, data: bytes) -> bool:

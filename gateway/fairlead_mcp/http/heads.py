@@ -18,6 +18,8 @@ _END: Final = b"\r\n\r\n"
 _LENGTH: Final = re.compile(rb"(?<=\r\n)content-length:[ \t]*([0-9]{1,7})(?=\r\n)", re.IGNORECASE)
 _NEVER: Final = re.compile(rb"\r\n(?:transfer-encoding|connection|upgrade|expect|trailer)[ \t]*:", re.IGNORECASE)
 _LENGTH_NAME: Final = re.compile(rb"\r\ncontent-length", re.IGNORECASE)
+MAX_KEEP_ALIVE: Final = 60.0
+"""Seconds that an idle connection to a server is kept at most, whatever the server says."""
 _NAMED: Final = re.compile(rb"\r\nmcp-name:[ \t]*([!-~]{1,256})(?=\r\n)", re.IGNORECASE)
 _NAMED_NAME: Final = re.compile(rb"\r\nmcp-name", re.IGNORECASE)
 _VISIBLE: Final = re.compile(rb"[!-~]{1,256}")
@@ -175,3 +177,13 @@ def _with_length(before: bytes, size: int, after: bytes) -> bytes:
     """
     body = size - len(str(size - len(str(size))))
     return b"%b%d%b" % (before, body, after) if body >= 0 and size - body == len(str(body)) <= _DIGITS else b""
+
+
+def keep_alive_seconds(value: bytes) -> float | None:
+    """How long to keep a connection whose answer had `Keep-Alive: timeout=N`: a second less than the server does."""
+    for part in value.lower().split(b","):
+        name, _, number = part.strip().partition(b"=")
+        if name == b"timeout" and number.strip().isdigit():
+            seconds = int(number)
+            return min(max(seconds - 1.0, seconds / 2), MAX_KEEP_ALIVE)
+    return None

@@ -26,11 +26,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, PoolFull, Timeout
+from fairlead_mcp.errors import ConnectFailed, ConnectionLost, HeldUp, McpError, PoolFull, Timeout
 from fairlead_mcp.http.answer import Answer, Carrier
 from fairlead_mcp.http.connection import Connection, Owner
 from fairlead_mcp.http.dial import Address, Dialer, Resolve, resolve_by_dns
-from fairlead_mcp.http.exchange import Call
+from fairlead_mcp.http.exchange import Call, Counter
 from fairlead_mcp.http.statistics import PoolStatistics
 
 DEFAULT_MAX_BYTES: Final = 64 << 20
@@ -114,13 +114,14 @@ class Pool(Owner):
         max_bytes: int = DEFAULT_MAX_BYTES,
         on_event: Callable[[bytes], bool] | None = None,
         on_open: Callable[[Carrier], None] | None = None,
+        counter: Counter | None = None,
     ) -> Answer:
-        """Send `data`, a whole request, and return the answer. See `Call` for `on_event` and `on_open`.
+        """Send `data`, a whole request, and return the answer. See `Call` for `on_event`, `on_open` and `counter`.
 
         `deadline` is absolute, `max_bytes` bounds a body or one event of a stream.
-        Raises ConnectFailed, ConnectionLost, Timeout, TooLarge, PoolFull, BadHttp.
+        Raises ConnectFailed, ConnectionLost, Timeout, TooLarge, PoolFull, HeldUp, BadHttp.
         """
-        return await self.run(Awaited(data, deadline, max_bytes, on_event, on_open))
+        return await self.run(Awaited(data, deadline, max_bytes, on_event, on_open, counter))
 
     async def run(self, call: Awaited) -> Answer:
         """As `exchange`, for a call that the caller looks into afterwards."""
@@ -287,13 +288,18 @@ class Pool(Owner):
             if connection.deadline > now:
                 first = min(first, connection.deadline)
             else:
-                connection.close(Timeout(f"{self.host}:{self.port} did not answer in time", sent=True))
+                connection.close(self._overdue(connection))
         for call in [call for call in self._waiting if call.deadline <= now]:
             self._waiting.remove(call)
             call.failed(Timeout(f"no connection to {self.host}:{self.port} came free in time", sent=False))
         first = min([first, *[call.deadline for call in self._waiting]])
         if first < NEVER:
             self.watch(first)
+
+    def _overdue(self, connection: Connection) -> McpError:
+        if connection.held_up:
+            return HeldUp("no room came free in time for the rest of the answer: clients leave too many bytes unread")
+        return Timeout(f"{self.host}:{self.port} did not answer in time", sent=True)
 
 
 class Awaited(Call):
@@ -308,8 +314,9 @@ class Awaited(Call):
         max_bytes: int,
         on_event: Callable[[bytes], bool] | None = None,
         on_open: Callable[[Carrier], None] | None = None,
+        counter: Counter | None = None,
     ) -> None:
-        super().__init__(data, deadline, max_bytes, on_event, on_open)
+        super().__init__(data, deadline, max_bytes, on_event, on_open, counter)
         self.future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
     def answered(self, answer: Answer) -> None:

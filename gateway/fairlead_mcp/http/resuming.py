@@ -14,6 +14,7 @@ from typing import Final
 
 from fairlead_mcp.errors import ConnectionLost, McpError, Timeout
 from fairlead_mcp.http.answer import Answer, Carrier, Cursor
+from fairlead_mcp.http.exchange import Counter
 from fairlead_mcp.http.pool import Awaited, Pool
 
 DEFAULT_RETRY: Final = 1.0
@@ -34,20 +35,21 @@ async def ask(
     on_event: Callable[[bytes], bool] | None = None,
     on_pause: Callable[[], None] | None = None,
     on_open: Callable[[Carrier], None] | None = None,
+    counter: Counter | None = None,
 ) -> Answer:
     """As `Pool.exchange`, with the rest of a stream that ended early. `get_head` is the head of a GET in the same
     session, Accept included, up to an empty line; `on_pause` is told each time before the server is asked again.
     """
-    call = Awaited(data, deadline, max_bytes, on_event, on_open)
+    call = Awaited(data, deadline, max_bytes, on_event, on_open, counter)
     try:
         answer = await pool.run(call)
     except ConnectionLost as error:
         if call.cursor is None:
             raise
-        return await rest(pool, get_head, call.cursor, error, deadline, max_bytes, on_event, on_pause, on_open)
+        return await rest(pool, get_head, call.cursor, error, deadline, max_bytes, on_event, on_pause, on_open, counter)
     if call.cursor is None or answer.body:
         return answer
-    return await rest(pool, get_head, call.cursor, answer, deadline, max_bytes, on_event, on_pause, on_open)
+    return await rest(pool, get_head, call.cursor, answer, deadline, max_bytes, on_event, on_pause, on_open, counter)
 
 
 async def rest(
@@ -60,6 +62,7 @@ async def rest(
     on_event: Callable[[bytes], bool] | None,
     on_pause: Callable[[], None] | None = None,
     on_open: Callable[[Carrier], None] | None = None,
+    counter: Counter | None = None,
 ) -> Answer:
     """What follows after `cursor`. A server that does not continue leaves it at what came `before`."""
     futile = 0
@@ -68,7 +71,7 @@ async def rest(
             on_pause()
         await _pause(pool, cursor, futile, deadline)
         lines = b"%bLast-Event-ID: %b\r\n\r\n" % (get_head, cursor.last_id)
-        call = Awaited(lines, deadline, max_bytes, on_event, on_open)
+        call = Awaited(lines, deadline, max_bytes, on_event, on_open, counter)
         try:
             answer = await pool.run(call)
         except ConnectionLost:

@@ -3,54 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import re
 import signal
-import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 from controlplane import ControlPlane
+from gatewayprocess import started
 from gatewayworld import Wire, ask, calling, catalog, modern, publish, reached
 from ports import free_port
 from rawserver import Reply, Request, raw_server
 from toolservers import modern_server
 from waiting import eventually
-
-
-class Process:
-    """A gateway started with `python -m fairlead_gateway`; looks like a Gateway as far as a client is concerned."""
-
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self.process = process
-        self.port = 0
-
-    async def line(self, pattern: str) -> re.Match[str]:
-        """The first line of its log that matches."""
-        assert self.process.stderr is not None
-        seen = ""
-        async with asyncio.timeout(20):
-            while line := (await self.process.stderr.readline()).decode():
-                if found := re.search(pattern, line):
-                    return found
-                seen += line
-        raise AssertionError(f"no line like {pattern!r} in:\n{seen}")
-
-
-@asynccontextmanager
-async def started(**environment: str) -> AsyncIterator[Process]:
-    base = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "fairlead_gateway", stderr=asyncio.subprocess.PIPE,
-        env={**base, "FAIRLEAD_PORT": "0", "FAIRLEAD_METRICS_PORT": "0", **environment},
-    )  # fmt: skip
-    try:
-        yield Process(process)
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
 
 
 async def refused(**environment: str) -> str:

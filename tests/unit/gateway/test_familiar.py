@@ -9,6 +9,7 @@ import pytest
 from fairlead_gateway.endpoint.exchange import Exchange, Wire
 from fairlead_gateway.endpoint.familiar import Familiar, Familiars
 from fairlead_gateway.endpoint.proxies import Proxies
+from fairlead_gateway.limits.buffers import AnswerBuffers
 
 LIMIT = 1 << 20
 TARGET = b"/mcp"
@@ -22,7 +23,7 @@ def request(tool: str = "a__b", *, token: str = "alice", body: bytes = b"{}") ->
 
 
 def wire() -> Wire:
-    return Wire(Proxies(), ending=False)
+    return Wire(Proxies(), AnswerBuffers(), ending=False)
 
 
 def remembered(familiars: Familiars, data: bytes, *, target: bytes = TARGET, vetted: bool = True) -> Familiar | None:

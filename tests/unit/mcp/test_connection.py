@@ -9,8 +9,9 @@ import pytest
 
 from fairlead_mcp.errors import BadHttp, ConnectionLost, McpError, TooLarge
 from fairlead_mcp.http.answer import Answer
-from fairlead_mcp.http.connection import DRAIN_SECONDS, MAX_DRAIN_BYTES, Connection, Owner, keep_alive_seconds
+from fairlead_mcp.http.connection import DRAIN_SECONDS, MAX_DRAIN_BYTES, Connection, Owner
 from fairlead_mcp.http.exchange import Call
+from fairlead_mcp.http.heads import keep_alive_seconds
 
 OK = b"HTTP/1.1 200 OK\r\n"
 JSON = OK + b"Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"

@@ -1,0 +1,274 @@
+"""Bytes of answers that clients do not read: bounded for the gateway and for each agent, and others go on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import re
+import socket
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from certificates import Authority
+from fairlead_gateway.app import Gateway
+from gatewayprocess import started
+from gatewayworld import Ask, Reachable, Wire, ask, calling, catalog, legacy, modern, publish, running, scraped
+from rawserver import RawServer, Reply, Request, raw_server
+from restworld import MESSAGES, Calls, post, problem
+from toolservers import answer_modern, greeted, modern_server, tool
+from waiting import eventually, until_async
+
+MIB = 1 << 20
+LARGE = 6 * MIB
+BUDGET = 20 * MIB
+CLIENTS = 12
+SECOND = "127.0.0.2"
+"""An address of another agent, as nobody is asked who they are."""
+
+
+def large(request: Request) -> dict[str, Any]:
+    size = LARGE if request.params["name"] == "large" else 1
+    return {"content": [{"type": "text", "text": "x" * size}], "isError": False}
+
+
+@contextlib.asynccontextmanager
+async def server() -> AsyncIterator[RawServer]:
+    async with modern_server([tool("large"), tool("small")], call=large) as started:
+        yield started
+
+
+@contextlib.asynccontextmanager
+async def streaming_server() -> AsyncIterator[RawServer]:
+    """Answers by events of many small chunks, whose length nobody announces."""
+
+    async def handle(request: Request, reply: Reply) -> None:
+        if request.method != "tools/call":
+            answer_modern(request, reply, [tool("large"), tool("small")])
+            return
+        reply.open_stream()
+        result = {"resultType": "complete", **large(request)}
+        event = json.dumps({"jsonrpc": "2.0", "id": request.message["id"], "result": result}).encode()
+        reply.chunk(b"data: ")
+        for start in range(0, len(event), 100_000):
+            reply.chunk(event[start : start + 100_000])
+            await reply.flush()
+        reply.chunk(b"\n\n")
+        reply.end_stream()
+
+    async with raw_server(handle) as started:
+        yield started
+
+
+async def deaf(gateway: Reachable, request: Ask, address: str = "127.0.0.1", **more: Any) -> Wire:
+    """A client that asks and never reads."""
+    made = socket.socket()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    made.setblocking(False)
+    made.bind((address, 0))
+    await asyncio.get_running_loop().sock_connect(made, ("127.0.0.1", gateway.port))
+    reader, writer = await asyncio.open_connection(sock=made, limit=2048, **more)
+    wire = Wire(reader, writer, f"127.0.0.1:{gateway.port}")
+    wire.transport.pause_reading()
+    wire.send(request)
+    return wire
+
+
+@contextlib.asynccontextmanager
+async def crowd(gateway: Reachable, request: Ask, number: int = CLIENTS, **more: Any) -> AsyncIterator[Sequence[Wire]]:
+    """Clients that ask all at once and read nothing."""
+    wires = [await deaf(gateway, request, **more) for _ in range(number)]
+    try:
+        yield wires
+    finally:
+        for wire in wires:
+            wire.transport.abort()
+
+
+def resident(pid: int) -> int:
+    """Bytes of memory that a process has."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096
+
+
+def held(gateway: Gateway) -> int:
+    whole = gateway.front.buffers.whole
+    return whole.arriving + whole.unread
+
+
+def outcomes(gateway: Gateway) -> set[str]:
+    return {error for (_, _, _, error), series in gateway.book.histograms() if series.count}
+
+
+async def settled(gateway: Gateway) -> None:
+    """Wait until nothing is counted any more."""
+    await eventually(lambda: held(gateway) == 0 and not gateway.front.buffers.agents)
+    assert not gateway.front.buffers.pressed
+    assert gateway.front.buffers.paused == 0
+
+
+@pytest.mark.parametrize("by_events", [False, True])
+async def test_servers_are_not_read_and_requests_are_refused_while_clients_leave_a_budget_unread(
+    tmp_path: Path, by_events: bool
+) -> None:
+    serving = streaming_server if by_events else server
+    async with serving() as upstream:
+        document = catalog("demo", upstream.url, ["large", "small"])
+        async with running(tmp_path, document, answer_bytes=BUDGET, answer_bytes_each=0) as gateway:
+            buffers = gateway.front.buffers
+            async with crowd(gateway, calling("demo__large")):
+                await eventually(lambda: buffers.whole.unread >= buffers.whole.half and buffers.paused > 0)
+                assert held(gateway) <= BUDGET + 2 * LARGE
+                refused = await ask(gateway, calling("demo__small"))
+                assert (refused.status, refused.headers["retry-after"]) == (503, "1")
+                assert refused.message["error"]["data"]["fairlead.dev/error"]["code"] == "RATE_LIMITED"
+                assert (await ask(gateway, modern("tools/list"))).status == 503
+                assert problem(await post(gateway, "/v1/tool-calls", {})) == (503, "OVERLOADED")
+                figures = await scraped(gateway)
+                [unread] = re.findall(r'fairlead_answer_bytes\{state="unread"\} (\S+)', figures)
+                assert float(unread) == buffers.whole.unread
+                assert 'fairlead_requests_shed_total{budget="gateway"} 3.0' in figures
+            await settled(gateway)
+            assert (await ask(gateway, calling("demo__large"))).status == 200
+            await settled(gateway)
+
+
+async def test_an_agent_that_does_not_read_is_refused_and_others_go_on(tmp_path: Path) -> None:
+    async with server() as upstream:
+        document = catalog("demo", upstream.url, ["large", "small"])
+        async with running(tmp_path, document, answer_bytes=0, answer_bytes_each=BUDGET) as gateway:
+            buffers = gateway.front.buffers
+            async with crowd(gateway, calling("demo__large"), address=SECOND):
+                await eventually(lambda: buffers.pressed and buffers.paused > 0)
+                assert held(gateway) <= BUDGET + 2 * LARGE
+                async with await deaf(gateway, calling("demo__small"), SECOND) as refused:
+                    refused.transport.resume_reading()
+                    assert (await refused.answer()).status == 429
+                for _ in range(3):
+                    answer = await ask(gateway, calling("demo__large"))
+                    assert len(answer.message["result"]["content"][0]["text"]) == LARGE
+            await settled(gateway)
+
+
+async def test_what_a_client_reads_late_it_gets_whole_and_room_comes_back(tmp_path: Path) -> None:
+    async with server() as upstream:
+        document = catalog("demo", upstream.url, ["large"])
+        async with running(tmp_path, document, answer_bytes=BUDGET, answer_bytes_each=0) as gateway:
+            async with crowd(gateway, calling("demo__large")) as wires:
+                await eventually(lambda: gateway.front.buffers.paused > 0)
+                for wire in wires:
+                    wire.transport.resume_reading()
+                for answer in await asyncio.gather(*(wire.answer() for wire in wires)):
+                    assert len(answer.message["result"]["content"][0]["text"]) == LARGE
+            await settled(gateway)
+
+
+async def test_a_call_that_waits_for_room_until_its_deadline_says_so_and_its_server_is_not_blamed(
+    tmp_path: Path,
+) -> None:
+    async with server() as upstream:
+        document = catalog("demo", upstream.url, ["large", "small"])
+        bounds: dict[str, Any] = {"answer_bytes": 0, "answer_bytes_each": BUDGET, "call_timeout": 2.0}
+        async with running(tmp_path, document, **bounds) as gateway:
+            async with crowd(gateway, calling("demo__large"), address=SECOND):
+                await eventually(lambda: gateway.front.buffers.paused > 0)
+                await eventually(lambda: "RATE_LIMITED" in outcomes(gateway))
+                [guard] = gateway.registry.guards.values()
+                assert guard.breaker.opened == 0
+                assert "TIMEOUT" not in outcomes(gateway)
+                assert (await ask(gateway, calling("demo__small"))).status == 200
+            await settled(gateway)
+
+
+async def test_unread_answers_over_tls_are_counted_and_read_late_are_whole(tmp_path: Path) -> None:
+    authority = Authority()
+    cert = tmp_path / "tls.pem"
+    cert.write_text(authority.issued())
+    trust = ssl.create_default_context(cadata=authority.bundle)
+    async with server() as upstream:
+        document = catalog("demo", upstream.url, ["large"])
+        bounds: dict[str, Any] = {"tls_cert": cert, "answer_bytes": BUDGET, "answer_bytes_each": 0}
+        async with running(tmp_path, document, **bounds) as gateway:
+            buffers = gateway.front.buffers
+            async with crowd(gateway, calling("demo__large"), ssl=trust, server_hostname="127.0.0.1") as wires:
+                await eventually(lambda: buffers.whole.unread >= buffers.whole.half and buffers.paused > 0)
+                assert held(gateway) <= BUDGET + 2 * LARGE
+                for wire in wires:
+                    wire.transport.resume_reading()
+                for answer in await asyncio.gather(*(wire.answer() for wire in wires)):
+                    assert len(answer.message["result"]["content"][0]["text"]) == LARGE
+            await settled(gateway)
+
+
+async def test_results_of_one_rest_request_are_bounded_together(tmp_path: Path) -> None:
+    calls: Calls = [(f"call_{number}", "demo__large", {}) for number in range(8)]
+    body = {"format": "openai-chat", "message": MESSAGES["openai-chat"](calls)}
+    async with server() as upstream:
+        document = catalog("demo", upstream.url, ["large"])
+        async with running(tmp_path, document, answer_bytes=0, answer_bytes_each=BUDGET) as gateway:
+            answer = (await post(gateway, "/v1/tool-calls", body)).message
+            states = [(call["state"], call.get("code")) for call in answer["calls"]]
+            assert set(states) == {("done", None), ("refused", "RESULT_TOO_LARGE")}
+            assert states.count(("done", None)) == BUDGET // LARGE
+            await settled(gateway)
+
+
+async def test_answers_of_rest_that_nobody_reads_are_counted_for_their_agent(tmp_path: Path) -> None:
+    body = {"format": "openai-chat", "message": MESSAGES["openai-chat"]([("a", "demo__large", {})])}
+    request = Ask(body, {"content-type": "application/json"}, target="/v1/tool-calls")
+    async with server() as upstream:
+        document = catalog("demo", upstream.url, ["large", "small"])
+        async with running(tmp_path, document, answer_bytes=0, answer_bytes_each=BUDGET) as gateway:
+            buffers = gateway.front.buffers
+            async with crowd(gateway, request, 6, address=SECOND):
+                await eventually(lambda: buffers.pressed)
+                async with await deaf(gateway, request, SECOND) as refused:
+                    refused.transport.resume_reading()
+                    assert problem(await refused.answer()) == (429, "RATE_LIMITED")
+                assert (await ask(gateway, calling("demo__large"))).status == 200
+            await settled(gateway)
+
+
+async def test_the_rest_of_a_stream_that_nobody_reads_is_counted(tmp_path: Path) -> None:
+    """The answer is the last event of a stream that was begun before, and of the GET that takes it up."""
+
+    async def handle(request: Request, reply: Reply) -> None:
+        if greeted(request, reply, mcp_session_id="s"):
+            return
+        reply.open_stream()
+        token = request.params["_meta"]["progressToken"]
+        reply.event({"jsonrpc": "2.0", "method": "notifications/progress",
+                     "params": {"progressToken": token, "progress": 1}})  # fmt: skip
+        reply.event({"jsonrpc": "2.0", "id": request.message["id"], "result": large(request)})
+        reply.end_stream()
+
+    request = legacy("tools/call", {"name": "demo__large", "arguments": {}, "_meta": {"progressToken": 1}})
+    async with raw_server(handle) as upstream:
+        document = catalog("demo", upstream.url, ["large"], version="2025-11-25")
+        async with running(tmp_path, document, answer_bytes=BUDGET, answer_bytes_each=0) as gateway:
+            buffers = gateway.front.buffers
+            async with crowd(gateway, request):
+                await eventually(lambda: buffers.whole.full)
+                assert held(gateway) <= BUDGET + 2 * LARGE
+            await settled(gateway)
+
+
+async def test_forty_clients_that_do_not_read_cost_a_bounded_amount_of_memory(tmp_path: Path) -> None:
+    """The process of its own, so that nothing else counts: without a budget it takes more than all answers."""
+    async with server() as upstream:
+        publish(tmp_path, catalog("demo", upstream.url, ["large", "small"]))
+        async with started(FAIRLEAD_DOCUMENTS=str(tmp_path), FAIRLEAD_ANSWER_BYTES=str(BUDGET)) as gateway:
+            gateway.port = int((await gateway.line(r"MCP on http://127\.0\.0\.1:(\d+)/mcp"))[1])
+            assert (await ask(gateway, calling("demo__small"))).status == 200
+            before = resident(gateway.process.pid)
+            async with crowd(gateway, calling("demo__large"), 40):
+
+                async def shed() -> bool:
+                    return (await ask(gateway, calling("demo__small"))).status == 503
+
+                await until_async("the gateway refuses calls", shed)
+                await eventually(lambda: len(upstream.seen) >= 40)
+                assert resident(gateway.process.pid) - before < 40 * LARGE // 2

@@ -1,0 +1,91 @@
+"""How many bytes of answers are held: what is paused, what goes on, and who is refused."""
+
+from __future__ import annotations
+
+from fairlead_gateway.limits.buffers import AnswerBuffers
+
+
+class Source:
+    """A connection to a server."""
+
+    def __init__(self) -> None:
+        self.reading = True
+
+    def pause_reading(self) -> None:
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        self.reading = True
+
+
+def test_answers_beyond_half_a_budget_are_paused_but_one_that_is_read_to_its_end() -> None:
+    buffers = AnswerBuffers(100)
+    sources = [Source() for _ in range(3)]
+    first, second, third = (buffers.arrival("ada", source) for source in sources)
+    first.grow(30)
+    second.grow(30)
+    third.grow(10)
+    assert [source.reading for source in sources] == [True, False, False]
+    first.grow(60)
+    assert sources[0].reading
+    first.close()
+    assert [source.reading for source in sources] == [True, True, True]
+    for arrival in (second, third):
+        arrival.close()
+    assert (buffers.whole.arriving, buffers.whole.readers, buffers.agents, buffers.paused) == (0, 0, 0, 0)
+
+
+def test_nothing_is_read_while_clients_leave_half_unread_and_all_goes_on_afterwards() -> None:
+    buffers, source = AnswerBuffers(100), Source()
+    buffers.unread("ada", 50)
+    assert (buffers.refusal("bob") or (0, ""))[0] == 503
+    arrival = buffers.arrival("bob", source)
+    arrival.grow(1)
+    assert [source.reading] == [False]
+    buffers.unread("ada", -50)
+    assert [source.reading] == [True]
+    assert buffers.refusal("bob") is None
+    assert not buffers.pressed
+    arrival.close()
+
+
+def test_an_agent_takes_its_own_room_alone() -> None:
+    buffers, mine, others = AnswerBuffers(1000, 100), Source(), Source()
+    buffers.unread("ada", 60)
+    assert (buffers.refusal("ada") or (0, ""))[0] == 429
+    assert buffers.refusal("bob") is None
+    one, other = buffers.arrival("ada", mine), buffers.arrival("bob", others)
+    one.grow(1)
+    other.grow(1)
+    assert (mine.reading, others.reading) == (False, True)
+    one.close()
+    other.close()
+    buffers.unread("ada", -60)
+    assert buffers.agents == 0
+
+
+def test_an_answer_that_is_given_up_while_it_waits_leaves_its_connection_readable() -> None:
+    buffers, source = AnswerBuffers(100), Source()
+    buffers.unread("ada", 50)
+    arrival = buffers.arrival("ada", source)
+    arrival.grow(10)
+    arrival.close()
+    assert source.reading
+    assert (buffers.paused, buffers.whole.arriving) == (0, 0)
+
+
+def test_results_that_wait_for_others_fit_or_are_dropped() -> None:
+    buffers = AnswerBuffers(0, 100)
+    with buffers.holding("ada") as holding:
+        assert [holding.keep(60), holding.keep(60), holding.keep(40)] == [True, False, True]
+        assert (buffers.refusal("ada") or (0, ""))[0] == 429
+    assert buffers.refusal("ada") is None
+    assert buffers.agents == 0
+
+
+def test_without_a_budget_nothing_is_paused_or_refused() -> None:
+    buffers, source = AnswerBuffers(), Source()
+    buffers.unread("ada", 1 << 40)
+    buffers.arrival("ada", source).grow(1 << 40)
+    assert source.reading
+    assert not buffers.pressed
