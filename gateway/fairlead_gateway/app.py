@@ -62,6 +62,7 @@ from fairlead_mcp.eras import Client
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.hosts import AllowList
 from fairlead_mcp.http.dial import RememberedNames, Resolve, resolve_by_dns
+from fairlead_mcp.via import pseudonym
 
 if TYPE_CHECKING:
     from fairlead_gateway.rest.livemodels import Refresher
@@ -217,6 +218,7 @@ def build(
     by, in seconds. With `closed` nobody sees a tool before the operator's rules were read. Raises BadSetting for
     certificates and other settings that cannot be used.
     """
+    installation = settings.installation or pseudonym(settings.pull_token)
     client = Client(name=NAME, version=VERSION)
     own_info = msgspec.json.encode(client)
     book = Book()
@@ -234,7 +236,7 @@ def build(
         queue_seconds=settings.upstream_queue_seconds, sessions=settings.upstream_sessions,
         session_seconds=settings.upstream_session_seconds,
         resolve=lambda key: settings.egress.guarded(remembered, key.namespace),
-        lost=outbox.server_lost, sharing=accounting.sharing,
+        lost=outbox.server_lost, sharing=accounting.sharing, installation=installation,
         local=lambda limit: LocalUpstream(tools, limit=limit, threads=settings.tool_threads, clock=clock),
     )  # fmt: skip
     sessions = Sessions(settings.session_key.encode())
@@ -268,6 +270,7 @@ def build(
         clock,
         settings.proxies,
         buffers,
+        installation,
     )
 
     front.session_ended = registry.end_session

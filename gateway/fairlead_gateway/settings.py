@@ -56,6 +56,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Custom tools that block, at once; the rest waits."""
     pull_token: str = ""
     """Bearer token that the operator shows when it fetches latencies. Without it only this machine may."""
+    installation: str = ""
+    """Name that requests to servers carry in `Via` (`fairlead-` and 16 hexadecimal digits), by which servers that lead
+    back here are found. As for the operator; by default it follows from `pull_token`, without one each process has its
+    own.
+    """
     environment: str = "cluster"
     """Where this gateway stands: latencies are measured and judged apart for each. `fairlead up` says `local`."""
     cache_dir: Path | None = None

@@ -183,6 +183,7 @@ REFUSALS: Final[Mapping[int, str]] = MappingProxyType(
         415: "UnsupportedMediaType",
         421: "MisdirectedRequest",
         429: "TooManyRequests",
+        508: "LoopDetected",
     }
 )
 """HTTP statuses that have a reason of their own; the rest is Redirected (3xx), ServerError (5xx) or HttpRefused."""

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from fairlead_api.documents.catalog import Credential, Endpoint, EventsEndpoint, HttpEndpoint, TcpEndpoint
+from fairlead_mcp import via
 from fairlead_mcp.errors import ConnectFailed, McpError
 from fairlead_mcp.http.dial import Resolve
 from fairlead_mcp.http.events import EventsOpener
@@ -34,15 +35,18 @@ def network_session(
     heard: Heard | None = None,
     resolve: Resolve | None = None,
     connections: int = CONNECTIONS,
+    installation: str = "",
 ) -> McpSession:
-    """A session that is not connected yet. `name` is for people, `resolve` maps host names to addresses (default: DNS).
+    """A session that is not connected yet. `name` is for people, `resolve` maps host names to addresses (default: DNS),
+    `installation` is what requests carry in `Via`.
 
     Raises McpError for an address, a header or a certificate that cannot be used.
     """
+    headers = {**credential.headers, **via.header(installation)}
     if isinstance(endpoint, HttpEndpoint):
         return McpSession.over_http(
             Target.from_url(endpoint.url, endpoint.host_header),
-            headers=credential.headers,
+            headers=headers,
             ssl=trust(endpoint.ca_bundle),
             resolve=resolve,
             on_notification=_of_message(heard),
@@ -55,7 +59,7 @@ def network_session(
         opener = EventsOpener(
             endpoint.url,
             host_header=endpoint.host_header,
-            headers=credential.headers,
+            headers=headers,
             ssl=trust(endpoint.ca_bundle),
             resolve=resolve,
         )

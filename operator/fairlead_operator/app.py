@@ -21,6 +21,7 @@ from fairlead_api.meta import LABEL_DOCUMENT, LABEL_MANAGED_BY, MANAGED_BY, Serv
 from fairlead_api.v1alpha1.latencytier import LatencyTier
 from fairlead_mcp.egress import Egress
 from fairlead_mcp.http.dial import Resolve, resolve_by_dns
+from fairlead_mcp.via import pseudonym
 from fairlead_operator.controller import Controller, Rhythm, World
 from fairlead_operator.discovery.connect import NetworkConnector
 from fairlead_operator.discovery.rounds import Pace
@@ -185,7 +186,10 @@ class _Leadership:
             self.pods,
             Images(settings.listener_image, settings.runner_image),
         )
-        connector = NetworkConnector(resolve=wiring.resolve, egress=given.egress)
+        connector = NetworkConnector(
+            resolve=wiring.resolve, egress=given.egress,
+            installation=settings.installation or pseudonym(settings.pull_token),
+        )  # fmt: skip
         self.gateways = HttpGateways(settings.gateway_urls, settings.pull_token, wiring.resolve or resolve_by_dns)
         self.controller = Controller(
             World(platform, self.documents, connector, self.declarations, self.gateways),

@@ -72,6 +72,10 @@ class Settings:
     `http://127.0.0.1:9464`."""
     pull_token: str = ""
     """Bearer token for that; the FAIRLEAD_PULL_TOKEN of the gateways."""
+    installation: str = ""
+    """Name that requests to servers carry in `Via` (`fairlead-` and 16 hexadecimal digits), by which gateways find
+    servers that lead back to them. As for the gateways. Empty: it follows from `pull_token`, without one this process
+    has its own."""
     environment: str = "cluster"
     """What this installation's own measurements are kept under; the FAIRLEAD_ENVIRONMENT of the gateways."""
     allowed_urls: str = ""

@@ -148,6 +148,7 @@ class Reason(StrEnum):
     UNSUPPORTED_MEDIA_TYPE = "UnsupportedMediaType"
     MISDIRECTED_REQUEST = "MisdirectedRequest"
     TOO_MANY_REQUESTS = "TooManyRequests"
+    LOOP_DETECTED = "LoopDetected"
     REDIRECTED = "Redirected"
     SERVER_ERROR = "ServerError"
     HTTP_REFUSED = "HttpRefused"

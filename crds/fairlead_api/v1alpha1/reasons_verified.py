@@ -219,6 +219,11 @@ VERIFIED: Final = {
     Reason.TOO_MANY_REQUESTS: Explanation(
         "False", "It asks for fewer requests (HTTP 429).", "Raise its limits, or set spec.limits.callsPerSecond."
     ),
+    Reason.LOOP_DETECTED: Explanation(
+        "False",
+        "Its address leads back to the gateway that would call it, or through too many gateways (HTTP 508).",
+        "Point spec.url at the server itself, or delete the McpServer.",
+    ),
     Reason.REDIRECTED: Explanation(
         "False",
         "It points to another address (HTTP 3xx); Fairlead does not follow, as a credential might go astray.",

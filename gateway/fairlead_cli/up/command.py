@@ -111,6 +111,7 @@ async def _serve(options: UpOptions, where: Folders, display: Display, abandon: 
         written=nudge.set,
         gateways=OwnGateway(gateway.outbox),
         egress=gateway.settings.egress,
+        installation=gateway.front.installation,
         telemetry=telemetry,
     )
     board.own(ServerKey(gateway.settings.local_namespace, SERVER), custom)

@@ -33,6 +33,7 @@ from fairlead_gateway.upstream.order import Notify, Order
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import ConnectFailed
 from fairlead_mcp.messages import Message
+from fairlead_mcp.via import VIA, passed_on
 
 CALL: Final = "tools/call"
 MAX_REASON: Final = 300
@@ -218,6 +219,8 @@ class Dispatcher:
         asked, trace = request.params, b""
         if TRACEPARENT in exchange.headers:
             asked, trace = carried(asked, exchange.headers)
+        if VIA in exchange.headers:
+            trace += passed_on(exchange.headers[VIA])
         token = translate.progress_token(asked) if request.meta.token else None
         if token is None and request.modern == route.modern:
             params = translate.renamed(asked, route.name_raw)

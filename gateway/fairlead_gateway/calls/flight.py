@@ -33,6 +33,7 @@ from fairlead_gateway.upstream.guard import PLAIN, QUEUED, Ticket
 from fairlead_gateway.upstream.order import Order, Recipient
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import McpError, RpcError, Timeout
+from fairlead_mcp.via import VIA, passed_on
 
 if TYPE_CHECKING:
     from fairlead_gateway.calls.dispatch import Dispatcher
@@ -191,6 +192,7 @@ class Flight(Recipient):
         self._attempts += 1
         if self.span is not None:
             params, lines = self.span.attempt(jsonrpc.decode_object(order.params))
+            lines += passed_on(self._exchange.headers.get(VIA))
             order = self._order = order.traced(jsonrpc.encode(params), lines)
         self._measured = route.meter.begin(self._dispatcher.clock())
         submit = route.submit

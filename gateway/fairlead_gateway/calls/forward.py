@@ -47,6 +47,7 @@ from fairlead_gateway.upstream.inquiry import AnswerServer, Inquiry
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import ConnectFailed, McpError, RpcError
 from fairlead_mcp.messages import Message
+from fairlead_mcp.via import VIA, passed_on
 
 log = logging.getLogger(__name__)
 
@@ -245,6 +246,7 @@ class Forwarder:
         ident = upstream.next_id()
         members, pin = affinity.untagged(self._belonging.unmarked(errand.params, exchange.identity))
         members, lines = carried({**members}, exchange.headers) if span is None else span.attempt({**members})
+        lines += passed_on(exchange.headers.get(VIA))
         params = translate.params(
             members, from_modern=request.modern, to_modern=modern, client=self._client,
             token=live.token(ident), log_level=live.log_level(modern),

@@ -45,7 +45,7 @@ from fairlead_gateway.selection.route import Route
 from fairlead_gateway.selection.selection import Selection
 from fairlead_gateway.selection.view import MERGED, View, in_tier
 from fairlead_gateway.telemetry import Book
-from fairlead_mcp import eras, jsonrpc
+from fairlead_mcp import eras, jsonrpc, via
 from fairlead_mcp.hosts import AllowList
 
 LISTEN: Final = "subscriptions/listen"
@@ -77,8 +77,11 @@ class Front:
         clock: Callable[[], float] = time.monotonic,
         proxies: Proxies | None = None,
         buffers: AnswerBuffers | None = None,
+        installation: str = "",
     ) -> None:
         self.allow = allow
+        self.installation = installation
+        """What requests of this gateway carry in `Via`."""
         self.identities = identities
         self.resource = resource
         self.dispatcher = dispatcher
@@ -132,6 +135,10 @@ class Front:
             return Rejection(421, jsonrpc.INVALID_REQUEST, "Host is not one that this gateway answers for")
         if not self.allow.origin(exchange.headers.get(b"origin")):
             return Rejection(403, jsonrpc.INVALID_REQUEST, "Origin is not allowed")
+        if b"via" in exchange.headers:
+            looped = via.refusal(exchange.headers[b"via"], self.installation)
+            if looped is not None:
+                return Rejection(508, jsonrpc.INVALID_REQUEST, looped)
         return None
 
     def _look_up(self, exchange: Exchange) -> None:

@@ -24,7 +24,7 @@ WANTED: Final = frozenset(
     {
         b"host", b"origin", b"accept", b"content-type", b"content-length", b"transfer-encoding", b"connection",
         b"expect", b"authorization", b"mcp-session-id", b"mcp-protocol-version", b"mcp-method", b"mcp-name",
-        b"last-event-id", b"fairlead-tier", b"traceparent", b"tracestate", b"x-forwarded-for",
+        b"last-event-id", b"fairlead-tier", b"traceparent", b"tracestate", b"x-forwarded-for", b"via",
     }
 )  # fmt: skip
 """Names of the headers that are kept; everything else of a request's head is dropped unread."""

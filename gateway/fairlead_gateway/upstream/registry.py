@@ -42,7 +42,7 @@ from fairlead_gateway.upstream.link import LinkUpstream
 from fairlead_gateway.upstream.order import Order
 from fairlead_gateway.upstream.perclient import MAX_SESSIONS, PerClientUpstream
 from fairlead_gateway.yielding import in_turns
-from fairlead_mcp import eras
+from fairlead_mcp import eras, via
 from fairlead_mcp.errors import ConnectFailed, McpError
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.http.dial import Resolve, resolve_by_dns
@@ -148,7 +148,9 @@ class Registry:
         sharing: Sharing | None = None,
         resolve: Callable[[ServerKey], Resolve] = lambda key: resolve_by_dns,
         lost: Callable[[ServerKey, str], None] = lambda key, reason: None,
+        installation: str = "",
     ) -> None:
+        self._via = via.header(installation)
         self._credentials = credentials
         self._children = children
         self._shared = shared_children
@@ -308,7 +310,7 @@ class Registry:
         tls = await self._tls(endpoint.ca_bundle) if target.tls else None
         idle = NEVER if identity.per_client else IDLE_SESSION_SECONDS
         return lambda _: HttpUpstream(
-            target, modern=identity.modern, client=self._client, headers=credential.headers, tls=tls,
+            target, modern=identity.modern, client=self._client, headers={**credential.headers, **self._via}, tls=tls,
             limit=identity.limit, resolve=self._resolve(key), session_idle=idle,
         )  # fmt: skip
 
@@ -321,7 +323,7 @@ class Registry:
         else:
             tls = await self._tls(endpoint.ca_bundle) if Target.from_url(endpoint.url).tls else None
             opener = EventsOpener(
-                endpoint.url, host_header=endpoint.host_header, headers=credential.headers, ssl=tls,
+                endpoint.url, host_header=endpoint.host_header, headers={**credential.headers, **self._via}, ssl=tls,
                 resolve=self._resolve(key),
             )  # fmt: skip
 

@@ -17,7 +17,7 @@ from fairlead_mcp.errors import HttpRefused, McpError, NotMcp, RpcError
 from fairlead_mcp.http.answer import Answer
 from fairlead_mcp.messages import ErrorObject
 
-_ALWAYS_REFUSALS: Final = frozenset({401, 403, 421})
+_ALWAYS_REFUSALS: Final = frozenset({401, 403, 421, 508})
 """Statuses that speak for themselves, whatever JSON comes with them."""
 
 
@@ -95,6 +95,8 @@ def _refusal_sentence(answer: Answer) -> str:
         return f"nothing answers at this path (404){_quoted(answer)}"
     if status == 421:
         return "the server does not answer for this host name (421): set hostHeader to one that it allows"
+    if status == 508:
+        return "the server's URL leads back to the gateway that asks, or there are too many gateways on the way (508)"
     if 300 <= status < 400:
         location = answer.headers.get(b"location", b"").decode("latin-1")
         return f"the server redirects to {_host_of(location)} ({status}); redirects are not followed"

@@ -28,10 +28,11 @@ LINE_SECONDS: Final = 1.5
 
 class NetworkConnector:
     """Sessions over Streamable HTTP, HTTP+SSE and TCP. `resolve` maps host names to addresses; the default is DNS.
-    `egress` says which of them may be connected to.
+    `egress` says which of them may be connected to; `installation` is what requests carry in `Via`.
     """
 
-    def __init__(self, *, resolve: Resolve | None = None, egress: Egress | None = None) -> None:
+    def __init__(self, *, resolve: Resolve | None = None, egress: Egress | None = None, installation: str = "") -> None:
+        self._installation = installation
         self._resolve = resolve or resolve_by_dns
         self._egress = egress or Egress()
 
@@ -41,7 +42,10 @@ class NetworkConnector:
     ) -> AsyncIterator[McpSession]:
         """A negotiated session; closed on the way out. Raises McpError."""
         resolve = self._egress.guarded(self._resolve, key.namespace)
-        opened = network_session(str(key), endpoint, credential or Credential(), heard=heard, resolve=resolve)
+        opened = network_session(
+            str(key), endpoint, credential or Credential(), heard=heard, resolve=resolve,
+            installation=self._installation,
+        )  # fmt: skip
         try:
             async with opened as session:
                 yield session

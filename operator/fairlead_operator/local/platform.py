@@ -196,9 +196,9 @@ class LocalPlatform:
 class LocalConnector:
     """Implements the Connector port: a session over the running child, or over the network."""
 
-    def __init__(self, children: ChildHost, egress: Egress | None = None) -> None:
+    def __init__(self, children: ChildHost, egress: Egress | None = None, installation: str = "") -> None:
         self._children = children
-        self._network = NetworkConnector(egress=egress)
+        self._network = NetworkConnector(egress=egress, installation=installation)
 
     @asynccontextmanager
     async def session(

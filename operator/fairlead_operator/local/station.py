@@ -63,7 +63,8 @@ class Folders:
 
 class Station:
     """See the module. `problems` is told of what is wrong with the files, as a whole each time that changes.
-    `gateways` are asked what they measured; without them tiers go by what is declared.
+    `gateways` are asked what they measured; without them tiers go by what is declared. `installation` is what requests
+    to servers carry in `Via`.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class Station:
         written: Callable[[], None] = lambda: None,
         gateways: Gateways | None = None,
         egress: Egress | None = None,
+        installation: str = "",
         telemetry: Telemetry | None = None,
     ) -> None:
         self._scanner = scanner
@@ -98,7 +100,9 @@ class Station:
             audience,
             environ=environ,
         )
-        world = World(self._platform, self.documents, LocalConnector(children, egress), self.inventory, gateways)
+        world = World(
+            self._platform, self.documents, LocalConnector(children, egress, installation), self.inventory, gateways
+        )
         self.controller = Controller(world, telemetry=telemetry)
         self._stop_listening = children.listen(Wakening(self.controller.enqueue, self.controller.reconciler.hint))
 

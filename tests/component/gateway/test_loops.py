@@ -1,0 +1,83 @@
+"""Servers whose URL leads back to the gateway: requests name whom they have been through, and a loop is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fairlead_gateway.app import Gateway
+from fairlead_mcp.via import MAX_HOPS, passed_on, pseudonym, refusal
+from gatewayworld import LEGACY, MODERN, Answer, ask, calling, catalog, modern, publish, running, served
+from toolservers import legacy_server, modern_server, tool
+
+OTHERS = [f"1.1 fairlead-{number:016x}" for number in range(MAX_HOPS + 1)]
+
+
+def endpoint(gateway: Gateway) -> str:
+    return f"http://127.0.0.1:{gateway.port}/mcp"
+
+
+def refused(answer: Answer) -> str:
+    return str(answer.message["result"]["_meta"]["fairlead.dev/error"]["message"])
+
+
+@pytest.mark.parametrize("version", [MODERN, LEGACY])
+async def test_a_call_that_comes_back_is_refused_at_its_first_return(tmp_path: Path, version: str) -> None:
+    async with running(tmp_path) as gateway:
+        publish(tmp_path / "documents", catalog("self", endpoint(gateway), ["self__x"], version=version))
+        await served(gateway, 2)
+        answer = await ask(gateway, calling("self__self__x"))
+        assert answer.refusal == "UPSTREAM_ERROR"
+        assert "leads back to the gateway" in refused(answer)
+        assert gateway.book.rejected[508] >= 1
+
+
+async def test_a_loop_over_another_gateway_is_found_as_well(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    async with running(tmp_path / "one") as one, running(tmp_path / "two") as two:
+        publish(tmp_path / "one" / "documents", catalog("b", endpoint(two), ["a__x"]))
+        publish(tmp_path / "two" / "documents", catalog("a", endpoint(one), ["x"]))
+        await served(one, 2)
+        await served(two, 2)
+        answer = await ask(one, calling("b__a__x"))
+        assert "leads back to the gateway" in refused(answer)
+        assert (one.book.rejected.get(508), two.book.rejected.get(508)) == (1, None)
+
+
+async def test_a_request_through_too_many_gateways_is_refused_and_others_are_not(tmp_path: Path) -> None:
+    async with (
+        modern_server([tool("add")]) as server,
+        running(tmp_path, catalog("demo", server.url, ["add"])) as gateway,
+    ):
+        few = calling("demo__add").with_headers(Via=", ".join([*OTHERS[:MAX_HOPS], "1.1 nginx", "HTTP/1.1 proxy (x)"]))
+        assert (await ask(gateway, few)).status == 200
+        answer = await ask(gateway, modern("tools/list").with_headers(Via=", ".join(OTHERS)))
+        assert (answer.status, "gateways" in answer.message["error"]["message"]) == (508, True)
+        [call] = [request for request in server.seen if request.method == "tools/call"]
+        assert set(call.headers["via"].split(", ")) == set(OTHERS[:MAX_HOPS])
+
+
+async def test_requests_name_the_installation_and_nothing_that_a_client_made_up(tmp_path: Path) -> None:
+    """The Via of the test server is the last of two lines; the first is the gateway's own."""
+    async with legacy_server([tool("add")]) as server:
+        document = catalog("demo", server.url, ["add"], version=LEGACY)
+        async with running(tmp_path, document, pull_token="secret") as gateway:
+            asked = calling("demo__add").with_headers(Via="1.1 evil, 1.1 fairlead-evil")
+            assert (await ask(gateway, asked)).status == 200
+            assert {request.headers["via"] for request in server.seen} == {f"1.1 {pseudonym('secret')}"}
+
+
+def test_installations_with_one_token_have_one_name_and_others_have_others() -> None:
+    assert pseudonym("secret") == pseudonym("secret") != pseudonym("other")
+    assert pseudonym() != pseudonym()
+    assert "secret" not in pseudonym("secret")
+
+
+@pytest.mark.parametrize(
+    "value", [b"", b"1.1 nginx", b"1.1 fairlead-0", b"1.1 xfairlead-" + b"0" * 16, b"fairlead-" + b"0" * 17]
+)
+def test_what_is_no_entry_of_a_gateway_is_neither_counted_nor_passed_on(value: bytes) -> None:
+    assert refusal(value * 20, pseudonym()) is None
+    assert passed_on(value) == b""
