@@ -38,17 +38,26 @@ def place(file: Path, secret: str | None, namespace: str, kubeconfig: Path | Non
     return FilePlace(file) if secret is None else SecretPlace(secret, namespace, kubeconfig)
 
 
-def run_create(kept: Place, agent: str, groups: list[str], expires: str | None, output: Output) -> None:
-    """Make a key and print it, once it is kept."""
+def run_create(
+    kept: Place, agent: str, groups: list[str], expires: str | None, output: Output, to: KeyOutput | None = None
+) -> None:
+    """Make a key and print it, or write it to a file, after its hash was kept. Raises Failure."""
     if not agent.strip() or not agent.isprintable():
         raise Failure("AGENT must be a name", code=USED_WRONGLY)
     now = datetime.now(UTC)
     key, record = new_key(agent, groups, now=now, expires=None if expires is None else now + _duration(expires))
+    if to is not None:
+        to.check()
     kept.change(lambda document: KeyDocument((*document.keys, record)))
+    if to is not None:
+        to.write(key)
+    shown = {"key": key} if to is None else {"file": str(to.path)}
     if output is Output.json:
-        print_json({**_shown(record), "key": key})
-    else:
+        print_json({**_shown(record), **shown})
+    elif to is None:
         print(key)
+    else:
+        print(f"The key {record.id} of {agent} is in {to.path}")
 
 
 def run_list(kept: Place, output: Output) -> None:
@@ -73,6 +82,43 @@ def run_revoke(kept: Place, ident: str) -> None:
 
     kept.change(without)
     print(f"{wanted} is revoked")
+
+
+class KeyOutput:
+    """A file that gets one key, and that its owner alone can read from the beginning."""
+
+    def __init__(self, path: Path, *, overwrite: bool = False) -> None:
+        self.path = path
+        self._overwrite = overwrite
+
+    def check(self) -> None:
+        """Raises Failure where the file cannot be written, before there is a key that would be lost."""
+        if not self._overwrite and (self.path.exists() or self.path.is_symlink()):
+            raise self._there_already()
+        if not os.access(self.path.parent, os.W_OK):
+            raise Failure(f"{self.path} cannot be written: {self.path.parent} is no folder that you may write to")
+
+    def write(self, key: str) -> None:
+        """Raises Failure; the key is lost then, and of no use to anybody."""
+        try:
+            if self._overwrite:
+                with tempfile.NamedTemporaryFile("w", dir=self.path.parent, delete=False) as file:  # its mode is 0600
+                    file.write(key + "\n")
+                os.replace(file.name, self.path)  # noqa: PTH105  # Path.replace takes no name
+            else:
+                with open(self.path, "x", encoding="utf-8", opener=_for_the_owner) as new:
+                    new.write(key + "\n")
+        except FileExistsError:
+            raise self._there_already() from None
+        except OSError as error:
+            raise Failure(f"{self.path} cannot be written, and the key is lost: {error}; revoke it") from error
+
+    def _there_already(self) -> Failure:
+        return Failure(f"{self.path} is there already: name another file, or add --overwrite", code=USED_WRONGLY)
+
+
+def _for_the_owner(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 class FilePlace:

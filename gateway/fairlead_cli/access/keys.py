@@ -39,19 +39,24 @@ def create(
     secret: SecretOption = None,
     namespace: NamespaceOption = "fairlead-system",
     kubeconfig: KubeconfigOption = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the key there, for its owner alone, and do not print it.")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file of --out if there is one.")] = False,
     output: OutputOption = Output.table,
 ) -> None:
     """Make a key and print it, once: only a hash of it is kept. A running gateway takes it within a second.
 
     Examples:
 
-        fairlead keys create npc --group game
+        fairlead keys create npc --group game --out npc.key
 
         fairlead keys create qa --secret fairlead-api-keys --namespace fairlead-system
     """
-    from fairlead_cli.access.keyring import place, run_create
+    from fairlead_cli.access.keyring import KeyOutput, place, run_create
 
-    run_create(place(file or DEFAULT_FILE, secret, namespace, kubeconfig), agent, group or [], expires, output)
+    to = None if out is None else KeyOutput(out, overwrite=overwrite)
+    run_create(place(file or DEFAULT_FILE, secret, namespace, kubeconfig), agent, group or [], expires, output, to)
 
 
 @keys.command("list")

@@ -237,3 +237,27 @@ async def test_a_service_account_is_let_in_by_a_token_that_is_made_for_the_gatew
         asked = Ask(verb="GET", target="/v1/servers", headers={"authorization": f"Bearer {good}"}, body=b"")
         async with await Wire.connect(gateway) as wire:
             assert (await wire.ask(asked)).status == 200
+
+
+async def test_a_key_goes_into_a_file_that_its_owner_alone_can_read(tmp_path: Path) -> None:
+    kept, out = tmp_path / "keys.json", tmp_path / "npc.key"
+    create = ["keys", "create", "npc", "--file", str(kept), "--out", str(out)]
+    code, said, _ = await fairlead(*create)
+    assert code == 0
+    first = out.read_text()
+    assert first.strip() not in said
+    assert digest(first.strip()) == read(kept.read_bytes()).keys[0].hash
+    assert out.stat().st_mode & 0o777 == kept.stat().st_mode & 0o777 == 0o600
+
+    code, _, error = await fairlead(*create)
+    assert (code, "is there already" in error, "--overwrite" in error) == (2, True, True)
+    assert out.read_text() == first
+    assert len(read(kept.read_bytes()).keys) == 1, "a key that nobody got is not kept"
+
+    out.chmod(0o644)
+    assert (await fairlead(*create, "--overwrite"))[0] == 0
+    assert out.stat().st_mode & 0o777 == 0o600
+    assert digest(out.read_text().strip()) == read(kept.read_bytes()).keys[1].hash
+
+    code, _, error = await fairlead(*create[:-1], str(tmp_path / "nowhere" / "npc.key"))
+    assert (code, "no folder" in error) == (1, True)
