@@ -104,7 +104,13 @@ class Gateway:
             lambda: plane.pace.waiting,
         )  # fmt: skip
         guards = GuardCollector(
-            checks, lambda: registry.guards, front.dispatcher.cache, front.identities, front.proxies, front.buffers
+            checks,
+            lambda: registry.guards,
+            front.dispatcher.cache,
+            front.identities,
+            front.proxies,
+            front.buffers,
+            lambda: len(plane.issuers.without_issuer(self.snapshot.rules.policies)),
         )
         latencies = LatencyCollector(lambda: front.selection, book, lambda: outbox.asked_at, time.time)
         self.metrics = registry_of(collector, guards, latencies, CustomCollector(custom), accounting)
@@ -276,7 +282,7 @@ def build(
     front.session_ended = registry.end_session
     front.auditor = accounting.auditor
 
-    swaps = Swaps(settings, front, registry, checks, book, outbox, news, own_info, clock)
+    swaps = Swaps(settings, front, registry, checks, book, outbox, news, own_info, clock, trust.names)
     refresher = _refresher(models)
     plane = Plane(
         lambda: front.selection,
@@ -298,7 +304,8 @@ def build(
         pace=Pace(lambda: book.in_flight, settings.rest_share),
         choosers=Choosers(settings.session_key.encode()),
         tallies=Tallies(settings.environment, outbox.samples.tally) if settings.aggregates else None,
-        admin_groups=settings.admin_groups,
+        admin_groups=trust.names.groups("FAIRLEAD_ADMIN_GROUPS", settings.admin_groups),
+        issuers=trust.names,
         live_models=None if refresher is None else lambda: refresher.known,
     )
     plane.guard.auditor = accounting.auditor

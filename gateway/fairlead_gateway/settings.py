@@ -82,7 +82,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     identity: Path | None = None
     """YAML file about whose tokens are taken: `issuers`, `scopes`, `serviceAccounts`."""
     admin_groups: tuple[str, ...] = ()
-    """Groups of those who may ask what others may do (`/v1/access`)."""
+    """Groups of those who may ask what others may do (`/v1/access`). With several issuers, each with its own:
+    `corp#admins`, by the issuer's name in the `identity` file or its URL.
+    """
     public_url: str = ""
     """How clients reach the gateway, such as `https://tools.example.com`: tokens are made for it."""
     tls_cert: Path | None = None

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Callable, Collection, Generator
 from typing import Final
 
-from fairlead_api.documents.rules import Tier
+from fairlead_api.documents.rules import Policy, Tier
 from fairlead_api.slices import tabled
 from fairlead_gateway.calls.dispatch import CALL
 from fairlead_gateway.catalog.model import Server, Snapshot, Tool
 from fairlead_gateway.endpoint.front import Front
+from fairlead_gateway.identity.names import Issuers
 from fairlead_gateway.news import News
 from fairlead_gateway.reports.outbox import Outbox
 from fairlead_gateway.selection.ground import binding, grounding
@@ -31,6 +33,10 @@ from fairlead_gateway.upstream.registry import Registry
 from fairlead_gateway.validation.shelf import Checks
 from fairlead_gateway.yielding import in_turns, let_go
 
+log = logging.getLogger(__name__)
+
+MOST_NAMED: Final = 10
+"""Policies that one line of the log names."""
 DEFAULT_RETRIES: Final = 1
 """Of a server whose document does not say."""
 FOLLOWING_SECONDS: Final = 1.0
@@ -44,9 +50,11 @@ class Swaps:
 
     def __init__(
         self, settings: Settings, front: Front, registry: Registry, checks: Checks, book: Book, outbox: Outbox,
-        news: News, own_info: bytes, clock: Callable[[], float],
+        news: News, own_info: bytes, clock: Callable[[], float], issuers: Issuers,
     ) -> None:  # fmt: skip
-        """`own_info` is how a server that says nothing of itself is introduced, as JSON; `clock` is in seconds."""
+        """`own_info` is how a server that says nothing of itself is introduced, as JSON; `clock` is in seconds;
+        `issuers` are those that may give the names that policies speak of.
+        """
         self._settings = settings
         self._front = front
         self._registry = registry
@@ -56,6 +64,7 @@ class Swaps:
         self._news = news
         self._own_info = own_info
         self._clock = clock
+        self._issuers = issuers
         self._left: list[object] = []
         """Of selections that nobody is served by any more."""
 
@@ -73,6 +82,8 @@ class Swaps:
         front.selection = after
         self._left.extend(await in_turns(before.parting()))
         self._measure_by(snapshot.rules.tiers)
+        if snapshot.rules.policies != before.snapshot.rules.policies:
+            self._warn_of(snapshot.rules.policies)
         await front.streams.swapped(before, front.selection)
         await self._news.swapped(before.snapshot, snapshot)
         return not self._registry.incomplete
@@ -88,6 +99,17 @@ class Swaps:
             snapshot, routes, reaches, before.ground, now=self._clock(), figures=self._settings.meta_latency
         )
         return Selection(snapshot, routes, ground, before=before)
+
+    def _warn_of(self, policies: Collection[Policy]) -> None:
+        found = self._issuers.without_issuer(policies)
+        if found:
+            log.warning(
+                "%d policies name an Agent, a Group or a Claim without its issuer, and several may vouch for it: their "
+                "Allow rules count for nobody of that name, their Deny rules for everybody. Add `issuer` to the "
+                "subjects of %s",
+                len(found),
+                ", ".join(found[:MOST_NAMED]) + (", ..." if len(found) > MOST_NAMED else ""),
+            )
 
     def _reach(self, server: Server) -> Reach:
         limits, settings = server.catalog.limits, self._settings

@@ -52,6 +52,16 @@ TIER = "tiers[{0}].name={1},tiers[{0}].spec.maxLatency=1s,tiers[{0}].spec.defaul
             ["identity.issuers[0].issuer=https://login.example.com"],
             "set gateway.settings.publicUrl to how clients reach",
         ),
+        (
+            [
+                "gateway.settings.publicUrl=https://tools.example.com",
+                "identity.issuers[0].issuer=https://a.example.com",
+                "identity.issuers[1].issuer=https://b.example.com",
+                "gateway.settings.adminGroups={admins}",
+            ],
+            "may say that somebody is in admins: write ISSUER#admins",
+        ),
+        (["identity.issuers[0].issuer=http://login.example.com"], "login.example.com must be an https URL"),
         (["redis.url=redis://a", "redis.existingSecret=b"], "both set: the address comes from one of them"),
         (["networkPolicy.enabled=false", "networkPolicy.egress.enabled=true"], "nothing would be bound"),
         (["gateway.settings.redisDown=closed"], "is closed and there is no Redis"),

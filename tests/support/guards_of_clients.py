@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from guard import AT, GATEWAY, Guard
 
+NAMES = f"{AT}/test_names_of_issuers.py"
+
 
 def _token(attack: str, shows: str, *swaps: tuple[str, str], module: str = "identity.tokens") -> Guard:
     return Guard(attack, f"{GATEWAY}.{module}", swaps, f"{AT}/test_tokens.py::test_no_deceit_gets_in", shows)
@@ -94,12 +96,40 @@ IDENTITY = (
         "fairlead_api.policies.subjects",
         (
             (
-                'issuers = "", *claim_values(claims, "iss")',
-                'issuers = [""] + [key[3] for key in self._by_key if key[0] == CLAIM]',
+                'known = "", *claim_values(claims, "iss"), *issuers, ANY_ISSUER',
+                'known = [""] + [key[3] for key in self._by_key if key[0] == CLAIM]',
             ),
         ),
         f"{AT}/test_policies_about_claims.py::test_what_another_issuer_puts_into_its_tokens_is_not_believed",
         "shop__refund",
+    ),
+    Guard(
+        "the name of an agent or a group in the token of another issuer",
+        "fairlead_api.policies.subjects",
+        (("for issuer in (*issuers, ANY_ISSUER)]", 'for issuer in (*issuers, ANY_ISSUER, "corp")]'),),
+        f"{NAMES}::test_the_same_name_from_another_issuer_is_somebody_else",
+        "assert not True",
+    ),
+    Guard(
+        "a name that two issuers may give, in a policy that says of neither",
+        f"{GATEWAY}.identity.names",
+        (("if self.several or self._reserved(key) or self.carried(key)", "if False"),),
+        f"{NAMES}::test_a_name_without_an_issuer_gives_nothing_where_there_are_two",
+        "[True, True]",
+    ),
+    Guard(
+        "the name of an API key in a token",
+        f"{GATEWAY}.identity.names",
+        ((" or self.carried(key)}", "}"),),
+        f"{NAMES}::test_a_name_that_an_api_key_carries_is_not_a_tokens",
+        "assert not True",
+    ),
+    Guard(
+        "keys of an issuer from where there is no TLS",
+        f"{GATEWAY}.identity.jwks",
+        (("if not is_private(found.jwks_uri, self.issuer):", "if False:"),),
+        f"{AT}/test_issuers_without_tls.py::test_a_discovery_that_leads_to_keys_without_tls_is_not_followed",
+        "its keys cannot be fetched: 0",
     ),
 )
 DOORS = (

@@ -29,11 +29,12 @@ HERE = "https://tools.example.com"
 
 
 class LocalIssuer:
-    """`away`: it answers 503 to everything. `asked` counts requests for keys."""
+    """`away`: it answers 503 to everything. `asked` counts requests for keys, which are at `keys_at`."""
 
     def __init__(self) -> None:
         self.url = ""
         self.away = False
+        self.keys_at = ""
         self.asked = 0
         self.keys: list[Key] = [RSAKey.generate_key(2048, {"kid": "first", "use": "sig"})]
 
@@ -41,7 +42,7 @@ class LocalIssuer:
         if self.away:
             reply.send(503)
         elif request.path == DISCOVERY:
-            reply.send(200, json.dumps({"issuer": self.url, "jwks_uri": self.url + JWKS}).encode())
+            reply.send(200, json.dumps({"issuer": self.url, "jwks_uri": self.keys_at or self.url + JWKS}).encode())
         elif request.path == JWKS:
             self.asked += 1
             reply.send(200, json.dumps({"keys": [key.as_dict(private=False) for key in self.keys]}).encode())

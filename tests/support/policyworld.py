@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from hypothesis import strategies as st
 
@@ -67,6 +67,15 @@ def anybody(name: str = "npc", *groups: str, account: tuple[str, str] | None = N
     return Identity(kind="apiKey", principal=f"key:{name}", agent=name, groups=frozenset(groups), service_account=found)
 
 
+def vouched(issuer: str, name: str, *groups: str) -> Identity:
+    """Somebody with a token of an issuer, where others may give the same names."""
+    doubtful = {("Agent", name), *(("Group", group) for group in groups)}
+    return Identity(
+        kind="jwt", principal=f"jwt:{issuer}#{name}", agent=name, groups=frozenset(groups), issuers=(issuer,),
+        doubtful=frozenset(doubtful),
+    )  # fmt: skip
+
+
 @st.composite
 def servers(draw: st.DrawFn) -> tuple[Server, ...]:
     places = [(namespace, name) for namespace in NAMESPACES for name in SERVERS]
@@ -96,6 +105,8 @@ SUBJECTS = (
     Subject(kind="Group", name="staff"),
     Subject(kind="ServiceAccount", name="bot"),
     Subject(kind="ServiceAccount", name="bot", namespace="elsewhere"),
+    Subject(kind="Agent", name="npc", issuer="corp"),
+    Subject(kind="Group", name="staff", issuer="*"),
     Subject(kind="Authenticated"),
     Subject(kind="Any"),
 )
@@ -126,6 +137,8 @@ ASKERS = (
     anybody("qa", "staff"),
     anybody("else", account=("n", "bot")),
     anybody("other", "staff", "more", account=("elsewhere", "bot")),
+    vouched("corp", "npc", "staff"),
+    vouched("partner", "npc", "staff"),
 )
 
 
@@ -150,9 +163,10 @@ def allowed(world: Drawn, server: Server, name: str) -> bool | list[dict[str, An
     matching = [
         rule
         for policy in selecting
-        if speaks(policy, world.asker)
+        if (spoken := speaks(policy, world.asker))
         for rule in policy.rules
-        if about(rule, server, next(one for one in server.tools if one[0] == name))
+        if (spoken == "fully" or rule.action == "Deny")
+        and about(rule, server, next(one for one in server.tools if one[0] == name))
     ]
     if any(rule.action == "Deny" for rule in matching) or not matching:
         return False
@@ -160,11 +174,17 @@ def allowed(world: Drawn, server: Server, name: str) -> bool | list[dict[str, An
     return True if None in schemas else [schema for schema in schemas if schema is not None]
 
 
-def speaks(policy: Policy, asker: Identity) -> bool:
-    """Whether one of the policy's subjects is the asker."""
+def speaks(policy: Policy, asker: Identity) -> Literal["", "fully", "restricting"]:
+    """Whether one of the policy's subjects is the asker; `restricting` where it may be somebody else of that name."""
     if not policy.subjects:
-        return True
+        return "fully"
+    found: Literal["", "restricting"] = ""
     for subject in policy.subjects:
+        if subject.issuer not in (None, "*", *asker.issuers):
+            continue
+        if subject.issuer is None and (subject.kind, subject.name) in asker.doubtful:
+            found = "restricting"
+            continue
         account = asker.service_account
         if (
             subject.kind == "Any"
@@ -177,8 +197,8 @@ def speaks(policy: Policy, asker: Identity) -> bool:
                 and (account.namespace, account.name) == (subject.namespace or policy.namespace, subject.name)
             )
         ):
-            return True
-    return False
+            return "fully"
+    return found
 
 
 def about(rule: Rule, server: Server, tool_: tuple[str, str, bool]) -> bool:

@@ -67,7 +67,9 @@ class Subject(DocumentStruct, kw_only=True, frozen=True):
     value: str | None = None
     """Of a claim."""
     issuer: str | None = None
-    """Of the token that has the claim; None: any."""
+    """Who gives the name or the claim: as in `iss`, the gateway's name for an issuer, `apiKeys`, `serviceAccounts` or
+    `*`. None: the only one that may.
+    """
 
 
 class PolicyLimits(DocumentStruct, kw_only=True, frozen=True):

@@ -19,6 +19,9 @@ from fairlead_api.slices import finish
 ALLOW: Final = "Allow"
 DENY: Final = "Deny"
 EXPLAIN: Final = "Explain"
+HIDE: Final = "Hide"
+_NOTHING: Final = ""
+"""Action of a rule that does neither."""
 
 Policies = Mapping[int, Policy]
 """The policies of one namespace, by their place among all."""
@@ -42,7 +45,9 @@ class Verdict(msgspec.Struct, frozen=True):
     allows.
     """
     policies: tuple[int, ...] = ()
-    """Those that select the server; for `NothingAllows` those that speak of the asker too."""
+    """Places of those that select the server; for `NothingAllows` of those that speak of the asker too, as `~place`
+    where they only restrict.
+    """
 
 
 class ServerTiers(msgspec.Struct, frozen=True):
@@ -108,7 +113,7 @@ def merging(
         selected |= selected_by(index, policy)
     allowed = denied = free = pinned = 0
     constrained = []
-    heard = {place: policy for place, policy in policies.items() if place in speaking}
+    heard = heard_by(policies, speaking)
     for place, policy in heard.items():
         reach = selected_by(index, policy)
         pinned |= index.named(policy.pinned) & reach
@@ -160,12 +165,13 @@ def verdict(
     selecting = tuple(place for place, policy in policies.items() if selected_by(index, policy) & bit)
     if not selecting:
         return Verdict(allow_by_default, "Default")
-    heard = tuple(place for place in selecting if place in speaking)
+    speakers = {place: policy for place, policy in heard_by(policies, speaking).items() if place in selecting}
+    heard = tuple(place if place in speaking else ~place for place in speakers)
     if not heard:
         return Verdict(False, "NotSpokenOf", policies=selecting)
     allowing: list[tuple[bool, RuleRef]] = []
-    for place in heard:
-        for number, rule in enumerate(policies[place].rules):
+    for place, policy in speakers.items():
+        for number, rule in enumerate(policy.rules):
             if not index.matching(rule) & bit:
                 continue
             if rule.action == DENY:
@@ -175,6 +181,25 @@ def verdict(
     if allowing:
         return Verdict(True, "Rule", min(allowing)[1], selecting)
     return Verdict(False, "NothingAllows", policies=heard)
+
+
+def heard_by(policies: Policies, speaking: Collection[int]) -> dict[int, Policy]:
+    """The policies that speak of somebody, by place; `~place` in `speaking` stands for one that only restricts."""
+    return {
+        place: policy if place in speaking else restricting(policy)
+        for place, policy in policies.items()
+        if place in speaking or ~place in speaking
+    }
+
+
+def restricting(policy: Policy) -> Policy:
+    """What a policy comes to for somebody who has a name that it speaks of, and may have it from another issuer than
+    the one that was meant: what it denies is denied, its bounds hold, and it gives nothing.
+    """
+    rules = tuple(
+        rule if rule.action == DENY else msgspec.structs.replace(rule, action=_NOTHING) for rule in policy.rules
+    )
+    return msgspec.structs.replace(policy, rules=rules, default_tier=None, pinned=(), denied=HIDE)
 
 
 def selected_by(index: ToolIndex, policy: Policy) -> int:
@@ -235,7 +260,7 @@ def _bare(index: ToolIndex, heard: Policies) -> frozenset[str]:
     denied: set[str] = set()
     for policy in heard.values():
         for rule in policy.rules:
-            if "*" in rule.tools and not (rule.tags or rule.categories or rule.annotations):
+            if rule.action != _NOTHING and "*" in rule.tools and not (rule.tags or rule.categories or rule.annotations):
                 servers = index.servers if policy.every else policy.servers
                 (denied if rule.action == DENY else allowed).update(servers)
     return frozenset(allowed - denied)

@@ -1,8 +1,13 @@
-"""Whom policies speak of. Pure."""
+"""Whom policies speak of. Pure.
+
+A name of an agent, a group or a claim is worth what its issuer is worth: a subject with `issuer` is about the names
+that this one gives. A subject without is about everybody of that name, unless several issuers may give it. Then nobody
+can say whose it is, and the policy only restricts those who have it: see `merge.restricting`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -14,6 +19,12 @@ SERVICE_ACCOUNT: Final = "ServiceAccount"
 CLAIM: Final = "Claim"
 AUTHENTICATED: Final = "Authenticated"
 ANY: Final = "Any"
+API_KEYS: Final = "apiKeys"
+"""Issuer of the names that API keys carry."""
+SERVICE_ACCOUNTS: Final = "serviceAccounts"
+"""Issuer of the groups that the API server gives to ServiceAccounts."""
+ANY_ISSUER: Final = "*"
+"""Every issuer, on purpose."""
 
 Key = tuple[str, ...]
 """Kind, and what else tells a subject apart."""
@@ -21,17 +32,25 @@ NO_CLAIMS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 def keys_of(
-    agent: str | None, groups: Iterable[str], service_account: tuple[str, str] | None, *, authenticated: bool
+    agent: str | None,
+    groups: Iterable[str],
+    service_account: tuple[str, str] | None,
+    *,
+    authenticated: bool,
+    issuers: Iterable[str] = (),
 ) -> tuple[Key, ...]:
-    """Every subject that somebody is, without claims: only those that policies ask about are looked at."""
+    """Every subject that somebody is, without claims: only those that policies ask about are looked at. `issuers`: the
+    names of the one that vouches for agent and groups.
+    """
     found: list[Key] = [(ANY,)]
     if authenticated:
         found.append((AUTHENTICATED,))
-    if agent is not None:
-        found.append((AGENT, agent))
     if service_account is not None:
         found.append((SERVICE_ACCOUNT, *service_account))
-    found += [(GROUP, group) for group in groups]
+    names: list[Key] = [] if agent is None else [(AGENT, agent)]
+    names += [(GROUP, group) for group in groups]
+    found += names
+    found += [(*name, issuer) for name in names for issuer in (*issuers, ANY_ISSUER)]
     return tuple(found)
 
 
@@ -43,7 +62,12 @@ def key_of(subject: Subject, namespace: str) -> Key:
         return (subject.kind, subject.namespace or namespace, subject.name or "")
     if subject.kind == CLAIM:
         return (subject.kind, subject.name or "", subject.value or "", subject.issuer or "")
-    return (subject.kind, subject.name or "")
+    return named(subject.kind, subject.name or "", subject.issuer)
+
+
+def named(kind: str, name: str, issuer: str | None = None) -> Key:
+    """Key of an agent or a group; without an issuer, of everybody of that name."""
+    return (kind, name) if issuer is None else (kind, name, issuer)
 
 
 def claim(claims: Mapping[str, Any], name: str) -> Any:
@@ -83,13 +107,27 @@ class Speakers:
                 self._by_key.setdefault(key, []).append(place)
         self._claims = frozenset(key[1] for key in self._by_key if key[0] == CLAIM)
 
-    def of(self, keys: Iterable[Key], claims: Mapping[str, Any] = NO_CLAIMS) -> tuple[int, ...]:
-        """Places of the policies that speak of somebody who is all of these, in order. `claims`: of the token."""
-        issuers = "", *claim_values(claims, "iss")
+    def of(
+        self,
+        keys: Iterable[Key],
+        claims: Mapping[str, Any] = NO_CLAIMS,
+        issuers: Iterable[str] = (),
+        doubtful: Collection[Key] = (),
+    ) -> tuple[int, ...]:
+        """Places of the policies that speak of somebody who is all of these, in order; `~place` of those that only
+        restrict. `claims` are those of the token, `issuers` the names of its issuer. `doubtful`: keys that other
+        issuers may give as well, or `(CLAIM,)` for all claims without an issuer.
+        """
+        known = "", *claim_values(claims, "iss"), *issuers, ANY_ISSUER
         said = (
             (CLAIM, name, value, issuer)
             for name in (self._claims if claims else ())
             for value in claim_values(claims, name)
-            for issuer in issuers
+            for issuer in known
         )
-        return tuple(sorted({place for key in (*keys, *said) for place in self._by_key.get(key, ())}))
+        certain: set[int] = set()
+        doubted: set[int] = set()
+        for key in (*keys, *said):
+            unsure = key in doubtful or (key[0] == CLAIM and not key[3] and (CLAIM,) in doubtful)
+            (doubted if unsure else certain).update(self._by_key.get(key, ()))
+        return tuple(sorted({*certain, *(~place for place in doubted - certain)}))

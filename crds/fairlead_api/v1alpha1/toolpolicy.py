@@ -66,8 +66,9 @@ class Subject(Model):
     """What the claim is, or what is among its entries where it is a list; `true`, `false` and whole numbers as JSON has
     them. With `Claim` only."""
     issuer: str | None = Field(default=None, min_length=1, max_length=1024)
-    """Who has to have issued the token, as in its `iss`. Absent: any issuer that the gateway takes. With `Claim`
-    only."""
+    """Who has to vouch for an Agent, a Group or a Claim: an issuer as in `iss` of its tokens or by its name in the
+    gateway's configuration, `apiKeys`, `serviceAccounts`, or `*` for each of them. Absent: the only one that may. Where
+    several issuers may, rules that allow then count for nobody, and those that deny for everybody of that name."""
 
     guards: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -90,9 +91,9 @@ class Subject(Model):
             path=".value",
         ),
         Rule(
-            cel="!has(self.issuer) || self.kind == 'Claim'",
-            message="subjects: issuer goes with kind Claim only",
-            holds=lambda subject: subject.issuer is None or subject.kind == "Claim",
+            cel="!has(self.issuer) || self.kind in ['Agent', 'Group', 'Claim']",
+            message="subjects: issuer goes with kind Agent, Group or Claim only",
+            holds=lambda subject: subject.issuer is None or subject.kind in ("Agent", "Group", "Claim"),
             path=".issuer",
         ),
     )

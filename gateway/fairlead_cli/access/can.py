@@ -22,6 +22,7 @@ def can(
     group: Annotated[list[str] | None, typer.Option(help="A group that the agent is in; may be repeated.")] = None,
     service_account: Annotated[str | None, typer.Option(help="The agent's ServiceAccount: namespace/name.")] = None,
     claim: Annotated[list[str] | None, typer.Option(help="Of the agent's token: NAME=VALUE; may be repeated.")] = None,
+    issuer: Annotated[str | None, typer.Option(help="Who vouches for the agent, where several may.")] = None,
     arguments: Annotated[str | None, typer.Option(help="Of the call, as JSON: a policy may bound them.")] = None,
     url: UrlOption = DEFAULT_URL,
     header: HeaderOption = None,
@@ -40,6 +41,8 @@ def can(
 
         fairlead can npc call tavern__web-search --claim department=research
 
+        fairlead can npc call tavern__web-search --issuer corp
+
         fairlead can me call files__read --arguments '{"path": "/data/public/a"}'
     """
     from fairlead_cli.connecting import Destination
@@ -57,6 +60,8 @@ def can(
         asked["serviceAccount"] = service_account
     if claim:
         asked["claims"] = claim
+    if issuer is not None:
+        asked["issuer"] = issuer
     if arguments is not None:
         asked["arguments"] = arguments
     plane = Plane.of(Destination.parse(url, header or [], None, timeout, token))

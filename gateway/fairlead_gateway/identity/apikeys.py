@@ -14,13 +14,16 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, Protocol
 
+from fairlead_api.policies.subjects import API_KEYS, Key
 from fairlead_gateway.identity.authenticator import Revoked, Verdict
 from fairlead_gateway.identity.keys import PREFIX, KeyDocument, KeyRecord, digest, id_of
 from fairlead_gateway.identity.model import Identity, Kind
+from fairlead_gateway.identity.names import Issuers, keys_of_names
 from fairlead_gateway.identity.refusal import AWAY, Refusal
 
 log = logging.getLogger(__name__)
 
+ALONE: Final = Issuers(api_keys=True)
 UNKNOWN_KEY: Final = Refusal(401, "this API key is not known, has expired or was revoked", "invalid_token")
 _NOBODY: Final = "0" * 64
 """What the hash of an unknown key is compared with, so that every key takes the same way."""
@@ -37,16 +40,18 @@ class KeyPlace(Protocol):
 
 
 class ApiKeys:
-    """See the module. `now` is the time of day in seconds."""
+    """See the module. `now` is the time of day in seconds, `known` all issuers of names."""
 
     kind: Kind = "apiKey"
     keeps = float("inf")
 
-    def __init__(self, places: Sequence[KeyPlace], now: Callable[[], float]) -> None:
+    def __init__(self, places: Sequence[KeyPlace], now: Callable[[], float], known: Issuers = ALONE) -> None:
         self._places = tuple(places)
         self._now = now
         self._told: dict[str, KeyDocument] = {}
+        self._known = known
         self._records: Mapping[str, KeyRecord] = {}
+        self._names: frozenset[Key] = frozenset()
         self._revoked: Revoked = lambda concerns: None
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -65,12 +70,18 @@ class ApiKeys:
             principal=f"key:{record.agent}",
             agent=record.agent,
             groups=frozenset(record.groups),
+            issuers=(API_KEYS,),
+            doubtful=self._known.of_api_key(record.groups),
             credential=record.id,
             expires_at=record.expires_at,
         )
 
     async def look_up(self, token: str) -> Verdict:
         return self.check(token) or UNKNOWN_KEY
+
+    def carries(self, name: Key) -> bool:
+        """Whether an API key has that name of an agent or a group. Until every place was read, each may have it."""
+        return name in self._names or len(self._told) < len(self._places)
 
     async def start(self, revoked: Revoked) -> None:
         self._revoked = revoked
@@ -87,7 +98,7 @@ class ApiKeys:
         """A place has another document now."""
         if self._told.get(name) == document:
             return
-        before = self._records
+        before, names, complete = self._records, self._names, len(self._told) == len(self._places)
         self._told[name] = document
         records: dict[str, KeyRecord] = {}
         for place in self._places:
@@ -95,6 +106,16 @@ class ApiKeys:
                 if records.setdefault(record.id, record) is not record:
                     log.error("The API key %s of %s has the id of another and is not taken", record.id, place.name)
         self._records = records
+        self._names = frozenset(
+            key for record in records.values() for key in keys_of_names(record.agent, record.groups)
+        )
         gone = {ident for ident, record in before.items() if records.get(ident) != record}
         log.info("API keys of %s: %d, and %d in all; %d revoked", name, len(document.keys), len(records), len(gone))
         self._revoked(lambda identity: identity.kind == "apiKey" and identity.credential in gone)
+        moved = names ^ self._names
+        if moved or not complete:  # such a name in a token is another's now, or its own again
+            self._revoked(lambda identity: identity.kind == "jwt" and (not complete or _has(identity, moved)))
+
+
+def _has(identity: Identity, names: frozenset[Key]) -> bool:
+    return not names.isdisjoint(keys_of_names(identity.agent, identity.groups))

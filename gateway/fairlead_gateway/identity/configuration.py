@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from pathlib import Path
 from typing import Annotated, Final
 from urllib.parse import urlsplit
@@ -25,6 +26,8 @@ class Issuer(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
 
     issuer: Text
     """As it stands in `iss`; its keys are discovered from there."""
+    name: Annotated[str, Meta(max_length=63, pattern=r"^([a-z0-9]([a-z0-9-]*[a-z0-9])?)?$")] = ""
+    """Short name for policies and settings, such as `corp`; `issuer` itself is one too."""
     audiences: tuple[Text, ...] = ()
     """Values of `aud`, one of which a token must have. By default the gateway's own address and what is below it
     (RFC 8707).
@@ -32,13 +35,24 @@ class Issuer(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
     jwks_uri: str = ""
     """Where the keys are, in place of discovery."""
     algorithms: tuple[str, ...] = ("RS256", "PS256", "ES256", "EdDSA", "Ed25519")
-    agent_claims: tuple[Text, ...] = ("azp", "client_id", "sub")
-    """The first of them that a token has names the agent. A dot leads into objects."""
+    agent_claims: tuple[Text, ...] = ("azp", "client_id")
+    """The first of them that a token has names the agent; a token without them is let in as no agent. A dot leads into
+    objects.
+    """
     groups_claim: Text = "groups"
     leeway_seconds: Annotated[int, Meta(ge=0, le=300)] = 30
     """By which its clock may differ from ours."""
+    allow_http: bool = False
+    """Whether it may be asked for its keys without TLS, elsewhere than on this machine. Everybody on the way can then
+    put in keys of their own, and with them make tokens.
+    """
     ca_file: Path | None = None
     """Certificates that its own is checked with, in place of the system's."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What it goes by in policies and settings."""
+        return (self.issuer, self.name) if self.name else (self.issuer,)
 
 
 class ServiceAccounts(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -75,17 +89,43 @@ def load_vouchers(path: Path | None) -> Vouchers:
         _check(path, issuer)
     if len({issuer.issuer for issuer in found.issuers}) < len(found.issuers):
         raise BadSetting(f"{path} names an issuer twice")
+    short = [issuer.name for issuer in found.issuers if issuer.name]
+    if len(set(short)) < len(short):
+        raise BadSetting(f"{path} gives two issuers the same name")
     return found
 
 
 def _check(path: Path, issuer: Issuer) -> None:
     for url in (issuer.issuer, issuer.jwks_uri or issuer.issuer):
         if urlsplit(url).scheme not in ("http", "https"):
-            raise BadSetting(f"{path}: {url} must be an http or https URL")
+            raise BadSetting(f"{path}: {url} must be an https URL")
+        if not is_private(url, issuer):
+            raise BadSetting(
+                f"{path}: {url} must be an https URL: without TLS whoever is on the way can put in keys of their own. "
+                f"If that is meant, write `allowHttp: true` beside the issuer"
+            )
     wrong = [name for name in issuer.algorithms if name not in ALGORITHMS]
     if wrong or not issuer.algorithms:
         said = f"{wrong[0]!r} is not taken" if wrong else "there is none"
         raise BadSetting(f"{path}: algorithms of {issuer.issuer}: {said}; asymmetric ones are {', '.join(ALGORITHMS)}")
+
+
+def is_private(url: str, issuer: Issuer) -> bool:
+    """Whether nobody on the way can alter what a URL of an issuer answers, or the configuration allows for that: it is
+    https, or plain http on this machine where the issuer itself is there.
+    """
+    parts = urlsplit(url)
+    if parts.scheme == "https" or issuer.allow_http:
+        return parts.scheme in ("http", "https")
+    own = urlsplit(issuer.issuer)
+    return parts.scheme == own.scheme == "http" and _is_here(parts.hostname) and _is_here(own.hostname)
+
+
+def _is_here(host: str | None) -> bool:
+    try:
+        return ipaddress.ip_address(host or "").is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _path(kind: type, value: object) -> object:

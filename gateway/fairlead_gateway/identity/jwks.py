@@ -18,7 +18,7 @@ import msgspec
 from joserfc.errors import JoseError
 from joserfc.jwk import JWKRegistry, Key
 
-from fairlead_gateway.identity.configuration import Issuer
+from fairlead_gateway.identity.configuration import Issuer, is_private
 
 log = logging.getLogger(__name__)
 
@@ -132,8 +132,8 @@ class IssuerKeys:
                 continue
             if found.issuer != self.issuer.issuer:
                 raise IssuerAway(f"{url} is the document of {found.issuer[:200]!r}, another issuer")
-            if parts.scheme == "https" and urlsplit(found.jwks_uri).scheme != "https":
-                raise IssuerAway(f"{url} leads to keys without TLS")
+            if not is_private(found.jwks_uri, self.issuer):
+                raise IssuerAway(f"{url} leads to keys without TLS, at {found.jwks_uri[:200]!r}: that must be https")
             return found.jwks_uri
         raise failure or IssuerAway("nothing was found")
 

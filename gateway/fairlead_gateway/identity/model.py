@@ -37,6 +37,12 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     agent: str | None = None
     """The name that policies know it by."""
     groups: frozenset[str] = frozenset()
+    issuers: tuple[str, ...] = ()
+    """Names of the one that vouches for agent, groups and claims, as policies and settings write them."""
+    doubtful: frozenset[tuple[str, ...]] = frozenset()
+    """Names that somebody else may vouch for as well, as keys of `fairlead_api.policies.subjects`: without an issuer
+    they only restrict.
+    """
     scopes: frozenset[str] = frozenset()
     """That its token was issued with (RFC 6749 section 3.3)."""
     service_account: ServiceAccount | None = None

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Sequence
 from typing import Final, Protocol
 
+from fairlead_api.policies.subjects import SERVICE_ACCOUNTS
 from fairlead_gateway.catalog.kubeapi import ApiTrouble, TokenReview
 from fairlead_gateway.identity.authenticator import Revoked, Verdict
 from fairlead_gateway.identity.model import Identity, Kind, ServiceAccount
@@ -66,6 +67,7 @@ class ServiceAccountTokens:
             kind=self.kind,
             principal=f"sa:{parts[0]}/{parts[1]}",
             groups=frozenset(review.user.groups),
+            issuers=(SERVICE_ACCOUNTS,),
             service_account=ServiceAccount(parts[0], parts[1]),
             credential=review.user.uid,
             expires_at=float(expires) if isinstance(expires, int) else float("inf"),

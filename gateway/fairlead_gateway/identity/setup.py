@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -13,6 +13,7 @@ from fairlead_gateway.identity.authenticator import Authenticator
 from fairlead_gateway.identity.configuration import Vouchers, load_vouchers
 from fairlead_gateway.identity.keyfile import KeyFile
 from fairlead_gateway.identity.keys import BadKeys
+from fairlead_gateway.identity.names import Issuers
 from fairlead_gateway.settings import BadSetting, Settings
 
 if TYPE_CHECKING:
@@ -21,18 +22,32 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+NOBODY: Final = Issuers()
+
+
 class Trust(msgspec.Struct, frozen=True):
     """Who vouches for clients, and what clients are told of it."""
 
     authenticators: tuple[Authenticator, ...] = ()
     issuers: tuple[str, ...] = ()
     scopes: tuple[str, ...] = ()
+    names: Issuers = NOBODY
+    """Who may give the names of agents and groups."""
 
 
 def trusted(settings: Settings, api: KubeApi | None = None) -> Trust:
     """Everybody that the settings name. `api` is the API server, on a cluster. Raises BadSetting."""
     vouchers = load_vouchers(settings.identity)
-    found = [_keys(settings, api), _tokens(settings, vouchers), _service_accounts(settings, vouchers, api)]
+    names = Issuers(
+        tokens=tuple(issuer.names for issuer in vouchers.issuers),
+        api_keys=settings.api_keys is not None or bool(settings.api_key_secrets),
+        service_accounts=vouchers.service_accounts is not None,
+    )
+    names.groups("FAIRLEAD_ADMIN_GROUPS", settings.admin_groups)
+    keys = _keys(settings, api, names)
+    if keys is not None:
+        names = msgspec.structs.replace(names, carried=keys.carries)
+    found = [keys, _tokens(settings, vouchers, names), _service_accounts(settings, vouchers, api)]
     issuers = tuple(issuer.issuer for issuer in vouchers.issuers)
     authenticators = tuple(one for one in found if one is not None)
     if not authenticators and settings.anonymous == "deny":
@@ -40,10 +55,10 @@ def trusted(settings: Settings, api: KubeApi | None = None) -> Trust:
             "Nobody is let in: set FAIRLEAD_ANONYMOUS=allow to let in everybody, or name whoever vouches for clients "
             "with FAIRLEAD_API_KEYS, FAIRLEAD_API_KEY_SECRETS or FAIRLEAD_IDENTITY"
         )
-    return Trust(authenticators, issuers, vouchers.scopes)
+    return Trust(authenticators, issuers, vouchers.scopes, names)
 
 
-def _keys(settings: Settings, api: KubeApi | None) -> Authenticator | None:
+def _keys(settings: Settings, api: KubeApi | None, names: Issuers) -> ApiKeys | None:
     places: list[KeyPlace] = []
     if settings.api_keys is not None:
         file = KeyFile(settings.api_keys)
@@ -62,10 +77,10 @@ def _keys(settings: Settings, api: KubeApi | None) -> Authenticator | None:
         from fairlead_gateway.identity.keysecret import KeySecret
 
         places += [KeySecret(api, name) for name in settings.api_key_secrets]
-    return ApiKeys(places, time.time) if places else None
+    return ApiKeys(places, time.time, names) if places else None
 
 
-def _tokens(settings: Settings, vouchers: Vouchers) -> Authenticator | None:
+def _tokens(settings: Settings, vouchers: Vouchers, names: Issuers) -> Authenticator | None:
     if not vouchers.issuers:
         return None
     homeless = [issuer.issuer for issuer in vouchers.issuers if not issuer.audiences]
@@ -78,8 +93,9 @@ def _tokens(settings: Settings, vouchers: Vouchers) -> Authenticator | None:
     from fairlead_gateway.identity.tokens import Tokens
 
     return Tokens(
-        vouchers.issuers, address=settings.public_url, scopes=vouchers.scopes, now=time.time, clock=time.monotonic
-    )
+        vouchers.issuers, address=settings.public_url, scopes=vouchers.scopes, known=names,
+        now=time.time, clock=time.monotonic,
+    )  # fmt: skip
 
 
 def _service_accounts(settings: Settings, vouchers: Vouchers, api: KubeApi | None) -> Authenticator | None:

@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from joserfc import jwt
 from joserfc.errors import JoseError
-from joserfc.jwk import Key
+from joserfc.jwk import Key as SigningKey
 from joserfc.jws import JWSRegistry
 
 from fairlead_api.policies.subjects import claim
@@ -26,6 +26,7 @@ from fairlead_gateway.identity.authenticator import Revoked, Verdict
 from fairlead_gateway.identity.configuration import Issuer
 from fairlead_gateway.identity.jwks import IssuerKeys
 from fairlead_gateway.identity.model import Identity, Kind
+from fairlead_gateway.identity.names import Issuers
 from fairlead_gateway.identity.refusal import AWAY, Refusal
 
 MAX_TOKEN: Final = 8 << 10
@@ -49,7 +50,9 @@ NOBODY: Final = invalid("the token says of nobody whose it is")
 
 
 class Tokens:
-    """See the module. `address` is the gateway's own, `now` the time of day in seconds, `clock` any other."""
+    """See the module. `address` is the gateway's own, `now` the time of day in seconds, `clock` any other. `known`: all
+    issuers of names.
+    """
 
     kind: Kind = "jwt"
     keeps = float("inf")
@@ -60,12 +63,14 @@ class Tokens:
         *,
         address: str,
         scopes: Sequence[str] = (),
+        known: Issuers | None = None,
         now: Callable[[], float],
         clock: Callable[[], float],
     ) -> None:
         self._keys = {issuer.issuer: IssuerKeys(issuer, clock) for issuer in issuers}
         self._address = address.rstrip("/")
         self._scopes = tuple(scopes)
+        self._known = known or Issuers(tokens=tuple(issuer.names for issuer in issuers))
         self._now = now
         self._registry = JWSRegistry(strict_check_header=False)
         self._registry.max_header_length = self._registry.max_payload_length = MAX_TOKEN
@@ -126,11 +131,11 @@ class Tokens:
         """Whether it is signed in a way that its issuer signs, and no message of another kind."""
         return header.get("alg") in issuer.algorithms and str(header.get("typ", "JWT")).lower() in _TYPES
 
-    def _key(self, header: Mapping[str, Any], keys: IssuerKeys) -> Key | None:
+    def _key(self, header: Mapping[str, Any], keys: IssuerKeys) -> SigningKey | None:
         """One of the issuer's own keys, whatever the header brings along or points at."""
         return keys.find(header.get("kid"))
 
-    def _opened(self, token: str, key: Key, algorithm: str) -> Mapping[str, Any] | None:
+    def _opened(self, token: str, key: SigningKey, algorithm: str) -> Mapping[str, Any] | None:
         """The claims, where the signature is that of the key."""
         try:
             return jwt.decode(token, key, algorithms=[algorithm], registry=self._registry).claims
@@ -150,18 +155,21 @@ class Tokens:
         if claims.get("iss") != issuer.issuer or not self._is_for_us(claims.get("aud"), issuer):
             return OTHER_AUDIENCE
         subject = claims.get("sub")
-        agent = next((value for name in issuer.agent_claims if (value := _text(claim(claims, name)))), None)
-        if not isinstance(subject, str) or not subject or agent is None:
+        if not isinstance(subject, str) or not subject:
             return NOBODY
+        agent = next((value for name in issuer.agent_claims if (value := _text(claim(claims, name)))), None)
+        groups = frozenset(_words(claim(claims, issuer.groups_claim), whole=True)[:MAX_GROUPS])
         scopes = frozenset(_words(claims.get("scope", claims.get("scp"))))
         missing = [scope for scope in self._scopes if scope not in scopes]
         if missing:
             return Refusal(403, f"the token lacks the scope {' '.join(missing)}", "insufficient_scope")
         return Identity(
             kind=self.kind,
-            principal=f"jwt:{issuer.issuer}#{quote(subject, safe='')}/{quote(agent, safe='')}",
+            principal=f"jwt:{issuer.issuer}#{quote(subject, safe='')}/{quote(agent or '', safe='')}",
             agent=agent,
-            groups=frozenset(_words(claim(claims, issuer.groups_claim), whole=True)[:MAX_GROUPS]),
+            groups=groups,
+            issuers=issuer.names,
+            doubtful=self._known.of_token(agent, groups),
             scopes=scopes,
             claims=claims,
             credential=credential,

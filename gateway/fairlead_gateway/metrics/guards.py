@@ -32,7 +32,10 @@ class GuardCollector(Collector):
         identities: Identities,
         proxies: Proxies,
         buffers: AnswerBuffers,
+        without_issuer: Callable[[], int],
     ) -> None:
+        """`without_issuer`: policies with a subject that needs an issuer and has none."""
+        self._without_issuer = without_issuer
         self._checks = checks
         self._identities = identities
         self._proxies = proxies
@@ -55,6 +58,8 @@ class GuardCollector(Collector):
         for (kind, outcome), count in sorted(self._identities.outcomes.items()):
             family.add_metric([kind, outcome], count)
         yield family
+        text = "Policies with a subject that several issuers may vouch for and that names none: they only restrict"
+        yield GaugeMetricFamily("fairlead_policies_without_issuer", text, value=float(self._without_issuer()))
         text = "Requests with X-Forwarded-For, where proxies are trusted: taken, ignored (of others), unreadable"
         yield _labelled("fairlead_forwarded_requests", text, "outcome", self._proxies.outcomes)
         yield from self._answers()

@@ -13,9 +13,11 @@ import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
 from fairlead_api.meta import ServerKey
+from fairlead_api.policies.subjects import API_KEYS, SERVICE_ACCOUNTS
 from fairlead_gateway.catalog.names import tool_id
 from fairlead_gateway.formats.names import did_you_mean
 from fairlead_gateway.identity.model import Identity, ServiceAccount
+from fairlead_gateway.identity.names import Issuers
 from fairlead_gateway.rest.bodies import answer, encode
 from fairlead_gateway.rest.openapi import described
 from fairlead_gateway.rest.plane import Plane
@@ -95,15 +97,17 @@ def router(plane: Plane) -> APIRouter:
         groups: Annotated[list[str] | None, Query(description="The other's groups.")] = None,
         service_account: Annotated[str | None, Query(alias="serviceAccount", description="`namespace/name`.")] = None,
         claims: Annotated[list[str] | None, Query(description="Of the other's token: `NAME=VALUE`.")] = None,
+        issuer: Annotated[str | None, Query(description="Who vouches for the other: its name, or `apiKeys`.")] = None,
         arguments: Annotated[str | None, Query(description="Of a call, as JSON.")] = None,
     ) -> Response:
         seen = plane.seen(request)
         admin = plane.administers(seen.identity)
-        if agent is not None or groups or service_account is not None or claims:
+        if agent is not None or groups or service_account is not None or claims or issuer is not None:
             if not admin and agent != seen.identity.agent:
                 raise Problem(FORBIDDEN, "who may do what is told to administrators: see FAIRLEAD_ADMIN_GROUPS")
             if admin:
-                seen = plane.seen_by(_other(agent, groups or [], service_account, claims or []))
+                other = _other(agent, groups or [], service_account, claims or [])
+                seen = plane.seen_by(_vouched(other, issuer, plane.issuers))
         asked = _Asked(tool, arguments, admin)
         return answer(await plane.worker.do(lambda: encode(access(seen, asked))))
 
@@ -124,6 +128,19 @@ def _other(agent: str | None, groups: list[str], account: str | None, claims: li
         kind=kind, principal=f"asked:{agent or account}", agent=agent, groups=words, service_account=found,
         claims=_claims(claims),
     )  # fmt: skip
+
+
+def _vouched(other: Identity, issuer: str | None, known: Issuers) -> Identity:
+    """The same with names from one issuer; without one, from the only one that may give them. Raises Problem."""
+    if issuer is None:
+        names, doubtful = known.unnamed(other.agent, other.groups)
+        return msgspec.structs.replace(other, issuers=names, doubtful=doubtful)
+    found = known.called(issuer) if known.known else (issuer,)
+    if found is None:
+        raise Problem(INVALID_ARGUMENTS, f"issuer: {issuer[:128]!r} is none of {', '.join(known.known[:-1])}")
+    if issuer in (API_KEYS, SERVICE_ACCOUNTS):
+        return msgspec.structs.replace(other, issuers=found)
+    return msgspec.structs.replace(other, issuers=found, doubtful=known.of_token(other.agent, other.groups))
 
 
 def _claims(given: list[str]) -> dict[str, list[str]]:

@@ -11,6 +11,7 @@ from typing import Final, Protocol, TypeVar, cast
 from starlette.requests import Request
 
 from fairlead_api.meta import ServerKey
+from fairlead_api.policies.subjects import Key
 from fairlead_gateway.aggregates.tally import Tally
 from fairlead_gateway.budget.counting import LazyCounter
 from fairlead_gateway.budget.models import LiveModels, Windows
@@ -22,6 +23,7 @@ from fairlead_gateway.formats import registry
 from fairlead_gateway.formats.cache import Conversions
 from fairlead_gateway.formats.format import Format
 from fairlead_gateway.identity.model import IDENTITY, Identity
+from fairlead_gateway.identity.names import Issuers
 from fairlead_gateway.news import News
 from fairlead_gateway.rest.guard import Guard
 from fairlead_gateway.rest.jobs import COUNT, MEASURE, Measured, measure
@@ -32,8 +34,10 @@ from fairlead_gateway.rest.process import NotDone, Overloaded
 from fairlead_gateway.rest.seen import Seen
 from fairlead_gateway.rest.shelf import Shelf, Shelves
 from fairlead_gateway.rest.worker import Lacking, Worker
+from fairlead_gateway.selection.policy import subjects_of
 from fairlead_gateway.selection.selection import Selection
 
+UNISSUED: Final = Issuers()
 MAX_BODY: Final = 4 << 20
 MAX_LACKING: Final = 3
 """Times that a piece of work may lack something: sizes, then conversions, and once for a list that changed."""
@@ -83,11 +87,14 @@ class Plane:
         pace: Pace,
         choosers: Choosers | None = None,
         tallies: Tallies | None = None,
-        admin_groups: Collection[str] = (),
+        admin_groups: Collection[Key] = (),
+        issuers: Issuers = UNISSUED,
     ) -> None:
         self._selection = selection
         self._shelves = Shelves()
         self._admin_groups = frozenset(admin_groups)
+        self.issuers = issuers
+        """Who may give the names of agents and groups."""
         self._sizes: Sizes | None = None
         self.caller = caller
         self.guard = guard
@@ -124,7 +131,8 @@ class Plane:
 
     def administers(self, identity: Identity) -> bool:
         """Whether somebody may know what others may do. Where nobody is asked who they are, everybody may."""
-        return self.guard.identities.open or not self._admin_groups.isdisjoint(identity.groups)
+        known = (key for key in subjects_of(identity) if key not in identity.doubtful)
+        return self.guard.identities.open or not self._admin_groups.isdisjoint(known)
 
     @property
     def live_models(self) -> LiveModels | None:

@@ -210,11 +210,11 @@ class Policies:
 
     def key_for(self, identity: Identity) -> tuple[int, ...]:
         """The rule set of an asker."""
-        return self.speakers.of(subjects_of(identity), identity.claims)
+        return self.speakers.of(subjects_of(identity), identity.claims, identity.issuers, identity.doubtful)
 
     def name(self, place: int) -> str:
-        """`namespace/name` of a policy."""
-        policy = self.rules.policies[place]
+        """`namespace/name` of a policy, also of one that only restricts (`~place`)."""
+        policy = self.rules.policies[place if place >= 0 else ~place]
         return f"{policy.namespace}/{policy.name}"
 
     def sentence(self, found: Verdict) -> str:
@@ -227,7 +227,9 @@ class Policies:
             case "Default":
                 return f"no policy selects the server; the installation's defaultAction is {self.rules.default_action}"
             case "NothingAllows":
-                return f"no rule of {policies} allows it"
+                doubted = ", ".join(self.name(place) for place in found.policies if place < 0)
+                hint = f"; {doubted} names its subject without an issuer, and several may: say which, as `issuer`"
+                return f"no rule of {policies} allows it" + (hint if doubted else "")
             case "NotSpokenOf":
                 return f"{policies} select the server, and none speaks of whoever asks"
             case _:
@@ -341,4 +343,5 @@ def subjects_of(identity: Identity) -> tuple[Key, ...]:
         identity.groups,
         None if account is None else (account.namespace, account.name),
         authenticated=identity.kind != "anonymous",
+        issuers=identity.issuers,
     )

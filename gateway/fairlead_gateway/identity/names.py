@@ -1,0 +1,117 @@
+"""Who may give the name of an agent or a group: each issuer, API keys, the API server. Pure module.
+
+Two of them may give the same name to different people, so a name belongs to whoever gives it. In policies and settings
+it is written with its issuer. One without an issuer is that of:
+
+- ServiceAccounts, where their tokens are taken and it is a group that begins with `system:`, which Kubernetes reserves;
+- else API keys, where one of them carries it;
+- else the issuer, where there is one only.
+
+Where there are several issuers it is nobody's: it allows nothing, and restricts everybody who has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import msgspec
+
+from fairlead_api.documents.rules import Policy, Subject
+from fairlead_api.policies.subjects import AGENT, ANY_ISSUER, API_KEYS, CLAIM, GROUP, SERVICE_ACCOUNTS, Key, named
+from fairlead_gateway.settings import BadSetting
+
+SYSTEM: Final = "system:"
+"""Beginning of the groups that Kubernetes gives."""
+
+
+class Issuers(msgspec.Struct, frozen=True, kw_only=True):
+    """The issuers of one gateway, and which names each of them may give."""
+
+    tokens: tuple[tuple[str, ...], ...] = ()
+    """Names of each issuer of tokens: as in `iss`, and the short one of the configuration."""
+    api_keys: bool = False
+    """Whether API keys are taken."""
+    service_accounts: bool = False
+    """Whether tokens of ServiceAccounts are taken."""
+    carried: Callable[[Key], bool] = lambda key: False
+    """Whether an API key has a name."""
+
+    @property
+    def several(self) -> bool:
+        """Whether there are two issuers of tokens or more."""
+        return len(self.tokens) > 1
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """Every name that may stand before a `#`, the short ones first."""
+        found = [name for names in self.tokens for name in reversed(names)]
+        found += [API_KEYS] * self.api_keys + [SERVICE_ACCOUNTS] * self.service_accounts
+        return (*found, ANY_ISSUER) if found else ()
+
+    def called(self, name: str) -> tuple[str, ...] | None:
+        """All names of the issuer that goes by one; None: there is no such."""
+        if name in (API_KEYS, SERVICE_ACCOUNTS):
+            return (name,)
+        return next((names for names in self.tokens if name in names), None)
+
+    def of_token(self, agent: str | None, groups: Iterable[str]) -> frozenset[Key]:
+        """Names in a token that without an issuer may be somebody else's."""
+        keys = keys_of_names(agent, groups)
+        found = {key for key in keys if self.several or self._reserved(key) or self.carried(key)}
+        return frozenset(found | {(CLAIM,)}) if self.several else frozenset(found)
+
+    def of_api_key(self, groups: Iterable[str]) -> frozenset[Key]:
+        """The same for an API key."""
+        return frozenset(key for group in groups if self._reserved(key := (GROUP, group)))
+
+    def unnamed(self, agent: str | None, groups: Iterable[str]) -> tuple[tuple[str, ...], frozenset[Key]]:
+        """Issuer of names that are spoken of without one, and those of them that may be anybody's."""
+        keys = keys_of_names(agent, groups)
+        if self.several:
+            free = {key for key in keys if not self._reserved(key) and not self.carried(key)}
+            return (), frozenset(free | {(CLAIM,)})
+        if self.api_keys and (not self.tokens or any(self.carried(key) for key in keys)):
+            return (API_KEYS,), frozenset()
+        return (self.tokens[0] if self.tokens else ()), frozenset()
+
+    def groups(self, setting: str, given: Iterable[str]) -> frozenset[Key]:
+        """Groups in a setting, each written `NAME` or `ISSUER#NAME`. Raises BadSetting for one that may be that of
+        several issuers.
+        """
+        found: set[Key] = set()
+        known = self.known
+        for text in given:
+            issuer, sharp, name = text.partition("#")
+            if sharp and issuer in known:
+                found.add(named(GROUP, name, issuer))
+            elif self.several and not self._reserved((GROUP, text)):
+                raise BadSetting(
+                    f"{setting}: each of {len(self.tokens)} issuers may say that somebody is in {text!r}: write "
+                    f"ISSUER#{text}, with one of {', '.join(known[:8])} as ISSUER; * is any of them"
+                )
+            else:
+                found.add(named(GROUP, text))
+        return frozenset(found)
+
+    def without_issuer(self, policies: Iterable[Policy]) -> tuple[str, ...]:
+        """`namespace/name` of the policies with a subject that needs an issuer here and has none: it only restricts."""
+        return tuple(
+            f"{policy.namespace}/{policy.name}"
+            for policy in policies
+            if self.several and any(map(self._is_anybodys, policy.subjects))
+        )
+
+    def _is_anybodys(self, subject: Subject) -> bool:
+        if subject.issuer is not None or subject.kind not in (AGENT, GROUP, CLAIM):
+            return False
+        key = named(subject.kind, subject.name or "")
+        return subject.kind == CLAIM or not (self._reserved(key) or self.carried(key))
+
+    def _reserved(self, key: Key) -> bool:
+        return self.service_accounts and key[0] == GROUP and key[1].startswith(SYSTEM)
+
+
+def keys_of_names(agent: str | None, groups: Iterable[str]) -> list[Key]:
+    """Keys of an agent and groups, without an issuer."""
+    return [*([] if agent is None else [(AGENT, agent)]), *((GROUP, group) for group in groups)]
