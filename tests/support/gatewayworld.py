@@ -162,6 +162,12 @@ class Ask:
         lines = [f"{self.verb} {self.target} HTTP/{self.version}", *(f"{k}: {v}" for k, v in headers.items())]
         return "\r\n".join([*lines, "", ""]).encode() + body
 
+    def chunked_head(self, host: str) -> bytes:
+        """The head alone, of a request whose body comes in chunks."""
+        headers = {"host": host, "transfer-encoding": "chunked", **self.headers}
+        lines = [f"{self.verb} {self.target} HTTP/{self.version}", *(f"{k}: {v}" for k, v in headers.items())]
+        return "\r\n".join([*lines, "", ""]).encode()
+
 
 BOTH = "application/json, text/event-stream"
 

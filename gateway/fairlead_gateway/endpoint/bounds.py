@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
+
+MAX_FIELDS: Final = 256
+"""Header fields of one request."""
+CHUNK_BYTES: Final = 32
+"""What the lines around a chunk of a body may have in them without counting towards `Bounds.head`."""
 
 
 class Bounds(msgspec.Struct, frozen=True):
     """What a client may send, and how long it may take. Sizes in bytes, times in seconds."""
 
     head: int = 64 << 10
+    """Of one request without its body: bounds the head, chunk extensions and trailers, together."""
     body: int = 4 << 20
     keep_alive: float = 75.0
     head_seconds: float = 10.0

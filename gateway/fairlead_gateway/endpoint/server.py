@@ -20,10 +20,12 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from fairlead_gateway.endpoint import replies, targets
+from fairlead_gateway.endpoint import framing, replies, targets
 from fairlead_gateway.endpoint.asked import Rejection
+from fairlead_gateway.endpoint.bounds import CHUNK_BYTES, MAX_FIELDS
 from fairlead_gateway.endpoint.crowd import NOBODY, Place
 from fairlead_gateway.endpoint.exchange import Exchange
+from fairlead_gateway.endpoint.framing import Refused
 from fairlead_gateway.endpoint.front import Front
 from fairlead_gateway.endpoint.inbound import SPELLINGS
 from fairlead_gateway.endpoint.lane import SLICE, Lane
@@ -35,19 +37,11 @@ LINGER_SECONDS: Final = 2.0
 """How long a refused client may go on sending before it is cut off without having read why."""
 
 
-class _Refused(Exception):
-    """Raised in a parser callback: nothing more of this connection is read."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-
-
 class McpProtocol(HttpToolsProtocol):
     """One connection. A request is *in its head*, *in its body*, *served* (`_current`) or waiting in the pipeline."""
 
-    __slots__ = ("_advancing", "_begun", "_farewell", "_front", "_head_bytes", "_in_head", "_latest", "_lingering",
-                 "_place", "_reading", "_target", "_upgrading", "lane")  # fmt: skip
+    __slots__ = ("_advancing", "_begun", "_farewell", "_fields", "_front", "_in_head", "_latest", "_lingering",
+                 "_overhead", "_place", "_reading", "_target", "_upgrading", "lane")  # fmt: skip
     # with uvicorn's own attributes a dictionary of its own for each connection would be needed: 1.2 kB
 
     cycle: Any
@@ -61,7 +55,8 @@ class McpProtocol(HttpToolsProtocol):
         self._begun = False
         self._target = b""
         self._in_head = False
-        self._head_bytes = 0
+        self._fields = 0
+        self._overhead = 0
         self._upgrading: Exchange | None = None
         self._advancing = False
         self._farewell: bytes | None = None
@@ -119,7 +114,7 @@ class McpProtocol(HttpToolsProtocol):
         self._target = b""
         self._reading, self._begun = None, False
         self._in_head = self.lane.in_message = True
-        self._head_bytes = 0
+        self._fields = self._overhead = 0
         self.lane.since = self.loop.time()
 
     def on_url(self, url: bytes) -> None:
@@ -128,6 +123,11 @@ class McpProtocol(HttpToolsProtocol):
         self._reading = Exchange(self.lane, self.parser.get_method(), self._target, {}) if known else None
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._in_head:
+            return  # a trailer: what proxies check and rewrite is in the head, so nothing here counts
+        self._fields += 1
+        if self._fields > MAX_FIELDS:
+            raise Refused(431, f"the request has more than {MAX_FIELDS} header fields")
         exchange = self._reading
         if exchange is None:
             exchange = self._settle_target()
@@ -142,12 +142,15 @@ class McpProtocol(HttpToolsProtocol):
             headers[wanted] = value if wanted not in headers else headers[wanted] + b", " + value
 
     def on_headers_complete(self) -> None:
-        self._in_head = False
         exchange = self._reading or self._settle_target()
         if exchange is None:
+            self.headers[:] = framing.settled(self.parser.get_http_version(), self.headers, self._target)
             super().on_headers_complete()
+            self._in_head = False
             return
         headers = exchange.headers
+        framing.check(self.parser.get_http_version(), headers.get(b"host"), headers.get(b"transfer-encoding"))
+        self._in_head = False
         if b"fairlead-tier" in headers:
             whole = self._front.selection.targets.get(exchange.target)
             if whole is not None:
@@ -157,11 +160,12 @@ class McpProtocol(HttpToolsProtocol):
             return
         length = headers.get(b"content-length")
         if length is not None and int(length) > self._front.bounds.body:
-            raise _Refused(413, f"the body is larger than {self._front.bounds.body} bytes")
+            raise Refused(413, f"the body is larger than {self._front.bounds.body} bytes")
         if b"expect" in headers and self.lane.current is None and headers[b"expect"].lower() == b"100-continue":
             self.transport.write(replies.CONTINUE)
 
     def on_body(self, body: bytes) -> None:
+        self._overhead -= len(body) + CHUNK_BYTES
         exchange = self._reading
         if exchange is None:
             super().on_body(body)
@@ -170,7 +174,7 @@ class McpProtocol(HttpToolsProtocol):
             exchange.body = body
             return
         if len(exchange.body) + len(body) > self._front.bounds.body:
-            raise _Refused(413, f"the body is larger than {self._front.bounds.body} bytes")
+            raise Refused(413, f"the body is larger than {self._front.bounds.body} bytes")
         if isinstance(exchange.body, bytes):
             exchange.body = bytearray(exchange.body)
         exchange.body += body
@@ -258,15 +262,16 @@ class McpProtocol(HttpToolsProtocol):
             return
         except httptools.HttpParserError as error:
             cause = error.__context__
-            if isinstance(cause, _Refused):
+            if isinstance(cause, Refused):
                 self._refuse(cause.status, str(cause))
             else:
                 self._refuse(400, f"not HTTP/1.1: {error}")
             return
-        if self._in_head:
-            self._head_bytes += len(data)
-            if self._head_bytes > self._front.bounds.head:
-                self._refuse(431, f"the headers are larger than {self._front.bounds.head} bytes")
+        if self.lane.in_message:
+            self._overhead = max(self._overhead + len(data), 0)
+            if self._overhead > self._front.bounds.head:
+                what = "headers" if self._in_head else "chunk extensions and trailers"
+                self._refuse(431, f"the {what} are larger than {self._front.bounds.head} bytes")
 
     def _decline_upgrade(self, rest: bytes) -> None:
         """Read the request once more without the offer (RFC 9110 section 7.8 lets a server ignore it).
@@ -277,10 +282,8 @@ class McpProtocol(HttpToolsProtocol):
         if exchange is None:
             self.lane.deaf = True  # for the application, which takes no upgrade either; what follows is not HTTP
             return
-        lines = [b"%b %b HTTP/1.1" % (exchange.method, self._target)]
-        lines += [b"%b: %b" % field for field in exchange.headers.items() if field[0] != b"connection"]
         self.parser = httptools.HttpRequestParser(self)
-        self._feed(b"\r\n".join([*lines, b"", b""]))
+        self._feed(framing.without_upgrade(exchange.method, self._target, exchange.headers))
         self._feed(rest)
 
     def _settle_target(self) -> Exchange | None:
@@ -335,13 +338,33 @@ class McpProtocol(HttpToolsProtocol):
         if self._farewell is not None or self.transport.is_closing():
             return
         self.lane.deaf = True
+        answered = self._abandon_unread()
         self._in_head = self.lane.in_message = False
         self._reading = None
         self._front.book.reject(status)
         body = replies.error_body(Rejection(status, jsonrpc.INVALID_REQUEST, message))
-        self._farewell = replies.head(status, len(body), replies.CLOSE + extra) + body
+        self._farewell = b"" if answered else replies.head(status, len(body), replies.CLOSE + extra) + body
         if self.lane.current is None and not self.pipeline:
             self._say_farewell(self._farewell)
+
+    def _abandon_unread(self) -> bool:
+        """Tell the application that the rest of the body which it waits for never comes, as if the client had gone.
+        True where the request was answered without that rest.
+        """
+        cycle = self.cycle
+        if self._in_head or self._reading is not None or not self.lane.in_message:
+            return False
+        if cycle.response_complete:
+            return True
+        cycle.disconnected = True
+        cycle.message_event.set()
+        if cycle is not self.lane.current:
+            self.pipeline.popleft()
+        elif cycle.response_started:
+            self.transport.close()  # half of an answer is no place for another one
+        else:
+            self.lane.current = None
+        return False
 
     def _say_farewell(self, farewell: bytes) -> None:
         """Write, close our half, and let the client read: closing both halves at once would make its kernel drop

@@ -40,6 +40,12 @@ def find(target: bytes) -> Endpoint | None:
     return Endpoint(path, authority)
 
 
+def authority(target: bytes) -> bytes | None:
+    """Host, and port where it has one, of a target in absolute form (RFC 9112 section 3.2.2); None for other forms."""
+    absolute = _ABSOLUTE.fullmatch(target)
+    return None if absolute is None else absolute.group(1)
+
+
 def _unescape(match: re.Match[bytes]) -> bytes:
     """Percent signs in front of what needs none mean the character itself (RFC 3986 section 2.3)."""
     code = int(match.group(1), 16)

@@ -58,6 +58,15 @@ def test_a_cycle_has_what_an_exchange_stands_in_for() -> None:
     assert "self.keep_alive = keep_alive" in source
 
 
+def test_a_cycle_can_be_told_that_its_client_is_gone() -> None:
+    source = inspect.getsource(RequestResponseCycle.__init__)
+    for attribute in ("self.message_event = ", "self.disconnected = False", "self.response_started = False"):
+        assert attribute in source
+    assert "if self.disconnected or self.response_complete:" in inspect.getsource(RequestResponseCycle.receive)
+    assert 'self.scope["headers"]' not in inspect.getsource(HttpToolsProtocol.on_headers_complete)
+    assert '"headers": self.headers' in inspect.getsource(HttpToolsProtocol.on_message_begin)
+
+
 def test_the_pipeline_is_filled_at_the_left_and_served_from_the_right() -> None:
     assert "self.pipeline.appendleft((self.cycle, app))" in inspect.getsource(HttpToolsProtocol.on_headers_complete)
     assert "existing_cycle.response_complete" in inspect.getsource(HttpToolsProtocol.on_headers_complete)

@@ -1,0 +1,73 @@
+"""Refusals of requests whose framing is not that of HTTP/1.1, whatever they ask for (RFC 9112 sections 2.3, 3.2, 6.1).
+
+Pure module. The parser refuses what it cannot read; this is for what it reads, and another HTTP server on the way may
+read differently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from fairlead_gateway.endpoint import targets
+
+_VERSIONS: Final = ("1.1", "1.0")
+_CHUNKED: Final = b"chunked"
+_HOST: Final = b"host"
+_CODING: Final = b"transfer-encoding"
+Field = tuple[bytes, bytes]
+"""Name in lower case, and value."""
+
+
+class Refused(Exception):
+    """Raised in a parser callback: nothing more of this connection is read. `status` is an HTTP status."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def check(version: str, host: bytes | None, coding: bytes | None) -> None:
+    """Raise Refused unless the request is framed as HTTP/1.1 or 1.0. `host` and `coding` are the values of `Host` and
+    `Transfer-Encoding`, joined by commas where a field came more than once.
+    """
+    if version not in _VERSIONS:
+        raise Refused(505, f"HTTP/{version} is not spoken here: send HTTP/1.1")
+    if host is None and version == "1.1":
+        raise Refused(400, "the request has no Host")
+    if host is not None and b"," in host:
+        raise Refused(400, "the request has more than one Host")
+    if coding is None or (coding.lower() == _CHUNKED and version == "1.1"):
+        return
+    if version != "1.1":
+        raise Refused(400, "Transfer-Encoding is not part of HTTP/1.0")
+    names = [name.strip().lower() for name in coding.split(b",")]
+    if names[-1] != _CHUNKED or names.count(_CHUNKED) > 1:
+        raise Refused(400, "Transfer-Encoding has to end with chunked, named once")
+    raise Refused(501, "Transfer-Encoding has a coding other than chunked")
+
+
+def settled(version: str, fields: Sequence[Field], target: bytes) -> list[Field]:
+    """The header fields of a checked request, with the host of an absolute target in place of `Host` (section 3.2.2).
+
+    Raises Refused.
+    """
+    check(version, _joined(fields, _HOST), _joined(fields, _CODING))
+    if target[:1] == b"/":
+        return [*fields]
+    authority = targets.authority(target)
+    if authority is None:
+        raise Refused(400, "the request target is neither a path nor a URL of http or https")
+    return [*(field for field in fields if field[0] != _HOST), (_HOST, authority)]
+
+
+def without_upgrade(method: bytes, target: bytes, headers: Mapping[bytes, bytes]) -> bytes:
+    """The head of a request that offers to speak another protocol, without the offer."""
+    lines = [b"%b %b HTTP/1.1" % (method, target)]
+    lines += [b"%b: %b" % field for field in headers.items() if field[0] != b"connection"]
+    return b"\r\n".join([*lines, b"", b""])
+
+
+def _joined(fields: Sequence[Field], wanted: bytes) -> bytes | None:
+    values = [value for name, value in fields if name == wanted]
+    return b", ".join(values) if values else None

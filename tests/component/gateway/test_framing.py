@@ -1,0 +1,189 @@
+"""How a request is framed: chunk extensions and trailers are bounded and count for nothing, odd framing is refused."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from commands import fairlead
+from fairlead_gateway.app import Gateway
+from fairlead_gateway.endpoint.bounds import MAX_FIELDS, Bounds
+from fairlead_gateway.identity.setup import trusted
+from fairlead_gateway.settings import Settings
+from fuzzinbound import chunked
+from gatewayworld import Answer, Ask, Wire, ask, calling, catalog, running
+from toolservers import modern_server, tool
+from waiting import eventually
+
+NOWHERE = "http://127.0.0.1:9/mcp"
+CALL = calling("demo__add")
+REST_CALL = Ask(
+    {
+        "format": "anthropic",
+        "message": {
+            "role": "assistant",
+            "content": [{"type": "tool_use", "id": "a", "name": "demo__add", "input": {}}],
+        },
+    },
+    {"content-type": "application/json"},
+    target="/v1/tool-calls",
+)
+PLANES = pytest.mark.parametrize("request_", [CALL, REST_CALL], ids=["mcp", "rest"])
+MANY = 4 * Bounds().head
+
+
+@contextlib.asynccontextmanager
+async def served(folder: Path, **settings: Any) -> AsyncIterator[Gateway]:
+    """A gateway with a server behind it that answers."""
+    async with (
+        modern_server([tool("add")]) as server,
+        running(folder, catalog("demo", server.url, ["add"]), **settings) as gateway,
+    ):
+        yield gateway
+
+
+async def sent(gateway: Gateway, request: Ask, *, sizes: list[int], extension: bytes = b"", trailer: bytes) -> Answer:
+    """The answer to a request whose body comes in chunks."""
+    async with await Wire.connect(gateway) as wire:
+        body = json.dumps(request.message).encode() if request.body is None else request.body
+        wire.write(request.chunked_head(wire.host) + chunked(body, sizes, extension, trailer))
+        return await wire.answer()
+
+
+@PLANES
+@pytest.mark.parametrize(
+    "endless",
+    [
+        b"0\r\n" + b"a:b\r\n" * (MANY // 5),
+        b"0\r\nx: " + b"y" * MANY,
+        b"0\r\n" + b"Accept:a\r\n" * (MANY // 10),
+        b"1;x=" + b"y" * MANY,
+        b'1;x="' + b"y" * MANY,
+        (b"1;x=" + b"y" * 1_000 + b"\r\n{\r\n") * (MANY // 1_000),
+        (b"1;x=" + b"y" * 60 + b"\r\n{\r\n") * (MANY // 30),
+    ],
+    ids=["trailers", "a trailer", "trailers of one name", "extension", "quoted extension", "extensions", "short ones"],
+)
+async def test_what_is_neither_head_nor_body_is_bounded(tmp_path: Path, request_: Ask, endless: bytes) -> None:
+    async with running(tmp_path, catalog("demo", NOWHERE, ["add"])) as gateway, await Wire.connect(gateway) as wire:
+        wire.write(request_.chunked_head(wire.host) + b"1\r\n{\r\n" + endless)
+        answer = await wire.answer()
+        assert (answer.status, answer.headers["connection"]) == (431, "close")
+        assert await wire.closed() == b""
+        await eventually(lambda: not gateway._listener.connections)
+
+
+@PLANES
+async def test_a_body_in_the_smallest_chunks_is_taken_with_extensions_and_trailers(
+    tmp_path: Path, request_: Ask
+) -> None:
+    """Although what stands around its bytes is many times the bound."""
+    body = json.dumps(request_.message).encode() + b" " * (Bounds().head // 2)
+    large = Ask(None, request_.headers, body, target=request_.target)
+    async with served(tmp_path) as gateway:
+        answer = await sent(gateway, large, sizes=[1] * Bounds().head, extension=b";a=b", trailer=b"x: y\r\n" * 99)
+        assert answer.status == 200
+
+
+@PLANES
+async def test_an_answer_in_progress_is_given_before_the_rest_is_refused(tmp_path: Path, request_: Ask) -> None:
+    async with served(tmp_path) as gateway, await Wire.connect(gateway) as wire:
+        wire.send(CALL)
+        wire.write(request_.chunked_head(wire.host) + b"1\r\n{\r\n0\r\n" + b"a:b\r\n" * (MANY // 5))
+        assert [(await wire.answer()).status for _ in range(2)] == [200, 431]
+        assert await wire.closed() == b""
+
+
+@PLANES
+async def test_a_credential_in_a_trailer_lets_nobody_in(tmp_path: Path, request_: Ask) -> None:
+    file = tmp_path / "keys.json"
+    _, key, _ = await fairlead("keys", "create", "npc", "--file", str(file))
+    field = f"authorization: Bearer {key.strip()}\r\n".encode()
+    async with served(tmp_path, trust=trusted(Settings(api_keys=file))) as gateway:
+        in_head = request_.with_headers(authorization=f"Bearer {key.strip()}")
+        assert (await ask(gateway, in_head)).status == 200
+        assert (await sent(gateway, request_, sizes=[], trailer=field)).status == 401
+
+
+@PLANES
+async def test_an_address_in_a_trailer_is_nobodys(tmp_path: Path, request_: Ask) -> None:
+    """An agent that has used up its calls gets no more of them by naming another address behind a body."""
+    log = tmp_path / "audit.log"
+    more: dict[str, Any] = {"agent_calls_per_minute": 1, "trusted_proxies": ("127.0.0.1",), "audit_file": log}
+    behind_proxy = request_.with_headers(x_forwarded_for="192.0.2.1")
+    async with served(tmp_path, **more) as gateway:
+        trailers = [b"x-forwarded-for: 192.0.2.%d\r\n" % number for number in (66, 67)]
+        answers = [await sent(gateway, behind_proxy, sizes=[], trailer=trailer) for trailer in trailers]
+        assert [b"RATE_LIMITED" in answer.body for answer in answers] == [False, True]
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert {line["client"] for line in lines} == {"192.0.2.1"}
+
+
+@PLANES
+@pytest.mark.parametrize(
+    ("line", "fields", "status"),
+    [
+        ("POST {target} HTTP/1.1", "host: localhost\r\n", 200),
+        ("POST {target} HTTP/2.0", "host: localhost\r\n", 505),
+        ("POST {target} HTTP/0.9", "host: localhost\r\n", 505),
+        ("POST {target} HTTP/1.1", "", 400),
+        ("POST {target} HTTP/1.1", "host: localhost\r\nhost: localhost\r\n", 400),
+        ("POST http://localhost{target} HTTP/1.1", "host: localhost\r\n", 200),
+        ("POST http://localhost{target} HTTP/1.1", "host: evil.example\r\n", 200),
+        ("POST http://localhost:80{target} HTTP/1.1", "host: localhost\r\n", 200),
+        ("POST http://evil.example{target} HTTP/1.1", "host: localhost\r\n", (403, 421)),
+        ("POST HTTPS://evil.example{target} HTTP/1.1", "host: localhost\r\n", (403, 421)),
+        ("POST http://localhost@evil.example{target} HTTP/1.1", "host: localhost\r\n", (403, 421)),
+        ("POST http://evil.example\\@localhost{target} HTTP/1.1", "host: localhost\r\n", (400, 403, 421)),
+        ("POST http://{target} HTTP/1.1", "host: localhost\r\n", (400, 403, 421)),
+        ("POST ftp://localhost{target} HTTP/1.1", "host: localhost\r\n", 400),
+    ],
+)
+async def test_both_planes_judge_the_head_alike(
+    tmp_path: Path, request_: Ask, line: str, fields: str, status: int | tuple[int, ...]
+) -> None:
+    async with served(tmp_path) as gateway:
+        body = json.dumps(request_.message)
+        headers = {**request_.headers, "content-length": str(len(body))}
+        said = fields + "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        async with await Wire.connect(gateway) as wire:
+            wire.write(f"{line.format(target=request_.target)}\r\n{said}\r\n{body}".encode())
+            assert (await wire.answer()).status in (status if isinstance(status, tuple) else (status,))
+
+
+@PLANES
+@pytest.mark.parametrize(
+    ("version", "coding", "status"),
+    [
+        ("1.1", "transfer-encoding: chunked", 200),
+        ("1.1", "transfer-encoding: Chunked", 200),
+        ("1.1", "transfer-encoding: gzip, chunked", 501),
+        ("1.1", "transfer-encoding: gzip\r\ntransfer-encoding: chunked", 501),
+        ("1.1", "transfer-encoding: identity, chunked", 501),
+        ("1.1", "transfer-encoding: chunked, chunked", 400),
+        ("1.1", "transfer-encoding: chunked, gzip", 400),
+        ("1.1", "transfer-encoding: gzip", 400),
+        ("1.0", "transfer-encoding: chunked", 400),
+    ],
+)
+async def test_a_coding_that_is_not_undone_is_refused(
+    tmp_path: Path, request_: Ask, version: str, coding: str, status: int
+) -> None:
+    async with served(tmp_path) as gateway, await Wire.connect(gateway) as wire:
+        head = Ask(None, request_.headers, target=request_.target, version=version).chunked_head(wire.host)
+        head = head.replace(b"transfer-encoding: chunked", coding.encode())
+        wire.write(head + chunked(json.dumps(request_.message).encode(), [], b"", b""))
+        assert (await wire.answer()).status == status
+
+
+@PLANES
+@pytest.mark.parametrize(("more", "status"), [(-20, 200), (1, 431)])
+async def test_header_fields_are_counted(tmp_path: Path, request_: Ask, more: int, status: int) -> None:
+    async with served(tmp_path) as gateway:
+        many = request_.with_headers(**{f"x_{number}": "y" for number in range(MAX_FIELDS + more)})
+        assert (await ask(gateway, many)).status == status
