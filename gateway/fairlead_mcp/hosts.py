@@ -15,6 +15,8 @@ from urllib.parse import urlsplit
 LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
 ANY: Final = "*"
 _REMEMBERED: Final = 1024
+_REMEMBERED_BYTES: Final = 256
+"""Longer hosts are looked at each time: where any host is let in, a client chooses what would be kept."""
 
 
 def is_loopback(host: str) -> bool:
@@ -62,7 +64,7 @@ class AllowList:
             return ANY in self._hosts
         if not self._allowed(value.decode("latin-1").lower(), self._hosts):
             return False
-        if len(self._good_hosts) < _REMEMBERED:
+        if len(value) <= _REMEMBERED_BYTES and len(self._good_hosts) < _REMEMBERED:
             self._good_hosts.add(value)
         return True
 

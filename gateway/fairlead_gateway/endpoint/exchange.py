@@ -232,6 +232,7 @@ class Exchange(calls.Exchange):
             return
         self.response_complete = True
         self.call = None  # they know each other: a cycle for the garbage collector with every call costs 5 µs
+        self.body = b""  # the connection knows its last request for as long as it is idle
         wire = self._wire
         transport = wire.transport
         if not transport.is_closing():

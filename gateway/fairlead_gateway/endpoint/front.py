@@ -34,6 +34,7 @@ from fairlead_gateway.endpoint.preparing import Preparations
 from fairlead_gateway.endpoint.proxies import Proxies
 from fairlead_gateway.endpoint.request import Request
 from fairlead_gateway.endpoint.resumable import SINCE, Attachment, Threads
+from fairlead_gateway.endpoint.sessions import MAX_FOREIGN_ID
 from fairlead_gateway.endpoint.streams import Streams
 from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.identity.model import Identity
@@ -281,12 +282,12 @@ class Front:
 
     def _in_session(self, identity: Identity, asked: Asked, ident: bytes) -> Asked | Rejection:
         """What is asked within a session, if it is one of the asker's own. An id that was not signed here may be
-        anybody's: somebody who is known goes on without it.
+        anybody's: somebody who is known goes on without it, and so does one whose id is too long to be kept.
         """
         sessions = self.forwarder.live.sessions
         session = sessions.read(ident)
         if session is None:
-            if not identity.owner:
+            if not identity.owner and len(ident) <= MAX_FOREIGN_ID:
                 return asked
             return asked.sessionless() if isinstance(asked, Request) else msgspec.structs.replace(asked, session=None)
         if session.owner != identity.owner:

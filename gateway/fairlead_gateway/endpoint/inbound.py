@@ -49,6 +49,8 @@ NOT_A_REQUEST: Final = "the body is not a JSON-RPC 2.0 request, notification or 
 
 _TOKEN: Final = b'"progressToken"'
 _LOG_LEVEL: Final = eras.META_LOG_LEVEL.encode()
+_NAME_BYTES: Final = 256
+"""Of an `Mcp-Name` that is remembered."""
 _REMEMBERED_BYTES: Final = 1024
 """Of a `_meta` that is remembered: clients send the same one with each request, unless they ask for progress."""
 
@@ -192,7 +194,11 @@ def _text(raw: Raw) -> str | None:
         return None
 
 
-_named: Final = functools.lru_cache(maxsize=1024)(eras.text_of_header)
+def _named(header: bytes) -> str | None:
+    return _remembered_name(header) if len(header) <= _NAME_BYTES else eras.text_of_header(header)
+
+
+_remembered_name: Final = functools.lru_cache(maxsize=1024)(eras.text_of_header)
 
 
 def _as_header(raw: Raw) -> bytes | None:

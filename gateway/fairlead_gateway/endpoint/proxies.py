@@ -14,6 +14,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
+MAX_ADDRESS: Final = 64
+"""Characters of one entry. An IPv6 address may end in a zone of any length, and addresses are kept."""
 MAX_HOPS: Final = 16
 """Proxies in a row; beyond that, the last one read counts as the client."""
 TAKEN: Final = "taken"
@@ -70,6 +72,8 @@ def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
 
 def _address(text: str) -> _Address | None:
     """One entry of the list; None for what is no address, such as `unknown`."""
+    if len(text) > MAX_ADDRESS:
+        return None
     written = _PORT.fullmatch(text)
     try:
         address = ipaddress.ip_address((written[1] or written[2]) if written is not None else text)

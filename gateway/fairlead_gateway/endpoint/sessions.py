@@ -24,6 +24,8 @@ from fairlead_mcp import jsonrpc
 _MAC_BYTES: Final = 16
 _REMEMBERED: Final = 4096
 _MAX_ID: Final = 1024
+MAX_FOREIGN_ID: Final = 256
+"""Bytes of an id that was not signed here and is remembered, or goes on to servers, all the same."""
 
 
 class Session(
@@ -104,9 +106,11 @@ class Sessions:
             return self._known[ident]
         except KeyError:
             pass
-        if len(self._known) >= _REMEMBERED:
-            self._known.clear()
-        found = self._known[ident] = self._verified(ident) if len(ident) <= _MAX_ID else None
+        found = self._verified(ident) if len(ident) <= _MAX_ID else None
+        if found is not None or len(ident) <= MAX_FOREIGN_ID:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            self._known[ident] = found
         return found
 
     def end(self, ident: bytes) -> bool:

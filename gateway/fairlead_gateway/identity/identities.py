@@ -8,6 +8,7 @@ A credential that nobody vouches for never becomes an anonymous request.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import re
 import time
@@ -22,7 +23,9 @@ from fairlead_gateway.identity.refusal import AWAY, BUSY, MALFORMED, NO_CREDENTI
 log = logging.getLogger(__name__)
 
 KEPT: Final = 8192
-"""Credentials that are remembered at least; twice as many at most."""
+"""Credentials that are remembered at least, unless they are large; twice as many at most."""
+KEPT_BYTES: Final = 16 << 20
+"""Of credentials that are remembered at least; twice as many at most."""
 REFUSED_SECONDS: Final = 5.0
 """How long a refusal is remembered: whoever tries the same again costs nothing meanwhile."""
 REFUSED_KEPT: Final = 1024
@@ -63,6 +66,7 @@ class Identities:
         self._kept = kept
         self._seconds = seconds
         self._young: dict[bytes | None, _Entry] = {}
+        self._young_bytes = 0
         self._old: dict[bytes | None, _Entry] = {}
         self._refused: dict[bytes, tuple[Refusal, float]] = {}
         self._pending: dict[bytes, asyncio.Task[Verdict]] = {}
@@ -182,17 +186,18 @@ class Identities:
             self.outcomes[authenticator.kind, "refused"] += 1
             if len(self._refused) >= REFUSED_KEPT:
                 self._refused.clear()
-            self._refused[authorization] = verdict, now + REFUSED_SECONDS
+            self._refused[_digest(authorization)] = verdict, now + REFUSED_SECONDS
         return verdict
 
     def _remember(self, authorization: bytes, identity: Identity, until: float) -> None:
-        if len(self._young) >= self._kept:
-            self._old, self._young = self._young, {}
+        if len(self._young) >= self._kept or self._young_bytes >= KEPT_BYTES:
+            self._old, self._young, self._young_bytes = self._young, {}, 0
+        self._young_bytes += 0 if authorization in self._young else len(authorization)
         self._young[authorization] = identity, until
 
     def _remembered(self, authorization: bytes) -> Verdict | None:
         """A verdict that `known` did not find: a refusal, or an identity that was not asked for lately."""
-        refused = self._refused.get(authorization)
+        refused = self._refused.get(_digest(authorization))
         if refused is not None and refused[1] > self._now():
             return refused[0]
         entry = self._old.pop(authorization, None)
@@ -205,6 +210,11 @@ class Identities:
         for holder, (identity, end) in [*self._held.items()]:
             if concerns(identity) and self._held.pop(holder, None) is not None:
                 end()
+
+
+def _digest(authorization: bytes) -> bytes:
+    """Stands for a refused credential: it is not worth its up to MAX_TOKEN bytes."""
+    return hashlib.blake2b(authorization, digest_size=32).digest()
 
 
 def _nothing() -> None:

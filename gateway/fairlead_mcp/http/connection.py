@@ -26,6 +26,10 @@ from fairlead_mcp.sse import EventParser
 MAX_HEADERS: Final = 128
 MAX_HEAD_BYTES: Final = 64 << 10
 """Bytes of one answer without any body among them: bounds headers, interim answers, chunk extensions and trailers."""
+CHUNK_BYTES: Final = 32
+"""What the lines around a chunk may have in them without counting towards MAX_HEAD_BYTES."""
+SMALL_PIECE: Final = 1024
+"""Bytes: pieces of a body that are smaller are put together, as each one apart takes 40 bytes more."""
 DRAIN_SECONDS: Final = 1.0
 MAX_DRAIN_BYTES: Final = 256 << 10
 
@@ -86,7 +90,7 @@ class Connection(asyncio.Protocol):
         "sent_at", "served",
     )  # fmt: skip
 
-    _body: list[bytes]
+    _body: list[bytes | bytearray]
     _events: EventParser | None
     _fields: dict[bytes, bytes]
 
@@ -206,6 +210,8 @@ class Connection(asyncio.Protocol):
                 head = KnownHead.of(data, _HEADS)
                 self._known = None if head is None else _HEADS.shared(head)
             self._finish()
+        elif self._slack < 0:
+            self._slack = 0
         elif self._slack > MAX_HEAD_BYTES:
             self.close(TooLarge(f"the answer's headers exceed {MAX_HEAD_BYTES} bytes", reason="HeadersTooLarge"))
 
@@ -270,16 +276,26 @@ class Connection(asyncio.Protocol):
             call.on_open(self)
 
     def on_body(self, data: bytes) -> None:
-        self._slack = 0
+        self._slack -= len(data) + CHUNK_BYTES
         if self._events is not None:
             self._on_stream(self._events, data)
             return
         self._size += len(data)
         if self.call is not None and self._size > self.call.max_bytes:
             raise TooLarge(f"the answer exceeds {self.call.max_bytes} bytes")
-        self._body.append(data)
+        self._keep(data)
         if self._size > SMALL:
             self._count(self._size)
+
+    def _keep(self, data: bytes) -> None:
+        if len(data) >= SMALL_PIECE or not self._body:
+            self._body.append(data)
+            return
+        last = self._body[-1]
+        if isinstance(last, bytearray):
+            last += data
+        else:
+            self._body.append(bytearray(data))
 
     def on_message_complete(self) -> None:
         if self._status < 200:
@@ -390,7 +406,7 @@ class Connection(asyncio.Protocol):
             return b""
         body = self._body
         if len(body) == 1:
-            return body[0]
+            return bytes(body[0])
         whole = b"".join(body)
         body.clear()  # an idle connection would keep them until its next answer
         return whole

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tracemalloc
 from collections.abc import Callable
 
 import pytest
@@ -225,6 +226,25 @@ def test_a_body_beyond_the_bound_is_refused_early(answer: bytes) -> None:
     assert isinstance(world.error, TooLarge)
     assert world.error.reason == "AnswerTooLarge"
     assert world.ends() == (0, 1)
+
+
+def test_chunk_extensions_are_bounded_also_with_a_byte_of_the_body_in_each_chunk() -> None:
+    chunk = b"1;x=" + b"y" * 1_000 + b"\r\n{\r\n"
+    world = World().start(OK + b"transfer-encoding: chunked\r\n\r\n", *[chunk] * 100)
+    assert world.error.reason == "HeadersTooLarge"
+
+
+def test_an_answer_in_the_smallest_chunks_costs_a_few_times_its_size() -> None:
+    size = 1 << 20
+    tracemalloc.start()
+    world = World().start(OK + b"transfer-encoding: chunked\r\n\r\n", max_bytes=size)
+    for _ in range(size // 2 // 512):
+        world.connection.data_received(b"2\r\n{}\r\n" * 512)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 * size
+    world.connection.data_received(b"0\r\n\r\n")
+    assert world.answer.body == b"{}" * (size // 2)
 
 
 @pytest.mark.parametrize(

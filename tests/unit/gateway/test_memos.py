@@ -1,0 +1,118 @@
+"""What is remembered of requests before anybody knows whose they are: it has an end in bytes, whatever is sent."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from fairlead_gateway.endpoint import inbound
+from fairlead_gateway.endpoint.asked import Rejection
+from fairlead_gateway.endpoint.hosts import AllowList
+from fairlead_gateway.endpoint.proxies import Proxies
+from fairlead_gateway.endpoint.sessions import Sessions
+from fairlead_gateway.identity.authenticator import Revoked, Verdict
+from fairlead_gateway.identity.identities import KEPT_BYTES, Identities
+from fairlead_gateway.identity.model import Identity, Kind
+from fairlead_gateway.identity.refusal import UNKNOWN_TOKEN
+from gatewayworld import modern
+
+SIZE = 60_000
+MANY = 500
+
+
+@pytest.fixture
+def kept() -> Iterator[Callable[[], int]]:
+    """Bytes that are kept since the test began."""
+    gc.collect()
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+
+    def now() -> int:
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0] - before
+
+    try:
+        yield now
+    finally:
+        tracemalloc.stop()
+
+
+def texts() -> Iterator[bytes]:
+    """Long ones, each another."""
+    return (b"%d-" % number + b"y" * SIZE for number in range(MANY))
+
+
+def test_long_hosts_are_not_kept(kept: Callable[[], int]) -> None:
+    allow = AllowList.for_bind("0.0.0.0")  # where any host is let in
+    assert all(allow.host(text) for text in texts())
+    assert kept() < 4 * SIZE
+
+
+def test_long_session_ids_are_not_kept(kept: Callable[[], int]) -> None:
+    sessions = Sessions()
+    assert not any(sessions.read(text) for text in texts())
+    assert kept() < 4 * SIZE
+
+
+def test_long_names_are_not_kept(kept: Callable[[], int]) -> None:
+    request = modern("tools/call", {"name": "demo__add"})
+    body = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","_meta":%b}}'
+    body %= b'{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}'
+    headers = {name.encode(): value.encode() for name, value in request.headers.items()}
+    for text in texts():
+        refused = inbound.classify({**headers, b"mcp-name": text}, body)
+        assert isinstance(refused, Rejection)
+        assert "Mcp-Name" in refused.message
+    assert kept() < 4 * SIZE
+
+
+def test_long_zones_of_addresses_are_not_kept(kept: Callable[[], int]) -> None:
+    proxies = Proxies(["10.0.0.0/8"])
+    assert {proxies.client("10.0.0.1", b"fe80::1%" + text) for text in texts()} == {"10.0.0.1"}
+    assert kept() < 4 * SIZE
+
+
+class _Sure:
+    """Vouches for every credential, or for none."""
+
+    kind: Kind = "jwt"
+    keeps = 3600.0
+
+    def __init__(self, verdict: Verdict) -> None:
+        self._verdict = verdict
+
+    def wants(self, token: str) -> bool:
+        return True
+
+    def check(self, token: str) -> Verdict:
+        return self._verdict
+
+    async def look_up(self, token: str) -> Verdict:
+        return self._verdict
+
+    async def start(self, revoked: Revoked) -> None: ...
+
+    async def aclose(self) -> None: ...
+
+
+def credentials(many: int) -> Iterator[bytes]:
+    return (b"Bearer %d-" % number + b"y" * 16_000 for number in range(many))
+
+
+async def test_long_credentials_that_were_refused_are_not_kept(kept: Callable[[], int]) -> None:
+    identities = Identities([_Sure(UNKNOWN_TOKEN)])
+    for credential in credentials(MANY):
+        assert await identities.identify(credential) is UNKNOWN_TOKEN
+    assert kept() < 512 * MANY
+
+
+async def test_long_credentials_that_are_good_are_kept_within_a_bound(kept: Callable[[], int]) -> None:
+    identities = Identities([_Sure(Identity(kind="jwt", principal="npc"))], now=lambda: 0.0)
+    last = b""
+    for last in credentials(6 * KEPT_BYTES // 16_000):
+        assert isinstance(await identities.identify(last), Identity)
+    assert kept() < 3 * KEPT_BYTES
+    assert identities.known(last) is not None
