@@ -185,6 +185,7 @@ class _Leadership:
             Events(kube, settings.replica, monotonic=wiring.monotonic),
             self.pods,
             Images(settings.listener_image, settings.runner_image),
+            settings.pod_template_rules,
         )
         connector = NetworkConnector(
             resolve=wiring.resolve, egress=given.egress,
@@ -193,7 +194,11 @@ class _Leadership:
         self.gateways = HttpGateways(settings.gateway_urls, settings.pull_token, wiring.resolve or resolve_by_dns)
         self.controller = Controller(
             World(platform, self.documents, connector, self.declarations, self.gateways),
-            options=Options(settings.prefix_style, Pace(settings.discovery_timeout, settings.interval_floor)),
+            options=Options(
+                settings.prefix_style,
+                Pace(settings.discovery_timeout, settings.interval_floor),
+                settings.pod_template_rules,
+            ),
             rhythm=Rhythm(sweep=settings.sweep_seconds, workers=settings.workers, figures=settings.figures_seconds),
             default_action=settings.default_action,
             environment=settings.environment,

@@ -64,6 +64,11 @@ class ResolvedCredential:
     verdict: Verdict
     ref: CredentialRef | None = None
     value: Credential | None = None
+    pods: Verdict | None = None
+    """Why no pods may be started or changed: a Secret that they would read may not be used, or could not be looked at.
+    None: they may."""
+    absent: frozenset[str] = frozenset()
+    """Secrets of optional references that do not exist."""
 
 
 TIER_MOVED: Final = "TierMoved"

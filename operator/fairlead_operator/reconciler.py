@@ -40,7 +40,7 @@ from fairlead_operator.ports import (
     Workload,
 )
 from fairlead_operator.publish.catalogs import Catalogs
-from fairlead_operator.server.checks import check
+from fairlead_operator.server.checks import RESTRICTED, PodTemplates, check
 from fairlead_operator.server.news import catalog_news, ready_news
 from fairlead_operator.server.prefixes import Prefixes, PrefixStyle
 from fairlead_operator.server.status import NOT_REACHED, Facts, Verdicts, build_status
@@ -60,6 +60,7 @@ class Options:
 
     prefix_style: PrefixStyle = "name"
     pace: Pace = field(default_factory=Pace)
+    pod_templates: PodTemplates = RESTRICTED
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,7 @@ class Reconciler:
         self._now = now
         self._monotonic = monotonic
         options = options or Options()
+        self._pod_templates = options.pod_templates
         self._prefixes = Prefixes(options.prefix_style)
         self._rounds = Rounds(connector, changed, pace=options.pace, monotonic=monotonic, now=now, rng=rng)
         self.catalogs = Catalogs(documents, now)
@@ -183,7 +185,7 @@ class Reconciler:
     async def _look(self, server: McpServer) -> Outcome:
         for other in self._prefixes.claim(server):
             self._changed(other)
-        accepted = check(server, self._platform.environment)
+        accepted = check(server, self._platform.environment, self._pod_templates)
         if not accepted.ok:
             return await self._refuse(server, accepted)
         accepted, prefix = self._prefixes.granted(server, accepted)
@@ -328,11 +330,15 @@ class Reconciler:
             await self._platform.announce(server, news)
 
     def _next(self, look: _Look) -> Outcome:
-        trouble = look.workload.verdict if look.workload.verdict.ok is not True else look.credential.verdict
+        stopped = look.workload.verdict.ok is not True and look.credential.pods is None
+        trouble = look.workload.verdict if stopped else look.credential.verdict
+        # Nobody tells of a Secret without the label, so one that may appear is looked for.
+        absent = STALLED_RETRY if look.credential.absent else None
         if trouble.reason in (Reason.APPLY_FAILED, Reason.REFS_UNREADABLE):
             return Waiting(trouble.reason)
         if trouble.ok is False:
             return Stalled(trouble.reason, STALLED_RETRY)
         if look.round is None or look.round.task is not None or look.workload.down is not None or trouble.ok is None:
-            return Done()  # an event or the end of the discovery brings the next look
-        return Done(self._rounds.until_due(look.round))
+            return Done(absent)  # an event or the end of the discovery brings the next look
+        due = self._rounds.until_due(look.round)
+        return Done(min(due, absent) if absent is not None else due)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from fairlead_mcp.egress import Egress
+from fairlead_operator.server.checks import PodTemplates
 
 ENV_PREFIX: Final = "FAIRLEAD_"
 _NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -18,6 +19,7 @@ LogFormat = Literal["text", "json"]
 Action = Literal["Allow", "Deny"]
 Style = Literal["name", "namespace-name"]
 Confined = Literal["auto", "yes", "no"]
+PodTemplateRule = Literal["Restricted", "Any"]
 
 
 class BadSetting(ValueError):
@@ -53,6 +55,11 @@ class Settings:
     """Image that `package` servers are installed and run in, as hack/images builds it."""
     prefix_style: Style = "name"
     """Default prefix of tools: the server's `name`, or `namespace-name` where namespaces share an installation."""
+    pod_templates: PodTemplateRule = "Restricted"
+    """Which fields `spec.podTemplate` of a server may set: `Restricted`, those that keep its pods within the Pod
+    Security Standard "restricted" (docs/pod-templates.md lists them), or `Any`."""
+    any_pod_templates_in: str = ""
+    """Namespaces, separated by commas, whose servers may set any of them all the same."""
     default_action: Action = "Allow"
     """What holds for servers that no ToolPolicy selects."""
     interval_floor: float = 30.0
@@ -128,6 +135,11 @@ class Settings:
         return Egress.of(_listed(self.allowed_urls), _listed(self.denied_networks), confined=confined)
 
     @property
+    def pod_template_rules(self) -> PodTemplates:
+        """Whose `spec.podTemplate` is held to the allowed fields."""
+        return PodTemplates(self.pod_templates == "Any", frozenset(_listed(self.any_pod_templates_in)))
+
+    @property
     def gateway_urls(self) -> tuple[str, ...]:
         """`gateways`, or what stands in for it."""
         text = self.gateways or (
@@ -146,6 +158,7 @@ _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "Action": get_args(Action),
     "Style": get_args(Style),
     "Confined": get_args(Confined),
+    "PodTemplateRule": get_args(PodTemplateRule),
 }
 
 

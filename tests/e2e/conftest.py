@@ -10,13 +10,15 @@ import pytest
 from clusterworld import built, needs
 from installation import DEMO, Installation, installed, kubectl, load_images, missing
 
+UNRESTRICTED = "e2e-unrestricted"
+
 
 @pytest.fixture(scope="session")
 def installation() -> Iterator[Installation]:
     """Images of this tree, in the nodes' stores, installed."""
     needs(missing())
     load_images("fairlead", "fairlead-demo")
-    with installed() as release:
+    with installed(f"servers.anyPodTemplatesIn={{{UNRESTRICTED}}}") as release:
         yield release
 
 
@@ -50,3 +52,11 @@ def namespace() -> Iterator[str]:
     kubectl("create", "namespace", name)
     yield name
     kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture
+def unrestricted() -> Iterator[str]:
+    """A namespace whose servers may set any field of a pod."""
+    kubectl("create", "namespace", UNRESTRICTED)
+    yield UNRESTRICTED
+    kubectl("delete", "namespace", UNRESTRICTED)

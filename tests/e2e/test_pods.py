@@ -26,9 +26,9 @@ def insisting(name: str, image: str, **pod: Any) -> str:
 
 
 async def test_an_image_that_insists_on_root_is_told_how_and_runs_once_it_may(
-    image: str, gateway: str, namespace: str
+    image: str, gateway: str, unrestricted: str
 ) -> None:
-    name = f"root-{namespace[-8:]}"
+    namespace, name = unrestricted, "root"
     kubectl("apply", "-n", namespace, "-f", "-", stdin=insisting(name, image))
     refused = "RunAsRootRefused"
     until("a reason", lambda: condition(namespace, name, "Ready").get("reason") == refused, seconds=60)

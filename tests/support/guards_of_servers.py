@@ -149,6 +149,33 @@ TENANCY = (
         "Error",
     ),
     Guard(
+        "an optional Secret that was not meant for a server",
+        "fairlead_operator.kube.credentials",
+        (
+            (
+                "if not reference.optional or verdict.reason == Reason.SECRET_NOT_LABELLED:",
+                "if not reference.optional:",
+            ),
+            ("            absent.add(reference.name)\n", ""),
+        ),
+        "tests/component/operator/test_pod_templates.py::test_pods_get_no_secret_without_the_label_whatever_refers_to_it",
+        "ResolvedRefs",
+    ),
+    Guard(
+        "a Secret that a volume reads",
+        "fairlead_operator.server.references",
+        (('    if secret := _object(volume, "secret"):\n', "    if secret := {}:\n"),),
+        "tests/component/operator/test_pod_templates.py::test_pods_get_no_secret_without_the_label_whatever_refers_to_it",
+        "ResolvedRefs",
+    ),
+    Guard(
+        "a pod of a server that asks for its node",
+        "fairlead_operator.server.checks",
+        (("or not templates.restricted(server.metadata.namespace):", "or True:"),),
+        "tests/component/operator/test_pod_templates.py::test_a_template_that_gives_pods_more_is_refused_with_the_field_and_the_switch",
+        "Accepted",
+    ),
+    Guard(
         "a port of a stdio server, without its token",
         "fairlead_operator.server.gate",
         (('"$D  -" ] || exit 1', '"$D  -" ] || true'),),

@@ -59,6 +59,7 @@ class Reason(StrEnum):
     INVALID = "Invalid"
     PREFIX_TAKEN = "PrefixTaken"
     NOT_SUPPORTED_HERE = "NotSupportedHere"
+    POD_TEMPLATE_NOT_ALLOWED = "PodTemplateNotAllowed"
     DEFAULT_TAKEN = "DefaultTaken"
     NOTHING_SELECTED = "NothingSelected"
     RULES_MATCH_NOTHING = "RulesMatchNothing"
@@ -76,6 +77,7 @@ class Reason(StrEnum):
 
     # Programmed
     PROGRAMMED = "Programmed"
+    WAITING_FOR_REFS = "WaitingForRefs"
     DEPLOYING = "Deploying"
     INSTALLING = "Installing"
     STOPPED = "Stopped"

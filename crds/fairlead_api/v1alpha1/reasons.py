@@ -30,6 +30,12 @@ _ACCEPTED: Final = {
         "transport that this version does not have.",
         "Use another source or transport.",
     ),
+    Reason.POD_TEMPLATE_NOT_ALLOWED: Explanation(
+        "False",
+        "spec.podTemplate sets a field, or a value, that this installation does not let servers set. Nothing is "
+        "deployed or changed and the tools are not offered; pods that ran before are left running.",
+        "docs/pod-templates.md lists what may be set, and says how an installation allows more.",
+    ),
     Reason.DEFAULT_TAKEN: Explanation(
         "False",
         "Another LatencyTier is the default already; this one works under its own name.",
@@ -67,8 +73,9 @@ _RESOLVED_REFS: Final = {
     ),
     Reason.SECRET_NOT_LABELLED: Explanation(
         "False",
-        "The Secret exists but is not marked as a credential for Fairlead, so it is not read.",
-        "If it is meant to be sent to this server: kubectl label secret NAME fairlead.dev/credential=true",
+        "The Secret exists but is not marked as a credential for Fairlead, so it is neither sent to the server nor "
+        "given to its pods.",
+        "If it is meant for this server: kubectl label secret NAME fairlead.dev/credential=true",
     ),
     Reason.SECRET_KEY_MISSING: Explanation(
         "False", "The Secret has no such key, or its value is empty.", "Add the key, or name another in secretRef.key."
@@ -92,6 +99,11 @@ _RESOLVED_REFS: Final = {
 
 _PROGRAMMED: Final = {
     Reason.PROGRAMMED: Explanation("True", "It runs as the spec wants it, or there is nothing to run."),
+    Reason.WAITING_FOR_REFS: Explanation(
+        "Unknown",
+        "Its pods are neither started nor changed, as a Secret that they would read is missing or not meant for them.",
+        "Look at the condition ResolvedRefs: it names the Secret.",
+    ),
     Reason.DEPLOYING: Explanation(
         "Unknown", "It has been started and is not up yet.", "Wait; without progress this becomes DeploymentFailed."
     ),
@@ -112,7 +124,8 @@ _PROGRAMMED: Final = {
     Reason.IMAGE_PULL_FAILED: Explanation(
         "False",
         "The image cannot be fetched.",
-        "Check name, tag and registry; for a private one set imagePullSecrets in spec.podTemplate.spec.",
+        "Check name, tag and registry; for a private one set imagePullSecrets in spec.podTemplate.spec, and "
+        "label the Secret fairlead.dev/credential=true.",
     ),
     Reason.CRASH_LOOPING: Explanation(
         "False",
@@ -122,7 +135,8 @@ _PROGRAMMED: Final = {
     Reason.RUN_AS_ROOT_REFUSED: Explanation(
         "False",
         "The image insists on the root user, which the restricted security context does not allow.",
-        "Set runAsUser, or relax securityContext, in spec.podTemplate.spec.",
+        "Set runAsUser in spec.podTemplate.spec.securityContext; to let it run as root, servers.podTemplates of the "
+        "chart has to be Any.",
     ),
     Reason.INSTALL_FAILED: Explanation(
         "False",

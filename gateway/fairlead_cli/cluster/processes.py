@@ -40,6 +40,13 @@ class LogFormat(StrEnum):
     json = "json"
 
 
+class PodTemplates(StrEnum):
+    """Values of `--pod-templates`."""
+
+    restricted = "Restricted"
+    any = "Any"
+
+
 LogLevelOption = Annotated[LogLevel | None, typer.Option(help="Least severe level that is logged.")]
 LogFormatOption = Annotated[LogFormat | None, typer.Option(help="text for people, json for collectors.")]
 
@@ -47,6 +54,10 @@ LogFormatOption = Annotated[LogFormat | None, typer.Option(help="text for people
 def operator(
     kubeconfig: KubeconfigOption = None,
     namespace: NamespaceOption = None,
+    pod_templates: Annotated[
+        PodTemplates | None,
+        typer.Option(help="Fields that spec.podTemplate of a server may set: Restricted (the default) or Any."),
+    ] = None,
     metrics_port: Annotated[int | None, typer.Option(help="Port of /metrics and the probes; 9464 by default.")] = None,
     log_level: LogLevelOption = None,
     log_format: LogFormatOption = None,
@@ -60,6 +71,7 @@ def operator(
     _run_operator(
         kubeconfig=None if kubeconfig is None else str(kubeconfig),
         namespace=namespace,
+        pod_templates=None if pod_templates is None else pod_templates.value,
         metrics_port=metrics_port,
         log_level=None if log_level is None else log_level.value,
         log_format=None if log_format is None else log_format.value,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import dataclasses
 import logging
 import re
 import zlib
@@ -27,6 +28,7 @@ from fairlead_operator.kube.client import Json, Kube
 from fairlead_operator.kube.errors import Conflict, KubeError, NotFound
 from fairlead_operator.kube.resources import SECRETS, older
 from fairlead_operator.ports import ResolvedCredential, Verdict
+from fairlead_operator.server.manifests import references
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +37,7 @@ SELECTOR: Final = f"{LABEL_CREDENTIAL}=true"
 STORE_LABEL: Final = "fairlead.dev/credentials-store"
 STORE_SELECTOR: Final = f"{STORE_LABEL}=true"
 _HEADER_VALUE: Final = re.compile(r"[\x21-\x7e\x80-\xff]([\t\x20-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?")
+_SECRET_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 RESOLVED: Final = Verdict(True, Reason.RESOLVED_REFS, "all references lead to something that may be used")
 
@@ -231,11 +234,29 @@ class Resolver:
         self._secrets = secrets
 
     async def resolve(self, server: McpServer, host: str) -> ResolvedCredential:
-        """The credential that goes to `host`, or why there is none; also judges the Secrets that `env` refers to."""
-        for name, key in env_references(server):
-            verdict = await self._usable(server, name, key)
-            if verdict is not None:
-                return ResolvedCredential(verdict)
+        """The credential that goes to `host`, or why there is none; also judges the Secrets that its pods read."""
+        refused, absent = await self._of_pods(server)
+        if refused is not None:
+            return ResolvedCredential(refused, pods=refused)
+        resolved = await self._of_auth(server, host)
+        return dataclasses.replace(resolved, absent=absent)
+
+    async def _of_pods(self, server: McpServer) -> tuple[Verdict | None, frozenset[str]]:
+        """Why the pods may not be started, and which Secrets of optional references do not exist."""
+        absent: set[str] = set()
+        for reference in references(server):
+            if reference.optional and reference.name in absent:
+                continue
+            verdict = await self._usable(server, reference.name, None if reference.optional else reference.key)
+            if verdict is None:
+                continue
+            # One that cannot be looked at is left out as well: it carries no label, as far as is known.
+            if not reference.optional or verdict.reason == Reason.SECRET_NOT_LABELLED:
+                return verdict, frozenset()
+            absent.add(reference.name)
+        return None, frozenset(absent)
+
+    async def _of_auth(self, server: McpServer, host: str) -> ResolvedCredential:
         auth = server.spec.auth
         source = auth_source(server)
         if auth is None or source is None:
@@ -257,7 +278,8 @@ class Resolver:
     def revision(self, server: McpServer) -> str:
         """Changes when a Secret that the pods read their environment from does."""
         namespace = server.metadata.namespace
-        found = [self._secrets.get(namespace, name) for name, _ in env_references(server)]
+        names = [reference.name for reference in references(server) if reference.environment]
+        found = [self._secrets.get(namespace, name) for name in names]
         versions = [f"{secret.name}={secret.version}" for secret in found if secret is not None]
         return sha256(*(version.encode() for version in sorted(set(versions))))[:16] if versions else ""
 
@@ -272,10 +294,12 @@ class Resolver:
         return None
 
     async def _missing(self, namespace: str, name: str) -> Verdict:
+        if not _SECRET_NAME.fullmatch(name):  # of spec.podTemplate, which no schema checks
+            return _not_found(namespace, repr(name[:253]))
         try:
             await self._kube.exists(SECRETS, namespace, name)
         except NotFound:
-            return Verdict(False, Reason.SECRET_NOT_FOUND, f"there is no Secret {name} in namespace {namespace}")
+            return _not_found(namespace, name)
         except KubeError as error:
             return Verdict(None, Reason.REFS_UNREADABLE, str(error))
         message = f'Secret {name} exists but is not labelled {LABEL_CREDENTIAL}: "true", so it is not used'
@@ -296,14 +320,5 @@ def auth_source(server: McpServer) -> CredentialSource | None:
     return chosen.secret_ref if chosen is not None else None
 
 
-def env_references(server: McpServer) -> list[tuple[str, str | None]]:
-    """The Secrets that the server's environment must have: (name, key), key None for all of them."""
-    references: list[tuple[str, str | None]] = []
-    for variable in server.spec.env:
-        selector = variable.value_from.secret_key_ref if variable.value_from else None
-        if selector is not None and not selector.optional:
-            references.append((selector.name, selector.key))
-    for source in server.spec.env_from:
-        if source.secret_ref is not None and not source.secret_ref.optional:
-            references.append((source.secret_ref.name, None))
-    return references
+def _not_found(namespace: str, name: str) -> Verdict:
+    return Verdict(False, Reason.SECRET_NOT_FOUND, f"there is no Secret {name} in namespace {namespace}")

@@ -35,6 +35,7 @@ from fairlead_operator.ports import (
     Workload,
 )
 from fairlead_operator.server import gate, workload
+from fairlead_operator.server.checks import RESTRICTED, PodTemplates
 from fairlead_operator.server.manifests import Frame, Images, service_host
 from fairlead_operator.server.plan import Plan, plan
 
@@ -55,6 +56,7 @@ class KubePlatform:
         events: Events,
         pods: Pods,
         images: Images,
+        pod_templates: PodTemplates = RESTRICTED,
     ) -> None:
         self._kube = kube
         self._release_namespace = release_namespace
@@ -65,6 +67,7 @@ class KubePlatform:
         self._events = events
         self._pods = pods
         self._images = images
+        self._pod_templates = pod_templates
 
     @property
     def environment(self) -> Environment:
@@ -102,7 +105,17 @@ class KubePlatform:
         endpoint = endpoint_of(server)
         revision = self._resolver.revision(server)
         token = credential.value.token if credential.value is not None else ""
-        wanted = plan(server, Frame(self._release_namespace, revision, gate.digest(token), self._images))
+        frame = Frame(
+            self._release_namespace,
+            revision,
+            gate.digest(token),
+            self._images,
+            self._pod_templates.restricted(server.metadata.namespace),
+            credential.absent,
+        )
+        wanted = plan(server, frame)
+        if credential.pods is not None:
+            return Workload(workload.NOT_STARTED, endpoint)
         try:
             await self._carry_out(server, wanted)
         except (Invalid, Forbidden, TooBig, ForeignObject) as error:

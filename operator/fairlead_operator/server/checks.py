@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
+from fairlead_api.podtemplates import refused, sentence
 from fairlead_api.v1alpha1.conditions import Reason
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_operator.ports import Environment, Verdict
 
+
+@dataclass(frozen=True)
+class PodTemplates:
+    """Whose `spec.podTemplate` may set any field, beyond those of `fairlead_api.podtemplates`."""
+
+    any: bool = False
+    """Those of all namespaces."""
+    any_in: frozenset[str] = frozenset()
+    """Those of these namespaces."""
+
+    def restricted(self, namespace: str) -> bool:
+        """Whether the templates of a namespace are held to the allowed fields."""
+        return not self.any and namespace not in self.any_in
+
+
+RESTRICTED: Final = PodTemplates()
 Check = Callable[[McpServer, Environment], Verdict | None]
 
 ACCEPTED: Final = Verdict(True, Reason.ACCEPTED, "the spec is valid and can be run here")
@@ -52,6 +70,17 @@ def nothing_to_start(server: McpServer, environment: Environment) -> Verdict | N
     return None
 
 
+def pod_template_not_allowed(server: McpServer, environment: Environment, templates: PodTemplates) -> Verdict | None:
+    """Off a cluster there are no pods, and the template counts for nothing. What ran before is left as it is."""
+    template = server.spec.pod_template
+    if template is None or environment != "cluster" or not templates.restricted(server.metadata.namespace):
+        return None
+    field = refused(template)
+    if field is None:
+        return None
+    return Verdict(False, Reason.POD_TEMPLATE_NOT_ALLOWED, f"{sentence(field)}; pods that ran before are left running")
+
+
 CHECKS: Final[tuple[Check, ...]] = (
     command_on_a_cluster,
     image_off_a_cluster,
@@ -60,10 +89,10 @@ CHECKS: Final[tuple[Check, ...]] = (
 )
 
 
-def check(server: McpServer, environment: Environment) -> Verdict:
+def check(server: McpServer, environment: Environment, templates: PodTemplates = RESTRICTED) -> Verdict:
     """The first refusal, else acceptance. A refused server is neither run nor asked anything."""
     for each in CHECKS:
         verdict = each(server, environment)
         if verdict is not None:
             return verdict
-    return ACCEPTED
+    return pod_template_not_allowed(server, environment, templates) or ACCEPTED

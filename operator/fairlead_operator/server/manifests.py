@@ -13,6 +13,7 @@ from fairlead_api.meta import API_VERSION, LABEL_MANAGED_BY, LABEL_NAME, MANAGED
 from fairlead_api.v1alpha1.mcpserver import McpServer, Package
 from fairlead_operator.server import gate
 from fairlead_operator.server.overlay import merged
+from fairlead_operator.server.references import SecretReference, secret_references, without_secrets
 
 Json = dict[str, Any]
 
@@ -39,6 +40,7 @@ _RESTRICTED_CONTAINER: Final[Json] = {
     "capabilities": {"drop": ["ALL"]},
     "readOnlyRootFilesystem": True,
 }
+_LEAST: Final[Json] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,10 @@ class Frame:
     token_digest: str = ""
     """Of the token that a connection to a server on stdio begins with."""
     images: Images = Images()
+    restricted: bool = True
+    """Whether containers that `spec.podTemplate` adds are held to the restricted security context."""
+    absent: frozenset[str] = frozenset()
+    """Secrets that do not exist: optional references to them are left out."""
 
 
 def selector_labels(server: McpServer) -> dict[str, str]:
@@ -135,14 +141,40 @@ def deployment(server: McpServer, frame: Frame) -> Json:
         "selector": {"matchLabels": selector_labels(server)},
         "revisionHistoryLimit": 3,
         "progressDeadlineSeconds": 600,
-        "template": merged(_pod_template(server, frame), server.spec.pod_template or {}),
+        "template": pod_template(server, frame),
     }
     if server.spec.replicas is not None:
         spec["replicas"] = server.spec.replicas
     return {"metadata": _metadata(server), "spec": spec}
 
 
-def _pod_template(server: McpServer, frame: Frame) -> Json:
+def pod_template(server: McpServer, frame: Frame) -> Json:
+    """The generated template with `spec.podTemplate` laid over it."""
+    template: Json = merged(_generated(server, frame), server.spec.pod_template or {})
+    if frame.restricted and server.spec.pod_template is not None:
+        template = _confined(template)
+    return without_secrets(template, frame.absent)
+
+
+def references(server: McpServer) -> list[SecretReference]:
+    """Every Secret that the pods of a server would read; none for one that runs elsewhere."""
+    if server.spec.source_kind not in ("image", "package"):
+        return []
+    return secret_references(pod_template(server, Frame("", restricted=False)))
+
+
+def _confined(template: Json) -> Json:
+    """With what the restricted Pod Security Standard asks of a container below what its `securityContext` says."""
+    spec = dict(template["spec"])
+    for kind in ("initContainers", "containers"):
+        if kind in spec:
+            spec[kind] = [
+                {**each, "securityContext": merged(_LEAST, each.get("securityContext") or {})} for each in spec[kind]
+            ]
+    return {**template, "spec": spec}
+
+
+def _generated(server: McpServer, frame: Frame) -> Json:
     metadata: Json = {"labels": selector_labels(server)}
     if frame.secrets_revision:
         metadata["annotations"] = {ANNOTATION_SECRETS: frame.secrets_revision}

@@ -19,7 +19,8 @@ REGISTRY_UNREACHABLE: Final = 75
 """Exit code of the runner where the registry could not be reached."""
 RELAX: Final = (
     "to let it run as root, set spec.podTemplate.spec.securityContext to {runAsNonRoot: false, runAsUser: 0}, and "
-    "securityContext.readOnlyRootFilesystem of the container server to false where it writes outside of /tmp"
+    "securityContext.readOnlyRootFilesystem of the container server to false where it writes outside of /tmp; where "
+    "servers.podTemplates of the chart is Restricted, only a runAsUser other than 0 is taken"
 )
 _PULL: Final = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"}
 _CREATE: Final = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "StartError"}

@@ -11,6 +11,11 @@ from fairlead_operator.ports import Verdict
 from fairlead_operator.server.symptoms import Symptom
 
 NOTHING_TO_RUN: Final = Verdict(True, Reason.PROGRAMMED, "the server runs elsewhere")
+NOT_STARTED: Final = Verdict(
+    None,
+    Reason.WAITING_FOR_REFS,
+    "pods are neither started nor changed until the Secrets that they read may be used; those that run are left alone",
+)
 NO_POD: Final = Verdict(False, Reason.UNREACHABLE, "none of its pods is available")
 
 

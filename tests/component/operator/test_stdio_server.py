@@ -76,4 +76,10 @@ async def test_a_missing_secret_of_the_environment_keeps_the_token(world: World)
         world.create("demo", {**SPEC, "env": [{"name": "KEY", "valueFrom": reference}]})
         await world.until("refused", lambda: world.is_("demo", "ResolvedRefs", "False", "SecretNotFound"))
         (token,) = tokens(world)
-        assert gate.digest(token) in str(world.get(world.path("deployments", "demo")))
+        assert world.get(world.path("deployments", "demo")) is None
+        labels = {"fairlead.dev/credential": "true"}
+        world.request(
+            "POST", world.path("secrets"), {"metadata": {"name": "none", "labels": labels}, "stringData": {"k": "v"}}
+        )
+        made = await world.until("a Deployment", lambda: world.get(world.path("deployments", "demo")))
+        assert gate.digest(token) in str(made)

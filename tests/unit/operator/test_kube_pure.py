@@ -17,7 +17,6 @@ from fairlead_operator.kube import errors
 from fairlead_operator.kube.client import Json, Kube
 from fairlead_operator.kube.credentials import (
     LabelledSecret,
-    env_references,
     hosts_allow,
     shard_name,
     store_key,
@@ -169,19 +168,6 @@ def test_a_secret_shows_its_keys_and_never_its_values() -> None:
     assert secret.value("token") == b"s3cret"
     assert secret.value("none") is None
     assert "czNjcmV0" not in repr(secret)
-
-
-def test_the_secrets_of_the_environment_are_those_that_are_not_optional() -> None:
-    server = mcp_server(
-        image="demo:1",
-        env=[
-            {"name": "A", "valueFrom": {"secretKeyRef": {"name": "one", "key": "k"}}},
-            {"name": "B", "valueFrom": {"secretKeyRef": {"name": "two", "key": "k", "optional": True}}},
-            {"name": "C", "valueFrom": {"configMapKeyRef": {"name": "three", "key": "k"}}},
-        ],
-        envFrom=[{"secretRef": {"name": "four"}}, {"configMapRef": {"name": "five"}}],
-    )
-    assert env_references(server) == [("one", "k"), ("four", None)]
 
 
 def test_an_image_is_reached_by_its_service_and_a_url_as_it_stands() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from fairlead_api.podtemplates import refused
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_operator.server.manifests import Frame
 from fairlead_operator.server.plan import plan
@@ -31,7 +32,10 @@ def rendered(server: McpServer, frame: Frame) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("path", INPUTS, ids=[path.name.removesuffix(".in.yaml") for path in INPUTS])
 def test_a_server_becomes_the_objects_of_its_golden_file(path: Path) -> None:
     server = McpServer.model_validate(yaml.safe_load(path.read_text()))
-    objects = rendered(server, Frame("fairlead-system", "secrets-1" if server.spec.env_from else ""))
+    restricted = refused(server.spec.pod_template or {}) is None
+    objects = rendered(
+        server, Frame("fairlead-system", "secrets-1" if server.spec.env_from else "", restricted=restricted)
+    )
     expected = path.with_name(path.name.replace(".in.", ".out."))
     if os.environ.get("UPDATE_GOLDEN"):
         expected.write_text(yaml.safe_dump_all(objects, sort_keys=False, allow_unicode=True, width=110))

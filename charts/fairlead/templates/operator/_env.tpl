@@ -26,6 +26,10 @@
   value: {{ include "fairlead.imageOf" (dict "root" . "image" .Values.servers.runnerImage) }}
 - name: FAIRLEAD_PREFIX_STYLE
   value: {{ .Values.servers.prefixStyle }}
+- name: FAIRLEAD_POD_TEMPLATES
+  value: {{ .Values.servers.podTemplates }}
+- name: FAIRLEAD_ANY_POD_TEMPLATES_IN
+  value: {{ join "," .Values.servers.anyPodTemplatesIn | quote }}
 - name: FAIRLEAD_DEFAULT_ACTION
   value: {{ .Values.servers.defaultAction }}
 {{- include "fairlead.settings" (pick .Values.servers "allowedUrls" "deniedNetworks" "confined") | nindent 0 }}

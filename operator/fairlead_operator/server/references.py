@@ -1,0 +1,137 @@
+"""Secrets that a pod template refers to, wherever Kubernetes lets it: what is judged before anything is applied. Pure.
+
+An optional reference to a Secret that is not there is taken out of the template until the Secret is: the kubelet would
+hand over whatever appears under that name, at the next start of a container or, in a volume, at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+Json = dict[str, Any]
+
+_CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")
+_BY_REFERENCE: Final = (
+    *(("csi", "nodePublishSecretRef"), ("cephfs", "secretRef"), ("flexVolume", "secretRef"), ("iscsi", "secretRef")),
+    *(("rbd", "secretRef"), ("scaleIO", "secretRef"), ("storageos", "secretRef")),
+)
+"""Volumes whose driver is given a Secret: the kind of volume, and its member."""
+
+
+@dataclass(frozen=True)
+class SecretReference:
+    """A Secret of the server's namespace."""
+
+    name: str
+    key: str | None = None
+    """None for all of its keys."""
+    optional: bool = False
+    environment: bool = False
+    """Whether it is read when a container starts, so that a new value takes new pods."""
+
+
+def secret_references(template: Mapping[str, Any]) -> list[SecretReference]:
+    """Every Secret that pods of this template would read, in the order of the template."""
+    spec = _object(template, "spec")
+    found = [reference for container in _containers(spec) for reference in _of_container(container)]
+    found += [reference for volume in _objects(spec, "volumes") for reference in _of_volume(volume)]
+    return found + [_named(each, "name") for each in _objects(spec, "imagePullSecrets")]
+
+
+def without_secrets(template: Json, absent: Collection[str]) -> Json:
+    """The template without its optional references to Secrets that are `absent`; volumes of these are empty."""
+    if not absent:
+        return template
+    spec = dict(_object(template, "spec"))
+    for kind in _CONTAINERS:
+        if kind in spec:
+            spec[kind] = [_container_without(container, absent) for container in _objects(spec, kind)]
+    if "volumes" in spec:
+        spec["volumes"] = [_volume_without(volume, absent) for volume in _objects(spec, "volumes")]
+    return {**template, "spec": spec}
+
+
+def _of_container(container: Mapping[str, Any]) -> Iterator[SecretReference]:
+    for variable in _objects(container, "env"):
+        if selector := _object(_object(variable, "valueFrom"), "secretKeyRef"):
+            yield _named(selector, "name", key=_text(selector, "key"), environment=True)
+    for source in _objects(container, "envFrom"):
+        if reference := _object(source, "secretRef"):
+            yield _named(reference, "name", environment=True)
+
+
+def _of_volume(volume: Mapping[str, Any]) -> Iterator[SecretReference]:
+    if secret := _object(volume, "secret"):
+        yield from _keys(secret, "secretName")
+    for source in _objects(_object(volume, "projected"), "sources"):
+        if secret := _object(source, "secret"):
+            yield from _keys(secret, "name")
+    for kind, member in _BY_REFERENCE:
+        if reference := _object(_object(volume, kind), member):
+            yield _named(reference, "name")
+    if share := _object(volume, "azureFile"):
+        yield _named(share, "secretName")
+
+
+def _keys(secret: Mapping[str, Any], member: str) -> Iterator[SecretReference]:
+    """One reference for each key that is chosen, or one for all."""
+    for item in _objects(secret, "items") or [{}]:
+        yield _named(secret, member, key=_text(item, "key") or None)
+
+
+def _named(
+    source: Mapping[str, Any], member: str, *, key: str | None = None, environment: bool = False
+) -> SecretReference:
+    return SecretReference(_text(source, member), key, source.get("optional") is True, environment)
+
+
+def _container_without(container: Json, absent: Collection[str]) -> Json:
+    result = dict(container)
+    for member, read in (("env", "secretKeyRef"), ("envFrom", "secretRef")):
+        if member in result:
+            result[member] = [
+                source
+                for source in _objects(result, member)
+                if not _goes(_object(_object(source, "valueFrom") or source, read), "name", absent)
+            ]
+    return result
+
+
+def _volume_without(volume: Json, absent: Collection[str]) -> Json:
+    if _goes(_object(volume, "secret"), "secretName", absent):
+        return {**{name: value for name, value in volume.items() if name != "secret"}, "emptyDir": {}}
+    projected = _object(volume, "projected")
+    if not projected:
+        return volume
+    sources = _objects(projected, "sources")
+    kept = [source for source in sources if not _goes(_object(source, "secret"), "name", absent)]
+    return {**volume, "projected": {**projected, "sources": kept}}
+
+
+def _goes(source: Mapping[str, Any], member: str, absent: Collection[str]) -> bool:
+    return source.get("optional") is True and _text(source, member) in absent
+
+
+# Any shape may have been written: what is none is left to the API server to refuse.
+
+
+def _object(source: Mapping[str, Any], member: str) -> Mapping[str, Any]:
+    found = source.get(member)
+    return found if isinstance(found, Mapping) else {}
+
+
+def _objects(source: Mapping[str, Any], member: str) -> list[Json]:
+    found = source.get(member)
+    return [dict(each) for each in found if isinstance(each, Mapping)] if isinstance(found, list) else []
+
+
+def _text(source: Mapping[str, Any], member: str) -> str:
+    found = source.get(member)
+    return found if isinstance(found, str) else ""
+
+
+def _containers(spec: Mapping[str, Any]) -> Iterator[Json]:
+    for kind in _CONTAINERS:
+        yield from _objects(spec, kind)

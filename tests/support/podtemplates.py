@@ -1,0 +1,166 @@
+"""Pod templates of McpServers: what an installation lets everybody set, and what it does not by default."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Json = dict[str, Any]
+
+
+def pod(**spec: Any) -> Json:
+    """A template with these members of the pod's spec."""
+    return {"spec": spec}
+
+
+def server(**container: Any) -> Json:
+    """A template about the container of the server."""
+    return pod(containers=[{"name": "server", **container}])
+
+
+def secured(**context: Any) -> Json:
+    """A template about that container's security context."""
+    return server(securityContext=context)
+
+
+def mounted(**volume: Any) -> Json:
+    """A template with a volume."""
+    return pod(volumes=[{"name": "more", **volume}])
+
+
+_TOKEN = {"serviceAccountToken": {"path": "token"}}
+_ELSEWHERE = {"host": "169.254.169.254", "port": 80}
+
+REFUSED: dict[str, list[Json]] = {
+    "spec.containers[*].securityContext.privileged": [secured(privileged=True)],
+    "spec.containers[*].securityContext.allowPrivilegeEscalation": [
+        secured(allowPrivilegeEscalation=True),
+        secured(allowPrivilegeEscalation=None),
+    ],
+    "spec.containers[*].securityContext.capabilities.add[*]": [secured(capabilities={"add": ["SYS_ADMIN"]})],
+    "spec.containers[*].securityContext.capabilities.drop": [
+        secured(capabilities={"drop": ["NET_RAW"]}),
+        secured(capabilities={"drop": None}),
+    ],
+    "spec.containers[*].securityContext.capabilities": [secured(capabilities=None)],
+    "spec.containers[*].securityContext.runAsUser": [secured(runAsUser=0), secured(runAsUser=True)],
+    "spec.containers[*].securityContext.runAsNonRoot": [secured(runAsNonRoot=False)],
+    "spec.containers[*].securityContext.procMount": [secured(procMount="Unmasked")],
+    "spec.containers[*].securityContext.seccompProfile.type": [secured(seccompProfile={"type": "Unconfined"})],
+    "spec.containers[*].securityContext.$patch": [secured(**{"$patch": "replace"})],
+    "spec.containers[*].securityContext": [server(securityContext=None), server(securityContext="none")],
+    "spec.containers[*].ports[*].hostPort": [server(ports=[{"containerPort": 8080, "hostPort": 10250}])],
+    "spec.containers[*].volumeMounts[*].mountPropagation": [
+        server(volumeMounts=[{"name": "tmp", "mountPath": "/more", "mountPropagation": "Bidirectional"}])
+    ],
+    "spec.containers[*].volumeDevices": [server(volumeDevices=[{"name": "disk", "devicePath": "/dev/disk"}])],
+    "spec.containers[*].livenessProbe.httpGet.host": [server(livenessProbe={"httpGet": _ELSEWHERE})],
+    "spec.containers[*].readinessProbe.tcpSocket.host": [server(readinessProbe={"tcpSocket": _ELSEWHERE})],
+    "spec.containers[*].lifecycle.postStart.httpGet.host": [server(lifecycle={"postStart": {"httpGet": _ELSEWHERE}})],
+    "spec.containers[*].env[*].valueFrom.fileKeyRef": [
+        server(env=[{"name": "A", "valueFrom": {"fileKeyRef": {"path": "p", "key": "k", "volumeName": "tmp"}}}])
+    ],
+    "spec.containers[*]": [pod(containers=["server"]), pod(containers=[None])],
+    "spec.containers": [pod(containers=None), pod(containers={"name": "server"})],
+    "spec.initContainers[*].securityContext.privileged": [
+        pod(initContainers=[{"name": "more", "image": "busybox", "securityContext": {"privileged": True}}])
+    ],
+    "spec.ephemeralContainers": [pod(ephemeralContainers=[{"name": "debug", "image": "busybox"}])],
+    "spec.securityContext": [pod(securityContext=None)],
+    "spec.securityContext.runAsNonRoot": [pod(securityContext={"runAsNonRoot": False}), pod(securityContext={
+        "runAsNonRoot": None
+    })],
+    "spec.securityContext.runAsUser": [pod(securityContext={"runAsUser": 0})],
+    "spec.securityContext.sysctls": [pod(securityContext={"sysctls": [{"name": "kernel.msgmax", "value": "1"}]})],
+    "spec.securityContext.seLinuxOptions": [pod(securityContext={"seLinuxOptions": {"level": "s0:c1,c2"}})],
+    "spec.securityContext.windowsOptions": [pod(securityContext={"windowsOptions": {"hostProcess": True}})],
+    "spec.hostNetwork": [pod(hostNetwork=True)],
+    "spec.hostPID": [pod(hostPID=True)],
+    "spec.hostIPC": [pod(hostIPC=True)],
+    "spec.hostUsers": [pod(hostUsers=True)],
+    "spec.serviceAccountName": [pod(serviceAccountName="default"), pod(serviceAccountName=None)],
+    "spec.serviceAccount": [pod(serviceAccount="default")],
+    "spec.automountServiceAccountToken": [pod(automountServiceAccountToken=True)],
+    "spec.nodeName": [pod(nodeName="control-plane")],
+    "spec.priorityClassName": [pod(priorityClassName="system-node-critical")],
+    "spec.runtimeClassName": [pod(runtimeClassName="weaker")],
+    "spec.schedulerName": [pod(schedulerName="mine")],
+    "spec.shareProcessNamespace": [pod(shareProcessNamespace=True)],
+    "spec.resourceClaims": [pod(resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}])],
+    "spec.volumes[*].hostPath": [mounted(hostPath={"path": "/"})],
+    "spec.volumes[*].csi": [mounted(csi={"driver": "secrets-store.csi.k8s.io"})],
+    "spec.volumes[*].nfs": [mounted(nfs={"server": "10.0.0.1", "path": "/"})],
+    "spec.volumes[*].projected.sources[*].serviceAccountToken": [mounted(projected={"sources": [_TOKEN]})],
+    "spec.$patch": [pod(**{"$patch": "replace"})],
+    "spec": [{"spec": None}, {"spec": "none"}],
+    "metadata.finalizers": [{"metadata": {"finalizers": ["mine.example/x"]}}],
+    "kind": [{"kind": "Pod"}],
+}  # fmt: skip
+"""Path below `spec.podTemplate` that is refused, and templates that are refused for it."""
+
+TEMPLATES = [(path, template) for path, templates in REFUSED.items() for template in templates]
+
+ALLOWED: dict[str, Json] = {
+    "nothing": {},
+    "labels and annotations": {"metadata": {"labels": {"team": "search"}, "annotations": {"cost": "low"}}},
+    "where it runs": pod(
+        nodeSelector={"disk": "ssd"},
+        tolerations=[{"operator": "Exists"}],
+        affinity={"nodeAffinity": {}},
+        topologySpreadConstraints=[
+            {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {}}
+        ],
+    ),
+    "how it ends and looks up names": pod(
+        terminationGracePeriodSeconds=5,
+        dnsPolicy="ClusterFirst",
+        dnsConfig={"options": [{"name": "ndots", "value": "1"}]},
+        hostAliases=[{"ip": "10.0.0.9", "hostnames": ["db"]}],
+        enableServiceLinks=False,
+    ),
+    "what is off by default": pod(hostNetwork=False, hostPID=False, hostIPC=False, automountServiceAccountToken=False),
+    "another user": pod(securityContext={
+        "runAsNonRoot": True, "runAsUser": 1000, "runAsGroup": 0, "fsGroup": 1000, "supplementalGroups": [7],
+        "seccompProfile": {"type": "Localhost", "localhostProfile": "strict.json"},
+    }),
+    "a container that writes to its root": secured(
+        readOnlyRootFilesystem=False,
+        privileged=False,
+        runAsUser=1000,
+        capabilities={"add": ["NET_BIND_SERVICE"], "drop": ["ALL"]},
+    ),
+    "no readiness probe": server(readinessProbe=None),
+    "probes of its own": server(
+        livenessProbe={"httpGet": {"path": "/healthz", "port": 8080}},
+        readinessProbe={"exec": {"command": ["true"]}, "tcpSocket": None},
+        lifecycle={"preStop": {"exec": {"command": ["true"]}}},
+        resources={"limits": {"memory": "64Mi"}},
+        ports=[{"containerPort": 9090, "name": "metrics"}],
+    ),
+    "variables": server(
+        env=[
+            {"name": "A", "value": "a"},
+            {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+            {"name": "B", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "b"}}},
+        ],
+        envFrom=[{"configMapRef": {"name": "settings"}}],
+    ),
+    "volumes": pod(
+        volumes=[
+            {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
+            {"name": "settings", "configMap": {"name": "settings"}},
+            {"name": "pod", "downwardAPI": {"items": [{"path": "p", "fieldRef": {"fieldPath": "metadata.labels"}}]}},
+            {"name": "all", "projected": {"sources": [{"configMap": {"name": "settings"}}]}},
+        ],
+        containers=[{"name": "server", "volumeMounts": [{"name": "data", "mountPath": "/data", "readOnly": True}]}],
+    ),
+    "containers beside it": pod(
+        containers=[{"name": "proxy", "image": "proxy:1"}],
+        initContainers=[{"name": "fetch", "image": "fetch:1", "restartPolicy": "Always"}],
+    ),
+    "another container with a capability": pod(
+        containers=[{"name": "proxy", "image": "proxy:1", "securityContext": {
+            "capabilities": {"add": ["NET_BIND_SERVICE"]}
+        }}],
+    ),
+}  # fmt: skip
+"""Templates that may be set, by what they are for."""
