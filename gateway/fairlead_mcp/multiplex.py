@@ -49,8 +49,10 @@ class _Pending:
 
 
 class Multiplexer:
-    """See the module. `write(line)` sends one message; `on_notification(method, line)` gets all but progress. Without
-    `on_request` a server's requests are answered here: there is nothing that it could ask for.
+    """Requests and notifications of many callers as lines of one stream, and the answers back to each.
+
+    `write(line)` sends one message, which holds no line break; `on_notification(method, line)` gets all but progress.
+    Without `on_request` a server's requests are answered here: there is nothing that it could ask for.
     """
 
     def __init__(
@@ -62,7 +64,7 @@ class Multiplexer:
         clock: Callable[[], float] = time.monotonic,
         max_in_flight: int = MAX_IN_FLIGHT,
     ) -> None:
-        self._write = write
+        self._write_line = write
         self._on_notification = on_notification
         self._on_request = on_request
         self._clock = clock
@@ -150,6 +152,16 @@ class Multiplexer:
         for pending in self._pending.values():
             if not pending.future.done():
                 pending.future.set_exception(error)
+
+    def _write(self, message: bytes) -> None:
+        """Send a message as one line (MCP, Transports, "stdio": no embedded newlines).
+
+        Params stay as the client wrote them, line breaks between members included. A server would take the line behind
+        such a break for a message of its own, which no policy has allowed.
+        """
+        if b"\n" in message or b"\r" in message:
+            message = message.replace(b"\r", b" ").replace(b"\n", b" ")  # outside of strings, or it would be no JSON
+        self._write_line(message)
 
     def _respond(self, line: bytes) -> None:
         try:

@@ -8,6 +8,6 @@ from __future__ import annotations
 
 from guard import Guard
 from guards_of_clients import DOORS, IDENTITY, SMUGGLING, TOKENS
-from guards_of_servers import BOMBS, EGRESS, POLICIES, TENANCY
+from guards_of_servers import BOMBS, EGRESS, POLICIES, READERS, TENANCY
 
-GUARDS: tuple[Guard, ...] = (*TOKENS, *IDENTITY, *DOORS, *SMUGGLING, *POLICIES, *EGRESS, *TENANCY, *BOMBS)
+GUARDS: tuple[Guard, ...] = (*TOKENS, *IDENTITY, *DOORS, *SMUGGLING, *POLICIES, *EGRESS, *TENANCY, *BOMBS, *READERS)

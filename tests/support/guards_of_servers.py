@@ -263,3 +263,13 @@ BOMBS = (
         "assert",
     ),
 )
+READERS = (
+    Guard(
+        "a message to a stdio server on a line of the arguments",
+        "fairlead_mcp.multiplex",
+        (('if b"\\n" in message or b"\\r" in message:', "if False:"),),
+        f"{AT}/test_child_servers.py::test_a_line_of_the_arguments_is_no_message_to_the_child",
+        "told to die",
+    ),
+)
+"""What a server reads otherwise than the gateway did."""

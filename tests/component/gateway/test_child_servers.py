@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from fairlead_api.documents.catalog import ChildEndpoint
 from fairlead_mcp.host import ChildHost
-from gatewayworld import LEGACY, MODERN, ask, calling, catalog, running
+from gatewayworld import LEGACY, MODERN, Ask, ask, calling, catalog, running
 from toolservers import (
     LEGACY_STDIO,
     SDK_STDIO,
@@ -43,6 +44,27 @@ async def test_a_child_process_reports_progress(tmp_path: Path) -> None:
         async with running(tmp_path, demo, children=children, shared_children=False) as gateway:
             answer = await ask(gateway, calling("demo__progress", {"steps": 2}, progressToken="tok"))
             assert [e["params"]["progressToken"] for e in answer.events[:-1]] == ["tok", "tok"]
+    finally:
+        await children.aclose()
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+async def test_a_line_of_the_arguments_is_no_message_to_the_child(tmp_path: Path, era: str, end: str) -> None:
+    child = ChildEndpoint(command=sys.executable, args=(LEGACY_STDIO,))
+    children = ChildHost()
+    denied = json.dumps({"jsonrpc": "2.0", "id": 99, "method": "tools/call", "params": {"name": "die"}})
+    try:
+        demo = catalog("demo", child, ["echo", "seen"], version=LEGACY)
+        async with running(tmp_path, demo, children=children, shared_children=False) as gateway:
+            for more in ({}, {"progressToken": "p"}):
+                made = calling("demo__echo", {"text": "HERE"}, era=era, **(more if era == MODERN else {}))
+                body = json.dumps(made.message).replace('"HERE"', f"[{end}{denied}{end}]")
+                answer = await ask(gateway, Ask(headers=made.headers, body=body.encode()))
+                message = answer.events[-1] if answer.headers["content-type"] == "text/event-stream" else answer.message
+                assert json.loads(message["result"]["content"][0]["text"]) == {"text": [json.loads(denied)]}
+            seen = (await ask(gateway, calling("demo__seen"))).message["result"]["content"][0]["text"]
+            assert seen.count("tools/call") == 3
     finally:
         await children.aclose()
 

@@ -99,4 +99,8 @@ def refuse(ident: int) -> None:
 if __name__ == "__main__":
     server = Server()
     for line in sys.stdin:
-        server.take(json.loads(line))
+        try:
+            message = json.loads(line)
+        except ValueError:
+            continue  # as the SDKs do
+        server.take(message)

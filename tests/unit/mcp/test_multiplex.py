@@ -53,6 +53,18 @@ async def test_thousands_of_interleaved_requests_each_get_their_own_answer() -> 
     assert stream.mux.in_flight == 0
 
 
+@pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
+async def test_a_message_is_one_line_whatever_breaks_its_sender_wrote(end: bytes) -> None:
+    lines: list[bytes] = []
+    mux = Multiplexer(lines.append)
+    asked = asyncio.ensure_future(mux.request("m", b'{"a":%b[%b{"b":"\\n"}%b]}' % (end, end, end), deadline=NEVER))
+    await settle()
+    mux.notify("n", b"{%b}" % end)
+    assert not any(b"\n" in line or b"\r" in line for line in lines)
+    assert [json.loads(line)["params"] for line in lines] == [{"a": [{"b": "\n"}]}, {}]
+    asked.cancel()
+
+
 async def test_equal_progress_tokens_of_two_callers_are_kept_apart() -> None:
     stream = Stream()
     got: list[tuple[str, bytes]] = []
