@@ -20,7 +20,7 @@ import msgspec
 from fairlead_api.documents.catalog import Catalog
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.conditions import ConditionType, Reason
-from fairlead_api.v1alpha1.mcpserver import McpServer
+from fairlead_api.v1alpha1.mcpserver import McpServer, ProbePolicy
 from fairlead_operator.calibration.plan import Plan, plan
 from fairlead_operator.calibration.prober import APART_S, Bench, Prober
 from fairlead_operator.discovery.build import Reached
@@ -61,6 +61,8 @@ class Options:
     prefix_style: PrefixStyle = "name"
     pace: Pace = field(default_factory=Pace)
     pod_templates: PodTemplates = RESTRICTED
+    probe: ProbePolicy = "Declared"
+    """For servers that do not say which of their tools may be probed."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,7 @@ class Reconciler:
         self._monotonic = monotonic
         options = options or Options()
         self._pod_templates = options.pod_templates
+        self._probe = options.probe
         self._prefixes = Prefixes(options.prefix_style)
         self._rounds = Rounds(connector, changed, pace=options.pace, monotonic=monotonic, now=now, rng=rng)
         self.catalogs = Catalogs(documents, now)
@@ -304,7 +307,7 @@ class Reconciler:
         of = (catalog.hash, server.metadata.generation)
         known = self._plans.get(server.key)
         if known is None or known[0] != of:
-            known = self._plans[server.key] = of, plan(server, catalog)
+            known = self._plans[server.key] = of, plan(server, catalog, self._probe)
         return known[1]
 
     def _leave_alone(self, key: ServerKey) -> None:

@@ -146,7 +146,7 @@ def gateway_over(url: str, port: int, folder: Path) -> AbstractContextManager[su
 
     Its tools are not probed: on a busy machine a probe would take a slow one out of the default tier.
     """
-    spec = {"url": url, "calibration": {"enabled": False}}
+    spec = {"url": url, "calibration": {"probe": "Never"}}
     subject = {
         "apiVersion": "fairlead.dev/v1alpha1",
         "kind": "McpServer",

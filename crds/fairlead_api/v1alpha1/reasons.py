@@ -167,19 +167,22 @@ _PROGRAMMED_OR_VERIFIED: Final = {
 }
 
 _CALIBRATED: Final = {
-    Reason.CALIBRATED: Explanation("True", "Every tool that may be probed has been measured."),
+    Reason.CALIBRATED: Explanation("True", "Every tool that may be probed has been probed."),
     Reason.NOT_CALIBRATED: Explanation(
-        "Unknown", "Nothing has been measured yet.", "Wait; call its tools, or give spec.tools[].probe.arguments."
+        "Unknown",
+        "Nothing has been measured yet.",
+        "Wait; it is probed while it answers, as far as spec.calibration.probe allows.",
     ),
     Reason.CALIBRATION_DISABLED: Explanation(
         "Unknown",
-        "The spec turns probes off; real calls are measured all the same.",
-        "Set spec.calibration.enabled to true to have it probed.",
+        "The spec allows no probes; calls of agents are measured all the same.",
+        "Nothing, if that is meant; else set spec.calibration.probe to Declared, and remove spec.calibration.enabled.",
     ),
     Reason.NOTHING_TO_PROBE: Explanation(
         "Unknown",
-        "No tool may be probed safely.",
-        "Give probe.arguments for a tool in spec.tools, or set spec.trustAnnotations.",
+        "No tool is called unasked; its tools are measured by the calls of agents.",
+        "Nothing, if that is enough; else give probe.arguments for a tool in spec.tools, or allow those with "
+        "readOnlyHint by spec.calibration.probe: ReadOnly and spec.trustAnnotations: true.",
     ),
     Reason.PROBES_FAILED: Explanation(
         "False",

@@ -201,7 +201,7 @@ def edited_meanwhile(_: World, __: bool) -> Course:
 def many_at_once(_: World, __: bool) -> Course:
     """A hundred servers by URL; whole is when all are Ready."""
     url = f"http://alpha.{SPACE}.svc:8080/mcp"
-    items = [server(f"many-{number}", url=url, calibration={"enabled": False}) for number in range(MANY)]
+    items = [server(f"many-{number}", url=url, calibration={"probe": "Never"}) for number in range(MANY)]
     for item in items:
         item["metadata"]["labels"] = {"faults": "many"}
     apply(*items)

@@ -1,8 +1,9 @@
 """When each tool of one server is probed, and what came of it. Pure; owned by the server's task in `prober`.
 
 A *round* probes every tool a few times, on connect and then once per interval. In between, a tool that a tier hides is
-probed every ten seconds, so that it comes back soon after it has become fast again: once a probe was in time, the next
+probed every ten seconds, so that it returns soon after it has become fast again: once a probe was in time, the next
 ones follow two seconds apart. A tool that has been hidden for long is probed less often, down to once per interval.
+All of that is put off while probes had their share of the tool's time (`share`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Final
 
 from fairlead_api.v1alpha1.conditions import Reason
 from fairlead_operator.calibration.plan import Plan, Probe
+from fairlead_operator.calibration.share import Account
 from fairlead_operator.latency.samples import Outcome
 from fairlead_operator.ports import Verdict
 
@@ -29,6 +31,14 @@ MOST_CONFIRMS: Final = 30
 NAMED: Final = 3
 """Tools that a message names."""
 ROUND_TRIPS: Final = 20
+_NEVER: Final = "spec.calibration allows no probes (probe: Never, or enabled: false, which is read the same)"
+_NOTHING: Final[Mapping[str, str]] = {
+    "Declared": "no tool is probed, because none has probe.arguments in spec.tools",
+    "ReadOnly": "no tool is probed: none has probe.arguments in spec.tools, and none is trusted as read-only",
+}
+"""By policy."""
+HOPELESS: Final = 2
+"""Probes of a tool in a row without a figure, after which the rest of its round is left out."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +51,24 @@ class Answer:
 
 
 @dataclass
+class _Pending:
+    """A tool that has probes left in the round."""
+
+    left: int
+    useless: int = 0
+    answer: Answer | None = None
+    """The last one that says something of the tool, else the last one."""
+
+    def take(self, answer: Answer) -> Answer:
+        """Count one more."""
+        self.left -= 1
+        self.useless = self.useless + 1 if answer.words else 0
+        if self.answer is None or self.answer.outcome is None or answer.outcome is not None:
+            self.answer = answer
+        return self.answer
+
+
+@dataclass
 class _Watch:
     """A tool that is hidden."""
 
@@ -50,14 +78,19 @@ class _Watch:
 
 
 class Course:
-    """See the module. `now` parameters are seconds of any one clock, as is `interval`."""
+    """See the module. `now` parameters are seconds of any one clock, as is `interval`; `account` says when each tool
+    may be probed again.
+    """
 
-    def __init__(self, plan: Plan, interval: float, now: float) -> None:
+    def __init__(
+        self, plan: Plan, interval: float, now: float, *, samples: int = 1, account: Account | None = None
+    ) -> None:
         self.plan = plan
         self._interval = interval
+        self._samples = samples
+        self._account = account or Account()
         self._round_due = now
-        self._pending: deque[Probe] = deque()
-        self._rounds = 0
+        self._pending: dict[str, _Pending] = {}
         self._probes = {probe.tool: probe for probe in plan.probes}
         self._watched: dict[str, _Watch] = {}
         self._answers: dict[str, Answer] = {}
@@ -74,34 +107,42 @@ class Course:
             del self._watched[tool]
         for tool in watched:
             self._watched.setdefault(tool, _Watch(now, now + WATCH_S))
-        watches = min((watch.due for watch in self._watched.values()), default=math.inf)
-        return 0.0 if self._pending else min(self._round_due, watches) - now
+        times = [self._due(tool) for tool in self._watched]
+        times += [self._account.free_at(tool) for tool in self._pending] or [self._round_due]
+        return min(times, default=math.inf) - now
 
-    def in_round(self, now: float) -> bool:
-        """Whether there is a round to go on with; begins the one that is due."""
+    def _due(self, tool: str) -> float:
+        return max(self._watched[tool].due, self._account.free_at(tool))
+
+    def in_round(self, now: float) -> Probe | None:
+        """The tool that is to be probed now in a round; begins the round that is due. The tools take turns, so that a
+        slow one keeps none waiting.
+        """
         if not self._pending and self._round_due <= now:
-            self._pending.extend(self.plan.probes)
-        return bool(self._pending)
-
-    def take(self) -> Probe:
-        """The next tool of the round. It is not taken again in this round, whatever becomes of it."""
-        return self._pending.popleft()
+            self._pending = {tool: _Pending(self._samples) for tool in self._probes}
+        free = (tool for tool in self._pending if self._account.free_at(tool) <= now)
+        tool = next(free, None)
+        return None if tool is None else self._probes[tool]
 
     def watched(self, now: float) -> Probe | None:
         """The hidden tool that is to be probed now."""
-        due = [(watch.due, tool) for tool, watch in self._watched.items() if watch.due <= now]
+        due = [(self._due(tool), tool) for tool in self._watched]
+        due = [one for one in due if one[0] <= now]
         return self._probes[min(due)[1]] if due else None
 
     # What came of it.
 
-    def answered(self, probe: Probe, answer: Answer, now: float) -> bool:
-        """Take what the probes of a tool came to in a round; whether the round is over with it."""
-        self._answers[probe.tool] = answer
-        if self._pending:
-            return False
-        self._rounds += 1
-        self._round_due = now + self._interval
-        return True
+    def answered(self, probe: Probe, answer: Answer, now: float, *, last: bool = False) -> None:
+        """Take what a probe in a round came to. `last`: no more of the tool in this round."""
+        pending = self._pending.pop(probe.tool)
+        known = pending.take(answer)
+        goes_on = pending.left > 0 and pending.useless < HOPELESS and not last
+        if known.outcome is not None or not goes_on:
+            self._answers[probe.tool] = known
+        if goes_on:
+            self._pending[probe.tool] = pending  # behind the others
+        elif not self._pending:
+            self._round_due = now + self._interval
 
     def seen(self, probe: Probe, answer: Answer, limit_ms: float, now: float) -> None:
         """Take the answer to the probe of a hidden tool, which was in time within `limit_ms`."""
@@ -128,14 +169,14 @@ class Course:
         return frozenset(tool for tool, answer in self._answers.items() if answer.outcome is not None)
 
     def verdict(self) -> Verdict | None:
-        """The condition; None while the first round is not over. Its words stay the same from round to round."""
+        """The condition; None until each tool was probed. Its words stay the same from round to round."""
         plan = self.plan
         left = f"; no arguments can be made for {_some(plan.refused)}" if plan.refused else ""
-        if not plan.enabled:
-            return Verdict(None, Reason.CALIBRATION_DISABLED, "spec.calibration.enabled is false")
+        if plan.policy == "Never":
+            return Verdict(None, Reason.CALIBRATION_DISABLED, _NEVER)
         if not plan.probes:
-            return Verdict(None, Reason.NOTHING_TO_PROBE, f"none of its tools may be probed{left}")
-        if not self._rounds:
+            return Verdict(None, Reason.NOTHING_TO_PROBE, f"{_NOTHING[plan.policy]}{left}")
+        if self._answers.keys() < self._probes.keys():
             return None
         failed = [tool for tool in self._probes if tool not in self.measured]
         if failed:

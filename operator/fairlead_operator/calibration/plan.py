@@ -1,7 +1,7 @@
 """Which tools of a server may be probed, and with what. Pure; called by the reconciler with each catalog.
 
-Only a tool that its author calls read-only, where the server's annotations are trusted, or one for which the McpServer
-gives `probe.arguments`. A probe never calls anything else, whatever is wanted to be known.
+Nobody's tool is called unasked: only one for which the McpServer gives `probe.arguments`, and under `probe: ReadOnly`
+also one that its author calls read-only, where the server's annotations are trusted.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_api.documents.catalog import Catalog, ToolEntry
-from fairlead_api.v1alpha1.mcpserver import McpServer
+from fairlead_api.v1alpha1.mcpserver import McpServer, ProbePolicy
 from fairlead_operator.calibration.minimal import Unsatisfied, minimal_arguments
 
 LONGEST_S: Final = 60.0
@@ -40,7 +40,8 @@ class Plan:
     probes: tuple[Probe, ...] = ()
     refused: tuple[str, ...] = ()
     """Tools that might be probed if arguments could be made for them."""
-    enabled: bool = True
+    policy: ProbePolicy = "Declared"
+    """Which tools may be probed at all."""
 
 
 class _Annotations(msgspec.Struct, frozen=True, rename="camel"):
@@ -61,31 +62,32 @@ class _Definition(msgspec.Struct, rename="camel"):
 _decode = msgspec.json.Decoder(_Definition).decode
 
 
-def plan(server: McpServer, catalog: Catalog) -> Plan:
-    """What may be probed of a server whose definitions are those of `catalog`."""
-    if not server.spec.calibration.enabled:
-        return Plan(enabled=False)
+def plan(server: McpServer, catalog: Catalog, default: ProbePolicy = "Declared") -> Plan:
+    """What may be probed of a server whose definitions are those of `catalog`; `default` where it does not say."""
+    policy = server.spec.calibration.allows(default)
+    if policy == "Never":
+        return Plan(policy=policy)
     most = server.spec.limits.timeout.seconds
     probes, refused = [], []
     for entry in catalog.tools:
         if not entry.enabled:
             continue
         try:
-            arguments = _arguments(entry, trusted=catalog.trust_annotations)
+            arguments = _arguments(entry, by_annotations=policy == "ReadOnly" and catalog.trust_annotations)
         except Unsatisfied:
             refused.append(entry.name)
             continue
         if arguments is not None:
             given = entry.probe_arguments is not None
             probes.append(Probe(entry.name, msgspec.json.encode(arguments), given, _timeout(entry, most)))
-    return Plan(tuple(probes), tuple(refused))
+    return Plan(tuple(probes), tuple(refused), policy)
 
 
-def _arguments(entry: ToolEntry, *, trusted: bool) -> dict[str, Any] | None:
+def _arguments(entry: ToolEntry, *, by_annotations: bool) -> dict[str, Any] | None:
     """None for a tool that may not be probed. Raises Unsatisfied."""
     if entry.probe_arguments is not None:
         return entry.probe_arguments
-    if not trusted:
+    if not by_annotations:
         return None
     try:
         definition = _decode(entry.definition)

@@ -7,10 +7,11 @@ a `Judge` (the timekeeper); when each tool is due stands in `course`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
@@ -22,6 +23,7 @@ from fairlead_mcp.session import McpSession
 from fairlead_operator.calibration.call import Answered, call, round_trip
 from fairlead_operator.calibration.course import Answer, Course
 from fairlead_operator.calibration.plan import Plan, Probe
+from fairlead_operator.calibration.share import Account
 from fairlead_operator.discovery.turn import Turn
 from fairlead_operator.latency.samples import Outcome, Sample
 from fairlead_operator.ports import Connector, Verdict
@@ -33,12 +35,12 @@ AT_ONCE: Final = 32
 """Servers that are probed side by side."""
 APART_S: Final = 0.05
 """Between two probes of a server; its `callsPerSecond` may make it more."""
-LINGER_S: Final = 15.0
+LINGER_S: Final = 60.0
 """A session stays open for what is due within this time: a server on stdio would start a process for each."""
+LOOK_S: Final = 60.0
+"""Longest rest: a probe of a task that was ended may have its time accounted for meanwhile."""
 TICK_S: Final = 0.01
 """Shortest rest: clocks and timers may differ by less."""
-HOPELESS: Final = 2
-"""Probes of a tool in a row without a figure, after which the rest of its round is left out."""
 SPARED: Final = "the connection was lost under its last probe, so it is left alone for a while"
 
 
@@ -96,6 +98,14 @@ class _Means:
     spared: dict[tuple[ServerKey, Probe], float] = field(default_factory=dict)
     """Probes under which a connection was lost, and until when they are not made: what brought its server down would
     otherwise do so again with each new start."""
+    accounts: dict[ServerKey, Account] = field(default_factory=dict)
+
+    def account(self, key: ServerKey, held: Collection[ServerKey]) -> Account:
+        """What probes have had of the server's tools before. Forgets servers that are not `held` once it is due."""
+        now = self.monotonic()
+        for gone in [known for known, one in self.accounts.items() if known not in held and one.settled(now)]:
+            del self.accounts[gone]
+        return self.accounts.setdefault(key, Account())
 
     def spares(self, key: ServerKey, probe: Probe) -> bool:
         return self.spared.get((key, probe), 0.0) > self.monotonic()
@@ -137,7 +147,8 @@ class Prober:
         if held is not None and held.bench == bench:
             return
         self.drop(key)
-        self._held[key] = _Server(self._means, key, bench, credential)
+        account = self._means.account(key, self._held)
+        self._held[key] = _Server(self._means, key, bench, credential, account, held.task if held else None)
 
     def drop(self, key: ServerKey) -> None:
         """Probe it no more: it is down, or gone."""
@@ -167,17 +178,34 @@ class Prober:
 class _Server:
     """The probes of one server."""
 
-    def __init__(self, means: _Means, key: ServerKey, bench: Bench, credential: Credential | None) -> None:
+    def __init__(
+        self,
+        means: _Means,
+        key: ServerKey,
+        bench: Bench,
+        credential: Credential | None,
+        account: Account,
+        before: asyncio.Task[None] | None,
+    ) -> None:
+        """`before`: the task that this one replaces; its last probe has to be accounted for."""
         self._mask = Mask(credential)
         self.bench = bench
         self.stirred = asyncio.Event()
         self._means = means
         self._key = key
         jitter = 1 + 0.1 * (means.rng.random() - 0.5)
-        self.course = Course(bench.plan, bench.interval * jitter, means.monotonic())
+        self._account = account
+        self.course = Course(
+            bench.plan,
+            bench.interval * jitter,
+            means.monotonic(),
+            samples=bench.samples,
+            account=self._account,
+        )
+        self._told: Verdict | None = None
         self.task: asyncio.Task[None] | None = None
         if bench.plan.probes:
-            self.task = asyncio.create_task(self._keep(credential), name=f"probes of {key}")
+            self.task = asyncio.create_task(self._keep(credential, before), name=f"probes of {key}")
 
     def close(self) -> None:
         """End them; hidden tools come back on trial from now on."""
@@ -185,7 +213,9 @@ class _Server:
             self.task.cancel()
             self._means.judge.watches(self._key, ())
 
-    async def _keep(self, credential: Credential | None) -> None:
+    async def _keep(self, credential: Credential | None, before: asyncio.Task[None] | None) -> None:
+        if before is not None:
+            await asyncio.wait((before,))
         failures = 0
         while True:
             while (wait := self._due_in()) > 0:
@@ -207,9 +237,9 @@ class _Server:
         return self.course.due_in(self._means.judge.awaiting(self._key), self._means.monotonic())
 
     async def _rest(self, seconds: float) -> None:
-        """Until something is due, or a tool has moved."""
+        """Until something is due, or a tool has moved; at most until it is time to look again."""
         try:
-            async with asyncio.timeout(max(seconds, TICK_S)):
+            async with asyncio.timeout(max(min(seconds, LOOK_S), TICK_S)):
                 await self.stirred.wait()
         except TimeoutError:
             pass
@@ -221,39 +251,44 @@ class _Server:
             if wait > 0:
                 await self._rest(wait)
                 continue
-            if self.course.in_round(self._means.monotonic()):
-                await self._round(session)
-            elif (probe := self.course.watched(self._means.monotonic())) is not None:
+            now = self._means.monotonic()
+            if (probe := self.course.in_round(now)) is not None:
+                await self._round(session, probe)
+            elif (probe := self.course.watched(now)) is not None:
                 await self._watch(session, probe)
 
-    async def _round(self, session: McpSession) -> None:
-        """The next tool of the round."""
-        probe, answer, useless = self.course.take(), Answer(None, words=SPARED), 0
-        lost: McpError | None = None
-        for _ in range(0 if self._means.spares(self._key, probe) else self.bench.samples):
+    async def _round(self, session: McpSession, probe: Probe) -> None:
+        """The next probe of the round."""
+        if self._means.spares(self._key, probe):
+            done, last = Answered(Answer(None, words=SPARED)), True
+        else:
             done = await self._probe(session, probe)
-            lost = done.lost
-            useless = 0 if done.answer.words == "" else useless + 1
-            if answer.outcome is None or done.answer.outcome is not None:
-                answer = done.answer
-            if lost is not None or useless >= HOPELESS:
-                break
-        over = self.course.answered(probe, answer, self._means.monotonic())
-        if over:
-            self._means.judge.watches(self._key, self.course.measured)
+            last = done.lost is not None
+        with self._measured():
+            self.course.answered(probe, done.answer, self._means.monotonic(), last=last)
+        verdict = self.course.verdict()
+        if verdict != self._told:
+            self._told = verdict
             self._means.finished(self._key)
-        if lost is not None:
-            raise lost
+        if done.lost is not None:
+            raise done.lost
 
     async def _watch(self, session: McpSession, probe: Probe) -> None:
         """A tool that is hidden."""
         limit_ms = self._means.judge.awaiting(self._key).get(probe.tool, 0.0)
         done = await self._probe(session, probe)
-        self.course.seen(probe, done.answer, limit_ms, self._means.monotonic())
-        if done.answer.outcome is None:
-            self._means.judge.watches(self._key, self.course.measured)
+        with self._measured():
+            self.course.seen(probe, done.answer, limit_ms, self._means.monotonic())
         if done.lost is not None:
             raise done.lost
+
+    @contextlib.contextmanager
+    def _measured(self) -> Iterator[None]:
+        """Tell which tools probes say something of, if that changes."""
+        before = self.course.measured
+        yield
+        if self.course.measured != before:
+            self._means.judge.watches(self._key, self.course.measured)
 
     async def _probe(self, session: McpSession, probe: Probe) -> Answered:
         """One baseline round trip and one call."""
@@ -265,7 +300,12 @@ class _Server:
             except McpError as error:
                 means.told(None)
                 return Answered(Answer(None, words=self._mask.text(str(error))), lost=error)
-            done = await call(session, probe, means.monotonic)
+            began = means.monotonic()
+            self._account.begin(probe.tool)
+            try:
+                done = await call(session, probe, means.monotonic)
+            finally:  # a probe that is cut off has cost its tool as much
+                self._account.spend(probe.tool, began, means.monotonic() - began)
             done = replace(done, answer=replace(done.answer, words=self._mask.text(done.answer.words)))
         means.probes += 1
         means.told(done.sample)

@@ -87,7 +87,7 @@ def test_defaults_are_filled_in_by_the_api_server(control_plane: ControlPlane, n
         "pin": False,
         "session": "Shared",
         "discovery": {"interval": "10m", "onDisconnect": "MarkOffline"},
-        "calibration": {"enabled": True, "samples": 5, "interval": "1h"},
+        "calibration": {"samples": 5, "interval": "1h"},
         "limits": {"concurrency": 4, "timeout": "60s", "retries": 1, "maxResultBytes": 10485760, "processes": 128},
     }
     assert "status" not in answer

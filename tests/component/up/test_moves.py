@@ -12,10 +12,10 @@ from upprocess import Event, fairlead_up
 
 
 class Tide:
-    """A server of one tool, which takes `seconds`."""
+    """A server of one tool, which takes `seconds`; a little more than `fast` allows, so that probes are frequent."""
 
-    seconds = 0.6
-    definition = tool("tide", annotations={"readOnlyHint": True})
+    seconds = 0.52
+    definition = tool("tide")
 
     async def __call__(self, request: Request, reply: Reply) -> None:
         if request.method == "tools/call":
@@ -37,11 +37,11 @@ async def test_a_tool_that_leaves_a_tier_and_comes_back_is_told_of(tmp_path: Pat
             "apiVersion": "fairlead.dev/v1alpha1",
             "kind": "McpServer",
             "metadata": {"name": "harbor"},
-            "spec": {"url": harbor.url, "trustAnnotations": True},
+            "spec": {"url": harbor.url, "tools": [{"name": "tide", "probe": {"arguments": {}}}]},
         }
         (tmp_path / "harbor.yaml").write_text(json.dumps(manifest))
         async with fairlead_up(tmp_path, cwd=tmp_path) as up:
-            left = await up.event(told("tide has left fast (fast: over_budget p95="))
+            left = await up.event(told("tide has left fast (fast: over_budget p95="), within=60)
             assert left["server"] == "default/harbor"
             assert left["message"].endswith("by=recent back=5-in-time)")
             here.seconds = 0.0

@@ -18,7 +18,7 @@ from toolservers import LEGACY_STDIO, SDK_STDIO, SDK_TOOLS, sdk_server
 from upprocess import DEMO, DEMO_TOOLS, Up, all_dead, children_of, command_of, fairlead_up, manifest
 from waiting import until_async
 
-UNPROBED: dict[str, Any] = {"calibration": {"enabled": False}}
+UNPROBED: dict[str, Any] = {"calibration": {"probe": "Never"}}
 STEADY = manifest("demo", *DEMO, **UNPROBED)
 """The demo, whose slow tools no probe takes out of the default tier while a test looks at the list."""
 

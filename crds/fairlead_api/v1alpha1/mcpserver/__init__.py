@@ -11,7 +11,7 @@ from typing import ClassVar, Final, Literal
 from fairlead_api.v1alpha1.common import Resource
 from fairlead_api.v1alpha1.mcpserver.auth import Auth, BearerAuth, CredentialSource, HeaderAuth
 from fairlead_api.v1alpha1.mcpserver.container import EnvFromSource, EnvVar, Package, ResourceRequirements
-from fairlead_api.v1alpha1.mcpserver.operation import Calibration, Discovery, Limits
+from fairlead_api.v1alpha1.mcpserver.operation import Calibration, Discovery, Limits, ProbePolicy
 from fairlead_api.v1alpha1.mcpserver.spec import DEFAULT_PORT, McpServerSpec, SourceKind
 from fairlead_api.v1alpha1.mcpserver.status import (
     CatalogReference,
@@ -41,6 +41,7 @@ __all__ = [
     "McpServerStatus",
     "Package",
     "Probe",
+    "ProbePolicy",
     "ResourceRequirements",
     "ServerInfo",
     "SourceKind",

@@ -29,15 +29,26 @@ class Discovery(Model):
     `Remove`: they leave every list at the first loss."""
 
 
-class Calibration(Model):
-    """Measuring tools by calling them: only those trusted as read-only, or with `probe.arguments`."""
+ProbePolicy = Literal["Never", "Declared", "ReadOnly"]
 
-    enabled: bool = True
-    """Whether tools are probed at all. Real calls are measured in any case."""
+
+class Calibration(Model):
+    """Which tools Fairlead calls by itself to measure them, and how often. Calls of agents are measured in any case."""
+
+    probe: ProbePolicy | None = None
+    """`Never`: none. `Declared`: tools for which `spec.tools` has `probe.arguments`.
+    `ReadOnly`: also tools with `readOnlyHint` of a trusted server, with arguments made from their schemas.
+    Absent: `Declared`, under `fairlead up --probe` `ReadOnly`."""
+    enabled: bool | None = None
+    """Replaced by `probe`. `false` is read as `probe: Never`, whatever `probe` says; `true` is ignored."""
     samples: int = Field(default=5, ge=1, le=50)
     """Calls per tool and round."""
     interval: Annotated[Duration, duration_rule("1m", "1h")] = Duration("1h")
     """Time between two rounds; at least `1m`."""
+
+    def allows(self, default: ProbePolicy) -> ProbePolicy:
+        """The policy in force, where `default` is that of the installation."""
+        return "Never" if self.enabled is False else self.probe or default
 
 
 class Limits(Model):

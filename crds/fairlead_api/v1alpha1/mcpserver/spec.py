@@ -77,7 +77,8 @@ class McpServerSpec(Model):
     """Put before the names of its tools: `PREFIX__TOOL`.
     Absent: the resource's name, or `namespace-name`, as installed."""
     trust_annotations: bool | None = None
-    """Whether the server's own `readOnlyHint` and `idempotentHint` allow probes, retries and hedges.
+    """Whether the server's own `readOnlyHint` and `idempotentHint` allow retries, hedges and, with
+    `calibration.probe: ReadOnly`, probes.
     Absent: true for `image`, `package` and `command`, false for `url`."""
     pin: bool = False
     """Whether definitions that change are held back until the annotation `fairlead.dev/approve` names their hash.
@@ -85,7 +86,7 @@ class McpServerSpec(Model):
     discovery: Discovery = Discovery()
     """When the server's tools are listed, and what becomes of them when it is gone."""
     calibration: Calibration = Calibration()
-    """How its tools are measured."""
+    """Which of its tools Fairlead calls by itself to measure them."""
     session: Literal["Shared", "PerClient"] = "Shared"
     """`Shared`: all clients share sessions with the server.
     `PerClient`: each has one of its own, for servers that keep state."""

@@ -48,9 +48,9 @@ class ToolLatency(Model):
 class Probe(Model):
     """How the tool is called to measure it."""
 
-    arguments: dict[str, Any] = Field(default={})
-    """Arguments that are safe to call it with at any time.
-    Giving them allows probing a tool that is not known as read-only."""
+    arguments: dict[str, Any] | None = None
+    """Arguments that are safe to call it with at any time; `{}` for none.
+    Giving them has the tool probed, whether it is read-only or not."""
 
 
 class ToolLimits(Model):
@@ -82,5 +82,5 @@ class ToolOverride(Model):
     limits: ToolLimits | None = None
     """How often it may be called, by all agents together."""
     probe: Probe | None = None
-    """How to call it in order to measure it.
-    Absent: with generated arguments, and only if it is trusted as read-only."""
+    """How Fairlead may call it by itself, in order to measure it.
+    Absent: not at all, except with `calibration.probe: ReadOnly`."""

@@ -40,6 +40,8 @@ class Server:
     answer: Raw = field(default_factory=lambda: OK)
     era: Era = Era.MODERN
     called: list[tuple[float, str]] = field(default_factory=list)
+    took: list[float] = field(default_factory=list)
+    """Seconds that each call took, or after which it was cut off; of one tool."""
     baselines: list[str] = field(default_factory=list)
     sessions: int = 0
     running: int = 0
@@ -65,6 +67,7 @@ class Server:
             await asyncio.sleep(self.seconds.get(name, 0.1))
         finally:
             self.running -= 1
+            self.took.append(asyncio.get_running_loop().time() - self.called[-1][0])
         if name in self.failing:
             raise self.failing[name]
         return self.answer
@@ -123,9 +126,11 @@ class World:
 
     # What a test does.
 
-    def hold(self, *tools: str, given: bool = False, samples: int = 3, revision: str = "1") -> None:
+    def hold(
+        self, *tools: str, given: bool = False, samples: int = 3, revision: str = "1", interval: float = 3600.0
+    ) -> None:
         probes = tuple(Probe(tool, b"{}", given, 5.0) for tool in tools)
-        bench = Bench("uid", HttpEndpoint(url="http://x/mcp"), "", revision, Plan(probes), samples, 3600.0)
+        bench = Bench("uid", HttpEndpoint(url="http://x/mcp"), "", revision, Plan(probes), samples, interval)
         self.prober.hold(KEY, bench, None)
 
     def hide(self, tool: str, limit_ms: float = 500.0) -> None:
@@ -157,7 +162,7 @@ async def test_every_tool_is_probed_on_connect_and_then_once_per_interval_one_at
     async with world() as here:
         here.hold("a", "b")
         await asyncio.sleep(60)
-        assert [name for _, name in here.server.called] == ["a"] * 3 + ["b"] * 3
+        assert [name for _, name in here.server.called] == ["a", "b"] * 3
         assert here.server.most == 1
         assert (here.finished, here.verdict()) == (1, (True, Reason.CALIBRATED))
         assert [round(sample.duration_ms) for _, sample in here.samples] == [100] * 6
@@ -222,13 +227,13 @@ async def test_an_internal_error_counts_where_the_arguments_were_given() -> None
 
 
 async def test_a_hidden_tool_is_probed_every_ten_seconds_and_every_two_once_it_is_in_time() -> None:
-    async with world(seconds={"a": 0.8}) as here:
+    async with world(seconds={"a": 0.4}) as here:
         here.hold("a", "b")
         await asyncio.sleep(30)
-        here.hide("a")
+        here.hide("a", 300.0)
         await asyncio.sleep(35)
         slow = here.calls("a")[3:]
-        assert [round(after - before) for before, after in itertools.pairwise(slow)] == [11, 11]
+        assert [round(after - before) for before, after in itertools.pairwise(slow)] == [10, 10]
         here.server.seconds["a"] = 0.1
         await asyncio.sleep(20)
         fast = here.calls("a")[6:]
@@ -260,7 +265,7 @@ async def test_a_tool_that_stays_slow_is_probed_less_and_less() -> None:
         first = len(here.calls("a"))
         await asyncio.sleep(2700)
         later = len(here.calls("a")) - first
-    assert 50 <= first <= 62
+    assert 37 <= first <= 40, "each takes 0.8 s, so that there are 16 s between them"
     assert 80 <= later <= 120, "2,700 s would be 270 probes"
 
 
@@ -279,7 +284,48 @@ async def test_a_session_is_kept_while_a_tool_is_watched() -> None:
         await asyncio.sleep(5)
         here.hide("a")
         await asyncio.sleep(100)
-        assert here.server.sessions == 2
+        assert len(here.calls("a")) == 7
+        assert here.server.sessions == 1
+
+
+def spaced(here: World) -> bool:
+    """Whether each call was followed by a pause of nineteen times what it took."""
+    starts = [at for at, _ in here.server.called]
+    pauses = [after - before for before, after in itertools.pairwise(starts)]
+    return all(pause >= 19.99 * took for pause, took in zip(pauses, here.server.took, strict=False))
+
+
+@pytest.mark.parametrize("seconds", [0.005, 0.3, 3.0, 4.9])
+async def test_probes_take_a_twentieth_of_a_tools_time_at_most_whatever_they_are_made_for(seconds: float) -> None:
+    async with world(seconds={"a": seconds}) as here:
+        here.hold("a", samples=10, interval=60.0)  # rounds that hardly end before the next is due
+        here.hide("a", 10_000.0)  # and a tier that wants to know whether it is back
+        await asyncio.sleep(3600)
+    assert sum(here.server.took) <= 0.0501 * (here.server.called[-1][0] + 20 * seconds)
+    assert spaced(here)
+
+
+async def test_a_tool_that_takes_three_seconds_is_probed_once_a_minute_and_keeps_no_other_one_waiting() -> None:
+    async with world(seconds={"slow": 3.0, "quick": 0.005}) as here:
+        here.hold("slow", "quick", samples=3)
+        await asyncio.sleep(5)
+        assert len(here.calls("quick")) == 3
+        assert here.verdict() == (True, Reason.CALIBRATED), "each was probed"
+        await asyncio.sleep(300)
+        slow = here.calls("slow")
+        assert [round(after - before) for before, after in itertools.pairwise(slow)] == [60, 60]
+
+
+async def test_a_server_that_comes_and_goes_is_given_no_new_share_of_its_tools_time() -> None:
+    async with world(seconds={"a": 3.0}) as here:
+        for start in range(100):
+            here.hold("a", revision=f"after start {start}")
+            await asyncio.sleep(2.5)  # gone in the middle of its first probe
+            if start % 2:
+                here.prober.drop(KEY)
+    assert 5 <= len(here.server.called) <= 12
+    assert sum(here.server.took) <= 0.05 * 300
+    assert spaced(here)
 
 
 async def test_what_takes_its_server_down_is_left_alone_although_the_server_starts_again() -> None:
@@ -323,7 +369,7 @@ async def test_a_server_that_hangs_keeps_no_other_one_waiting() -> None:
 
 @pytest.mark.parametrize(
     ("plan", "reason"),
-    [(Plan(enabled=False), Reason.CALIBRATION_DISABLED), (Plan(refused=("odd",)), Reason.NOTHING_TO_PROBE)],
+    [(Plan(policy="Never"), Reason.CALIBRATION_DISABLED), (Plan(refused=("odd",)), Reason.NOTHING_TO_PROBE)],
 )
 async def test_a_server_without_probes_says_why(plan: Plan, reason: Reason) -> None:
     async with world() as here:

@@ -9,6 +9,7 @@ import pytest
 from msgspec import Raw
 
 from fairlead_api.documents.catalog import Catalog, DeclaredLatency, HttpEndpoint, ToolEntry
+from fairlead_api.v1alpha1.mcpserver import ProbePolicy
 from fairlead_operator.calibration.plan import Plan, Probe, plan
 from operatorfakes import mcp_server
 
@@ -23,12 +24,12 @@ def entry(annotations: Any = None, schema: Any = None, **more: Any) -> ToolEntry
     return ToolEntry(name="t", definition=raw, hash="h", search_hash="s", **more)
 
 
-def planned(tool: ToolEntry, *, trusted: bool = True, **spec: Any) -> Plan:
+def planned(tool: ToolEntry, *, trusted: bool = True, default: ProbePolicy = "Declared", **spec: Any) -> Plan:
     catalog = Catalog(
         namespace="team", name="demo", uid="u", generation=1, endpoint=HttpEndpoint(url="http://x/mcp"),
         protocol_version="2026-07-28", tools=(tool,), trust_annotations=trusted,
     )  # fmt: skip
-    return plan(mcp_server(**spec), catalog)
+    return plan(mcp_server(**{"calibration": {"probe": "ReadOnly"}, **spec}), catalog, default)
 
 
 def test_a_read_only_tool_of_a_trusted_server_is_probed_with_arguments_from_its_schema() -> None:
@@ -63,11 +64,39 @@ def test_given_arguments_allow_a_probe_of_any_tool_and_are_used_as_they_are() ->
 
 def test_a_tool_for_which_no_arguments_can_be_made_is_named() -> None:
     odd = {"type": "object", "required": ["x"], "properties": {"x": {"type": "string", "pattern": "^Q{9}$"}}}
-    assert planned(entry(READ_ONLY, odd)) == Plan((), ("t",))
+    assert planned(entry(READ_ONLY, odd)) == Plan((), ("t",), "ReadOnly")
 
 
-def test_a_server_that_is_not_to_be_calibrated_is_not_probed() -> None:
-    assert planned(entry(READ_ONLY), calibration={"enabled": False}) == Plan(enabled=False)
+@pytest.mark.parametrize("calibration", [{}, {"probe": "Declared"}, {"enabled": True}], ids=str)
+def test_nobodys_tool_is_called_unasked(calibration: dict[str, Any]) -> None:
+    assert planned(entry(READ_ONLY), calibration=calibration) == Plan(policy="Declared")
+    assert planned(entry(READ_ONLY, probe_arguments={}), calibration=calibration).probes == (
+        Probe("t", b"{}", True, 60.0),
+    )
+
+
+@pytest.mark.parametrize(
+    "calibration",
+    [
+        {"probe": "Never"},
+        {"enabled": False},
+        {"enabled": False, "probe": "Declared"},
+        {"enabled": False, "probe": "ReadOnly"},
+    ],
+    ids=str,
+)
+def test_a_server_that_is_not_to_be_probed_is_left_alone_whatever_else_is_said(calibration: dict[str, Any]) -> None:
+    assert planned(entry(READ_ONLY), calibration=calibration) == Plan(policy="Never")
+    assert planned(entry(READ_ONLY, probe_arguments={}), calibration=calibration) == Plan(policy="Never")
+
+
+def test_the_installation_says_what_is_probed_of_servers_that_do_not_say_it_themselves() -> None:
+    said: dict[str, dict[str, Any]] = {"silent": {}, "declared": {"probe": "Declared"}, "never": {"enabled": False}}
+    found = {
+        word: len(planned(entry(READ_ONLY), calibration=calibration, default="ReadOnly").probes)
+        for word, calibration in said.items()
+    }
+    assert found == {"silent": 1, "declared": 0, "never": 0}
 
 
 def test_a_probe_takes_no_longer_than_the_tool_and_the_server_allow() -> None:
