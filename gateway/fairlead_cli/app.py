@@ -66,12 +66,25 @@ def up(
     ] = None,
     plain: Annotated[bool, typer.Option("--plain", help="Print lines instead of a live table.")] = False,
     output: OutputOption = Output.table,
+    probe: Annotated[
+        bool,
+        typer.Option(
+            "--probe",
+            help="Call tools that say they are read-only, with made-up arguments, to learn how fast they are.",
+        ),
+    ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print the log, and what servers print.")] = False,
 ) -> None:
     """Run MCP servers on this machine and serve their tools through one gateway.
 
     Servers are started as child processes, or reached by URL; packages from PyPI and npm are installed on first use.
     Files are read again when they change. Ctrl-C ends it.
+
+    No tool is called unasked. To learn how fast they are, tools are probed for which a manifest has
+    `probe.arguments`, as the quick start has for its demo server; with --probe also read-only tools
+    (`readOnlyHint`) of servers that run here. What a manifest says in `calibration.probe` comes first.
+    They are called when their server connects, once an hour, and while a latency tier hides them,
+    and never for more than 5 % of the time.
 
     Examples:
 
@@ -97,6 +110,7 @@ def up(
             port=port,
             metrics_port=metrics_port,
             state_dir=state_dir,
+            probe=probe,
             plain=plain,
             json=output is Output.json,
             verbose=verbose,

@@ -47,6 +47,7 @@ from fairlead_operator.local.documents import DirectoryDocuments
 from fairlead_operator.local.installers import Tools
 from fairlead_operator.local.sources import Sources
 from fairlead_operator.local.station import Fixed, Folders, Scanner, Station
+from fairlead_operator.reconciler import Options as ReconcilerOptions
 from fairlead_operator.telemetry import Telemetry
 
 GRACE: Final = 10.0
@@ -67,6 +68,8 @@ class UpOptions:
     tools: tuple[str, ...] = ()
     routes: Path | None = None
     state_dir: Path | None = None
+    probe: bool = False
+    """Whether tools are probed that only say that they are read-only."""
     plain: bool = False
     json: bool = False
     verbose: bool = False
@@ -113,6 +116,7 @@ async def _serve(options: UpOptions, where: Folders, display: Display, abandon: 
         egress=gateway.settings.egress,
         installation=gateway.front.installation,
         telemetry=telemetry,
+        options=ReconcilerOptions(probe="ReadOnly" if options.probe else "Declared"),
     )
     board.own(ServerKey(gateway.settings.local_namespace, SERVER), custom)
     try:

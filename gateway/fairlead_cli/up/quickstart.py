@@ -15,6 +15,17 @@ ORIGIN: Final = "quick start"
 NAMESPACE: Final = "default"
 TIME: Final = {"registry": "pypi", "name": "mcp-server-time", "version": "2026.10.19"}
 GIT: Final = {"registry": "pypi", "name": "mcp-server-git", "version": "2026.10.19"}
+DEMO_PROBES: Final[list[dict[str, Any]]] = [
+    {"name": "get_stock", "probe": {"arguments": {"item": "rope"}}},
+    {"name": "search_orders", "probe": {"arguments": {"customer": "Ahab"}}},
+    {"name": "ask_supplier", "probe": {"arguments": {"item": "rope"}}},
+    {
+        "name": "forecast_demand",
+        "probe": {"arguments": {"item": "rope"}},
+        "latency": {"estimatedDurationMs": 3000},  # probes may take a twentieth of its time: it is measured in minutes
+    },
+]
+"""The only tools of the quick start that nobody has to call before they are measured."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +38,7 @@ class Skipped:
 
 def quick_start(folder: Path) -> tuple[Contents, tuple[Skipped, ...]]:
     """The servers for somebody who stands in `folder`, and those that are left out."""
-    demo = _server("demo", {"command": [sys.executable, "-m", "fairlead_cli.demo"]})
+    demo = _server("demo", {"command": [sys.executable, "-m", "fairlead_cli.demo"], "tools": DEMO_PROBES})
     time = _server("time", {"package": TIME})
     repository = repository_around(folder)
     if repository is None:

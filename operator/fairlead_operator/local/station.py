@@ -24,6 +24,7 @@ from fairlead_operator.local.packages import PackageStore, StepRunner
 from fairlead_operator.local.platform import Audience, LocalConnector, LocalPlatform, Wakening
 from fairlead_operator.local.sources import Scan
 from fairlead_operator.ports import Gateways
+from fairlead_operator.reconciler import Options
 from fairlead_operator.telemetry import Telemetry
 
 SCAN_SECONDS: Final = 0.25
@@ -82,6 +83,7 @@ class Station:
         egress: Egress | None = None,
         installation: str = "",
         telemetry: Telemetry | None = None,
+        options: Options | None = None,
     ) -> None:
         self._scanner = scanner
         self._approvals = folders.approvals
@@ -103,7 +105,7 @@ class Station:
         world = World(
             self._platform, self.documents, LocalConnector(children, egress, installation), self.inventory, gateways
         )
-        self.controller = Controller(world, telemetry=telemetry)
+        self.controller = Controller(world, telemetry=telemetry, options=options)
         self._stop_listening = children.listen(Wakening(self.controller.enqueue, self.controller.reconciler.hint))
 
     def __repr__(self) -> str:
