@@ -51,6 +51,7 @@ MODULES: Final = (
     "fairlead_mcp/http/connection.py",
     "fairlead_mcp/http/exchange.py",
     "fairlead_mcp/http/heads.py",
+    "fairlead_mcp/http/pieces.py",
     "fairlead_mcp/http/pool.py",
     "fairlead_mcp/jsonrpc.py",
 )

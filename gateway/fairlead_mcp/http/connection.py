@@ -18,6 +18,7 @@ import httptools
 from mypy_extensions import mypyc_attr
 
 from fairlead_mcp.errors import BadHttp, ConnectionLost, TooLarge
+from fairlead_mcp.http import pieces
 from fairlead_mcp.http.answer import Answer, Cursor
 from fairlead_mcp.http.exchange import SMALL, Arrival, Call
 from fairlead_mcp.http.heads import KnownHead, Memory, keep_alive_seconds
@@ -28,8 +29,6 @@ MAX_HEAD_BYTES: Final = 64 << 10
 """Bytes of one answer without any body among them: bounds headers, interim answers, chunk extensions and trailers."""
 CHUNK_BYTES: Final = 32
 """What the lines around a chunk may have in them without counting towards MAX_HEAD_BYTES."""
-SMALL_PIECE: Final = 1024
-"""Bytes: pieces of a body that are smaller are put together, as each one apart takes 40 bytes more."""
 DRAIN_SECONDS: Final = 1.0
 MAX_DRAIN_BYTES: Final = 256 << 10
 
@@ -90,7 +89,7 @@ class Connection(asyncio.Protocol):
         "sent_at", "served",
     )  # fmt: skip
 
-    _body: list[bytes | bytearray]
+    _body: pieces.Pieces
     _events: EventParser | None
     _fields: dict[bytes, bytes]
 
@@ -283,19 +282,9 @@ class Connection(asyncio.Protocol):
         self._size += len(data)
         if self.call is not None and self._size > self.call.max_bytes:
             raise TooLarge(f"the answer exceeds {self.call.max_bytes} bytes")
-        self._keep(data)
+        pieces.add(self._body, data)
         if self._size > SMALL:
             self._count(self._size)
-
-    def _keep(self, data: bytes) -> None:
-        if len(data) >= SMALL_PIECE or not self._body:
-            self._body.append(data)
-            return
-        last = self._body[-1]
-        if isinstance(last, bytearray):
-            last += data
-        else:
-            self._body.append(bytearray(data))
 
     def on_message_complete(self) -> None:
         if self._status < 200:
@@ -402,14 +391,7 @@ class Connection(asyncio.Protocol):
         self.close(cause)
 
     def _joined_body(self) -> bytes:
-        if self._events is not None:
-            return b""
-        body = self._body
-        if len(body) == 1:
-            return bytes(body[0])
-        whole = b"".join(body)
-        body.clear()  # an idle connection would keep them until its next answer
-        return whole
+        return b"" if self._events is not None else pieces.joined(self._body)
 
     def _answer(self, body: bytes, sent_at: float, now: float, *, reused: bool) -> Answer:
         fields, streamed = self._fields, self._events is not None

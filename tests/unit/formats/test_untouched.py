@@ -47,7 +47,10 @@ REQUESTS: dict[str, tuple[str, Any]] = {
     ),
     "mcp": ("/tools", [{"name": "a", "title": "A", "inputSchema": SCHEMA, "_meta": {"x": 1}}]),
 }
-GEMINI = [{"functionDeclarations": [{**PARAMETERS, "behavior": "BLOCKING"}]}, {"googleSearch": {}}]
+GEMINI: list[dict[str, Any]] = [
+    {"functionDeclarations": [{**PARAMETERS, "behavior": "BLOCKING"}]},
+    {"googleSearch": {}},
+]
 
 
 @pytest.mark.parametrize("name", REQUESTS)
@@ -65,7 +68,7 @@ def test_chat_and_azure_take_each_others_definitions_as_they_are() -> None:
 def test_tools_of_geminis_own_stay_beside_its_functions(name: str, member: str) -> None:
     made = between({"tools": GEMINI}, find(name), find(name))
     assert (made.member, made.tools, made.report) == (member, GEMINI, ())
-    together = [{**GEMINI[0], "googleSearch": {}}]
+    together: list[dict[str, Any]] = [{**GEMINI[0], "googleSearch": {}}]
     assert between(together, find(name), find(name)).tools == GEMINI
 
 
