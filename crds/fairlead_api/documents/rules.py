@@ -98,6 +98,8 @@ class Policy(DocumentStruct, kw_only=True, frozen=True):
     pinned: tuple[str, ...] = ()
     denied: str = "Hide"
     """How a denied call is answered: `Hide`, as if the tool did not exist; `Explain`, with the reason."""
+    control_characters: str = "Keep"
+    """In results and definitions: `Keep`, or `Escape`, which makes them visible."""
 
 
 class Rules(DocumentStruct, kw_only=True, frozen=True, tag_field="kind", tag=RULES):

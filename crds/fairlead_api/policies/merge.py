@@ -19,6 +19,7 @@ from fairlead_api.slices import finish
 ALLOW: Final = "Allow"
 DENY: Final = "Deny"
 EXPLAIN: Final = "Explain"
+ESCAPE: Final = "Escape"
 HIDE: Final = "Hide"
 _NOTHING: Final = ""
 """Action of a rule that does neither."""
@@ -78,6 +79,8 @@ class Merged(msgspec.Struct, frozen=True):
     """By server, where a policy says something."""
     explaining: frozenset[str] = frozenset()
     """Servers whose denied calls are answered with the reason."""
+    escaping: frozenset[str] = frozenset()
+    """Servers whose control characters are made visible: one policy that says so is enough."""
     bare: frozenset[str] = frozenset()
     """Selected servers of which every tool is allowed, whatever it is called: those without tools are shown too."""
 
@@ -145,6 +148,7 @@ def merging(
         limited_by,
         _tiers(index, heard, ranks or {}),
         _explaining(index, heard),
+        _escaping(index, heard),
         _bare(index, heard),
     )
 
@@ -252,6 +256,14 @@ def _explaining(index: ToolIndex, heard: Policies) -> frozenset[str]:
     for policy in heard.values():
         (told if policy.denied == EXPLAIN else hidden).update(index.servers if policy.every else policy.servers)
     return frozenset(told - hidden)
+
+
+def _escaping(index: ToolIndex, heard: Policies) -> frozenset[str]:
+    found: set[str] = set()
+    for policy in heard.values():
+        if policy.control_characters == ESCAPE:
+            found.update(index.servers if policy.every else policy.servers)
+    return frozenset(found)
 
 
 def _bare(index: ToolIndex, heard: Policies) -> frozenset[str]:

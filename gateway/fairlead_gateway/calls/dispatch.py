@@ -19,6 +19,7 @@ from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.calls import refusals, translate
 from fairlead_gateway.calls.belonging import Belonging
 from fairlead_gateway.calls.cache import ResultCache, key_of, scope
+from fairlead_gateway.calls.escaping import escaped
 from fairlead_gateway.calls.exchange import Exchange
 from fairlead_gateway.calls.flight import Body, Flight
 from fairlead_gateway.calls.trace import TRACEPARENT, carried
@@ -234,20 +235,20 @@ class Dispatcher:
                 client=self._client,
             )
         session = self._session(route, request) if route.per_client else None
-        notify = None if token is None else _forwarder(exchange, ours=ident, clients=token)
+        notify = None if token is None else _forwarder(exchange, ours=ident, clients=token, escapes=route.escapes)
         return Order(
             ident, params, route.name_header, started + route.timeout, route.max_bytes, notify, session, trace, exchange
         )
 
 
-def _forwarder(exchange: Exchange, *, ours: bytes, clients: bytes) -> Notify:
+def _forwarder(exchange: Exchange, *, ours: bytes, clients: bytes, escapes: bool) -> Notify:
     """Passes progress on under the client's own token. Log messages belong to no call and are dropped."""
 
     def forward(message: Message) -> None:
         if message.method == "notifications/progress" and isinstance(message.params, Raw):
             progress = translate.progress(message.params, ours=ours, clients=clients)
             if progress is not None:
-                exchange.notify(progress)
+                exchange.notify(bytes(escaped(progress)) if escapes else progress)
 
     return forward
 

@@ -32,3 +32,5 @@ class Errand(msgspec.Struct, frozen=True):
     """Whether it may be asked again although the server may have got it."""
     route: Route | None = None
     """Of the tool, for a call."""
+    escapes: bool = False
+    """Whether policies want control characters in what the server says made visible."""

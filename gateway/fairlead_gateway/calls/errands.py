@@ -57,8 +57,9 @@ def call_of(route: Route, request: Request, headers: Headers) -> Errand | Reject
     reach = msgspec.structs.replace(route.reach, timeout=route.timeout, impatient=route.impatient)
     params = {**request.params, "name": route.name_raw}
     return Errand(
-        reach, CALL, params, route.name, lines, route.recorder, route.check, route.meter, route.idempotent, route
-    )
+        reach, CALL, params, route.name, lines, route.recorder, route.check, route.meter, route.idempotent, route,
+        route.escapes,
+    )  # fmt: skip
 
 
 def resolve(offers: Offers, request: Request) -> Errand | Rejection:
@@ -77,7 +78,8 @@ def resolve(offers: Offers, request: Request) -> Errand | Rejection:
         return not_found(request, name)
     reach, own = asked
     params = {**request.params, member: Raw(jsonrpc.encode(own))}
-    return Errand(reach, request.method, params, own, idempotent=request.method not in SUBSCRIPTIONS)
+    again, escapes = request.method not in SUBSCRIPTIONS, offers.escapes(reach.server.key)
+    return Errand(reach, request.method, params, own, idempotent=again, escapes=escapes)
 
 
 def not_found(request: Request, uri: str) -> Rejection:
@@ -97,7 +99,8 @@ def _completion(offers: Offers, request: Request) -> Errand | Rejection:
         return _invalid(request, f"Unknown reference: {name}")
     reach, own = asked
     ref[member] = Raw(jsonrpc.encode(own))
-    return Errand(reach, COMPLETE, {**request.params, "ref": Raw(jsonrpc.encode(ref))}, None, idempotent=True)
+    params, escapes = {**request.params, "ref": Raw(jsonrpc.encode(ref))}, offers.escapes(reach.server.key)
+    return Errand(reach, COMPLETE, params, None, idempotent=True, escapes=escapes)
 
 
 def _invalid(request: Request, message: str) -> Rejection:

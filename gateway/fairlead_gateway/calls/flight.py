@@ -17,6 +17,7 @@ from fairlead_api.reports import NEUTRAL, OK
 from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.calls import refusals, translate
 from fairlead_gateway.calls.cache import META_CACHE, Kept, ResultCache
+from fairlead_gateway.calls.escaping import escaped
 from fairlead_gateway.calls.exchange import Exchange, asker
 from fairlead_gateway.calls.outcome import Outcome
 from fairlead_gateway.calls.outputs import judged
@@ -351,6 +352,9 @@ class Flight(Recipient):
             account.leave()
         if self.span is not None:
             self.span.end(error_type)
+        if self._route.escapes:
+            result = None if result is None else escaped(result)
+            body = tuple(escaped(part) for part in body)
         try:
             if result is not None:
                 body = (result,)

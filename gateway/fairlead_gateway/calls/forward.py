@@ -25,6 +25,7 @@ from fairlead_gateway.calls.belonging import Belonging
 from fairlead_gateway.calls.bridge import Bridge, Bridged, Relay, features_of
 from fairlead_gateway.calls.errand import Errand
 from fairlead_gateway.calls.errands import CALL, MORE, READ, SUBSCRIPTIONS
+from fairlead_gateway.calls.escaping import escaped
 from fairlead_gateway.calls.exchange import Exchange, asker
 from fairlead_gateway.calls.live import Live, LiveRequest
 from fairlead_gateway.calls.outcome import Outcome
@@ -118,8 +119,9 @@ class Forwarder:
             outcome = await self._result(exchange, errand, request, started, tally.span)
             outcome = judged(errand.check, errand.reach.server.key, outcome)
             error_type = TOOL_ERROR if outcome.is_error else ""
-            tally.size = len(outcome.result)
-            exchange.answer(200, *result_parts(request.id, outcome.result))
+            result = escaped(outcome.result) if errand.escapes else outcome.result
+            tally.size = len(result)
+            exchange.answer(200, *result_parts(request.id, result))
         except McpError as error:
             tally.limit = refusals.limit_of(error)
             error_type = self._failed(exchange, errand, request, error)
@@ -170,7 +172,7 @@ class Forwarder:
             bridged = await self._bridged(exchange, errand, request, started, span)
             if bridged is not None:
                 return _hinted(errand, bridged)
-        live = self.live.of(exchange, request)
+        live = self.live.of(exchange, request, escapes=errand.escapes)
         again = errand.idempotent and not any(more in errand.params for more in MORE)
         try:
             if errand.method in SUBSCRIPTIONS:
@@ -203,7 +205,7 @@ class Forwarder:
         """A call of a modern client whom a legacy server may ask; None where the client offers nothing."""
         reach = errand.reach
         of = (exchange.identity.principal, reach.server.key, errand.method, errand.named)
-        live = self.live.of(exchange, request)
+        live = self.live.of(exchange, request, escapes=errand.escapes)
         call = self._bridge.resume(request, of)
         if call is not None:
             call.relay.attach(live)
@@ -319,7 +321,7 @@ class Forwarder:
             self._refuse(exchange, errand, request, refusal)
             return refusal.code
         rejection = rejection_for(request, error)
-        _answer(exchange, rejection)
+        _answer(exchange, rejection, escapes=errand.escapes)
         return str(rejection.code)
 
     def _refuse(self, exchange: Exchange, errand: Errand, request: Request, refusal: Refusal) -> None:
@@ -330,7 +332,8 @@ class Forwarder:
         outcome = translate.result(
             refusals.result(refusal), from_modern=False, to_modern=request.modern, server_info=self._server_info
         )
-        exchange.answer(200, *result_parts(request.id, outcome.result))
+        result = escaped(outcome.result) if errand.escapes else outcome.result
+        exchange.answer(200, *result_parts(request.id, result))
 
 
 def _wrong_arguments(errand: Errand, tally: Tally) -> Refusal | None:
@@ -378,9 +381,9 @@ def rejection_for(request: Request, error: McpError) -> Rejection:
     return Rejection(200, jsonrpc.INTERNAL_ERROR, refusal.message, request.id, detail)
 
 
-def _answer(exchange: Exchange, rejection: Rejection) -> None:
+def _answer(exchange: Exchange, rejection: Rejection, *, escapes: bool = False) -> None:
     body = jsonrpc.error(rejection.id, rejection.code, rejection.message, rejection.data)
-    exchange.answer(rejection.status, body)
+    exchange.answer(rejection.status, escaped(body) if escapes else body)
 
 
 def _internal(request: Request, message: str) -> Rejection:

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from fairlead_gateway.calls import translate
+from fairlead_gateway.calls.escaping import escaped
 from fairlead_gateway.calls.exchange import Exchange
 from fairlead_gateway.endpoint.request import Request
 from fairlead_gateway.endpoint.sessions import Sessions
@@ -63,9 +64,9 @@ class Live:
         self._asked: dict[bytes, _Asked] = {}
         self._levels: OrderedDict[bytes, str] = OrderedDict()
 
-    def of(self, exchange: Exchange, request: Request) -> LiveRequest:
-        """To be closed when the request is answered."""
-        return LiveRequest(self, exchange, request)
+    def of(self, exchange: Exchange, request: Request, *, escapes: bool = False) -> LiveRequest:
+        """To be closed when the request is answered. `escapes`: control characters are made visible to the client."""
+        return LiveRequest(self, exchange, request, escapes=escapes)
 
     def set_level(self, session: bytes | None, level: str) -> bool:
         """`logging/setLevel` of a legacy client; False for what is no level."""
@@ -107,9 +108,21 @@ class Live:
 class LiveRequest:
     """One request in progress. `notify` and `on_request` are for the upstream that works on it."""
 
-    __slots__ = ("_asked", "_exchange", "_level", "_live", "_modern", "_ours", "_session", "_token", "client")
+    __slots__ = (
+        "_asked",
+        "_escapes",
+        "_exchange",
+        "_level",
+        "_live",
+        "_modern",
+        "_ours",
+        "_session",
+        "_token",
+        "client",
+    )
 
-    def __init__(self, live: Live, exchange: Exchange, request: Request) -> None:
+    def __init__(self, live: Live, exchange: Exchange, request: Request, *, escapes: bool = False) -> None:
+        self._escapes = escapes
         self._live = live
         self._exchange = exchange
         self._modern = request.modern
@@ -164,17 +177,17 @@ class LiveRequest:
             if self._token is not None and isinstance(params, Raw):
                 progress = translate.progress(params, ours=self._ours, clients=self._token)
                 if progress is not None:
-                    self._exchange.notify(progress)
+                    self._tell(progress)
         elif message.method == "notifications/message":
             if isinstance(params, Raw) and self._wanted(params):
-                self._exchange.notify(jsonrpc.notification("notifications/message", params))
+                self._tell(jsonrpc.notification("notifications/message", params))
         elif message.method == RESOURCE_UPDATED:
             if isinstance(params, Raw) and self._session is not None:
                 self._live.outlet(self._session, params)
         elif message.method == CANCELLED and isinstance(params, Raw):
             self._withdraw(params)
         elif message.method in _PASSED_ON and not self._modern and isinstance(params, Raw):
-            self._exchange.notify(jsonrpc.notification(str(message.method), params))
+            self._tell(jsonrpc.notification(str(message.method), params))
 
     def on_request(self, message: Message, answer: AnswerServer) -> None:
         """A legacy server asks something of the client: pass it on where the client offers that."""
@@ -184,7 +197,7 @@ class LiveRequest:
             return
         ident = self._live.ask(self._session, bytes(message.id), answer)
         params = None if message.params is UNSET else message.params
-        if self._exchange.notify(jsonrpc.request(ident, str(message.method), params)):
+        if self._tell(jsonrpc.request(ident, str(message.method), params)):
             self._asked[ident] = bytes(message.id)
         else:
             self._live.forget(ident)
@@ -197,8 +210,11 @@ class LiveRequest:
             if server_id == given_up:
                 self._live.forget(ident)
                 del self._asked[ident]
-                self._exchange.notify(jsonrpc.notification(CANCELLED, jsonrpc.with_member(params, "requestId", ident)))
+                self._tell(jsonrpc.notification(CANCELLED, jsonrpc.with_member(params, "requestId", ident)))
                 return
+
+    def _tell(self, message: bytes) -> bool:
+        return self._exchange.notify(bytes(escaped(message)) if self._escapes else message)
 
     def _wanted(self, params: Raw) -> bool:
         if self._level is None:

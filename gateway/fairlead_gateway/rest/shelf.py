@@ -13,6 +13,7 @@ from typing import Final
 from fairlead_api.documents.catalog import ToolEntry
 from fairlead_api.documents.state import ToolState
 from fairlead_api.meta import ServerKey
+from fairlead_gateway.calls.escaping import escaped
 from fairlead_gateway.catalog.model import Snapshot, Tool
 from fairlead_gateway.catalog.names import tool_id
 from fairlead_gateway.formats.format import JsonObject
@@ -44,13 +45,14 @@ class Entry:
         *,
         offline: bool,
         pinned: bool = False,
+        escapes: bool = False,
     ) -> None:
         self.id = tool_id(server, entry.name)
         self.name = name
         self.server = server
         self.prefix = prefix
         self.entry = entry
-        self.definition = tool.merged
+        self.definition = bytes(escaped(tool.merged)) if escapes else tool.merged
         """Raw, under the exposed name."""
         self.tool = tool
         self.state = state
@@ -86,7 +88,7 @@ class Shelf:
         self.view = view
         self.limit_ms = next((t.max_latency_ms for t in snapshot.rules.tiers if t.name == view.tier), None)
         """Of its tier."""
-        self.entries = tuple(breathing(_entries(view.routes, snapshot, view.pinned)))
+        self.entries = tuple(breathing(_entries(view.routes, snapshot, view.pinned, view.escaping)))
         self.by_name = {entry.name: entry for entry in self.entries}
         self.names = Names(self.by_name)
         """Over all that is visible, so that a tool has the same safe name in every answer, however it was filtered."""
@@ -94,7 +96,7 @@ class Shelf:
         for entry in self.entries:
             ids[entry.id] = None if entry.id in ids else entry
         self._by_id = ids
-        self._hidden = {entry.name: entry for entry in breathing(_entries(view.hidden, snapshot))}
+        self._hidden = {entry.name: entry for entry in breathing(_entries(view.hidden, snapshot, (), view.escaping))}
         self._hidden_names = Names(self._hidden)
 
     def find(self, name: str) -> Entry | None:
@@ -121,7 +123,9 @@ class Shelf:
         ]
 
 
-def _entries(names: Iterable[str], snapshot: Snapshot, pinned: Container[str] = ()) -> Iterable[Entry]:
+def _entries(
+    names: Iterable[str], snapshot: Snapshot, pinned: Container[str], escaping: Container[ServerKey]
+) -> Iterable[Entry]:
     documents = {key: {tool.name: tool for tool in server.catalog.tools} for key, server in snapshot.servers.items()}
     for name in names:
         found = snapshot.merged.get(name)
@@ -130,7 +134,10 @@ def _entries(names: Iterable[str], snapshot: Snapshot, pinned: Container[str] = 
             prefix, offline = server.catalog.prefix or "", not server.catalog.online
             state = snapshot.states.get(server.key, {}).get(tool.name)
             entry = documents[server.key][tool.name]
-            yield Entry(name, server.key, prefix, entry, tool, state, offline=offline, pinned=name in pinned)
+            yield Entry(
+                name, server.key, prefix, entry, tool, state,
+                offline=offline, pinned=name in pinned, escapes=server.key in escaping,
+            )  # fmt: skip
 
 
 class Shelves:

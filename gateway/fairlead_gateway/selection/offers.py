@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_api.meta import ServerKey
+from fairlead_gateway.calls.escaping import escaped
 from fairlead_gateway.catalog.model import Server, Snapshot
 from fairlead_gateway.catalog.offered import Item
 from fairlead_gateway.selection.reach import Reach
@@ -46,7 +47,10 @@ class Offers:
         *,
         servers: Iterable[Server],
         alone: Reach | None = None,
+        escaping: Collection[ServerKey] = frozenset(),
     ) -> None:
+        """`escaping`: servers whose control characters are made visible."""
+        self._escaping = escaping
         self._prompts = prompts
         self._resources = resources
         self._templates = templates
@@ -54,8 +58,8 @@ class Offers:
         self._servers = tuple(servers)
         self._alone = alone
 
-    def without(self, servers: Collection[ServerKey]) -> Offers:
-        """The same without what some servers have."""
+    def without(self, servers: Collection[ServerKey], escaping: Collection[ServerKey] = frozenset()) -> Offers:
+        """The same without what some servers have, and with the control characters of others made visible."""
 
         def rest(items: Mapping[str, tuple[Server, Item]]) -> dict[str, tuple[Server, Item]]:
             return {name: held for name, held in items.items() if held[0].key not in servers}
@@ -63,6 +67,7 @@ class Offers:
         return Offers(
             rest(self._prompts), rest(self._resources), rest(self._templates), self._reaches,
             servers=[server for server in self._servers if server.key not in servers], alone=self._alone,
+            escaping=escaping,
         )  # fmt: skip
 
     def prompt(self, name: str) -> Asked | None:
@@ -92,10 +97,19 @@ class Offers:
         """Method to `{"prompts":[…]`, open at the end for the members of either era."""
         merged = self._alone is None
         return {
-            "prompts/list": _listing(b"prompts", self._prompts, merged=merged),
-            "resources/list": _listing(b"resources", self._resources, merged=merged),
-            "resources/templates/list": _listing(b"resourceTemplates", self._templates, merged=merged),
+            "prompts/list": self._listing(b"prompts", self._prompts, merged=merged),
+            "resources/list": self._listing(b"resources", self._resources, merged=merged),
+            "resources/templates/list": self._listing(b"resourceTemplates", self._templates, merged=merged),
         }
+
+    def escapes(self, server: ServerKey) -> bool:
+        """Whether a server's control characters are made visible."""
+        return server in self._escaping
+
+    def _listing(self, member: bytes, items: Mapping[str, tuple[Server, Item]], *, merged: bool) -> bytes:
+        shown = [(server, item.merged if merged else item.definition) for server, item in items.values()]
+        told = [bytes(escaped(raw)) if server.key in self._escaping else raw for server, raw in shown]
+        return b'{"%b":[%b]' % (member, b",".join(told))
 
     @cached_property
     def features(self) -> frozenset[str]:
@@ -150,11 +164,6 @@ def template_pattern(template: str) -> re.Pattern[str]:
         end = expression.end()
     pieces.append(re.escape(template[end:]))
     return re.compile("".join(pieces), re.DOTALL)
-
-
-def _listing(member: bytes, items: Mapping[str, tuple[Server, Item]], *, merged: bool) -> bytes:
-    definitions = [item.merged if merged else item.definition for _, item in items.values()]
-    return b'{"%b":[%b]' % (member, b",".join(definitions))
 
 
 def _features(server: Server) -> set[str]:

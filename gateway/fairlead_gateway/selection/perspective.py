@@ -16,6 +16,8 @@ import msgspec
 
 from fairlead_api.documents.rules import Tier
 from fairlead_api.meta import ServerKey
+from fairlead_api.slices import listed
+from fairlead_gateway.calls.escaping import escaped, escaped_text
 from fairlead_gateway.catalog.model import ToolRef
 from fairlead_gateway.selection.ground import Ground
 from fairlead_gateway.selection.offers import Offers
@@ -146,6 +148,7 @@ class Perspective(Mapping[bytes, View]):
         plain = ground.targets[target]
         if sight.same and not sight.left_out and len(tiers) == len(whole.servers):
             return plain
+        escaping = rules.escaping.intersection(whole.servers)
         hidden, everything, shown = sight.hidden, sight.everything, sight.definitions
         routes = everything
         if hidden:
@@ -153,7 +156,13 @@ class Perspective(Mapping[bytes, View]):
             yield
             shown = [whole.tools[name][2] for name in routes]
         yield
-        listing = whole.listing(frozenset((*sight.left_out, *hidden)), shown)
+        if escaping:
+            shown = yield from listed(
+                bytes(escaped(definition)) if routes[name].escapes else definition
+                for name, definition in zip(routes, shown, strict=True)
+            )
+        marks = [f"\0{key}" for key in escaping]  # which no tool is called
+        listing = whole.listing(frozenset((*sight.left_out, *hidden, *marks)), shown)
         yield from listing.steps()
         self.weight += sight.weight
         names = {tier.name if tier is not None else None for tier in tiers.values()}
@@ -162,7 +171,7 @@ class Perspective(Mapping[bytes, View]):
             routes,
             listing,
             whole.server_info,
-            whole.instructions,
+            escaped_text(whole.instructions) if whole.instructions and escaping else whole.instructions,
             self._offers_of(whole),
             base=whole.target,
             tier=names.pop() if len(names) == 1 else None,
@@ -170,6 +179,7 @@ class Perspective(Mapping[bytes, View]):
             everything=everything,
             pinned=frozenset(sight.pinned),
             denied=partial(_denied, rules, ground.policies, whole),
+            escaping=escaping,
         )
 
     def _cut(self, whole: Whole, sight: _Sight, before: View | None) -> Generator[None, None, None]:
@@ -195,12 +205,12 @@ class Perspective(Mapping[bytes, View]):
         return self._ground.now + GRACE_SECONDS if name in before.routes else 0.0
 
     def _offers_of(self, whole: Whole) -> Offers:
-        dark = self.rules.dark
-        if not any(key in dark for key in whole.servers):
+        dark, escaping = self.rules.dark, self.rules.escaping
+        if not any(key in dark or key in escaping for key in whole.servers):
             return whole.offers
         found = self._offers.get(whole.target)
         if found is None:
-            found = self._offers[whole.target] = whole.offers.without(dark)
+            found = self._offers[whole.target] = whole.offers.without(dark, escaping)
         return found
 
 
@@ -238,7 +248,7 @@ class _Sight:
         """What policies do not allow."""
         self.weight = 0
         """Bytes, about."""
-        self.same = not rules.tiered and not rules.shares and not rules.constraints and not rules.pinned
+        self.same = not (rules.tiered or rules.shares or rules.constraints or rules.pinned or rules.escaping)
         """Whether every tool that is taken is as it is for whoever no policy speaks of."""
         self._as_it_is = self.same and not any(self._hides.values()) and not any(self._seconds.values())
 
@@ -264,8 +274,9 @@ class _Sight:
             route = route.within(seconds)
         if not self.same:
             constraint, share = self._constraints.get(ref), self._shares.get(key.namespace)
-            if constraint is not None or share is not None:
-                route = route.bounded(constraint, share)
+            escapes = key in self._rules.escaping
+            if constraint is not None or share is not None or escapes:
+                route = route.bounded(constraint, share, escapes=escapes)
             if ref in self._rules.pinned:
                 self.pinned.append(name)
         self.everything[name] = route

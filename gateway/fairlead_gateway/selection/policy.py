@@ -102,7 +102,8 @@ class RuleSet:
 
     def _changes(self) -> bool:
         return bool(self.unseen or self.dark) or any(
-            found.constrained or found.tiers or found.limited_by or found.pinned for found in self._merged.values()
+            found.constrained or found.tiers or found.limited_by or found.pinned or found.escaping
+            for found in self._merged.values()
         )
 
     def tiers(self, server: ServerKey) -> ServerTiers:
@@ -150,6 +151,12 @@ class RuleSet:
         """Whether reasons are told at a server."""
         found = self._merged.get(server.namespace)
         return found is not None and server.name in found.explaining
+
+    @cached_property
+    def escaping(self) -> frozenset[ServerKey]:
+        """Servers whose control characters are made visible."""
+        merged = self._merged.items()
+        return frozenset(ServerKey(namespace, name) for namespace, found in merged for name in found.escaping)
 
     def rules_for(self, tool: ToolRef) -> tuple[RuleRef, ...]:
         """Rules one of which has to take the arguments of a call; none: any arguments will do."""

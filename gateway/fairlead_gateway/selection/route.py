@@ -30,8 +30,8 @@ class Route:
     """See the module. Prepared once, shared by all calls."""
 
     __slots__ = ("_tool", "cache_scope", "cacheable_seconds", "caps", "check", "closed", "constraint", "counted",
-                 "guard", "id", "idempotent", "impatient", "max_bytes", "meter", "mirrored", "modern", "name",
-                 "name_header", "name_raw", "offline", "per_client", "reach", "recorder", "retries", "server",
+                 "escapes", "guard", "id", "idempotent", "impatient", "max_bytes", "meter", "mirrored", "modern",
+                 "name", "name_header", "name_raw", "offline", "per_client", "reach", "recorder", "retries", "server",
                  "server_info", "share", "submit", "timeout", "upstream")  # fmt: skip
 
     def __init__(
@@ -71,8 +71,7 @@ class Route:
         self.max_bytes = reach.max_bytes
         self.server_info = reach.server_info
         self.guard = reach.guard
-        self.retries = reach.retries
-        self.idempotent = tool.idempotent
+        self.retries, self.idempotent = reach.retries, tool.idempotent
         self.per_client = server.catalog.session == "PerClient"
         self.cacheable_seconds = tool.cacheable_seconds
         self.cache_scope: bytes = _cache_scope(server, tool) if like is None else like.cache_scope
@@ -85,6 +84,8 @@ class Route:
         """Why it is not called; answered in place of the server."""
         self.constraint: Constraint | None = None
         """What policies allow of the arguments; None: anything."""
+        self.escapes = False
+        """Whether policies want control characters in what its server says made visible."""
         self.share: Share | None = None
         """What policies allow the asker to take up of the server's namespace; None: anything."""
         self.counted = bool(tool.caps)
@@ -98,9 +99,10 @@ class Route:
         closed.closed = refusal
         return closed
 
-    def bounded(self, constraint: Constraint | None, share: Share | None) -> Route:
+    def bounded(self, constraint: Constraint | None, share: Share | None, *, escapes: bool = False) -> Route:
         """The same route for somebody whom policies bound."""
         bounded = self._again()
+        bounded.escapes = escapes
         bounded.constraint, bounded.share = constraint, share
         bounded.counted = self.counted or share is not None
         return bounded
@@ -126,7 +128,7 @@ class Route:
         )
         again.timeout, again.impatient = self.timeout, self.impatient
         again.closed, again.constraint, again.share = self.closed, self.constraint, self.share
-        again.counted, again.retries = self.counted, self.retries
+        again.counted, again.retries, again.escapes = self.counted, self.retries, self.escapes
         return again
 
 

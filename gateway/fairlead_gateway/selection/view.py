@@ -34,8 +34,8 @@ def _no_reason(name: str) -> str | None:
 class View:
     """The tools that one target shows, by the names it shows them under, in the order of the names."""
 
-    __slots__ = ("_listing", "base", "denied", "everything", "hidden", "instructions", "offers", "pinned", "routes",
-                 "server_info", "tier", "title")  # fmt: skip
+    __slots__ = ("_listing", "base", "denied", "escaping", "everything", "hidden", "instructions", "offers", "pinned",
+                 "routes", "server_info", "tier", "title")  # fmt: skip
 
     def __init__(
         self,
@@ -52,6 +52,7 @@ class View:
         everything: Mapping[str, Route] | None = None,
         pinned: frozenset[str] = frozenset(),
         denied: Callable[[str], str | None] = _no_reason,
+        escaping: frozenset[ServerKey] = frozenset(),
     ) -> None:
         self.title = title
         self.base = base
@@ -72,6 +73,8 @@ class View:
         """Tools that no budget cuts."""
         self.denied = denied
         """Why a tool is kept from whoever asks, by name; None where it is unknown, or is not to be known."""
+        self.escaping = escaping
+        """Servers whose control characters are made visible here."""
         self._listing = listing
 
     def unlisted(self, name: str, now: float) -> Route | None:

@@ -124,6 +124,7 @@ def _policy(policy: ToolPolicy, labels: Mapping[ServerKey, Mapping[str, str]]) -
         else PolicyLimits(),
         pinned=tuple(spec.pinned),
         denied=spec.denied,
+        control_characters=spec.control_characters,
     )
 
 

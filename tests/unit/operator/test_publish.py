@@ -111,6 +111,7 @@ def test_everything_that_a_policy_says_is_in_the_document() -> None:
         limits={"maxTools": 5, "toolTokens": 900, "callsPerMinute": 60, "concurrency": 2},
         pinned=["get_time"],
         denied="Explain",
+        controlCharacters="Escape",
     )
     (compiled,) = compile_rules([], [said], {}).policies
     wire = msgspec.json.decode(msgspec.json.encode(compiled))
@@ -136,6 +137,7 @@ def test_everything_that_a_policy_says_is_in_the_document() -> None:
         "maxTier": "standard",
         "limits": {"maxTools": 5, "toolTokens": 900, "callsPerMinute": 60, "concurrency": 2},
         "pinned": ["get_time"],
+        "controlCharacters": "Escape",
         "denied": "Explain",
     }
 
