@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec import Raw
 
 from fairlead_api.documents.rules import Policy, Rule
@@ -57,3 +58,23 @@ def test_tools_stand_in_the_order_of_name_and_server_whatever_either_is() -> Non
     index = ToolIndex(shelves)
     assert [(name, server) for server, name in index.refs] == sorted((name, server) for server, name in index.refs)
     assert all(index.refs[index.place(server, name) or 0] == (server, name) for server, name in index.refs)
+
+
+@pytest.mark.parametrize("hint", ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"])
+def test_each_annotation_counts_by_its_own_value(hint: str) -> None:
+    tools = [Tool("yes", reads=False), Tool("no", reads=False)]
+    for tool, value in zip(tools, (b"true", b"false"), strict=True):
+        tool._raw = b'{"annotations":{"%b":%b}}' % (hint.encode(), value)
+    index = ToolIndex([Shelved("web", tools, trusted=True)])
+    rules = [Rule(action="Allow", annotations={hint: value}) for value in (True, False)]
+    finish(index.preparing([policy(*rules)]))
+    assert [names(index, rule) for rule in rules] == [["yes"], ["no"]]
+
+
+def test_a_rule_about_categories_matches_tools_of_one_of_them() -> None:
+    tools = [Tool("get", reads=True), Tool("put", reads=True)]
+    tools[0].categories = ("search",)
+    rule = Rule(action="Allow", categories=("search", "other"))
+    index = ToolIndex([Shelved("web", tools, trusted=True)])
+    finish(index.preparing([policy(rule)]))
+    assert names(index, rule) == ["get"]

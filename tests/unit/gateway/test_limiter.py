@@ -90,6 +90,16 @@ def test_a_tool_counts_the_calls_of_everybody() -> None:
     assert not isinstance(limiter.admit("eve", None, "team/demo/sub", caps), Limited)
 
 
+def test_a_tool_has_no_more_calls_at_once_than_its_own_limit_whoever_makes_them() -> None:
+    limiter, caps = Limiter(clock=Time()), Caps(concurrency=1)
+    held = lease(limiter.admit("ada", None, "team/demo/add", caps))
+    assert refusal(limiter.admit("bob", None, "team/demo/add", caps)).scope == "tool"
+    assert not isinstance(limiter.admit("bob", None, "team/demo/sub", caps), Limited)
+    for account in held:
+        account.leave()
+    assert not isinstance(limiter.admit("bob", None, "team/demo/add", caps), Limited)
+
+
 def test_a_call_that_one_limit_refuses_uses_up_none_of_the_others() -> None:
     time = Time()
     limiter = Limiter(Caps(calls_per_minute=2, concurrency=2), clock=time)

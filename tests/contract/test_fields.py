@@ -1,0 +1,74 @@
+"""Every field of a spec has a test of its behaviour, named in FIELDS.md."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead_api import crd
+
+TESTS = Path(__file__).resolve().parents[1]
+PAGE = Path(__file__).parent / "FIELDS.md"
+_ROW = re.compile(r"^\| `(?P<field>[^`]+)` \| (?P<tests>.+) \|$")
+_TEST = re.compile(r"`([^`:]+)::([^`]+)`")
+
+
+def leaves(schema: Mapping[str, Any], place: str = "") -> Iterator[str]:
+    """Fields that hold no other declared ones; `[]` stands for the items of a list."""
+    if schema.get("type") == "array":
+        yield from leaves(schema["items"], f"{place}[]")
+    elif members := schema.get("properties"):
+        for name, member in members.items():
+            yield from leaves(member, f"{place}.{name}" if place else name)
+    else:
+        yield place
+
+
+def fields() -> dict[str, list[str]]:
+    """By kind, those of the generated CRDs."""
+    found = {}
+    for manifest in crd.crd_manifests():
+        schema = manifest["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        found[manifest["spec"]["names"]["kind"]] = list(leaves(schema["properties"]["spec"]))
+    return found
+
+
+def rows() -> dict[str, dict[str, list[tuple[str, str]]]]:
+    """By kind and field: path and name of each test."""
+    found: dict[str, dict[str, list[tuple[str, str]]]] = {}
+    kind = ""
+    for line in PAGE.read_text().splitlines():
+        if line.startswith("## "):
+            kind = line.removeprefix("## ")
+            found[kind] = {}
+        elif row := _ROW.match(line):
+            assert row["field"] not in found[kind], f"{kind}: {row['field']} twice"
+            found[kind][row["field"]] = _TEST.findall(row["tests"])
+    return found
+
+
+def functions(path: str) -> set[str]:
+    """Test functions of a file."""
+    tree = ast.parse((TESTS / path).read_text())
+    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+
+
+def test_every_field_has_a_row_and_every_row_a_field() -> None:
+    assert {kind: sorted(found) for kind, found in rows().items()} == {
+        kind: sorted(found) for kind, found in fields().items()
+    }
+
+
+@pytest.mark.parametrize("kind", sorted(fields()))
+def test_every_row_names_a_test_that_exists(kind: str) -> None:
+    missing = {
+        field: tests
+        for field, tests in rows()[kind].items()
+        if not tests or any(name not in functions(path) for path, name in tests)
+    }
+    assert missing == {}

@@ -1,0 +1,83 @@
+"""Each field of an McpServer that is about its pods, on its own, in the Deployment that is applied."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fairlead_operator.server.manifests import Frame
+from fairlead_operator.server.plan import plan
+from operatorfakes import mcp_server
+
+KEY = {"name": "s", "key": "k", "optional": True}
+FIELD = {"fieldPath": "status.podIP", "apiVersion": "v1"}
+RESOURCE = {"resource": "limits.memory", "containerName": "server", "divisor": "1Mi"}
+
+
+def deployment(**spec: Any) -> dict[str, Any]:
+    """The Deployment of a server, as it is sent."""
+    wanted = plan(mcp_server(**{"image": "demo:1", **spec}), Frame("fairlead-system"))
+    (found,) = [manifest for kind, manifest in wanted.apply if kind.kind == "Deployment"]
+    return found
+
+
+def server(**spec: Any) -> dict[str, Any]:
+    """Its container that runs the server."""
+    containers = deployment(**spec)["spec"]["template"]["spec"]["containers"]
+    found: dict[str, Any] = next(one for one in containers if one["name"] == "server")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("spec", "member", "value"),
+    [
+        ({"image": "demo:2"}, "image", "demo:2"),
+        ({"command": ["/app/server"]}, "command", ["/app/server"]),
+        ({"args": ["--index", "/data"]}, "args", ["--index", "/data"]),
+        ({"port": 9000}, "ports", [{"name": "mcp", "containerPort": 9000, "protocol": "TCP"}]),
+        (
+            {"resources": {"requests": {"cpu": "50m"}, "limits": {"memory": "1Gi"}}},
+            "resources",
+            {"requests": {"cpu": "50m"}, "limits": {"memory": "1Gi"}},
+        ),
+    ],
+    ids=["image", "command", "args", "port", "resources"],
+)
+def test_a_field_of_the_container_is_in_it(spec: dict[str, Any], member: str, value: Any) -> None:
+    found = server(**spec)[member]
+    if member == "ports":
+        assert [port["containerPort"] for port in found] == [9000]
+    else:
+        assert found == value
+
+
+@pytest.mark.parametrize(
+    "variable",
+    [
+        {"name": "A", "value": "1"},
+        {"name": "A", "valueFrom": {"secretKeyRef": KEY}},
+        {"name": "A", "valueFrom": {"configMapKeyRef": KEY}},
+        {"name": "A", "valueFrom": {"fieldRef": FIELD}},
+        {"name": "A", "valueFrom": {"resourceFieldRef": RESOURCE}},
+    ],
+    ids=["value", "secret", "config map", "field", "resource"],
+)
+def test_a_variable_reaches_the_container_with_all_its_members(variable: dict[str, Any]) -> None:
+    assert variable in server(env=[variable])["env"]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"prefix": "X_", "secretRef": {"name": "s", "optional": True}},
+        {"prefix": "X_", "configMapRef": {"name": "c", "optional": True}},
+    ],
+    ids=["secret", "config map"],
+)
+def test_a_source_of_variables_reaches_the_container_with_all_its_members(source: dict[str, Any]) -> None:
+    assert server(envFrom=[source])["envFrom"] == [source]
+
+
+def test_replicas_are_those_of_the_deployment() -> None:
+    assert deployment(replicas=3)["spec"]["replicas"] == 3
