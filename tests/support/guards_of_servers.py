@@ -33,8 +33,8 @@ POLICIES = (
     ),
     Guard(
         "arguments that say a member twice, or in two spellings",
-        f"{GATEWAY}.validation.constraint",
-        (("if len(seen) != len(pairs):", "if False:"),),
+        "fairlead_mcp.members",
+        (("if _repeats(document, written):", "if False:"), ("if _encode(_decode(raw)) != raw:", "if False:")),
         f"{AT}/test_policy_arguments.py::test_arguments_that_a_policy_does_not_allow_are_not_sent",
         "assert",
     ),
@@ -264,6 +264,39 @@ BOMBS = (
     ),
 )
 READERS = (
+    Guard(
+        "a denied tool, by a name in another case beside that of an allowed one",
+        f"{GATEWAY}.endpoint.inbound",
+        (("if misread:", "if False:"),),
+        f"{AT}/test_parser_differences.py::test_a_member_beside_a_known_one_runs_nothing_else",
+        "{'name': 'delete_all'",
+    ),
+    Guard(
+        "an argument in another case than a policy's",
+        f"{GATEWAY}.validation.constraint",
+        (
+            (
+                "self.checker.doubt(arguments) or self.spelling.wrong(arguments, text, alike)",
+                "self.checker.doubt(arguments)",
+            ),
+        ),
+        f"{AT}/test_parser_differences.py::test_arguments_in_another_spelling_are_no_way_around_a_policy",
+        "'limit': 9",
+    ),
+    Guard(
+        "a completion of a prompt that is not shown, by a reference in another case",
+        f"{GATEWAY}.calls.errands",
+        (('misread = _REF.misread(ref, "params.ref")', "misread = None"),),
+        f"{AT}/test_parser_differences.py::test_prompts_resources_and_completions_are_what_was_decided_about",
+        "KeyError: 'error'",
+    ),
+    Guard(
+        "a result that was kept for other arguments, of which one comes twice",
+        f"{GATEWAY}.calls.cache",
+        (("if members.repeats(arguments):", "if False:"),),
+        f"{AT}/test_parser_differences.py::test_a_result_is_not_kept_for_arguments_that_servers_read_otherwise",
+        "[2] == [2, 2]",
+    ),
     Guard(
         "a message to a stdio server on a line of the arguments",
         "fairlead_mcp.multiplex",

@@ -16,6 +16,8 @@ from typing import Final, Protocol
 import msgspec
 from msgspec import Raw
 
+from fairlead_mcp import members
+
 MAX_BYTES: Final = 64 << 20
 MAX_ARGUMENTS: Final = 64 << 10
 """Larger ones are not worth being kept for."""
@@ -68,6 +70,8 @@ def key_of(of_scope: bytes, arguments: bytes | Raw | None) -> bytes | None:
     if len(arguments) > MAX_ARGUMENTS:
         return None
     try:
+        if members.repeats(arguments):
+            return None  # equal to nothing: servers differ in which one they read
         canonical = _encode(_decode(arguments) or {})
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None

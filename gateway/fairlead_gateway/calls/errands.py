@@ -17,7 +17,7 @@ from fairlead_gateway.endpoint.asked import Headers, Rejection
 from fairlead_gateway.endpoint.request import Request
 from fairlead_gateway.selection.offers import Offers
 from fairlead_gateway.selection.route import Route
-from fairlead_mcp import eras, jsonrpc
+from fairlead_mcp import eras, jsonrpc, members
 
 CALL: Final = "tools/call"
 GET_PROMPT: Final = "prompts/get"
@@ -27,6 +27,7 @@ SUBSCRIPTIONS: Final = frozenset({"resources/subscribe", "resources/unsubscribe"
 """Of legacy sessions; modern clients name resources when they listen."""
 METHODS: Final = frozenset({GET_PROMPT, READ, COMPLETE}) | SUBSCRIPTIONS
 MORE: Final = ("inputResponses", "requestState")
+_REF: Final = members.Known({"type", "name", "uri", "title"})
 
 
 def needs_more(request: Request, live: Live) -> bool:
@@ -50,6 +51,9 @@ def call_of(route: Route, request: Request, headers: Headers) -> Errand | Reject
     """A tool call as an errand, once the headers match the arguments that they repeat."""
     lines, arguments = b"", request.params.get("arguments")
     if route.mirrored:
+        misread = mirrored.misread(arguments, route.mirrored)
+        if misread is not None:
+            return _invalid(request, misread)
         wrong = mirrored.mismatch(arguments, route.mirrored, headers) if request.modern else None
         if wrong is not None:
             return Rejection(400, jsonrpc.HEADER_MISMATCH, wrong, request.id)
@@ -91,6 +95,9 @@ def not_found(request: Request, uri: str) -> Rejection:
 
 def _completion(offers: Offers, request: Request) -> Errand | Rejection:
     ref = jsonrpc.decode_object(request.params["ref"])
+    misread = _REF.misread(ref, "params.ref")
+    if misread is not None:
+        return _invalid(request, misread)
     kind = jsonrpc.decode_text(ref["type"])
     member = "name" if kind == "ref/prompt" else "uri"
     name = jsonrpc.decode_text(ref[member])

@@ -249,7 +249,7 @@ _decode_level_meta = msgspec.json.Decoder(_LevelMeta).decode
 
 def _level_asked_for(request: Request) -> str | None:
     meta = request.params.get("_meta")
-    if meta is None or eras.META_LOG_LEVEL.encode() not in bytes(meta):
+    if meta is None or not request.meta.log_level:
         return None
     try:
         level = _decode_level_meta(meta).level

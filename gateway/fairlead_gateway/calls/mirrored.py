@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from msgspec import Raw
 
-from fairlead_mcp import eras
+from fairlead_mcp import eras, jsonrpc, members
 from fairlead_mcp.parameters import InvalidAnnotation, Parameter, parameters
 
 Mirrored: TypeAlias = tuple[Parameter, ...]
@@ -44,6 +44,26 @@ def mismatch(arguments: Raw | None, names: Mirrored, headers: Mapping[bytes, byt
             return f"Mcp-Param-{name} is missing"
         elif not _same(eras.text_of_header(header), value, parameter.kind):
             return f"Mcp-Param-{name} does not match the arguments"
+    return None
+
+
+def misread(arguments: Raw | None, names: Mirrored) -> str | None:
+    """A sentence about what a server may read otherwise of the arguments that headers repeat; None for nothing."""
+    try:
+        decoded = msgspec.json.decode(arguments) if arguments is not None else {}
+        if arguments is not None and members.repeats(arguments):
+            return "params.arguments has a member twice: servers differ in which one they read"
+    except jsonrpc.UNREADABLE:
+        return None
+    for path, _, _ in names:
+        value: Any = decoded
+        for step in path:
+            if not isinstance(value, dict):
+                break
+            found = members.Known((step,)).misread(value, "params.arguments")
+            if found is not None:
+                return found
+            value = value.get(step)
     return None
 
 

@@ -28,8 +28,8 @@ def progress_token(params: RawObject) -> bytes | None:
     `_meta`.
     """
     meta = params.get("_meta")
-    if meta is None or b'"progressToken"' not in bytes(meta):
-        return None
+    if meta is None or (b'"progressToken"' not in bytes(meta) and b"\\" not in bytes(meta)):
+        return None  # a name can be written with escapes too
     token = jsonrpc.decode_object(meta).get(TOKEN)
     return bytes(token) if token is not None else None
 

@@ -10,7 +10,6 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from fairlead_mcp import eras
 from fairlead_mcp.jsonrpc import RawObject
 from fairlead_mcp.messages import Message
 
@@ -51,10 +50,3 @@ class Envelope(msgspec.Struct, gc=False):
     method: str
     id: Raw | UnsetType = UNSET
     params: RawObject | UnsetType | None = UNSET
-
-
-class Identity(msgspec.Struct):
-    """The members of `_meta` that a modern request must carry."""
-
-    version: Raw | UnsetType = msgspec.field(name=eras.META_VERSION, default=UNSET)
-    capabilities: Raw | UnsetType = msgspec.field(name=eras.META_CAPABILITIES, default=UNSET)

@@ -14,9 +14,9 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_gateway.endpoint.asked import Answered, Envelope, Headers, Identity, Notice, Rejection
+from fairlead_gateway.endpoint.asked import Answered, Envelope, Headers, Notice, Rejection
 from fairlead_gateway.endpoint.request import NO_META, Meta, Request
-from fairlead_mcp import eras, jsonrpc
+from fairlead_mcp import eras, jsonrpc, members
 from fairlead_mcp.eras import LEGACY_VERSIONS, MODERN_VERSION
 from fairlead_mcp.jsonrpc import UNSET, RawObject
 
@@ -41,16 +41,31 @@ _JSON: Final = b"application/json"
 _USUAL_ACCEPT: Final = b"application/json, text/event-stream"
 
 _decode_envelope: Final = msgspec.json.Decoder(Envelope).decode
-_decode_identity: Final = msgspec.json.Decoder(Identity).decode
 _NAMED: Final = dict(eras.NAMED)
 
 NOT_A_REQUEST: Final = "the body is not a JSON-RPC 2.0 request, notification or response; batches are not taken"
 
 
-_TOKEN: Final = b'"progressToken"'
-_LOG_LEVEL: Final = eras.META_LOG_LEVEL.encode()
 _NAME_BYTES: Final = 256
 """Of an `Mcp-Name` that is remembered."""
+_TOKEN: Final = "progressToken"  # noqa: S105 - the name of a member
+PARAMS: Final = members.Known(
+    {
+        "_meta", "argument", "arguments", "capabilities", "clientInfo", "context", "cursor", "inputResponses", "level",
+        "name", "notifications", "protocolVersion", "ref", "requestId", "requestState", "task", "taskId", "uri",
+    }
+)  # fmt: skip
+"""Members of `params` in any request of any era. Others are passed on, for a server may have extensions; but not what
+a server may take for one of these, or it would run something else than was decided about.
+"""
+META: Final = members.Known(
+    {
+        _TOKEN, eras.META_VERSION, eras.META_CAPABILITIES, eras.META_CLIENT_INFO, eras.META_SERVER_INFO,
+        eras.META_SUBSCRIPTION, eras.META_LOG_LEVEL, "traceparent", "tracestate", "baggage",
+    }
+)  # fmt: skip
+"""Members of `_meta` that the gateway reads, writes or leaves out."""
+_PARAM_NAMES: Final = PARAMS.names
 _REMEMBERED_BYTES: Final = 1024
 """Of a `_meta` that is remembered: clients send the same one with each request, unless they ask for progress."""
 
@@ -87,6 +102,9 @@ def _of_an_era(headers: Headers, method: str, ident: bytes | None, params: RawOb
             status = 200 if legacy_header else 400
             return Rejection(status, jsonrpc.INVALID_PARAMS, "params._meta must be an object", ident or b"null")
     modern = not legacy_header or meta.versioned
+    misread = meta.misread or (None if _PARAM_NAMES.issuperset(params) else PARAMS.misread(params, "params"))
+    if misread:
+        return Rejection(400 if modern else 200, jsonrpc.INVALID_PARAMS, misread, ident or b"null")
     if ident is None:
         return Notice(modern, method, params, headers.get(SESSION))
     if not modern:
@@ -101,16 +119,34 @@ def read_meta(raw: bytes) -> Meta:
 
 
 def _read_meta(raw: bytes) -> Meta:
-    said = _decode_identity(raw)
+    said = jsonrpc.decode_object(raw)
+    version, capabilities = said.get(eras.META_VERSION), said.get(eras.META_CAPABILITIES)
     lacking = ""
-    if said.version is UNSET or said.capabilities is UNSET:
-        missing = eras.META_VERSION if said.version is UNSET else eras.META_CAPABILITIES
+    if version is None or capabilities is None:
+        missing = eras.META_VERSION if version is None else eras.META_CAPABILITIES
         lacking = f"params._meta lacks the required {missing}"
-    elif bytes(said.capabilities)[:1] != b"{":
+    elif bytes(capabilities)[:1] != b"{":
         lacking = f"{eras.META_CAPABILITIES} must be an object"
-    version = None if said.version is UNSET else _as_header(said.version)
-    token, log_level = _TOKEN in raw, _LOG_LEVEL in raw
-    return Meta(lacking, version, versioned=said.version is not UNSET, token=token, log_level=log_level)
+    return Meta(
+        lacking,
+        None if version is None else _as_header(version),
+        versioned=version is not None,
+        token=_TOKEN in said,
+        log_level=eras.META_LOG_LEVEL in said,
+        misread=_misread_meta(raw, said),
+    )
+
+
+def _misread_meta(raw: bytes, said: RawObject) -> str:
+    """A sentence about what servers may read otherwise in a `_meta`, which goes on to them byte for byte."""
+    misread = META.misread(said, "params._meta")
+    if misread is not None:
+        return misread
+    for member in said:
+        # members of this prefix are left out for a server of the other era, in this spelling alone
+        if not member.startswith(eras.PREFIX) and members.folded(member).startswith(eras.PREFIX):
+            return members.misspelt(member, eras.PREFIX + "…", "params._meta")
+    return "params._meta has a member twice: servers differ in which one they read" if members.repeats(raw) else ""
 
 
 _remembered_meta: Final = functools.lru_cache(maxsize=256)(_read_meta)

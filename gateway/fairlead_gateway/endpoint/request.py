@@ -15,7 +15,7 @@ from fairlead_mcp.jsonrpc import RawObject
 class Meta:
     """What is gone by of a request's `_meta`."""
 
-    __slots__ = ("lacking", "log_level", "token", "version", "versioned")
+    __slots__ = ("lacking", "log_level", "misread", "token", "version", "versioned")
 
     def __init__(
         self,
@@ -25,9 +25,12 @@ class Meta:
         versioned: bool = False,
         token: bool = False,
         log_level: bool = False,
+        misread: str = "",
     ) -> None:
         self.lacking = lacking
         """What is wrong with it for a modern request."""
+        self.misread = misread
+        """A sentence about a member that servers may read otherwise; wrong in both eras."""
         self.version = version
         """The protocol's, of modern requests, as it stands in a header; None where it cannot stand in one."""
         self.versioned = versioned

@@ -3,12 +3,11 @@
 Pure module. Compiled by `selection.policy` with the rules, asked by `calls` before a call is made. Unlike the check of
 a tool's own schema it takes nothing on trust: a schema that cannot be used in full takes no arguments at all, and so
 is every value refused that could not be looked at in bounded time, or that others may read otherwise than it was read
-here.
+here. Bounds come first: all of this happens in the loop that everybody's calls wait for.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -16,14 +15,18 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_gateway.calls.refusals import INVALID_ARGUMENTS, Refusal
-from fairlead_gateway.validation.checker import Checker, Compiled, compile_schema
+from fairlead_gateway.validation.checker import MAX_VALUE_BYTES, Checker, Compiled, compile_schema
+from fairlead_gateway.validation.spelling import Spelling
+from fairlead_gateway.validation.walk import Elsewhere
+from fairlead_mcp import jsonrpc, members
 
 NO_ARGUMENTS: Final = b"{}"
+MAX_ARGUMENT_BYTES: Final = MAX_VALUE_BYTES
+MAX_VALUES: Final = 20_000
+"""Members, items, objects and lists in the arguments, and commas and brackets in their texts: what reading takes time
+for. As many take about 5 ms.
+"""
 _NOT_ALLOWED: Final = "The policy does not allow these arguments"
-
-
-class Ambiguous(ValueError):
-    """An object with a member that comes twice, or in two spellings that differ in case alone."""
 
 
 class Allowance(msgspec.Struct, frozen=True):
@@ -33,12 +36,16 @@ class Allowance(msgspec.Struct, frozen=True):
     checker: Checker | None = None
     """None where every object fits, or, with a fault, none."""
     fault: str = ""
+    spelling: Spelling | None = None
+    """None without a checker."""
 
-    def wrong(self, arguments: bytes) -> str | None:
-        """What does not fit, one error a line; None: the rule allows them."""
+    def wrong(self, arguments: bytes, text: str, alike: str) -> str | None:
+        """What does not fit, one error a line; None: the rule allows them. See also `members.distinct`."""
         if self.fault:
             return self.fault
-        return None if self.checker is None else self.checker.doubt(arguments)
+        if self.checker is None or self.spelling is None:
+            return None
+        return self.checker.doubt(arguments) or self.spelling.wrong(arguments, text, alike)
 
 
 def allowance(by: str, schema: Mapping[str, Any]) -> Allowance:
@@ -46,7 +53,12 @@ def allowance(by: str, schema: Mapping[str, Any]) -> Allowance:
     made: Compiled = compile_schema(schema, of_objects=True)
     if made.left_out:
         return Allowance(by, fault="the schema of the rule cannot be used: " + made.left_out[0].message)
-    return Allowance(by, made.checker)
+    if made.checker is None:
+        return Allowance(by)
+    try:
+        return Allowance(by, made.checker, spelling=Spelling(dict(schema)))
+    except Elsewhere as error:
+        return Allowance(by, fault=f"the schema of the rule cannot be used: it refers to {str(error)[:200]!r}")
 
 
 class Constraint:
@@ -66,15 +78,19 @@ class Constraint:
     def refusal(self, arguments: bytes | Raw | None) -> Refusal | None:
         """Why a call with these raw arguments is not made; None: it may be."""
         raw = NO_ARGUMENTS if arguments is None or bytes(arguments) == b"null" else bytes(arguments)
+        if len(raw) > MAX_ARGUMENT_BYTES:
+            return _refused(f"they are larger than {MAX_ARGUMENT_BYTES} bytes; send less in one call")
+        if raw.count(b",") + raw.count(b"{") + raw.count(b"[") > MAX_VALUES:
+            return _refused(f"they hold more than {MAX_VALUES} values; send fewer in one call")
         try:
-            _read(raw.decode())
-        except Ambiguous as error:
-            return Refusal(INVALID_ARGUMENTS, f"{_NOT_ALLOWED}: {error}")
-        except (ValueError, RecursionError):
-            return Refusal(INVALID_ARGUMENTS, f"{_NOT_ALLOWED}: they cannot be read")
+            text, alike = members.distinct(raw)
+        except members.Ambiguous as error:
+            return _refused(str(error))
+        except jsonrpc.UNREADABLE:
+            return _refused("they cannot be read")
         reasons = []
         for one in self._allowances:
-            wrong = one.wrong(raw)
+            wrong = one.wrong(raw, text, alike)
             if wrong is None:
                 return None
             reasons.append((one.by, wrong))
@@ -84,12 +100,5 @@ class Constraint:
         return Refusal(INVALID_ARGUMENTS, f"{_NOT_ALLOWED}:{listed}")
 
 
-def _distinct(pairs: list[tuple[str, Any]]) -> None:
-    """Readers differ in which of two equal members counts, and some take no notice of case."""
-    seen = {name.casefold() for name, _ in pairs}
-    if len(seen) != len(pairs):
-        raise Ambiguous("a member comes twice, or in two spellings")
-
-
-_read = json.JSONDecoder(object_pairs_hook=_distinct).decode
-"""Made once: `json.loads` makes one for each call, which takes longer than the reading."""
+def _refused(why: str) -> Refusal:
+    return Refusal(INVALID_ARGUMENTS, f"{_NOT_ALLOWED}: {why}")

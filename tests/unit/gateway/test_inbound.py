@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from fairlead_gateway.calls.translate import progress_token
 from fairlead_gateway.endpoint.asked import Answered, Notice, Rejection
 from fairlead_gateway.endpoint.inbound import accepts_both, classify
 from fairlead_gateway.endpoint.request import Request
@@ -217,3 +218,58 @@ def test_a_client_must_accept_json_and_events(accept: bytes | None, status: int)
 def test_the_content_type_must_be_json(kind: bytes, status: int) -> None:
     asked = classify(BASE | {b"content-type": kind}, body("ping"))
     assert (asked.status if isinstance(asked, Rejection) else 200) == status
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"Name": "zap"}, {"ARGUMENTS": {}}, {"argument\u017f": {}}, {"_META": {}}, {"Uri": "x"}, {"REF": {}},
+        {"name\0": "zap"}, {"RequestState": "x"}, {"inputresponses": {}},
+    ],
+)  # fmt: skip
+def test_a_member_that_may_be_taken_for_a_known_one_is_refused_with_what_to_do(more: dict[str, Any]) -> None:
+    asked = modern(params={"name": "add", "_meta": identity(), **more})
+    assert (asked.status, asked.code, asked.id) == (400, -32602, b"1")
+    assert "which some servers read as" in asked.message
+    asked = classify(BASE, body(params={"name": "add", **more}))
+    assert isinstance(asked, Rejection)
+    assert (asked.status, asked.code, asked.id) == (200, -32602, b"1")
+
+
+@pytest.mark.parametrize(
+    "meta",
+    [
+        '"ProgressToken": 1',
+        '"IO.modelcontextprotocol/clientCapabilities": {}',
+        '"io.modelcontextprotocol/ClientCapabilities": {}',
+        '"Io.ModelContextProtocol/anything": {}',
+        '"TraceParent": "x"',
+        '"progressToken": 1, "progress\\u0054oken": 2',
+        '"a": 1, "a": 1',
+    ],
+)
+def test_a_meta_that_servers_may_read_otherwise_is_refused(meta: str) -> None:
+    for era in ({}, identity()):
+        said = json.dumps({"name": "add", "_meta": {**era, "x": 0}}).replace('"x": 0', meta)
+        message = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": 0}).replace(
+            ": 0", f": {said}"
+        )
+        asked = classify(BASE, message.encode())
+        assert isinstance(asked, Rejection)
+        assert (asked.code, asked.id) == (-32602, b"1")
+        assert "servers" in asked.message
+
+
+def test_members_of_extensions_pass() -> None:
+    more = {"x-name": 1, "names": 2, "com.example/Name": 3}
+    asked = modern(params={"name": "add", "_meta": identity(**{"com.example/progressToken": 1}), **more})
+    assert isinstance(asked, Request)
+    assert {*more} < {*asked.params}
+
+
+def test_a_token_that_is_written_with_escapes_is_one() -> None:
+    message = body(params={"name": "add", "_meta": {"TOKEN": 7}}).replace(b"TOKEN", b"progress\\u0054oken")
+    asked = classify(BASE, message)
+    assert isinstance(asked, Request)
+    assert asked.meta.token
+    assert progress_token(asked.params) == b"7"

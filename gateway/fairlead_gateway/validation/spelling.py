@@ -1,0 +1,144 @@
+"""Members of a value that a server may read as a property which a schema names.
+
+Pure module. A schema's `limit` says nothing about `Limit`, which a server that ignores case takes for it. So whatever
+passes for a name of the schema, at the place the schema names it for, is found here. Names in `patternProperties` are
+patterns, and compared by nobody but the checker.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from fairlead_gateway.validation.walk import HERE, References, Schema, every, under
+from fairlead_mcp.jsonrpc import encode
+from fairlead_mcp.members import Known, folded
+
+MAX_STEPS: Final = 100_000
+"""Schemas and members that are looked at for one value: some tens of milliseconds at most."""
+MAX_PLACES: Final = 1_000
+"""Remembered for one schema."""
+TOO_INTRICATE: Final = "they are too intricate to be compared with the names of the policy"
+_decode: Final = msgspec.json.Decoder().decode
+_OF_LISTS: Final = ("items", "prefixItems", "additionalItems", "contains", "unevaluatedItems")
+_OF_THE_REST: Final = ("patternProperties", "additionalProperties", "unevaluatedProperties")
+
+
+class Spelling:
+    """The names in one schema. Raises walk.Elsewhere for a reference that leads out of it."""
+
+    def __init__(self, schema: Schema, max_steps: int = MAX_STEPS) -> None:
+        self._root = schema
+        self._max_steps = max_steps
+        self._gathered = 0
+        """Schemas of all places so far."""
+        self._references = References(schema)
+        counted: dict[str, set[str]] = defaultdict(set)
+        for one in every(schema):
+            for name in _names(one):
+                written = f"{encode(name).decode()}:"
+                counted[folded(written)].add(written)
+        self._counted = tuple((alike, tuple(exact)) for alike, exact in counted.items())
+        self._places: dict[tuple[int, ...], _Place] = {}
+
+    def wrong(self, value: bytes, text: str, alike: str) -> str | None:
+        """A sentence about the first member that may be taken for a name of the schema; None without any.
+
+        `value` is raw JSON, `text` its shortest form, `alike` that without regard to case.
+        """
+        if "\\u0000" not in text and all(
+            alike.count(name) == sum(map(text.count, exact)) for name, exact in self._counted
+        ):
+            return None  # as nearly always: no name is there in another spelling
+        return self._walk(_decode(value))
+
+    def _walk(self, value: Any) -> str | None:
+        before = self._gathered
+        steps, todo = 0, [(value, self._place([self._root]))]
+        while todo:
+            value, place = todo.pop()
+            steps += 1 + len(value)
+            if steps + self._gathered - before > self._max_steps:
+                return TOO_INTRICATE
+            if isinstance(value, dict):
+                wrong = place.known.misread(value, "the object")
+                if wrong is not None:
+                    return wrong
+                pairs = [(one, place.of_member(name)) for name, one in value.items()]
+            else:
+                pairs = [(one, place.of_items) for one in value]
+            for one, schemas in pairs:
+                if schemas and isinstance(one, dict | list):
+                    todo.append((one, self._place(schemas)))
+        return None
+
+    def _place(self, schemas: Iterable[Schema]) -> _Place:
+        key = tuple(map(id, schemas))
+        found = self._places.get(key)
+        if found is None:
+            applied = self._applied(schemas)
+            self._gathered += len(applied)
+            if len(self._places) >= MAX_PLACES:
+                self._places.clear()
+            found = self._places[key] = _Place(applied)
+        return found
+
+    def _applied(self, schemas: Iterable[Schema]) -> list[Schema]:
+        """These, and all that they apply to the same value."""
+        todo, found = [*schemas], dict[int, Schema]()
+        while todo:
+            schema = todo.pop()
+            if id(schema) in found:
+                continue
+            found[id(schema)] = schema
+            todo.extend(self._references.of(schema))
+            for keyword in HERE:
+                todo.extend(under(schema, keyword))
+        return [*found.values()]
+
+
+class _Place:
+    """What a schema says about the values at one place."""
+
+    __slots__ = ("_applied", "_of_members", "_rest", "known", "of_items")
+
+    def __init__(self, applied: list[Schema]) -> None:
+        self._applied = applied
+        self.known = Known(name for schema in applied for name in _names(schema))
+        self._of_members: dict[str, list[Schema]] = {}
+        self._rest = self._under(_OF_THE_REST)
+        self.of_items = self._under(_OF_LISTS)
+        """The schemas of the values in a list."""
+
+    def _under(self, keywords: Iterable[str]) -> list[Schema]:
+        return [one for schema in self._applied for keyword in keywords for one in under(schema, keyword)]
+
+    def of_member(self, name: str) -> list[Schema]:
+        """The schemas of a member's value."""
+        if name not in self.known.names:
+            return self._rest
+        found = self._of_members.get(name)
+        if found is None:
+            named = (schema.get("properties") for schema in self._applied)
+            own = [one[name] for one in named if isinstance(one, dict) and isinstance(one.get(name), dict)]
+            found = self._of_members[name] = [*own, *self._rest]
+        return found
+
+
+def _names(schema: Schema) -> Iterator[str]:
+    """The members that a schema names at its own place."""
+    for keyword in ("properties", "dependentRequired", "dependentSchemas", "dependencies"):
+        value = schema.get(keyword)
+        if isinstance(value, dict):
+            yield from value
+            for more in value.values():
+                yield from _texts(more)
+    yield from _texts(schema.get("required"))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, list):
+        yield from (one for one in value if isinstance(one, str))

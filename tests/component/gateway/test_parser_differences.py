@@ -1,0 +1,233 @@
+"""What the gateway decides about is what a server runs, or nothing, whatever the server makes of names in JSON.
+
+Asked are real servers that take no notice of case: the official Go SDK as it was before CVE-2026-27896, a plain handler
+on Go's encoding/json, and one on Jackson with ACCEPT_CASE_INSENSITIVE_PROPERTIES. .NET with
+PropertyNameCaseInsensitive, on by default in ASP.NET, is the other known reader of this kind; there is none here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import Raw
+
+from fairlead_api.documents.catalog import DeclaredLatency, Definition
+from fairlead_api.documents.rules import Policy, Rule, Rules
+from fairlead_gateway.app import Gateway
+from fairlead_gateway.identity.setup import Trust
+from foreignreaders import Reader, go_reader, java_reader
+from gatewayworld import LEGACY, MODERN, Answer, Ask, ask, calling, catalog, entry, legacy, modern, running
+from policyworld import Vouching, anybody, by
+from toolservers import tool
+
+META = "io.modelcontextprotocol/"
+SERVERS = [
+    pytest.param(go_reader, "/sdk", LEGACY, id="the official Go SDK"),
+    pytest.param(go_reader, "/plain", MODERN, id="Go's encoding/json"),
+    pytest.param(java_reader, "/plain", MODERN, id="Jackson"),
+]
+ERAS = pytest.mark.parametrize("era", [MODERN, LEGACY])
+FEW: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "limit": {"type": "integer", "maximum": 5},
+        "path": {"type": "string", "pattern": "^/public/"},
+        "deep": {"type": "object", "properties": {"limit": {"maximum": 5}}},
+    },
+}
+POLICY = Policy(
+    namespace="default", name="stock", every=True,
+    rules=(Rule(action="Allow", tools=("get_stock",), arguments=FEW), Rule(action="Deny", tools=("delete_all",))),
+)  # fmt: skip
+FREE = Policy(
+    namespace="default", name="stock", every=True,
+    rules=(Rule(action="Allow", tools=("get_stock",)), Rule(action="Deny", tools=("delete_all",))),
+)  # fmt: skip
+
+
+@contextlib.asynccontextmanager
+async def shop(
+    folder: Path, read: Callable[[], contextlib.AbstractAsyncContextManager[Reader]], path: str, version: str,
+    policy: Policy = POLICY, **more: Any,
+) -> AsyncIterator[tuple[Gateway, Reader]]:  # fmt: skip
+    """A gateway before a server with a tool that may be called, within bounds, and one that may not."""
+    async with read() as reader:
+        tools = [entry(tool("get_stock"), **more), entry("delete_all")]
+        served = catalog("shop", reader.url(path), tools, version=version)
+        trust = Trust((Vouching(anybody("npc")),))
+        async with running(folder, served, Rules(policies=(policy,)), trust=trust) as gateway:
+            yield gateway, reader
+
+
+def offer(member: str, name: str) -> Definition:
+    return Definition(name=name, definition=Raw(json.dumps({member: name}).encode()), hash="")
+
+
+def with_params(request: Ask, *, more: str = "", meta: str = "", arguments: str | None = None, last: str = "") -> Ask:
+    """The request, with members written as they are at the head or the end of its params, or in their `_meta`."""
+    params = {**request.message["params"]}
+    found = json.dumps(params.pop("_meta", {}))[1:-1]
+    members = ", ".join(filter(None, [found, meta]))
+    said = [more, f'"_meta": {{{members}}}' if members else ""]
+    if arguments is not None:
+        params.pop("arguments", None)
+        said.append(f'"arguments": {arguments}')
+    text = ", ".join(filter(None, [*said, json.dumps(params)[1:-1], last]))
+    message = json.dumps({**request.message, "params": "HERE"}).replace('"HERE"', f"{{{text}}}")
+    return by("npc", Ask(headers=request.headers, body=message.encode()))
+
+
+def refused(answer: Answer) -> bool:
+    """Whether the gateway turned a request down, in either way."""
+    if "error" in answer.message:
+        return bool(answer.code == -32602)
+    return answer.message["result"].get("isError") is True and answer.refusal == "INVALID_ARGUMENTS"
+
+
+ARGUMENTS = '{"limit": 1}'
+OTHER_NAMES = [
+    '"Name": "delete_all"',
+    '"NAME": "delete_all"',
+    '"nam\\u0045": "delete_all"',
+    '"name\\u0000": "delete_all"',
+    '"Arguments": {"limit": 9}',
+    '"argument\\u017f": {"limit": 9}',
+    '"argumentſ": {"limit": 9}',
+    '"ARGUMENTS": {"path": "/secret"}',
+    '"_META": {"progressToken": 7}',
+    '"_Meta": {}',
+    '"RequestState": "x"',
+    '"InputResponses": {}',
+    '"Task": {}',
+]
+OTHER_ARGUMENTS = [
+    '{"Limit": 9}',
+    '{"LIMIT": 9, "limit": 1}',
+    '{"limit": 1, "LIMIT": 9}',
+    '{"l\\u0130mit": 1, "lim\\u0131t": 9}',
+    '{"limit": 1, "limit": 9}',
+    '{"limit": 9, "limit": 1}',
+    '{"limit": 1, "l\\u0069mit": 9}',
+    '{"Path": "/secret"}',
+    '{"path": "/public/a", "PATH": "/secret"}',
+    '{"deep": {"Limit": 9}}',
+    '{"Deep": {"limit": 9}}',
+    '{"deep": {"limit": 1}, "Deep": {"limit": 9}}',
+    '{"limit\\u0000": 9}',
+]
+
+
+@pytest.mark.parametrize(("read", "path", "version"), SERVERS)
+@ERAS
+async def test_a_member_beside_a_known_one_runs_nothing_else(
+    tmp_path: Path, read: Any, path: str, version: str, era: str
+) -> None:
+    async with shop(tmp_path, read, path, version) as (gateway, reader):
+        ran, taken = list[Any](), list[str]()
+        for progress in ("", '"progressToken": "p"'):  # which goes another way through the gateway
+            for members in OTHER_NAMES:
+                for place in ("more", "last"):
+                    made = with_params(
+                        calling("shop__get_stock", era=era), meta=progress, arguments=ARGUMENTS, **{place: members}
+                    )
+                    answer = await ask(gateway, made)
+                    ran += [(members, one) for one in await reader.ran()]
+                    taken += [] if refused(answer) else [members]
+        assert (ran, taken) == ([], [])
+
+
+@pytest.mark.parametrize(("read", "path", "version"), SERVERS)
+@ERAS
+async def test_arguments_in_another_spelling_are_no_way_around_a_policy(
+    tmp_path: Path, read: Any, path: str, version: str, era: str
+) -> None:
+    async with shop(tmp_path, read, path, version) as (gateway, reader):
+        ran, taken = list[Any](), list[str]()
+        for progress in ("", '"progressToken": "p"'):
+            for arguments in OTHER_ARGUMENTS:
+                made = with_params(calling("shop__get_stock", era=era), meta=progress, arguments=arguments)
+                answer = await ask(gateway, made)
+                ran += [(arguments, one) for one in await reader.ran()]
+                taken += [] if refused(answer) else [arguments]
+        assert (ran, taken) == ([], [])
+
+
+@pytest.mark.parametrize(("read", "path", "version"), SERVERS)
+@ERAS
+async def test_what_is_allowed_is_what_runs(tmp_path: Path, read: Any, path: str, version: str, era: str) -> None:
+    """Names that come twice are one when they go on; unknown ones go on; nothing beside `params` does."""
+    said = [
+        {},
+        {"more": '"name": "delete_all"'},
+        {"more": '"n\\u0061me": "delete_all"'},
+        {"more": '"x-extension": {"Name": "delete_all"}'},
+        {"arguments": '{"limit": 5, "unnamed": {"Limit": 1}}'},
+    ]
+    beside = ['"Method": "tools/list"', '"METHOD": "x"', '"Params": {"name": "delete_all"}', '"ID": 7', '"Id": 8']
+    async with shop(tmp_path, read, path, version) as (gateway, reader):
+        for one in said:
+            made = with_params(calling("shop__get_stock", era=era), **{"arguments": ARGUMENTS, **one})
+            assert (await ask(gateway, made)).message["id"] == 1
+            (run,) = await reader.ran()
+            assert (run["name"], run["arguments"]["limit"]) == ("get_stock", 5 if "unnamed" in str(one) else 1)
+        for member in beside:
+            made = with_params(calling("shop__get_stock", era=era), arguments=ARGUMENTS)
+            assert made.body is not None
+            for body in (made.body[:-1] + f", {member}}}".encode(), f"{{{member}, ".encode() + made.body[1:]):
+                answer = await ask(gateway, Ask(headers=made.headers, body=body))
+                assert (answer.status, answer.message["id"]) == (200, 1)
+                assert [run["name"] for run in await reader.ran()] == ["get_stock"]
+
+
+@ERAS
+async def test_prompts_resources_and_completions_are_what_was_decided_about(tmp_path: Path, era: str) -> None:
+    async with go_reader() as reader:
+        served = catalog(
+            "shop", reader.url("/sdk"), version=LEGACY, capabilities=("prompts", "resources", "completions"),
+            prompts=(offer("name", "get_stock"),), resources=(offer("uri", "shop://get_stock"),),
+        )  # fmt: skip
+        async with running(tmp_path, served) as gateway:
+            send = modern if era == MODERN else legacy
+            requests: list[tuple[str, dict[str, Any], str, str]] = [
+                ("prompts/get", {"name": "shop__get_stock"}, "prompt get_stock", '"Name": "delete_all"'),
+                ("resources/read", {"uri": "shop://get_stock"}, "read shop://get_stock", '"URI": "shop://delete_all"'),
+                (
+                    "completion/complete",
+                    {"ref": {"type": "ref/prompt", "name": "shop__get_stock"}, "argument": {"name": "a", "value": ""}},
+                    "complete get_stock",
+                    '"Ref": {"type": "ref/prompt", "name": "delete_all"}',
+                ),
+            ]
+            for method, params, run, member in requests:
+                made = send(method, params)
+                if era == MODERN and method != "completion/complete":
+                    made = made.with_headers(mcp_name=str(next(iter(params.values()))))
+                assert "result" in (await ask(gateway, with_params(made))).message
+                assert [one["name"] for one in await reader.ran()] == [run]
+                for place in ("more", "last"):
+                    answer = await ask(gateway, with_params(made, **{place: member}))
+                    assert (await reader.ran(), answer.code) == ([], -32602)
+            made = send(
+                "completion/complete",
+                {
+                    "ref": {"type": "ref/prompt", "name": "shop__get_stock", "Name": "delete_all"},
+                    "argument": {"name": "a", "value": ""},
+                },
+            )
+            assert (await ask(gateway, with_params(made))).code == -32602
+            assert await reader.ran() == []
+
+
+async def test_a_result_is_not_kept_for_arguments_that_servers_read_otherwise(tmp_path: Path) -> None:
+    async with shop(tmp_path, go_reader, "/plain", MODERN, FREE, latency=DeclaredLatency(cacheable_seconds=60)) as (
+        gateway,
+        reader,
+    ):
+        for arguments in ('{"limit": 1, "limit": 2}', '{"limit": 2}', '{"limit": 2}'):
+            await ask(gateway, with_params(calling("shop__get_stock"), arguments=arguments))
+        assert [one["arguments"]["limit"] for one in await reader.ran()] == [2, 2]
