@@ -26,13 +26,8 @@ PIECE: Final = 64 << 10
 """Bytes that are written at once: about 20 µs."""
 
 
-async def read(request: Request, limit: int) -> bytes:
-    """The body, at most `limit` bytes of it. Raises Problem; never holds more than the limit and one piece."""
-    return b"".join(await read_pieces(request, limit))
-
-
 async def read_pieces(request: Request, limit: int) -> list[bytes]:
-    """The same as it came, for whoever need not have it in one piece."""
+    """The body as it came, at most `limit` bytes and one piece of it. Raises Problem."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != JSON and not kind.endswith("+json"):
         raise Problem(UNSUPPORTED_MEDIA_TYPE, "Content-Type must be application/json")

@@ -22,12 +22,15 @@ from fairlead_gateway.formats.definitions import Prepared, ToolFormat
 from fairlead_gateway.formats.format import DEFAULT, GEMINI_JSON_SCHEMA, GeminiField, JsonObject, Options
 from fairlead_gateway.formats.messages.call import Invalid, ResultLoss
 from fairlead_gateway.formats.messages.registry import message_format, translate_message, translate_results
+from fairlead_mcp import members
 
 CONVERT: Final = "convert"
 MESSAGES: Final = "messages"
 PREPARE: Final = "prepare"
 COUNT: Final = "count"
 MEASURE: Final = "measure"
+REPEATS: Final = "repeats"
+TWICE: Final = "the body: a member comes twice in an object, and parsers differ in which one they read; send it once"
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
@@ -116,6 +119,8 @@ class Measured(msgspec.Struct, frozen=True):
     tokens: Tokens
     rest: Raw = AS_IT_CAME
     """Not None for that: an optional Raw cannot be decoded."""
+    repeats: bool = False
+    """Whether a member comes twice in the request."""
 
 
 def decoded(definition: bytes, name: str) -> JsonObject:
@@ -130,6 +135,8 @@ def convert(body: bytes, *, pace: Callable[[Iterable[JsonObject]], Iterable[Json
     """`ConvertBody` to the answer of `/v1/convert`."""
     try:
         asked = msgspec.json.decode(body, type=ConvertBody)
+        if members.repeats(body):
+            return Declined(unreadable=TWICE)
         source, target = registry.find(asked.source), registry.find(asked.to)
     except UNREADABLE as error:
         return _unreadable(error)
@@ -141,6 +148,8 @@ def convert_messages(body: bytes) -> Body | Declined:
     """`MessagesBody` to the answer of `/v1/convert/messages`."""
     try:
         asked = msgspec.json.decode(body, type=MessagesBody)
+        if members.repeats(body):
+            return Declined(unreadable=TWICE)
         source, target = message_format(asked.source), message_format(asked.to)
     except UNREADABLE as error:
         return _unreadable(error)
@@ -185,6 +194,8 @@ def measure(body: bytes) -> Measured:
     """
     try:
         asked = _decode(body)
+        if members.repeats(body):
+            return Measured(Tokens(0, 0), repeats=True)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return Measured(Tokens(0, 0))
     messages, system = asked.pop("messages", None), asked.pop("system", None)
@@ -193,12 +204,21 @@ def measure(body: bytes) -> Measured:
     return Measured(measured(messages, system, best_counter()), Raw(_encode(asked)))
 
 
+def repeats(body: bytes) -> bool:
+    """Whether a member comes twice in a body; False for one that cannot be read, for whoever decodes it to say so."""
+    try:
+        return members.repeats(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+
+
 JOBS: Final[dict[str, Callable[[bytes], Any]]] = {
     CONVERT: convert,
     MESSAGES: convert_messages,
     PREPARE: prepare,
     COUNT: count,
     MEASURE: measure,
+    REPEATS: repeats,
 }
 ANSWERS: Final[dict[str, Any]] = {
     CONVERT: Declined,
@@ -206,4 +226,5 @@ ANSWERS: Final[dict[str, Any]] = {
     PREPARE: list[Prepared],
     COUNT: list[Size],
     MEASURE: Measured,
+    REPEATS: bool,
 }

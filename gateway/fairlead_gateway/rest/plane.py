@@ -25,11 +25,12 @@ from fairlead_gateway.formats.format import Format
 from fairlead_gateway.identity.model import IDENTITY, Identity
 from fairlead_gateway.identity.names import Issuers
 from fairlead_gateway.news import News
+from fairlead_gateway.rest.bodies import read_pieces
 from fairlead_gateway.rest.guard import Guard
-from fairlead_gateway.rest.jobs import COUNT, MEASURE, Measured, measure
+from fairlead_gateway.rest.jobs import COUNT, MEASURE, REPEATS, TWICE, Measured, measure, repeats
 from fairlead_gateway.rest.pace import Pace
 from fairlead_gateway.rest.pool import Pool
-from fairlead_gateway.rest.problems import RATE_LIMITED, UNKNOWN_FORMAT, Problem
+from fairlead_gateway.rest.problems import INVALID_ARGUMENTS, RATE_LIMITED, UNKNOWN_FORMAT, Problem
 from fairlead_gateway.rest.process import NotDone, Overloaded
 from fairlead_gateway.rest.seen import Seen
 from fairlead_gateway.rest.shelf import Shelf, Shelves
@@ -39,6 +40,8 @@ from fairlead_gateway.selection.selection import Selection
 
 UNISSUED: Final = Issuers()
 MAX_BODY: Final = 4 << 20
+SMALL: Final = 16 << 10
+"""Bytes of a body that is looked through in the loop, in less than a millisecond as a rule."""
 MAX_LACKING: Final = 3
 """Times that a piece of work may lack something: sizes, then conversions, and once for a list that changed."""
 
@@ -175,6 +178,26 @@ class Plane:
             except NotDone as error:
                 _refuse_or_log(error)
         return await self.worker.do(lambda: measure(b"".join(body)))
+
+    async def read(self, request: Request) -> bytes:
+        """The body of a request, in which no member comes twice. Raises Problem."""
+        pieces = await read_pieces(request, self.max_body)
+        body = b"".join(pieces)
+        if len(body) <= SMALL:
+            twice = repeats(body)
+        else:
+            twice = await self._repeats(body)
+        if twice:
+            raise Problem(INVALID_ARGUMENTS, TWICE)
+        return body
+
+    async def _repeats(self, body: bytes) -> bool:
+        if self.counting is not None:
+            try:
+                return bool(await self.counting.do(REPEATS, [body]))
+            except NotDone as error:
+                _refuse_or_log(error)
+        return await self.worker.do(lambda: repeats(body))
 
     async def _made(self, lacking: Lacking) -> bool:
         pool = self.counting if lacking.job == COUNT else self.converting

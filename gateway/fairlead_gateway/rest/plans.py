@@ -20,7 +20,7 @@ from fairlead_gateway.formats import registry
 from fairlead_gateway.formats.format import Options
 from fairlead_gateway.rest.bodies import answer, decode, encode, read_pieces
 from fairlead_gateway.rest.examples import plans as examples
-from fairlead_gateway.rest.jobs import AS_IT_CAME
+from fairlead_gateway.rest.jobs import AS_IT_CAME, TWICE
 from fairlead_gateway.rest.offers import Offer, candidates, converted, fitting
 from fairlead_gateway.rest.openapi import described
 from fairlead_gateway.rest.plane import Plane, format_called
@@ -82,6 +82,8 @@ def router(plane: Plane) -> APIRouter:
         seen = plane.seen(request)
         body = await read_pieces(request, plane.max_body)
         found = await plane.measured(body)
+        if found.repeats:
+            raise Problem(INVALID_ARGUMENTS, TWICE)
         rest = b"".join(body) if found.rest == AS_IT_CAME else bytes(found.rest)
         return answer(await plane.done(lambda: encode(planned(plane, seen, decode(rest, PlanBody), found.tokens))))
 

@@ -11,7 +11,7 @@ from msgspec import Meta
 from fairlead_gateway.conversation.outlook import SPEECH_TURN_MS, outlook
 from fairlead_gateway.conversation.token import ForgedState
 from fairlead_gateway.conversation.turn import Choice, Turn
-from fairlead_gateway.rest.bodies import answer, decode, encode, read
+from fairlead_gateway.rest.bodies import answer, decode, encode
 from fairlead_gateway.rest.examples import plans as examples
 from fairlead_gateway.rest.openapi import described
 from fairlead_gateway.rest.plane import Plane
@@ -81,7 +81,7 @@ def router(plane: Plane) -> APIRouter:
     )
     async def choose_tier(request: Request) -> Response:
         seen = plane.seen(request)
-        wanted = decode(await read(request, plane.max_body), TierRequest)
+        wanted = decode(await plane.read(request), TierRequest)
         return answer(await plane.worker.do(lambda: encode(chosen(plane, seen, wanted))))
 
     return routes

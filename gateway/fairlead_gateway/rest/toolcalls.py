@@ -21,7 +21,7 @@ from fairlead_gateway.formats.format import JsonObject
 from fairlead_gateway.formats.messages.call import META_ERROR, Carry, Invalid, ResultLoss, invalid_result
 from fairlead_gateway.formats.messages.registry import message_format
 from fairlead_gateway.limits.buffers import Holding
-from fairlead_gateway.rest.bodies import answer, encode, read
+from fairlead_gateway.rest.bodies import answer, encode
 from fairlead_gateway.rest.examples import calls as examples
 from fairlead_gateway.rest.openapi import described
 from fairlead_gateway.rest.plane import Plane, format_called
@@ -91,7 +91,7 @@ def router(plane: Plane) -> APIRouter:
     )
     async def tool_calls(request: Request) -> Response:
         seen = plane.seen(request)
-        body = await read(request, plane.max_body)
+        body = await plane.read(request)
         asked, shelf, planned = await plane.worker.do(lambda: read_calls(plane, seen, body))
         at_once = 1 if asked.strategy == "sequential" else asked.limit
         origin = Origin(request.client.host if request.client else "", dict(request.headers.raw), seen.identity)
@@ -110,7 +110,7 @@ def router(plane: Plane) -> APIRouter:
     )
     async def predict(request: Request) -> Response:
         seen = plane.seen(request)
-        body = await read(request, plane.max_body)
+        body = await plane.read(request)
         return answer(await plane.worker.do(lambda: encode(_predicted(plane, seen, body))))
 
     return routes

@@ -13,7 +13,7 @@ from msgspec import Meta, Raw
 from fairlead_gateway.budget.fit import Limits
 from fairlead_gateway.formats import registry
 from fairlead_gateway.formats.format import GEMINI_JSON_SCHEMA, GeminiField, Options
-from fairlead_gateway.rest.bodies import answer, decode, encode, read
+from fairlead_gateway.rest.bodies import answer, decode, encode
 from fairlead_gateway.rest.examples import tools as examples
 from fairlead_gateway.rest.latency import LatencyDocument
 from fairlead_gateway.rest.offers import Offer, converted, within
@@ -120,7 +120,7 @@ def router(plane: Plane) -> APIRouter:
     )
     async def list_tools_with_own(request: Request) -> Response:
         seen = plane.seen(request)
-        body = await read(request, plane.max_body)
+        body = await plane.read(request)
         return answer(await plane.done(lambda: listed(plane, seen, wished(decode(body, ToolsBody)))))
 
     @routes.get("/tools/{name:path}", **described("Show one tool, by name or id", ToolDocument, examples.TOOL))

@@ -1,0 +1,68 @@
+"""A member that comes twice in a body of the REST plane: parsers differ in which one they read, so it is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gatewayworld import catalog, running
+from restworld import MESSAGES, get, post, problem
+from toolservers import modern_server, tool
+
+MESSAGE = MESSAGES["mcp"]([("1", "demo__add", {"a": 1})])
+BODIES: dict[str, dict[str, Any]] = {
+    "/v1/tool-calls": {"format": "mcp", "message": MESSAGE},
+    "/v1/tool-calls/predict": {"format": "mcp", "message": MESSAGE},
+    "/v1/tools": {"tools": [tool("mine")], "format": "openai-chat"},
+    "/v1/tier": {"text": "now"},
+    "/v1/plan": {"models": ["gpt-4o"], "messages": [{"role": "user", "content": "x"}]},
+    "/v1/convert": {"from": "mcp", "to": "anthropic", "tools": [tool("add")]},
+    "/v1/convert/messages": {"from": "mcp", "to": "anthropic", "message": MESSAGE},
+}
+LARGE = " " * 70_000  # white space is free: these bodies are looked through in another process
+
+
+def ways(text: str) -> Iterator[str]:
+    """The body with its first member twice, the second time written with an escape too, and with one deep in it."""
+    yield text[:-1] + "," + text[1:]
+    yield text[:-1] + f',"\\u{ord(text[2]):04x}' + text[3:]
+    if '"name": ' in text:
+        yield text.replace('"name": ', '"name": "other", "name": ', 1)
+
+
+@pytest.mark.parametrize("processes", [0, 1])
+async def test_a_body_with_a_member_twice_is_a_problem_on_every_route(tmp_path: Path, processes: int) -> None:
+    async with (
+        modern_server(call=lambda request: {"content": []}) as server,
+        running(tmp_path, catalog("demo", server.url, ["add"]), rest_processes=processes) as gateway,
+    ):
+        for path, body in BODIES.items():
+            text = json.dumps(body)
+            for space in ("", LARGE):
+                fine = await post(gateway, path, (space + text).encode())
+                assert fine.status == (404 if path == "/v1/tier" else 200), (
+                    path,
+                    fine.body[:300],
+                )  # there are no tiers
+                called = len(server.seen)
+                for twice in ways(text):
+                    answer = await post(gateway, path, (space + twice).encode())
+                    assert problem(answer) == (400, "INVALID_ARGUMENTS"), twice
+                    assert "comes twice" in answer.message["detail"], twice
+                assert len(server.seen) == called
+
+
+async def test_every_route_with_a_body_is_asked_here(tmp_path: Path) -> None:
+    async with running(tmp_path, catalog("demo", "http://127.0.0.1:1/mcp", ["add"]), rest_processes=0) as gateway:
+        document = (await get(gateway, "/openapi.json")).message
+        with_bodies = {
+            path
+            for path, verbs in document["paths"].items()
+            for verb in verbs.values()
+            if isinstance(verb, dict) and "requestBody" in verb
+        }
+        assert with_bodies == BODIES.keys()
