@@ -65,7 +65,7 @@ class Known:
 def misspelt(member: str, meant: str, where: str) -> str:
     """The sentence about a member that some servers would take for another one."""
     shown = json.dumps(member[:_SHOWN])
-    return f'{where} has {shown}, which some servers read as "{meant}": write "{meant}", or leave it out'
+    return f'{where} has {shown}, which some parsers read as "{meant}": write "{meant}", or leave it out'
 
 
 def repeats(document: bytes | Raw) -> bool:

@@ -17,6 +17,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from fairlead_api.v1alpha1.conditions import Reason
+from fairlead_mcp import jsonrpc, members
 from fairlead_mcp.parameters import InvalidAnnotation, parameters
 
 NAME_LIMIT: Final = 256
@@ -108,6 +109,15 @@ _read_schema = msgspec.json.Decoder(_ToolSchema).decode
 _read_identity = msgspec.json.Decoder(_Identity).decode
 
 
+_MEMBERS: Final = members.Known(
+    {
+        "_meta", "annotations", "arguments", "description", "execution", "icons", "inputSchema", "mimeType", "name",
+        "outputSchema", "size", "title", "uri", "uriTemplate",
+    }
+)  # fmt: skip
+"""Of a definition of any kind (MCP 2026-07-28, schema)."""
+
+
 @dataclass(frozen=True)
 class Fault:
     """One thing that is wrong with one definition."""
@@ -155,8 +165,12 @@ class Sieve:
         try:
             bytes(raw).decode()
             name = str(getattr(kind.read(raw), kind.member))
+            misread = _misread(raw)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             self._note(Reason.INVALID_DEFINITIONS, kind, _called(raw, number), _words(error))
+            return None
+        if misread:
+            self._note(Reason.INVALID_DEFINITIONS, kind, name, misread)
             return None
         wrong = _wrong_name(name, kind.limit)
         if wrong:
@@ -180,6 +194,18 @@ class Sieve:
 
     def _note(self, reason: Reason, kind: Kind, name: str, why: str, *, left_out: bool = True) -> None:
         self.faults.append(Fault(reason, kind.word, fit(name), why, left_out))
+
+
+def _misread(raw: Raw) -> str:
+    """What clients may read otherwise than it is read here: they would list a name, or show a model a description, that
+    nobody has looked at.
+    """
+    own = jsonrpc.decode_object(raw)
+    try:
+        twice = members.repeats(raw)
+    except jsonrpc.UNREADABLE:  # a number too large for Python is offered all the same: its own members, then
+        twice = msgspec.json.format(jsonrpc.encode(own), indent=-1) != msgspec.json.format(bytes(raw), indent=-1)
+    return "a member comes twice" if twice else _MEMBERS.misread(own, "it") or ""
 
 
 def _wrong_name(name: str, limit: int) -> str:

@@ -51,7 +51,7 @@ NAMED: list[tuple[dict[str, Any], dict[str, Any]]] = [
 def test_a_member_that_may_be_taken_for_a_named_one_is_refused(
     schema: dict[str, Any], arguments: dict[str, Any]
 ) -> None:
-    assert "which some servers read as" in refusal(schema, arguments)
+    assert "which some parsers read as" in refusal(schema, arguments)
     assert refusal(schema, arguments, told=False) == "The policy does not allow these arguments"
 
 

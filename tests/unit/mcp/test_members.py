@@ -32,7 +32,7 @@ def test_folding_covers_what_python_and_unicode_call_caseless() -> None:
 def test_what_may_be_taken_for_a_known_name_is_told_with_what_to_do(member: str) -> None:
     said = Known({"name", "uri"}).misread(["uri", member], "params")
     assert said == (
-        f'params has {json.dumps(member)}, which some servers read as "name": write "name", or leave it out'
+        f'params has {json.dumps(member)}, which some parsers read as "name": write "name", or leave it out'
     )
 
 
