@@ -145,7 +145,7 @@ def hedged(reach: Reach, tool: Tool) -> Upstream | None:
     after_ms = reach.server.catalog.limits.hedge_after_ms
     if after_ms is None or not tool.idempotent:
         return None
-    return Hedged(reach.upstream, reach.guard, after_ms / 1000)
+    return Hedged(reach.upstream, reach.guard, after_ms / 1000, tool.name)
 
 
 def shortest(default: float, *milliseconds: int | None) -> float:

@@ -40,9 +40,10 @@ async def attempted(
     retries: int,
     idempotent: bool,
     impatient: bool = False,
+    what: str = "",
 ) -> T:
     """What `attempt` returns, within the guard. `agent` is who asks; `deadline` is in seconds of the guard's clock,
-    and with `impatient` says nothing of the server.
+    and with `impatient` says nothing of the server. `what` is asked for: a tool, or something else by its name.
 
     Raises what the last attempt raised, guard.Refused, and Timeout where no place came free in time.
     """
@@ -54,7 +55,7 @@ async def attempted(
         try:
             result = await attempt()
         except McpError as error:
-            guard.leave(ticket, error, heard, given_up=impatient and isinstance(error, Timeout))
+            guard.leave(ticket, error, heard, given_up=impatient and isinstance(error, Timeout), tool=what)
             wait = next_delay(
                 error, attempt=made, retries=retries, idempotent=idempotent, left=deadline - guard.clock(),
                 random=guard.random(),

@@ -231,12 +231,15 @@ class Flight(Recipient):
 
     def failed(self, error: Exception) -> None:
         request = self.request
-        self._measure(outcome_of(error))
+        own = self._route.impatient and isinstance(error, Timeout)  # the caller's time, which says nothing of the tool
+        self._measure(NEUTRAL if own else outcome_of(error))
         if self.span is not None:
             self.span.attempt_over(type(error).__name__)
-        self._leave(error, given_up=self._route.impatient and isinstance(error, Timeout))
+        self._leave(error, given_up=own)
         if self._again_later(error):
             return
+        if isinstance(error, Timeout) and error.sent:
+            error = Timeout(refusals.timed_out(self._route), sent=True)
         if not isinstance(error, McpError):
             log.error("A call to %s of %s failed in the gateway itself", self._route.name, self._route.server.key,
                       exc_info=error)  # fmt: skip
@@ -282,7 +285,7 @@ class Flight(Recipient):
         ticket = self._ticket
         if ticket:
             self._ticket = QUEUED
-            self._route.guard.leave(ticket, error, self._heard, given_up=given_up)
+            self._route.guard.leave(ticket, error, self._heard, given_up=given_up, tool=self._route.name)
 
     def _measure(self, outcome: str) -> None:
         """Once per attempt: how long it took, for the operator."""

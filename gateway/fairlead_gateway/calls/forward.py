@@ -46,7 +46,7 @@ from fairlead_gateway.tracing.spans import CallSpan, Spans
 from fairlead_gateway.upstream import affinity
 from fairlead_gateway.upstream.inquiry import AnswerServer, Inquiry
 from fairlead_mcp import eras, jsonrpc
-from fairlead_mcp.errors import ConnectFailed, McpError, RpcError
+from fairlead_mcp.errors import ConnectFailed, McpError, RpcError, Timeout
 from fairlead_mcp.messages import Message
 from fairlead_mcp.via import VIA, passed_on
 
@@ -183,7 +183,7 @@ class Forwarder:
                 return await attempted(
                     reach.guard, lambda: self._attempt(exchange, errand, request, live, deadline, span),
                     agent=asker(exchange), deadline=deadline, retries=reach.retries, idempotent=again,
-                    impatient=reach.impatient,
+                    impatient=reach.impatient, what=errand.named or errand.method,
                 )  # fmt: skip
 
             raw, modern = await made(errand, again=again)
@@ -215,6 +215,7 @@ class Forwarder:
             work = attempted(
                 reach.guard, lambda: self._attempt(exchange, errand, request, relay, deadline, span),
                 agent=asker(exchange), deadline=deadline, retries=0, idempotent=False, impatient=reach.impatient,
+                what=errand.named or errand.method,
             )  # fmt: skip
             call = Bridged(relay, of, deadline, work)
             call.task.add_done_callback(lambda _: self._bridge.release(client))
@@ -274,7 +275,7 @@ class Forwarder:
         try:
             raw = await upstream.ask(inquiry)
         except Exception as error:
-            watch.stop(outcome_of(error))
+            watch.stop(NEUTRAL if reach.impatient and isinstance(error, Timeout) else outcome_of(error))
             if span is not None:
                 span.attempt_over(type(error).__name__)
             raise
@@ -316,6 +317,8 @@ class Forwarder:
                 or (error.code == jsonrpc.INVALID_PARAMS and any(more in request.params for more in MORE))
             )
         )
+        if errand.route is not None and isinstance(error, Timeout) and error.sent:
+            error = Timeout(refusals.timed_out(errand.route), sent=True)
         if errand.method == CALL and not told:
             refusal = refusals.refusal_for(error)
             self._refuse(exchange, errand, request, refusal)

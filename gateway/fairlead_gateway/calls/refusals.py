@@ -8,13 +8,17 @@ renamed.
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from fairlead_gateway.limits.limiter import Limited
 from fairlead_gateway.upstream import guard
+from fairlead_gateway.upstream.wording import without_address
 from fairlead_mcp import errors, jsonrpc
+
+if TYPE_CHECKING:
+    from fairlead_gateway.selection.route import Route
 
 META_ERROR: Final = "fairlead.dev/error"
 META_WARNING: Final = "fairlead.dev/warning"
@@ -99,13 +103,18 @@ def refusal_for(error: errors.McpError) -> Refusal:
         return _of_rpc_error(error)
     if isinstance(error, errors.HttpRefused):
         code = RATE_LIMITED if error.status == 429 else UPSTREAM_ERROR
-        return Refusal(code, str(error), _milliseconds(error.retry_after))
+        return Refusal(code, without_address(error), _milliseconds(error.retry_after))
     if isinstance(error, guard.Refused):
         return Refusal(error.code, str(error), _in_milliseconds(error.retry_after))
     for kind, code in _OF_ERROR:
         if isinstance(error, kind):
-            return Refusal(code, str(error))
+            return Refusal(code, without_address(error))
     return Refusal(UPSTREAM_ERROR, str(error))
+
+
+def timed_out(route: Route) -> str:
+    """What a call is told whose time is up at the server."""
+    return f"{route.name} of {route.server.key} did not answer within {route.timeout:g} s, {route.bound_by}"
 
 
 def _of_rpc_error(error: errors.RpcError) -> Refusal:

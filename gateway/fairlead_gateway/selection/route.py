@@ -93,6 +93,16 @@ class Route:
         self.mirrored: Mirrored = mirrored(tool.definition) if like is None else like.mirrored
         """Arguments that travel in headers too."""
 
+    @property
+    def bound_by(self) -> str:
+        """What sets the time of a call."""
+        if self.impatient:
+            return "the time that the caller or its latency tier gives it"
+        limit_ms = self._tool.max_duration_ms
+        if limit_ms is not None and limit_ms / 1000 <= self.reach.timeout:
+            return "its own maximum (maxDurationMs)"
+        return "the time of a call (limits.timeout of the server, or FAIRLEAD_CALL_TIMEOUT)"
+
     def closed_by(self, refusal: Refusal) -> Route:
         """The same route, that answers every call with a refusal."""
         closed = self._again()

@@ -18,7 +18,7 @@ from fairlead_gateway.calls.refusals import (
 )
 from fairlead_gateway.calls.retries import worth_it
 from fairlead_gateway.toolregistry.outcomes import ExecutionError, InvalidArguments, ToolCallError
-from fairlead_mcp.errors import HttpRefused, McpError, PoolFull, RpcError, Timeout
+from fairlead_mcp.errors import ConnectFailed, HttpRefused, McpError, PoolFull, RpcError, Timeout
 from fairlead_mcp.jsonrpc import INVALID_PARAMS
 
 CALL_SECONDS: Final = 60.0
@@ -114,6 +114,7 @@ def handler_failure(tool: str, cause: BaseException) -> ToolCallError:
 def failure(tool: str, error: McpError, *, repeatable: bool) -> ToolCallError:
     """What an error of the connection comes to; `repeatable`: the call may be made twice."""
     refusal = refusal_for(error)
+    message = str(error) if isinstance(error, ConnectFailed) else refusal.message  # here nobody is kept from addresses
     if isinstance(error, RpcError) and error.code == INVALID_PARAMS:
         refused = InvalidArguments(tool, refusal.message, (error.message,))
         refused.__cause__ = error
@@ -121,7 +122,7 @@ def failure(tool: str, error: McpError, *, repeatable: bool) -> ToolCallError:
     after = None if refusal.retry_after_ms is None else refusal.retry_after_ms / 1000
     return ExecutionError(
         tool,
-        refusal.message,
+        message,
         code=refusal.code,
         cause=error,
         retryable=_retryable(error, repeatable=repeatable),

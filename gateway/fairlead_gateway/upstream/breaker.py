@@ -1,7 +1,8 @@
 """Whether a server is worth being called: opens when nothing but failures came of it, tries again by one call.
 
 Pure module, part of `upstream.guard`. Only failures of transport count, for any answer proves that the server lives:
-an error result, a JSON-RPC error, even an HTTP 500.
+an error result, a JSON-RPC error, even an HTTP 500. Time-outs of one tool alone are that tool's failures and open
+nothing by themselves.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from fairlead_gateway.upstream.wording import without_address
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, Timeout
 
 FAILURES: Final = 5
@@ -36,8 +38,8 @@ def counts(error: Exception) -> bool:
 class Breaker:
     """See the module. Times are in seconds, of whatever clock the caller has; `random` gives [0, 1)."""
 
-    __slots__ = ("_failures", "_last", "_open_for", "_random", "_trial", "_until", "closed", "opened",
-                 "troubled")  # fmt: skip
+    __slots__ = ("_failures", "_last", "_late", "_open_for", "_others", "_random", "_trial", "_until", "closed",
+                 "opened", "troubled")  # fmt: skip
 
     def __init__(self, random: Callable[[], float]) -> None:
         self._random = random
@@ -48,6 +50,10 @@ class Breaker:
         self.opened = 0
         """Times that it opened."""
         self._failures = 0
+        self._others = 0
+        """Those of the failures that are no time-outs of a tool."""
+        self._late: set[str] = set()
+        """Tools that the other failures are time-outs of; not all of them where there are many."""
         self._last = ""
         self._open_for = 0.0
         self._until = 0.0
@@ -74,24 +80,47 @@ class Breaker:
     def why(self) -> str:
         return f"{self._failures} calls failed in a row, the last because {self._last}"
 
+    @property
+    def undecided(self) -> bool:
+        """Whether enough failed in a row, and all of it may be due to one tool that takes too long."""
+        return self.closed and self._failures >= FAILURES > self._others and len(self._late) == 1
+
     def succeeded(self) -> None:
         """The server answered."""
-        self._failures = 0
+        self._failures = self._others = 0
+        self._late.clear()
         self._open_for = 0.0
         self._trial = False
         self.closed = True
         self.troubled = False
 
-    def failed(self, now: float, error: Exception, *, trial: bool) -> bool:
-        """A call failed that `counts`; True where it opens with that."""
+    def failed(self, now: float, error: Exception, *, trial: bool, tool: str = "") -> bool:
+        """A call failed that `counts`; True where it opens with that. `tool`: the one whose time was up; empty where
+        the server itself is to blame.
+        """
         if not self.closed and not trial:
             return False  # a straggler of before
         self.troubled = True
         self._failures += 1
-        self._last = str(error)
+        if not tool:
+            self._others += 1
+        elif len(self._late) < FAILURES:
+            self._late.add(tool)
+        self._last = without_address(error)
         self._trial = False
-        if self.closed and self._failures < FAILURES:
+        if self.closed and (self._failures < FAILURES or self.undecided):
             return False
+        return self._open(now)
+
+    def silent(self, now: float, *, trial: bool) -> bool:
+        """The server left a question unanswered that no tool is needed for; True where it opens with that."""
+        if not self.closed and not trial:
+            return False
+        self._last += ", and the server answers no ping either"
+        self._trial = False
+        return self._open(now)
+
+    def _open(self, now: float) -> bool:
         self._open_for = min(self._open_for * 2, MAX_SECONDS) if self._open_for else FIRST_SECONDS
         self._until = now + self._open_for * (1.0 - self._random() / 5)
         self.opened += self.closed

@@ -74,10 +74,14 @@ Later: TypeAlias = Callable[[float, Callable[[], None]], object]
 """Calls something after so many seconds, as a loop's `call_later` does."""
 
 
+Ping: TypeAlias = Callable[[Callable[[Exception | None], None]], None]
+"""Begins to ask the server whether it lives, and later calls with the error, or None for an answer."""
+
+
 class Guard:
     """See the module. `clock` is the one of deadlines, in seconds; `random` gives [0, 1). `lost` is told the reason
     each time that the server could not be reached, or went away under a call; with `sharing` the rate is that of all
-    replicas.
+    replicas. `ping` asks the server something that needs no tool; without it, time-outs of one tool open nothing.
     """
 
     def __init__(
@@ -90,8 +94,11 @@ class Guard:
         random: Callable[[], float] = randomness.random,
         sharing: Sharing | None = None,
         lost: Callable[[str], None] = lambda reason: None,
+        ping: Ping | None = None,
     ) -> None:
         self.name = name
+        self._ping = ping
+        self._pinging = False
         self._lost = lost
         self.breaker = Breaker(random)
         self.random = random
@@ -168,9 +175,11 @@ class Guard:
         """A waiter gives up. No-op for one that stands in no queue."""
         self._turns.remove(waiter)
 
-    def leave(self, ticket: Ticket, error: Exception | None, heard: int, *, given_up: bool = False) -> None:
+    def leave(
+        self, ticket: Ticket, error: Exception | None, heard: int, *, given_up: bool = False, tool: str = ""
+    ) -> None:
         """A call is over. `heard` is what `Guard.heard` was when it entered; `given_up` where its end tells nothing
-        of the server: the client went away, or had set a time of its own.
+        of the server: the client went away, or had set a time of its own. `tool`: whose time was up, for a Timeout.
         """
         self.busy -= 1
         if self._budget < RETRY_BUDGET:
@@ -183,7 +192,7 @@ class Guard:
         elif error is None or not self._bounds.breaks or not counts(error):
             self._judge_answer(error, ticket)
         elif not isinstance(error, Timeout) or self.heard == heard:  # else it is the tool that is slow
-            self._failed(error, ticket)
+            self._failed(error, ticket, tool if isinstance(error, Timeout) else "")
         elif ticket == TRIAL:
             self._recovered()
         if self._waiting:
@@ -221,12 +230,40 @@ class Guard:
 
     # Inside
 
-    def _failed(self, error: Exception, ticket: Ticket) -> None:
-        was_closed = self.breaker.closed
-        if self.breaker.failed(self.clock(), error, trial=ticket == TRIAL):
-            self._refuse_waiting()
-            if was_closed:
-                log.warning("%s is not called for a while: %s", self.name, self.breaker.why())
+    def _failed(self, error: Exception, ticket: Ticket, tool: str) -> None:
+        breaker, trial = self.breaker, ticket == TRIAL
+        was_closed = breaker.closed
+        if trial and tool and self._ask(trial=True):
+            return  # the trial goes on until the server answers that, or does not
+        if breaker.failed(self.clock(), error, trial=trial, tool=tool):
+            self._opened(was_closed=was_closed)
+        elif breaker.undecided:
+            self._ask(trial=False)
+
+    def _opened(self, *, was_closed: bool) -> None:
+        self._refuse_waiting()
+        if was_closed:
+            log.warning("%s is not called for a while: %s", self.name, self.breaker.why())
+
+    def _ask(self, *, trial: bool) -> bool:
+        """Whether the server is asked for a sign of life: one tool took too long, and nothing else is known."""
+        if self._ping is None or self._pinging:
+            return False
+        self._pinging = True
+        heard = self.heard
+        self._ping(lambda error: self._told(error, heard, trial=trial))
+        return True
+
+    def _told(self, error: Exception | None, heard: int, *, trial: bool) -> None:
+        """What came of a ping."""
+        self._pinging = False
+        if error is not None and counts(error) and self.heard == heard:
+            was_closed = self.breaker.closed
+            if self.breaker.silent(self.clock(), trial=trial):
+                self._opened(was_closed=was_closed)
+        else:
+            self._judge_answer(error, TRIAL if trial else PLAIN)
+            self._let_in()
 
     def _recovered(self) -> None:
         if not self.breaker.closed:

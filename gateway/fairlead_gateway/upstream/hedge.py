@@ -19,13 +19,14 @@ from fairlead_gateway.upstream.order import Order
 
 class Hedged:
     """See the module. `after` is in seconds; the guard, that of the server, has a place for the second attempt or there
-    is none.
+    is none; `tool` is the one that it is for.
     """
 
-    def __init__(self, upstream: Upstream, guard: Guard, after: float) -> None:
+    def __init__(self, upstream: Upstream, guard: Guard, after: float, tool: str = "") -> None:
         self._upstream = upstream
         self._guard = guard
         self._after = after
+        self._tool = tool
 
     @property
     def modern(self) -> bool:
@@ -54,7 +55,7 @@ class Hedged:
         try:
             result = await self._upstream.call(order.again(self._upstream.next_id()))
         except Exception as error:
-            guard.leave(PLAIN, error, heard)
+            guard.leave(PLAIN, error, heard, tool=self._tool)
             raise
         except BaseException:
             guard.leave(PLAIN, None, heard, given_up=True)

@@ -10,6 +10,7 @@ import asyncio
 import itertools
 import logging
 import ssl
+import time
 from collections.abc import Callable, Hashable, Mapping
 from typing import Final, Protocol
 
@@ -41,6 +42,7 @@ from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
 from fairlead_gateway.upstream.link import LinkUpstream
 from fairlead_gateway.upstream.order import Order
 from fairlead_gateway.upstream.perclient import MAX_SESSIONS, PerClientUpstream
+from fairlead_gateway.upstream.ping import PING_SECONDS, Pinger
 from fairlead_gateway.yielding import in_turns
 from fairlead_mcp import eras, via
 from fairlead_mcp.errors import ConnectFailed, McpError
@@ -149,8 +151,10 @@ class Registry:
         resolve: Callable[[ServerKey], Resolve] = lambda key: resolve_by_dns,
         lost: Callable[[ServerKey, str], None] = lambda key, reason: None,
         installation: str = "",
+        ping_seconds: float = PING_SECONDS,
     ) -> None:
         self._via = via.header(installation)
+        self._ping_seconds = ping_seconds
         self._credentials = credentials
         self._children = children
         self._shared = shared_children
@@ -235,8 +239,9 @@ class Registry:
         bounds = Bounds(identity.limit, identity.rate, self._waiting, self._queue_seconds, breaks=not local)
         loop = asyncio.get_running_loop()
         return Guard(
-            str(key), bounds, loop.call_later, sharing=self._sharing, lost=lambda reason: self._lost(key, reason)
-        )
+            str(key), bounds, loop.call_later, sharing=self._sharing, lost=lambda reason: self._lost(key, reason),
+            ping=Pinger(lambda: self._held[key].upstream, self._client, time.monotonic, self._ping_seconds),
+        )  # fmt: skip
 
     async def _make(self, key: ServerKey, identity: _Identity) -> tuple[Upstream, bool]:
         try:
@@ -251,7 +256,7 @@ class Registry:
             return Unreachable(f"the gateway cannot read the credential of {key}"), False
         except (McpError, ssl.SSLError, ValueError) as error:
             log.warning("%s cannot be called: %s", key, error)
-            return Unreachable(f"{key} cannot be called: {error}"), True
+            return Unreachable(f"{key} cannot be called; the gateway's log says why"), True
 
     async def _reached(self, key: ServerKey, identity: _Identity, credential: Credential) -> Upstream:
         endpoint = identity.endpoint

@@ -173,7 +173,7 @@ class Pool(Owner):
     async def aclose(self, grace: float = 0.0) -> None:
         """Refuse what is waiting or comes, let running exchanges end for up to `grace` seconds, close everything."""
         self._closed = True
-        self._fail_waiting(ConnectFailed(f"the pool for {self.host}:{self.port} is closed", reason="Closed"))
+        self._fail_waiting(ConnectFailed("the connections to the server were closed", reason="Closed"))
         for task in self._dials:
             task.cancel()
         await asyncio.gather(*self._dials, return_exceptions=True)
@@ -240,9 +240,9 @@ class Pool(Owner):
 
     def _queue(self, call: Call) -> None:
         if self._closed:
-            call.failed(ConnectFailed(f"the pool for {self.host}:{self.port} is closed", reason="Closed"))
+            call.failed(ConnectFailed("the connections to the server were closed", reason="Closed"))
         elif len(self._waiting) >= self.max_waiting:
-            call.failed(PoolFull(f"{self.max_waiting} requests to {self.host}:{self.port} are waiting already"))
+            call.failed(PoolFull(f"{self.max_waiting} requests to the server are waiting already"))
         else:
             self._waiting.append(call)
             self.watch(call.deadline)
@@ -291,7 +291,7 @@ class Pool(Owner):
                 connection.close(self._overdue(connection))
         for call in [call for call in self._waiting if call.deadline <= now]:
             self._waiting.remove(call)
-            call.failed(Timeout(f"no connection to {self.host}:{self.port} came free in time", sent=False))
+            call.failed(Timeout("no connection to the server came free in time", sent=False))
         first = min([first, *[call.deadline for call in self._waiting]])
         if first < NEVER:
             self.watch(first)
@@ -299,7 +299,7 @@ class Pool(Owner):
     def _overdue(self, connection: Connection) -> McpError:
         if connection.held_up:
             return HeldUp("no room came free in time for the rest of the answer: clients leave too many bytes unread")
-        return Timeout(f"{self.host}:{self.port} did not answer in time", sent=True)
+        return Timeout("the server did not answer in time", sent=True)
 
 
 class Awaited(Call):

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from fairlead_api.documents.catalog import ChildEndpoint
+from fairlead_api.documents.catalog import ChildEndpoint, DeclaredLatency
 from fairlead_mcp.host import ChildHost
-from gatewayworld import LEGACY, MODERN, Ask, ask, calling, catalog, running
+from gatewayworld import LEGACY, MODERN, Ask, ask, calling, catalog, entry, running
 from toolservers import (
     LEGACY_STDIO,
     SDK_STDIO,
@@ -75,6 +75,27 @@ async def test_a_child_that_cannot_start_is_connection_lost(tmp_path: Path) -> N
         demo = catalog("demo", ChildEndpoint(command="/nowhere/at/all"), ["x"])
         async with running(tmp_path, demo, children=children, shared_children=False) as gateway:
             assert (await ask(gateway, calling("demo__x"))).refusal == "CONNECTION_LOST"
+    finally:
+        await children.aclose()
+
+
+@pytest.mark.parametrize("session", ["Shared", "PerClient"])
+async def test_one_tool_of_a_child_that_overruns_its_maximum_closes_it_for_no_other(
+    tmp_path: Path, session: str
+) -> None:
+    """Made with the official SDK, which answers a ping while a tool works."""
+    child = ChildEndpoint(command=sys.executable, args=("-m", "fairlead_cli.demo"))
+    late = entry("forecast_demand", latency=DeclaredLatency(max_duration_ms=300))
+    children = ChildHost()
+    try:
+        demo = catalog("demo", child, [late, "get_stock"], session=session)
+        async with running(tmp_path, demo, children=children, shared_children=False) as gateway:
+            good = calling("demo__get_stock", {"item": "bolt"})
+            assert not (await ask(gateway, good)).message["result"].get("isError")
+            for _ in range(7):
+                call = calling("demo__forecast_demand", {"item": "bolt"})
+                assert (await ask(gateway, call)).refusal == "TIMEOUT"
+            assert not (await ask(gateway, good)).message["result"].get("isError")
     finally:
         await children.aclose()
 

@@ -32,7 +32,7 @@ from gatewayworld import (
 from ports import free_port
 from rawserver import Reply, Request, raw_server
 from restworld import get, post
-from toolservers import answer_modern, broken_server, modern_server
+from toolservers import answer_modern, broken_server, greeted, modern_server
 from waiting import eventually, until_async
 
 ERAS = (MODERN, LEGACY)
@@ -89,6 +89,101 @@ async def test_a_caller_with_little_time_closes_no_server_for_the_others(tmp_pat
             body = {"format": "openai", "message": message, "timeoutMs": 1}
             assert (await post(gateway, "/v1/tool-calls", body)).message["calls"][0]["code"] == "TIMEOUT"
         assert await breaker(gateway) == "closed"
+
+
+SLOW = entry("slow", latency=DeclaredLatency(max_duration_ms=100))
+LANES: tuple[dict[str, Any], ...] = ({}, {"progressToken": "p"})
+
+
+async def _answers_all_but_slow(request: Request, reply: Reply) -> None:
+    if request.params.get("name") == "slow":
+        await asyncio.Event().wait()
+    elif request.message["method"] in ("ping", "server/discover"):
+        reply.result(request, {})
+    elif not greeted(request, reply):
+        reply.result(request, {"resultType": "complete", "content": []})
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("more", LANES)
+async def test_one_tool_that_overruns_its_maximum_closes_no_server_for_the_others(
+    tmp_path: Path, more: dict[str, Any], era: str
+) -> None:
+    async with raw_server(_answers_all_but_slow) as server:
+        demo = catalog("demo", server.url, [SLOW, "x"], version=era)
+        async with running(tmp_path, demo) as gateway:
+            answers = [await ask(gateway, calling("demo__slow", {}, **more)) for _ in range(12)]
+            assert {answer.refusal for answer in answers} == {"TIMEOUT"}
+            told = answers[-1].message["result"]["content"][0]["text"]
+            assert told == "slow of default/demo did not answer within 0.1 s, its own maximum (maxDurationMs)"
+
+            async def pinged() -> bool:
+                return any(seen.message["method"] in ("ping", "server/discover") for seen in server.seen)
+
+            await until_async("the server was asked whether it lives", pinged, seconds=30)
+            assert worked(await ask(gateway, calling("demo__x", {}, **more)))
+            assert await breaker(gateway) == "closed"
+            seen = gateway.outbox.samples.since(0, gateway.front.clock(), 0.0)
+            outcomes = {history.tool: {attempt.outcome for attempt in attempts} for history, attempts in seen}
+            assert outcomes == {"slow": {"bad"}, "x": {"ok"}}, "what the operator demotes the tool for"
+
+
+async def test_a_hedged_tool_that_overruns_its_maximum_closes_no_server_for_the_others(tmp_path: Path) -> None:
+    twice = entry("slow", latency=DeclaredLatency(max_duration_ms=100, idempotent=True))
+    async with raw_server(_answers_all_but_slow) as server:
+        demo = catalog("demo", server.url, [twice, "x"], limits=limits(hedge_after_ms=20))
+        async with running(tmp_path, demo) as gateway:
+            for _ in range(8):
+                assert (await ask(gateway, calling("demo__slow"))).refusal == "TIMEOUT"
+            assert worked(await ask(gateway, calling("demo__x")))
+            assert await breaker(gateway) == "closed"
+
+
+@pytest.mark.parametrize("more", LANES)
+async def test_several_tools_that_overrun_their_maximum_do(tmp_path: Path, more: dict[str, Any]) -> None:
+    late = [entry(name, latency=DeclaredLatency(max_duration_ms=50)) for name in ("a", "b")]
+    async with broken_server("never") as server, running(tmp_path, catalog("demo", server.url, late)) as gateway:
+        codes = [(await ask(gateway, calling(f"demo__{'ab'[n % 2]}", {}, **more))).refusal for n in range(6)]
+        assert codes == ["TIMEOUT"] * 5 + ["BREAKER_OPEN"]
+
+
+async def test_a_server_that_answers_no_ping_is_left_alone_although_one_tool_alone_was_called(tmp_path: Path) -> None:
+    late = entry("a", latency=DeclaredLatency(max_duration_ms=50))
+    async with broken_server("never") as server, running(tmp_path, catalog("demo", server.url, [late])) as gateway:
+        for _ in range(5):
+            assert (await ask(gateway, calling("demo__a"))).refusal == "TIMEOUT"
+
+        async def opened() -> bool:
+            return await breaker(gateway) != "closed"
+
+        await until_async("a breaker that opened", opened, seconds=60)
+
+
+@pytest.mark.parametrize("how", ["refuses", "blackhole", "silent", "redirects"])
+async def test_no_refusal_says_where_a_server_is(tmp_path: Path, how: str) -> None:
+    async def redirect(request: Request, reply: Reply) -> None:
+        reply.send(307, location="http://10.1.2.3:8080/elsewhere")
+
+    async with five_dead() as dead, raw_server(redirect) as redirecting:
+        url = {**dead, "redirects": redirecting.url}[how]
+        demo = catalog("demo", url, ["x"], limits=limits(timeout_ms=200, retries=0))
+        async with running(tmp_path, demo) as gateway:
+            for _ in range(7):
+                for more in LANES:
+                    body = (await ask(gateway, calling("demo__x", {}, **more))).body.decode()
+                    assert '"isError":true' in body
+                    assert not [word for word in ("127.0.0.1", "10.1.2.3", url.split("/")[2]) if word in body], body
+
+
+async def test_a_hasty_caller_does_not_speak_against_a_tool(tmp_path: Path) -> None:
+    async with broken_server("never") as server, running(tmp_path, catalog("demo", server.url, ["x"])) as gateway:
+        call = {"id": "1", "type": "function", "function": {"name": "demo__x", "arguments": "{}"}}
+        message = {"role": "assistant", "content": None, "tool_calls": [call]}
+        for _ in range(3):
+            body = {"format": "openai", "message": message, "timeoutMs": 1}
+            assert (await post(gateway, "/v1/tool-calls", body)).message["calls"][0]["code"] == "TIMEOUT"
+        seen = gateway.outbox.samples.since(0, gateway.front.clock(), 0.0)
+        assert {attempt.outcome for _, attempts in seen for attempt in attempts} <= {"neutral"}
 
 
 @pytest.mark.parametrize("more", [{}, {"progressToken": "p"}])

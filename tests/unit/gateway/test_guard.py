@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
 from fairlead_gateway.upstream.bounds import Bounds
@@ -13,7 +10,6 @@ from fairlead_gateway.upstream.guard import OF_LATE, PLAIN, QUEUED, TRIAL, Guard
 from fairlead_mcp.errors import (
     BadHttp,
     ConnectFailed,
-    ConnectionLost,
     HttpRefused,
     McpError,
     NotMcp,
@@ -22,56 +18,7 @@ from fairlead_mcp.errors import (
     Timeout,
     TooLarge,
 )
-
-LOST = ConnectionLost("it hung up", sent=True)
-
-
-class World:
-    """A guard whose time a test moves."""
-
-    def __init__(self, **bounds: Any) -> None:
-        self.now = 100.0
-        self._timers: list[tuple[float, Callable[[], None]]] = []
-        self.guard = Guard(
-            "a/x", Bounds(**{"limit": 2, **bounds}), self._later, clock=lambda: self.now, random=lambda: 0.0
-        )  # fmt: skip
-
-    def _later(self, delay: float, action: Callable[[], None]) -> None:
-        self._timers.append((self.now + delay, action))
-
-    def sleep(self, seconds: float) -> None:
-        end = self.now + seconds
-        while due := sorted((at, i) for i, (at, _) in enumerate(self._timers) if at <= end):
-            at, index = due[0]
-            action = self._timers.pop(index)[1]
-            self.now = at
-            action()
-        self.now = end
-
-    def caller(self, seconds: float = 60.0, agent: str = "ada") -> Caller:
-        return Caller(self.now + seconds, agent)
-
-    def fail(self, times: int = 1, error: McpError = LOST) -> None:
-        for _ in range(times):
-            assert self.guard.enter_now()
-            self.guard.leave(PLAIN, error, self.guard.heard)
-
-    def state(self) -> str:
-        return self.guard.state
-
-
-class Caller:
-    def __init__(self, deadline: float, agent: str) -> None:
-        self.deadline = deadline
-        self.agent = agent
-        self.ticket = QUEUED
-        self.error: McpError | None = None
-
-    def admitted(self, ticket: int) -> None:
-        self.ticket = ticket
-
-    def refused(self, error: McpError) -> None:
-        self.error = error
+from guardworld import LOST, World
 
 
 def code(error: BaseException | None) -> str:

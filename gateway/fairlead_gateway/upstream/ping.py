@@ -1,0 +1,50 @@
+"""A question to a server that needs no tool: whether it lives. `ping`, or `server/discover` where there is none.
+
+Made by `upstream.registry` for the guard of a server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from fairlead_gateway.upstream.base import Upstream
+from fairlead_gateway.upstream.inquiry import Inquiry
+from fairlead_mcp import eras
+from fairlead_mcp.errors import ConnectFailed, McpError
+
+PING_SECONDS: Final = 5.0
+MAX_BYTES: Final = 1 << 20
+"""Of the answer: a server introduces itself in that of `server/discover`."""
+
+
+class Pinger:
+    """Pings one server, in a task of its own. `clock` is that of deadlines, in seconds."""
+
+    def __init__(
+        self, upstream: Callable[[], Upstream], client: eras.Client, clock: Callable[[], float], seconds: float
+    ) -> None:
+        self._upstream = upstream
+        self._client = client
+        self._clock = clock
+        self._seconds = seconds
+        self._task: asyncio.Task[None] | None = None
+
+    def __call__(self, told: Callable[[Exception | None], None]) -> None:
+        """Ask; `told` is called once with the error, or None for an answer."""
+        self._task = asyncio.get_running_loop().create_task(self._ask(told), name="ping")
+
+    async def _ask(self, told: Callable[[Exception | None], None]) -> None:
+        found: Exception | None = ConnectFailed("the ping was given up", reason="Closed")
+        deadline = self._clock() + self._seconds
+        try:
+            upstream = self._upstream()
+            modern = await upstream.era(None, deadline)
+            method, params = ("server/discover", eras.modern_params(None, self._client)) if modern else ("ping", b"{}")
+            await upstream.ask(Inquiry(upstream.next_id(), method, params, deadline, MAX_BYTES))
+            found = None
+        except McpError as error:
+            found = error
+        finally:
+            told(found)

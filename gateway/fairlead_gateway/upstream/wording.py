@@ -1,0 +1,25 @@
+"""What clients are told of failures of transport: never where a server is. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fairlead_mcp.errors import ConnectFailed, HttpRefused
+
+_UNREACHED: Final = {
+    "ConnectionRefused": "the server refuses connections",
+    "UnknownHost": "the host name of the server is unknown",
+    "ConnectTimeout": "the server accepted no connection in time",
+    "TlsFailed": "TLS with the server failed",
+    "Unreachable": "the server cannot be reached",
+    "AddressNotAllowed": "the server is where none may be",
+}
+"""By reason of a ConnectFailed whose own message names host, port or address."""
+
+
+def without_address(error: Exception) -> str:
+    """The message of an error, without host, port and address."""
+    if isinstance(error, HttpRefused) and 300 <= error.status < 400:
+        return f"the server redirects ({error.status}); redirects are not followed"
+    told = _UNREACHED.get(error.reason) if isinstance(error, ConnectFailed) else None
+    return str(error) if told is None else told

@@ -1,0 +1,99 @@
+"""Whether one tool that takes too long, or its server, is to blame: in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fairlead_gateway.upstream.bounds import Bounds
+from fairlead_gateway.upstream.breaker import CLOSED, FAILURES, OPEN
+from fairlead_gateway.upstream.guard import PLAIN, TRIAL, Guard, Refused
+from fairlead_mcp.errors import ConnectFailed, RpcError, Timeout
+from guardworld import World
+
+
+class Pinged(World):
+    """A guard that asks its server for a sign of life, which the test gives."""
+
+    def __init__(self, **bounds: Any) -> None:
+        super().__init__(**bounds)
+        self.asked: list[Callable[[Exception | None], None]] = []
+        self.guard = Guard(
+            "a/x", Bounds(limit=9), self._later, clock=lambda: self.now, random=lambda: 0.0, ping=self.asked.append
+        )
+
+    def overrun(self, *tools: str) -> None:
+        for tool in tools:
+            assert self.guard.enter_now()
+            self.guard.leave(PLAIN, Timeout("late", sent=True), self.guard.heard, tool=tool)
+
+
+def test_one_tool_that_takes_too_long_is_asked_about_and_opens_nothing_while_the_server_answers() -> None:
+    world = Pinged()
+    for _ in range(3):
+        world.overrun(*["slow"] * FAILURES)
+        assert world.state() == CLOSED
+        world.asked.pop()(None)
+        assert (world.state(), world.asked) == (CLOSED, [])
+    world.overrun(*["slow"] * FAILURES)
+    world.asked.pop()(RpcError(-32601, "no such method"))
+    assert world.state() == CLOSED, "an error is an answer"
+
+
+def test_an_unanswered_ping_opens_it(caplog: pytest.LogCaptureFixture) -> None:
+    world = Pinged()
+    world.overrun(*["slow"] * (FAILURES + 3))
+    assert len(world.asked) == 1, "one at a time"
+    world.asked.pop()(Timeout("late", sent=True))
+    assert world.state() == OPEN
+    assert "answers no ping either" in caplog.text
+
+
+def test_a_ping_that_could_not_be_sent_says_nothing() -> None:
+    world = Pinged()
+    world.overrun(*["slow"] * FAILURES)
+    world.asked.pop()(Timeout("no connection free", sent=False))
+    assert world.state() == CLOSED
+    world.overrun("slow")
+    assert len(world.asked) == 1, "the next time-out asks again"
+
+
+def test_time_outs_of_several_tools_open_it_without_a_question() -> None:
+    world = Pinged()
+    world.overrun("slow", "slow", "slow", "slow", "another")
+    assert (world.state(), world.asked) == (OPEN, [])
+
+
+def test_other_failures_and_one_late_tool_are_asked_about() -> None:
+    world = Pinged()
+    world.fail(FAILURES - 1)
+    world.overrun("slow")
+    assert (world.state(), len(world.asked)) == (CLOSED, 1)
+    world.fail()
+    assert world.state() == OPEN
+    world.asked.pop()(Timeout("late", sent=True))
+    assert world.guard.breaker.opened == 1
+
+
+@pytest.mark.parametrize(("answer", "after"), [(None, CLOSED), (Timeout("late", sent=True), OPEN)])
+def test_a_trial_whose_tool_takes_too_long_ends_with_the_ping(answer: Exception | None, after: str) -> None:
+    world = Pinged()
+    world.fail(FAILURES)
+    world.sleep(1.0)
+    assert world.guard.enter(world.caller()) == TRIAL
+    world.guard.leave(TRIAL, Timeout("late", sent=True), world.guard.heard, tool="slow")
+    with pytest.raises(Refused):
+        world.guard.enter(world.caller())
+    world.asked.pop()(answer)
+    assert world.state() == after
+
+
+def test_a_refused_call_is_not_told_where_the_server_is() -> None:
+    world = World()
+    world.fail(FAILURES, ConnectFailed("10.1.2.3:80 refused the connection", reason="ConnectionRefused"))
+    with pytest.raises(Refused) as caught:
+        world.guard.enter(world.caller())
+    assert "the server refuses connections" in str(caught.value)
+    assert "10.1.2.3" not in str(caught.value)
