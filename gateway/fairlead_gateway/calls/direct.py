@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw
 
+from fairlead_api.meta import ServerKey
 from fairlead_gateway.calls import refusals
 from fairlead_gateway.calls.dispatch import CALL, Dispatcher
 from fairlead_gateway.calls.exchange import Exchange, asker
@@ -138,15 +139,17 @@ class Caller:
         message = response.error.message if response.error is not None else "Internal error"
         return Raw(refusals.result(Refusal(refusals.UPSTREAM_ERROR, message)))
 
-    def unknown(self, origin: Origin, name: str) -> None:
-        """Tell of a call that found no tool."""
-        params = {"name": Raw(jsonrpc.encode(name))}
+    def unknown(self, origin: Origin, name: str, arguments: bytes, by: tuple[ServerKey, str, str] | None) -> None:
+        """Tell of a call that found no tool; `by`: server, tool and reason where a policy keeps it from the asker."""
+        params = {"name": Raw(jsonrpc.encode(name)), "arguments": Raw(arguments)}
         request = Request(modern=False, method=CALL, id=_ID, params=params, session=None)
         rejection = Rejection(200, jsonrpc.INVALID_PARAMS, f"Unknown tool: {name}")
-        self._dispatcher.denied(_Captured(origin, None, self._buffers), request, rejection)
+        self._dispatcher.denied(_Captured(origin, None, self._buffers), request, rejection, by)
 
-    def refused(self, view: View, name: str) -> None:
-        """Count a call of a known tool that was not made because its arguments cannot be read."""
+    def refused(self, origin: Origin, view: View, name: str) -> None:
+        """Record a call of a known tool that was not made because its arguments cannot be read."""
         route = view.routes.get(name)
         if route is not None:
             route.recorder.record(0, refusals.INVALID_ARGUMENTS)
+            captured = _Captured(origin, view.tier, self._buffers)
+            self._dispatcher.unreadable(captured, route, refusals.INVALID_ARGUMENTS)

@@ -108,6 +108,11 @@ class Dispatcher:
         code, params = str(rejection.code), request.params
         self._auditor.denied(exchange, CALL, name, code, reason[:MAX_REASON], params, server)
 
+    def unreadable(self, exchange: Exchange, route: Route, code: str) -> None:
+        """Told of calls of a known tool that were not made, as their arguments cannot be read."""
+        if self._auditor is not None:
+            self._auditor.called(exchange, CALL, route.server.key, route.name, {}, code, 0.0, 0)
+
     def cancel(self, session: bytes | None, request_id: bytes) -> None:
         """A legacy client gives a call up; nothing happens where there is none of that session and id."""
         if session is None:

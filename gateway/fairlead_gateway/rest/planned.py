@@ -22,6 +22,7 @@ from fairlead_gateway.rest.problems import INVALID_ARGUMENTS, Problem
 from fairlead_gateway.rest.provided import Provided, provided
 from fairlead_gateway.rest.seen import Seen
 from fairlead_gateway.rest.shelf import Entry, Shelf
+from fairlead_gateway.selection.decision import Denial
 
 MAX_AT_ONCE: Final = 128
 Retries = Annotated[int, Meta(ge=0, le=5)]
@@ -85,6 +86,8 @@ class Planned(msgspec.Struct, frozen=True):
     near: str | None = None
     denied: str | None = None
     """Why it is kept from whoever asks, where that may be told."""
+    denial: Denial | None = None
+    """What keeps it from whoever asks, for the audit log."""
 
     @property
     def runs(self) -> bool:
@@ -104,21 +107,25 @@ def read_calls(plane: Plane, seen: Seen, body: bytes) -> tuple[ToolCallsBody, Sh
     else:
         calls = parse_stream(asked.stream, format_.name)
     own = None if asked.tools is None else provided(asked.tools, asked.tools_format or asked.format, shelf)
-    return asked, shelf, [_plan(asked, shelf, call, own) for call in calls]
+    return asked, shelf, [_plan(asked, seen, shelf, call, own) for call in calls]
 
 
-def _plan(asked: ToolCallsBody, shelf: Shelf, call: ToolCall, own: Provided | None) -> Planned:
+def _plan(asked: ToolCallsBody, seen: Seen, shelf: Shelf, call: ToolCall, own: Provided | None) -> Planned:
     if call.kind == CUSTOM:  # freeform: no tool of ours takes text in place of arguments
         return Planned(call, None, theirs=call.valid, own={"name": call.name})
     name = asked.names.get(call.name) or shelf.names.original(call.name) or call.name
     entry = shelf.find(name) or shelf.unlisted(name)
     if entry is None:
         mine = None if own is None else own.find(name) or own.find(call.name)
+        found = None if mine is not None else seen.denial(shelf.view, name)
         denied = None if mine is not None else shelf.view.denied(name)
         if denied is not None:
-            return Planned(call, None, denied=not_allowed(name, denied))
+            return Planned(call, None, denied=not_allowed(name, denied), denial=found)
         near = None if mine is not None else _near(name, shelf, own)
-        return Planned(call, None, theirs=call.valid and (own is None or mine is not None), own=mine, near=near)
+        return Planned(
+            call, None, theirs=call.valid and (own is None or mine is not None), own=mine, near=near,
+            denial=found,
+        )  # fmt: skip
     if isinstance(call.arguments, Invalid):
         return Planned(call, entry)
     schema = entry.decoded.get("inputSchema")

@@ -13,7 +13,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_gateway.catalog.model import Server, Snapshot
 from fairlead_gateway.identity.model import Identity
 from fairlead_gateway.rest.problems import UNKNOWN_TIER, Problem
-from fairlead_gateway.selection.decision import Decision, decide
+from fairlead_gateway.selection.decision import Decision, Denial, decide, denial
 from fairlead_gateway.selection.selection import Selection
 from fairlead_gateway.selection.view import MERGED, View, in_tier, server_target
 
@@ -66,6 +66,10 @@ class Seen:
     def decision(self, server: ServerKey, tool: str) -> Decision:
         """What decides about one tool that there is, whether this asker sees it or not. Not in the loop."""
         return decide(self._selection.policies, self._selection.perspective(self.identity).rules, server, tool)
+
+    def denial(self, view: View, name: str) -> Denial | None:
+        """What keeps a tool from this asker that calls it by a name which `view` does not show. Not in the loop."""
+        return denial(self._selection, self.identity, view, name)
 
     def of_server(self, key: ServerKey) -> View | None:
         """The view of one server; None: it does not exist for this asker."""

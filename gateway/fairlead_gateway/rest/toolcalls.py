@@ -139,11 +139,11 @@ def _work(
     async def work() -> _Outcome:
         entry = planned.entry
         if entry is None:
-            if not planned.theirs:
-                plane.caller.unknown(origin, planned.call.wire_name)
+            if planned.denial is not None or not planned.theirs:
+                plane.caller.unknown(origin, planned.call.wire_name, _raw(planned), planned.denial)
             return _Outcome(None)
         if not planned.call.valid:
-            plane.caller.refused(shelf.view, entry.name)
+            plane.caller.refused(origin, shelf.view, entry.name)
             return _Outcome(None)
         began = time.monotonic()
         made = await plane.caller.call(
@@ -156,6 +156,11 @@ def _work(
         return _Outcome(bytes(made), seconds)
 
     return work
+
+
+def _raw(planned: Planned) -> bytes:
+    arguments = planned.call.arguments
+    return b"{}" if isinstance(arguments, Invalid) else encode(arguments)
 
 
 async def _while_connected(request: Request, work: Awaitable[list[_Outcome]]) -> list[_Outcome]:

@@ -5,6 +5,8 @@ Pure module, for whoever has to say why. What lists and calls go by is the same,
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import msgspec
 
 from fairlead_api.meta import ServerKey
@@ -50,7 +52,11 @@ def decide(policies: Policies, rules: RuleSet, server: ServerKey, tool: str) -> 
     )
 
 
-def denial(selection: Selection, identity: Identity, view: View, name: str) -> tuple[ServerKey, str, str] | None:
+Denial: TypeAlias = tuple[ServerKey, str, str]
+"""Server, tool and the sentence of the policy that keeps it from an asker."""
+
+
+def denial(selection: Selection, identity: Identity, view: View, name: str) -> Denial | None:
     """Server, tool and the sentence of the policy, of a tool that is kept from an asker who calls it by a name that
     `view` does not show; None where there is no such tool, or no policy is the reason.
     """

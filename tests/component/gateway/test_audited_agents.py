@@ -114,3 +114,53 @@ async def test_a_call_that_a_policy_denies_is_in_the_log_with_the_rule_although_
     assert lines[0]["reason"] == "rule 0 of default/no-web denies it"
     assert all("default/no-web" in line["reason"] for line in lines)
     assert "/etc/passwd" not in log.read_text()
+
+
+def chat(*names: str, arguments: str = '{"path": "/etc/passwd"}') -> dict[str, Any]:
+    """A model's message that makes calls."""
+    calls = [
+        {"id": str(number), "type": "function", "function": {"name": name, "arguments": arguments}}
+        for number, name in enumerate(names)
+    ]
+    return {"role": "assistant", "content": None, "tool_calls": calls}
+
+
+@pytest.mark.parametrize("own", [None, [], "stream"])
+async def test_a_denied_call_over_rest_leaves_the_line_that_it_leaves_on_mcp(tmp_path: Path, own: Any) -> None:
+    """Without the caller's own definitions such a call is left to the caller, and is a try all the same."""
+    log, body = tmp_path / "audit.log", {"format": "openai-chat", "message": chat("demo__web-search", "demo__read")}
+    if own == "stream":
+        delta = {"index": 0, **chat("demo__web-search")["tool_calls"][0]}
+        body = {"format": "openai-chat", "stream": [{"choices": [{"index": 0, "delta": {"tool_calls": [delta]}}]}]}
+    elif own is not None:
+        body["tools"] = own
+    async with modern_server([tool("read"), tool("web-search")]) as server:
+        demo = catalog("demo", server.url, ["read", "web-search"])
+        trust = Trust((Vouching(anybody("npc")),))
+        async with running(tmp_path, demo, Rules(policies=(NO_WEB,)), trust=trust, audit_file=log) as gateway:
+            request = Ask(body, {"content-type": "application/json"}, target="/v1/tool-calls")
+            answer = await ask(gateway, by("npc", request))
+            assert (answer.status, "no-web" in answer.body.decode()) == (200, False)
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    tried = ["web-search"] if own == "stream" else ["web-search", "read"]
+    assert [(line["decision"], line["tool"], line["server"], line["agent"]) for line in lines] == [
+        ("denied", f"mcp.demo.{name}", "default/demo", "npc") for name in tried
+    ]
+    assert lines[0]["reason"] == "rule 0 of default/no-web denies it"
+    assert lines[0]["outcome"] == "-32602"
+
+
+async def test_an_unknown_call_over_rest_leaves_a_line_and_one_that_cannot_be_read_as_well(tmp_path: Path) -> None:
+    log = tmp_path / "audit.log"
+    async with modern_server([tool("read")]) as server:
+        demo = catalog("demo", server.url, ["read"])
+        async with running(tmp_path, demo, audit="all", audit_file=log) as gateway:
+            for message in (chat("nonesuch"), chat("demo__read", arguments="{")):
+                body = {"format": "openai-chat", "message": message, "tools": []}
+                assert (
+                    await ask(gateway, Ask(body, {"content-type": "application/json"}, target="/v1/tool-calls"))
+                ).status == 200
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [(line["decision"], line["tool"], line["outcome"]) for line in lines] == [
+        ("denied", "nonesuch", "-32602"), ("refused", "mcp.demo.read", "INVALID_ARGUMENTS"),
+    ]  # fmt: skip
