@@ -172,6 +172,23 @@ DOORS = (
         "Error",
     ),
     Guard(
+        "clients that read none of their answers",
+        f"{GATEWAY}.limits.buffers",
+        (
+            ("return self.most > 0 and (self.unread >= self.half or", "return False and ("),
+            ("return not self.most or (self.unread < self.half and", "return True or ("),
+        ),
+        f"{AT}/test_unread_answers.py::test_servers_are_not_read_and_requests_are_refused_while_clients_leave_a_budget_unread",
+        "TimeoutError",
+    ),
+    Guard(
+        "a web page that asks the operations port",
+        f"{GATEWAY}.operations",
+        (("misplaced = None if path in PROBES else self._misplaced(headers)", "misplaced = None"),),
+        f"{AT}/test_operations_port.py::test_a_web_page_that_made_a_browser_ask_learns_nothing",
+        "421",
+    ),
+    Guard(
         "an agent that calls all the time",
         f"{GATEWAY}.limits.limiter",
         (("if most is not None and self.busy >= most:", "if False:"),),

@@ -218,6 +218,13 @@ TENANCY = (
 )
 BOMBS = (
     Guard(
+        "a server that leads back to the gateway",
+        "fairlead_mcp.via",
+        (("if own.encode() in entries:", "if False:"),),
+        f"{AT}/test_loops.py::test_a_call_that_comes_back_is_refused_at_its_first_return",
+        "assert",
+    ),
+    Guard(
         "a pattern that needs back-tracking",
         f"{GATEWAY}.validation.checker",
         (

@@ -21,6 +21,8 @@ from fairlead_gateway.identity.model import Identity
 
 Level = Literal["off", "denials", "all"]
 
+MAX_NAME: Final = 256
+"""Characters of a tool's name that somebody made up."""
 _KEPT_BACK: Final = frozenset({"INVALID_ARGUMENTS", "OVER_BUDGET", "BREAKER_OPEN"})
 
 
@@ -76,8 +78,8 @@ class Auditor:
             Entry(
                 self._now(), decision, asked.identity, asked.address, method, tool, server, outcome,
                 limited or denied, seconds,
-                size, asked.headers.get(TRACEPARENT, b""), params.get("_meta"),
-                arguments if self._with_arguments else None, 0 if arguments is None else len(arguments),
+                size, asked.headers.get(TRACEPARENT, b""), _own(params.get("_meta")),
+                _own(arguments) if self._with_arguments else None, 0 if arguments is None else len(arguments),
             )
         )  # fmt: skip
 
@@ -92,9 +94,9 @@ class Auditor:
         arguments = found.get("arguments")
         self.writer.put(
             Entry(
-                self._now(), DENIED, asked.identity, asked.address, method, tool, server, outcome, reason,
-                traceparent=asked.headers.get(TRACEPARENT, b""), meta=found.get("_meta"),
-                arguments=arguments if self._with_arguments else None,
+                self._now(), DENIED, asked.identity, asked.address, method, tool[:MAX_NAME], server, outcome, reason,
+                traceparent=asked.headers.get(TRACEPARENT, b""), meta=_own(found.get("_meta")),
+                arguments=_own(arguments) if self._with_arguments else None,
                 arguments_bytes=0 if arguments is None else len(arguments),
             )
         )  # fmt: skip
@@ -107,3 +109,8 @@ class Auditor:
                 traceparent=asked.headers.get(TRACEPARENT, b""), status=status,
             )
         )  # fmt: skip
+
+
+def _own(part: Raw | None) -> Raw | None:
+    """A copy: a part of a message keeps the whole of it, for as long as the entry waits to be written."""
+    return None if part is None else Raw(bytes(part))

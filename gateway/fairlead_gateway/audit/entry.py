@@ -47,5 +47,13 @@ class Entry(msgspec.Struct, gc=False):
     """`_meta` of the request, where a trace may be named in it."""
     arguments: Raw | None = None
     arguments_bytes: int = 0
+
     status: int = 0
     """Of HTTP, where the request was turned away before it became an operation."""
+
+    @property
+    def weight(self) -> int:
+        """Bytes of it that a client chose, about."""
+        meta, arguments = self.meta, self.arguments
+        sent = (0 if meta is None else len(meta)) + (0 if arguments is None else len(arguments))
+        return sent + len(self.tool) + len(self.traceparent)

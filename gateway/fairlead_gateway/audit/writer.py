@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 
 CAPACITY: Final = 10_000
 """Entries that wait to be written."""
+CAPACITY_BYTES: Final = 32 << 20
+"""Of what clients sent in them: arguments, `_meta`, names."""
 GATHER_SECONDS: Final = 0.05
 """How long the thread lets lines gather, so that it is not woken for each."""
 BATCH: Final = 500
@@ -43,6 +45,9 @@ class Writer:
         self._thread: threading.Thread | None = None
         self._working = True
         self._missing = 0
+        self._taken = 0
+        self._written = 0
+        """Bytes put in, by the loop, and taken out, by the thread: either has a number of its own to write."""
         self.written = 0
         """Lines so far."""
         self.overflowed = 0
@@ -56,9 +61,11 @@ class Writer:
 
     def put(self, entry: Entry) -> None:
         """Called in the loop; never blocks."""
-        if len(self._buffer) >= self._capacity:
+        size = entry.weight
+        if len(self._buffer) >= self._capacity or self._taken - self._written + size > CAPACITY_BYTES:
             self.overflowed += 1
             return
+        self._taken += size
         self._buffer.append(entry)
         if not self._awake:
             self._awake = True
@@ -86,7 +93,9 @@ class Writer:
             self._wake.clear()
             self._awake = False
             while self._buffer:
-                self._write([self._buffer.popleft() for _ in range(min(BATCH, len(self._buffer)))])
+                entries = [self._buffer.popleft() for _ in range(min(BATCH, len(self._buffer)))]
+                self._write(entries)
+                self._written += sum(entry.weight for entry in entries)
             if self._closing.is_set():
                 self._sink.close()
                 return

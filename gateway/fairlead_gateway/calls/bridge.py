@@ -30,6 +30,8 @@ from fairlead_mcp.messages import Message
 MAX_PARKED: Final = 1024
 KEPT_SECONDS: Final = 60.0
 """How long what became of a call is kept after its time, for a client that is late."""
+MAX_PARKED_BYTES: Final = 16 << 20
+"""Of the questions and results of all of them; beyond it the oldest are cancelled."""
 MAX_QUESTIONS: Final = 64
 _PREFIX: Final = "fairlead-call."
 _WORDS: Final = (b'"elicitation"', b'"sampling"', b'"roots"')
@@ -57,12 +59,19 @@ class Relay:
         self.asked = asyncio.Event()
         self.questions: dict[str, tuple[Message, AnswerServer]] = {}
         self._live: LiveRequest | None = live
+        self.grown: Callable[[], None] = _nothing
+        """Told of each question more."""
         self._ours = b""
         self._count = itertools.count(1).__next__
 
     def token(self, ours: bytes) -> bytes | None:
         self._ours = ours
         return None if self._live is None else self._live.token(ours)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the questions."""
+        return sum(len(message.params) for message, _ in self.questions.values() if isinstance(message.params, Raw))
 
     @property
     def level(self) -> str | None:
@@ -101,6 +110,7 @@ class Relay:
             return
         self.questions[f"q{self._count()}"] = message, answer
         self.asked.set()
+        self.grown()
 
     def attach(self, live: LiveRequest) -> None:
         self._live = live
@@ -150,6 +160,13 @@ class Bridged:
         self.task = asyncio.get_running_loop().create_task(work, name="call over rounds")
         self.task.add_done_callback(_seen)
 
+    @property
+    def size(self) -> int:
+        """Bytes that are kept for its client."""
+        if not self.task.done():
+            return self.relay.size
+        return 0 if self.task.cancelled() or self.task.exception() is not None else len(self.task.result()[0])
+
     async def next(self) -> Raw | None:
         """The result; None when the server asks something first. Canceling it cancels the call. Raises McpError."""
         asked = asyncio.ensure_future(self.relay.asked.wait())
@@ -167,6 +184,10 @@ def _seen(task: asyncio.Task[Any]) -> None:
     """Its client may never come back, which is no reason for a complaint."""
     if not task.cancelled():
         task.exception()
+
+
+def _nothing() -> None:
+    pass
 
 
 class Bridge:
@@ -196,9 +217,9 @@ class Bridge:
         """Keep a call for its client, and put its questions into a result."""
         state = _PREFIX + self._new_id()
         self._parked[state] = call
-        if len(self._parked) > MAX_PARKED:
-            _, oldest = self._parked.popitem(last=False)
-            oldest.task.cancel()
+        call.task.add_done_callback(lambda _: self._make_room())
+        call.relay.grown = self._make_room
+        self._make_room()
         seconds = max(call.until - self._clock(), 0) + KEPT_SECONDS
         asyncio.get_running_loop().call_later(seconds, self._forget, state)
         return call.relay.as_result(state)
@@ -234,6 +255,14 @@ class Bridge:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _make_room(self) -> None:
+        """Cancel the oldest calls that are one too many, or that have no room for what they keep."""
+        kept = sum(call.size for call in self._parked.values())
+        while self._parked and (len(self._parked) > MAX_PARKED or kept > MAX_PARKED_BYTES):
+            _, oldest = self._parked.popitem(last=False)
+            kept -= oldest.size
+            oldest.task.cancel()
 
     def _forget(self, state: str) -> None:
         call = self._parked.pop(state, None)

@@ -26,6 +26,10 @@ from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.messages import ErrorObject, Message
 
 MAX_LEVELS: Final = 4096
+MAX_SESSION: Final = 512
+"""Bytes of the id of a session whose level is remembered: those that were signed here are shorter."""
+MAX_ID: Final = 256
+"""Bytes of the id of a server's request that is passed on to a client."""
 MAX_ASKED: Final = 64
 """Requests of servers that one request of a client may leave open."""
 
@@ -72,7 +76,7 @@ class Live:
         """`logging/setLevel` of a legacy client; False for what is no level."""
         if level not in LEVELS:
             return False
-        if session is not None:
+        if session is not None and len(session) <= MAX_SESSION:
             self._levels[session] = level
             self._levels.move_to_end(session)
             if len(self._levels) > MAX_LEVELS:
@@ -235,9 +239,11 @@ def cancelled_id(params: Raw) -> bytes:
 
 
 def offers(client: Counterpart | None, message: Message) -> bool:
-    """Whether a server's request is for something that the client offers."""
+    """Whether a server's request is for something that the client offers, under an id that is worth keeping."""
     feature = _FEATURE_OF.get(str(message.method))
-    return client is not None and feature is not None and feature in client.features
+    if feature is None or client is None or not isinstance(message.id, Raw) or len(message.id) > MAX_ID:
+        return False
+    return feature in client.features
 
 
 class _LevelMeta(msgspec.Struct):

@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 
 UPDATED: Final = "notifications/resources/updated"
 MAX_WATCHES: Final = 1024
+MAX_URI: Final = 2048
+"""Bytes of a URI that is watched, about: characters."""
 FIRST_DELAY: Final = 1.0
 LAST_DELAY: Final = 60.0
 """Seconds before a watch that ended is begun anew."""
@@ -38,7 +40,7 @@ NEVER: Final = float("inf")
 
 def watchable(offers: Offers, uri: str) -> tuple[Reach, str] | None:
     """Who answers for a URI and under which name, where that can be watched."""
-    found = offers.resource(uri)
+    found = offers.resource(uri) if len(uri) <= MAX_URI else None
     if found is None or not isinstance(found[0].server.catalog.endpoint, HttpEndpoint):
         return None
     return found

@@ -23,6 +23,8 @@ RETRY_MS: Final = 500
 KEPT_SECONDS: Final = 60.0
 """How long a finished stream is kept."""
 KEPT_BYTES: Final = 8 << 20
+STREAM_BYTES: Final = 1024
+"""That a stream is counted for beside its events and the id of its session, about."""
 KEPT_EVENTS: Final = 256
 """Of one stream; older ones are forgotten first."""
 _EVENT_ID: Final = re.compile(rb"([0-9A-Za-z_-]{16,64})\.([0-9]{1,12})")
@@ -67,6 +69,8 @@ class Thread:
         self._outlet = outlet
         self._count = 1
         self._threads.keep(self._name, self)
+        self.size = STREAM_BYTES + len(self.session)
+        self._threads.grown(self.size)
         return replies.chunk(b"id: %b.1\nretry: %d\ndata: \n\n" % (self._name, RETRY_MS))
 
     def push(self, message: bytes) -> bool:

@@ -32,6 +32,10 @@ KEEP_ALIVE_SECONDS: Final = 15.0
 MAX_STREAMS: Final = 10_000
 MAX_RESOURCES: Final = 64
 """That one stream may name."""
+MAX_RESOURCE_BYTES: Final = 4 << 20
+"""Of all URIs that open streams name."""
+MAX_ID: Final = 256
+"""Bytes of the id of a request that a stream answers."""
 LISTS: Final = eras.ANNOUNCED
 _COMMENT: Final = replies.chunk(b": keep-alive\n\n")
 
@@ -105,6 +109,7 @@ class Streams:
         self._identities = identities
         self._open: set[Stream] = set()
         self._of_session: dict[bytes, Stream] = {}
+        self._resource_bytes = 0
         self._closed = False
         self._told_at = 0.0
 
@@ -118,6 +123,8 @@ class Streams:
         except jsonrpc.UNREADABLE:
             message = "params.notifications must be an object"
             return Rejection(400, jsonrpc.INVALID_PARAMS, message, request.id)
+        if len(request.id) > MAX_ID:
+            return Rejection(400, jsonrpc.INVALID_REQUEST, f"the id of a stream has at most {MAX_ID} bytes")
         wanted = [name for name in offered(view) if bytes(asked.get(f"{name}ListChanged", b"")) == b"true"]
         stream = Stream(self, exchange, wanted, request.id)
         refused = self._opened(stream)
@@ -134,8 +141,9 @@ class Streams:
             return
         found: dict[int, tuple[Reach, list[str]]] = {}
         for uri in dict.fromkeys(uris):
-            watched = watchable(view.offers, uri)
+            watched = watchable(view.offers, uri) if self._resource_bytes + len(uri) <= MAX_RESOURCE_BYTES else None
             if watched is not None:
+                self._resource_bytes += len(uri)
                 stream.resources.append(uri)
                 found.setdefault(id(watched[0]), (watched[0], []))[1].append(watched[1])
         for reach, own in found.values():
@@ -212,6 +220,8 @@ class Streams:
     def gone(self, stream: Stream) -> None:
         self._open.discard(stream)
         stream.release()
+        self._resource_bytes -= sum(map(len, stream.resources))
+        stream.resources = []
         for holder in stream.watched:
             self._watches.drop(holder)
         session = stream.exchange.headers.get(SESSION, b"")
@@ -221,6 +231,7 @@ class Streams:
     def _opened(self, stream: Stream) -> Rejection | None:
         if self._closed or len(self._open) >= MAX_STREAMS or not stream.exchange.can_stream:
             return Rejection(503, jsonrpc.INTERNAL_ERROR, "No more streams are opened now")
+        stream.exchange.body = b""  # it may be large, and the stream may stay for days
         stream.exchange.modern = True  # closing the connection is how either kind ends
         stream.exchange.call = stream
         self._open.add(stream)

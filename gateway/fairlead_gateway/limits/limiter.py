@@ -7,6 +7,7 @@ kept for an agent that is as if it had never called is dropped.
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -16,6 +17,8 @@ import msgspec
 
 from fairlead_gateway.limits.rate import MINUTE, Rate, Sharing
 
+MAX_ASKER: Final = 256
+"""Characters; whoever has a longer name is kept under a hash of it."""
 MAX_ACCOUNTS: Final = 100_000
 """Beyond it, whoever was quiet longest is forgotten: it may call as after a pause."""
 SWEPT: Final = 2
@@ -159,6 +162,8 @@ class Limiter:
         """
         if self._agents is None and share is None and caps is None:
             return NO_LEASE
+        if len(asker) > MAX_ASKER:
+            asker = hashlib.blake2b(asker.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
         now = self._clock()
         lease: list[Account] = []
         for account in self._applying(asker, share, tool, caps, now):

@@ -35,6 +35,8 @@ CLOSE_MILLISECONDS: Final = 3000
 _PROPAGATOR: Final = TraceContextTextMapPropagator()
 _NAMED_BY: Final = {"tools/call": "gen_ai.tool.name", "prompts/get": "gen_ai.prompt.name"}
 _URI: Final = "mcp.resource.uri"
+MAX_TEXT: Final = 1024
+"""Bytes or characters of what a client made up: spans wait for their collector."""
 
 
 class OtelCallSpan:
@@ -92,12 +94,12 @@ class OtelSpans:
             attributes[_NAMED_BY[method]] = named
             name = f"{method} {named}"
         elif named:
-            attributes[_URI] = named
+            attributes[_URI] = named[:MAX_TEXT]
         if method == "tools/call":
             attributes["gen_ai.operation.name"] = "execute_tool"
         version = exchange.headers.get(b"mcp-protocol-version")
         own = {
-            "jsonrpc.request.id": request.id.decode(errors="replace").strip('"'),
+            "jsonrpc.request.id": request.id[:MAX_TEXT].decode(errors="replace").strip('"'),
             "client.address": exchange.address,
             "network.protocol.name": "http",
             "mcp.protocol.version": eras.MODERN_VERSION if request.modern else version.decode() if version else "",

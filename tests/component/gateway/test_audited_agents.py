@@ -128,7 +128,8 @@ def chat(*names: str, arguments: str = '{"path": "/etc/passwd"}') -> dict[str, A
 @pytest.mark.parametrize("own", [None, [], "stream"])
 async def test_a_denied_call_over_rest_leaves_the_line_that_it_leaves_on_mcp(tmp_path: Path, own: Any) -> None:
     """Without the caller's own definitions such a call is left to the caller, and is a try all the same."""
-    log, body = tmp_path / "audit.log", {"format": "openai-chat", "message": chat("demo__web-search", "demo__read")}
+    log = tmp_path / "audit.log"
+    body: dict[str, Any] = {"format": "openai-chat", "message": chat("demo__web-search", "demo__read")}
     if own == "stream":
         delta = {"index": 0, **chat("demo__web-search")["tool_calls"][0]}
         body = {"format": "openai-chat", "stream": [{"choices": [{"index": 0, "delta": {"tool_calls": [delta]}}]}]}

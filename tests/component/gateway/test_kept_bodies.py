@@ -1,0 +1,59 @@
+"""Large requests leave nothing behind on connections that stay open."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from msgspec import Raw
+
+from fairlead_api.documents.catalog import Definition
+from fairlead_gateway.endpoint.streams import MAX_ID, MAX_RESOURCE_BYTES
+from gatewayworld import Wire, calling, catalog, modern, running
+from toolservers import modern_server, tool
+
+LARGE = "x" * 1_000_000
+
+
+async def test_an_idle_connection_keeps_nothing_of_its_last_request(tmp_path: Path) -> None:
+    async with (
+        modern_server([tool("add")]) as server,
+        running(tmp_path, catalog("demo", server.url, ["add"])) as gateway,
+        await Wire.connect(gateway) as wire,
+    ):
+        assert (await wire.ask(calling("demo__add", {"text": LARGE}))).status == 200
+        [connection] = gateway._listener.connections
+        assert connection.cycle is None or len(connection.cycle.body) == 0
+
+
+async def test_an_open_stream_keeps_what_it_watches_and_not_the_rest_of_its_request(tmp_path: Path) -> None:
+    async with running(tmp_path) as gateway, await Wire.connect(gateway) as wire:
+        wanted = {"notifications": {"toolsListChanged": True}, "padding": LARGE}
+        wire.send(modern("subscriptions/listen", wanted))
+        await wire.reader.readuntil(b"acknowledged")
+        [stream] = gateway.front.streams._open
+        assert len(stream.exchange.body) == 0
+
+
+async def test_a_stream_under_an_id_without_end_is_refused(tmp_path: Path) -> None:
+    async with running(tmp_path) as gateway, await Wire.connect(gateway) as wire:
+        answer = await wire.ask(modern("subscriptions/listen", {"notifications": {}}, number="x" * MAX_ID))
+        assert (answer.status, "id" in answer.message["error"]["message"]) == (400, True)
+
+
+async def test_resources_that_all_streams_name_are_bounded_together(tmp_path: Path) -> None:
+    """As if others had named nearly all that may be named."""
+    uris = ["file:///a", "file:///" + "b" * 100]
+    items = tuple(
+        Definition(name=uri, definition=Raw(json.dumps({"uri": uri, "name": uri}).encode()), hash="") for uri in uris
+    )
+    capabilities = Raw(b'{"resources":{"subscribe":true}}')
+    document = catalog("demo", "http://127.0.0.1:9/mcp", ["add"], resources=items, capabilities=capabilities)
+    async with running(tmp_path, document) as gateway:
+        streams = gateway.front.streams
+        streams._resource_bytes = MAX_RESOURCE_BYTES - 20
+        async with await Wire.connect(gateway) as wire:
+            wire.send(modern("subscriptions/listen", {"notifications": {"resourceSubscriptions": uris}}))
+            await wire.reader.readuntil(b"acknowledged")
+            [stream] = streams._open
+            assert stream.resources == ["file:///a"]
