@@ -231,7 +231,6 @@ class Exchange(calls.Exchange):
         if self.response_complete:
             return
         self.response_complete = True
-        self.body = b""  # the connection keeps its last exchange until the next one
         self.call = None  # they know each other: a cycle for the garbage collector with every call costs 5 µs
         self.body = b""  # the connection knows its last request for as long as it is idle
         wire = self._wire
