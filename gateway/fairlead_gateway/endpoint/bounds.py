@@ -8,6 +8,8 @@ import msgspec
 
 MAX_FIELDS: Final = 256
 """Header fields of one request."""
+MAX_PIPELINED: Final = 128
+"""Requests of one connection that wait for the answer to the one before: of those of a slice, some kB each."""
 CHUNK_BYTES: Final = 32
 """What the lines around a chunk of a body may have in them without counting towards `Bounds.head`."""
 

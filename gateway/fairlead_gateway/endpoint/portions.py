@@ -10,6 +10,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
+from fairlead_gateway.endpoint.lane import SLICE
+
 PORTION: Final = 64 << 10
 """Bytes: about 20 µs of parsing. The loop reads up to four times as much at once."""
 
@@ -47,6 +49,16 @@ class Portions:
         if self._turn is not None:
             self._turn.cancel()
 
+    def feed(self, data: memoryview) -> None:
+        """Hand it on now, in slices; what is left when its reader wants nothing more waits, before all else."""
+        for start in range(0, len(data), SLICE):
+            if self._held:
+                self._waiting.insert(0, data[start:])
+                return
+            if self._transport.is_closing():
+                return
+            self._feed(data[start : start + SLICE])
+
     # Called by flow control
 
     def pause_reading(self) -> None:
@@ -69,7 +81,7 @@ class Portions:
 
     def _next(self) -> None:
         if not self._held:
-            self._feed(self._waiting.pop(0))
+            self.feed(self._waiting.pop(0))
         self._turn = None
         if self._transport.is_closing():
             self._waiting.clear()

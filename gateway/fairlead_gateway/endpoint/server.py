@@ -22,7 +22,7 @@ from uvicorn.server import ServerState
 
 from fairlead_gateway.endpoint import framing, replies, targets
 from fairlead_gateway.endpoint.asked import Rejection
-from fairlead_gateway.endpoint.bounds import CHUNK_BYTES, MAX_FIELDS
+from fairlead_gateway.endpoint.bounds import CHUNK_BYTES, MAX_FIELDS, MAX_PIPELINED
 from fairlead_gateway.endpoint.crowd import NOBODY, Place
 from fairlead_gateway.endpoint.exchange import Exchange
 from fairlead_gateway.endpoint.framing import Refused
@@ -70,7 +70,7 @@ class McpProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
-        self._portions = Portions(transport, self.loop, self._feed_slices)
+        self._portions = Portions(transport, self.loop, self._feed)
         self.flow = FlowControl(self._portions)  # type: ignore[arg-type]  # it switches reading, and nothing else
         self.lane.client, self.lane.flow = self.client, self.flow
         self._place = place = self._front.crowd.enter(self.client[0] if self.client else "")
@@ -83,7 +83,7 @@ class McpProtocol(HttpToolsProtocol):
         if len(data) > MANY or self._portions:
             self._portions.add(data)
         elif len(data) > SLICE:
-            self._feed_slices(memoryview(data))
+            self._portions.feed(memoryview(data))
         else:
             current = self.lane.current
             fresh = current is None and not self.lane.in_message
@@ -111,6 +111,8 @@ class McpProtocol(HttpToolsProtocol):
     # Called by the parser
 
     def on_message_begin(self) -> None:
+        if len(self.pipeline) >= MAX_PIPELINED:
+            raise Refused(503, f"more than {MAX_PIPELINED} requests of this connection wait for answers")
         self._target = b""
         self._reading, self._begun = None, False
         self._in_head = self.lane.in_message = True
@@ -247,10 +249,6 @@ class McpProtocol(HttpToolsProtocol):
         latest, self._latest = self._latest, None
         if latest is not None:
             self.lane.familiar = self._front.familiars.of(latest, data) or self.lane.familiar
-
-    def _feed_slices(self, data: memoryview) -> None:
-        for start in range(0, len(data), SLICE):
-            self._feed(data[start : start + SLICE])
 
     def _feed(self, data: bytes | memoryview) -> None:
         if self.lane.deaf:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator
@@ -12,11 +13,12 @@ import pytest
 
 from commands import fairlead
 from fairlead_gateway.app import Gateway
-from fairlead_gateway.endpoint.bounds import MAX_FIELDS, Bounds
+from fairlead_gateway.endpoint.bounds import MAX_FIELDS, MAX_PIPELINED, Bounds
 from fairlead_gateway.identity.setup import trusted
 from fairlead_gateway.settings import Settings
 from fuzzinbound import chunked
-from gatewayworld import Answer, Ask, Wire, ask, calling, catalog, running
+from gatewayworld import Answer, Ask, Wire, ask, calling, catalog, reached, running
+from rawserver import Reply, Request, raw_server
 from toolservers import modern_server, tool
 from waiting import eventually
 
@@ -57,23 +59,26 @@ async def sent(gateway: Gateway, request: Ask, *, sizes: list[int], extension: b
 
 @PLANES
 @pytest.mark.parametrize(
-    "endless",
+    ("endless", "end"),
     [
-        b"0\r\n" + b"a:b\r\n" * (MANY // 5),
-        b"0\r\nx: " + b"y" * MANY,
-        b"0\r\n" + b"Accept:a\r\n" * (MANY // 10),
-        b"1;x=" + b"y" * MANY,
-        b'1;x="' + b"y" * MANY,
-        (b"1;x=" + b"y" * 1_000 + b"\r\n{\r\n") * (MANY // 1_000),
-        (b"1;x=" + b"y" * 60 + b"\r\n{\r\n") * (MANY // 30),
+        (b"0\r\n" + b"a:b\r\n" * (MANY // 5), b"\r\n"),
+        (b"0\r\nx: " + b"y" * MANY, b"\r\n\r\n"),
+        (b"0\r\n" + b"Accept:a\r\n" * (MANY // 10), b"\r\n"),
+        (b"1;x=" + b"y" * MANY, b"\r\n \r\n0\r\n\r\n"),
+        (b'1;x="' + b"y" * MANY, b'"\r\n \r\n0\r\n\r\n'),
+        (b"0" * MANY, b"1\r\n \r\n0\r\n\r\n"),
+        ((b"1;x=" + b"y" * 1_000 + b"\r\n \r\n") * (MANY // 1_000), b"0\r\n\r\n"),
+        ((b"1;x=" + b"y" * 60 + b"\r\n \r\n") * (MANY // 30), b"0\r\n\r\n"),
     ],
-    ids=["trailers", "a trailer", "trailers of one name", "extension", "quoted extension", "extensions", "short ones"],
+    ids=["trailers", "a trailer", "of one name", "extension", "quoted", "zeros", "extensions", "short extensions"],
 )
-async def test_what_is_neither_head_nor_body_is_bounded(tmp_path: Path, request_: Ask, endless: bytes) -> None:
+async def test_what_is_neither_head_nor_body_is_bounded(
+    tmp_path: Path, request_: Ask, endless: bytes, end: bytes
+) -> None:
     async with running(tmp_path, catalog("demo", NOWHERE, ["add"])) as gateway, await Wire.connect(gateway) as wire:
-        wire.write(request_.chunked_head(wire.host) + b"1\r\n{\r\n" + endless)
+        wire.write(request_.chunked_head(wire.host) + b"1\r\n \r\n" + endless + end)
         answer = await wire.answer()
-        assert (answer.status, answer.headers["connection"]) == (431, "close")
+        assert (answer.status, answer.headers.get("connection")) == (431, "close")
         assert await wire.closed() == b""
         await eventually(lambda: not gateway._listener.connections)
 
@@ -179,6 +184,31 @@ async def test_a_coding_that_is_not_undone_is_refused(
         head = head.replace(b"transfer-encoding: chunked", coding.encode())
         wire.write(head + chunked(json.dumps(request_.message).encode(), [], b"", b""))
         assert (await wire.answer()).status == status
+
+
+@pytest.mark.parametrize("target", ["/mcp", "/healthz"])
+async def test_requests_that_wait_on_one_connection_are_counted(tmp_path: Path, target: str) -> None:
+    """What was read before the one too many is answered, then the connection ends."""
+    answered = asyncio.Event()
+
+    async def handle(request: Request, reply: Reply) -> None:
+        await answered.wait()
+        reply.result(request, {"content": [], "resultType": "complete"})
+
+    request = f"GET {target} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode()
+    async with (
+        raw_server(handle) as server,
+        running(tmp_path, catalog("demo", server.url, ["add"])) as gateway,
+        await Wire.connect(gateway) as wire,
+    ):
+        wire.write(CALL.data(wire.host) + request * (2 * MAX_PIPELINED))
+        await reached(server, 1)
+        (connection,) = gateway._listener.connections
+        assert len(connection.pipeline) == MAX_PIPELINED
+        answered.set()
+        answers = (await wire.closed()).split(b"HTTP/1.1 ")[1:]
+    assert len(answers) == 1 + MAX_PIPELINED + 1
+    assert answers[-1].startswith(b"503 ")
 
 
 @PLANES
