@@ -12,6 +12,11 @@ import re
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+UNGUARDED: Final = "FAIRLEAD_UNGUARDED"
+"""Set while a guard is taken out by `unguarded`, which then does so in this process too."""
 
 
 class Process:
@@ -35,9 +40,13 @@ class Process:
 
 @asynccontextmanager
 async def started(**environment: str) -> AsyncIterator[Process]:
-    base = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    base = {name: os.environ[name] for name in ("PATH", "HOME", UNGUARDED) if name in os.environ}
+    program = ["-m", "fairlead_gateway"]
+    if UNGUARDED in base:
+        base["PYTHONPATH"] = str(Path(__file__).parent)
+        program = ["-c", "import unguarded, runpy; runpy.run_module('fairlead_gateway', run_name='__main__')"]
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "fairlead_gateway", stderr=asyncio.subprocess.PIPE,
+        sys.executable, *program, stderr=asyncio.subprocess.PIPE,
         env={**base, "FAIRLEAD_PORT": "0", "FAIRLEAD_METRICS_PORT": "0", **environment},
     )  # fmt: skip
     try:

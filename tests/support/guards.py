@@ -7,7 +7,9 @@ line still fits the code. A guard is replaced as text while its module is loaded
 from __future__ import annotations
 
 from guard import Guard
-from guards_of_clients import DOORS, IDENTITY, SMUGGLING, TOKENS
+from guards_of_clients import DOORS, FRAMING, IDENTITY, SMUGGLING, TOKENS
 from guards_of_servers import BOMBS, EGRESS, POLICIES, READERS, TENANCY
 
-GUARDS: tuple[Guard, ...] = (*TOKENS, *IDENTITY, *DOORS, *SMUGGLING, *POLICIES, *EGRESS, *TENANCY, *BOMBS, *READERS)
+GUARDS: tuple[Guard, ...] = (
+    *TOKENS, *IDENTITY, *DOORS, *FRAMING, *SMUGGLING, *POLICIES, *EGRESS, *TENANCY, *BOMBS, *READERS,
+)  # fmt: skip

@@ -203,6 +203,70 @@ DOORS = (
         "assert",
     ),
 )
+_NO_TRAILER = (
+    "        if not self._in_head:\n            return  # a trailer",
+    "        if False:\n            return  # a trailer",
+)
+_NO_BOUND = ("if self._overhead > self._front.bounds.head:", "if self._in_head and self._overhead > 65536:")
+_NO_SIZE = ("if len(value) <= _REMEMBERED_BYTES and len(self._good_hosts)", "if len(self._good_hosts)")
+FRAMING = (
+    Guard(
+        "trailers and chunk extensions without end",
+        f"{GATEWAY}.endpoint.server",
+        (_NO_BOUND,),
+        f"{AT}/test_framing.py::test_what_is_neither_head_nor_body_is_bounded",
+        "== (431, 'close')",
+    ),
+    Guard(
+        "trailers that cost more than they are long",
+        f"{GATEWAY}.endpoint.server",
+        (_NO_BOUND, _NO_TRAILER, ("if self._fields > MAX_FIELDS:", "if False:")),
+        "tests/fuzz/test_costs.py::test_what_becomes_no_request_costs_next_to_nothing",
+        "of trailers",
+    ),
+    Guard(
+        "a credential in a trailer",
+        f"{GATEWAY}.endpoint.server",
+        (_NO_TRAILER,),
+        f"{AT}/test_framing.py::test_a_credential_in_a_trailer_lets_nobody_in",
+        "200 == 401",
+    ),
+    Guard(
+        "another's address in a trailer",
+        f"{GATEWAY}.endpoint.server",
+        (_NO_TRAILER,),
+        f"{AT}/test_framing.py::test_an_address_in_a_trailer_is_nobodys",
+        "[False, False] == [False, True]",
+    ),
+    Guard(
+        "a target that names another host than `Host`",
+        f"{GATEWAY}.endpoint.framing",
+        (('if target[:1] == b"/":', "if True:"),),
+        f"{AT}/test_framing.py::test_both_planes_judge_the_head_alike",
+        "assert 200 in (403, 421)",
+    ),
+    Guard(
+        "a coding that another server undoes",
+        f"{GATEWAY}.endpoint.framing",
+        (('raise Refused(501, "Transfer-Encoding has a coding other than chunked")', "return"),),
+        f"{AT}/test_framing.py::test_a_coding_that_is_not_undone_is_refused",
+        "200 == 501",
+    ),
+    Guard(
+        "thousands of requests that wait on one connection",
+        f"{GATEWAY}.endpoint.server",
+        (("if len(self.pipeline) >= MAX_PIPELINED:", "if False:"),),
+        f"{AT}/test_framing.py::test_requests_that_wait_on_one_connection_are_counted",
+        "== 128",
+    ),
+    Guard(
+        "long hosts that fill the memory",
+        f"{GATEWAY}.endpoint.hosts",
+        (_NO_SIZE,),
+        "tests/fuzz/test_costs.py::test_nothing_of_somebody_unknown_is_remembered_but_what_is_short",
+        "of hosts",
+    ),
+)
 SMUGGLING = (
     Guard(
         "a body with two lengths",

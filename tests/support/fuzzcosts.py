@@ -1,0 +1,167 @@
+"""What bytes of a client cost a gateway, in memory and CPU: floods for each state that a parser can be kept in.
+
+    async with costly_gateway(folder) as gateway:
+        cost = await gateway.cost_of(flood, TOTAL)
+
+The gateway is a process of its own, whose CPU time and memory the kernel accounts for: other work of the machine makes
+no difference to the first, and little to the second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+from commands import fairlead
+from fairlead_api.documents.rules import Policy, Rule, Rules
+from gatewayprocess import Process, started
+from gatewayworld import ask, calling, catalog, entry, legacy, publish
+from toolservers import tool
+
+BLOCK: Final = 64 << 10
+ANSWER_SECONDS: Final = 60.0
+_NOWHERE: Final = "http://127.0.0.1:9/mcp"
+
+
+@dataclass(frozen=True)
+class Flood:
+    """Bytes that go on for as long as the gateway takes them, or come as messages of `size` bytes.
+
+    `opening` gets the number of the connection, so that none need be like another.
+    """
+
+    name: str
+    opening: Callable[[int], bytes]
+    unit: bytes
+    closing: bytes = b""
+    size: int = 0
+    """0 for one that does not end."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """`sent` bytes on `connections`; what they cost in nanoseconds of CPU, and bytes of memory at once and for good."""
+
+    sent: int
+    connections: int
+    loop_ns: int
+    """Of the thread that everybody's calls are made in."""
+    peak: int
+    kept: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.sent >> 10} kB on {self.connections} connections: {self.loop_ns / self.sent:.0f} ns a byte, "
+            f"peak {self.peak / self.sent:.2f} and kept {self.kept / self.sent:.2f} bytes a byte"
+        )
+
+
+@dataclass
+class CostlyGateway:
+    """A gateway that is measured."""
+
+    process: Process
+    numbers: count[int] = field(default_factory=count)
+
+    @property
+    def pid(self) -> int:
+        return self.process.process.pid
+
+    async def cost_of(self, flood: Flood, total: int) -> Cost:
+        """Send about `total` bytes, on one connection after the other."""
+        await self._settled()
+        _reset_peak(self.pid)
+        before, began = _memory(self.pid), _loop_ns(self.pid)
+        sent = connections = 0
+        while sent < total:
+            sent += await _pour(self.process.port, flood, next(self.numbers), total - sent)
+            connections += 1
+        await self._settled()
+        after = _memory(self.pid)
+        return Cost(
+            sent, connections, _loop_ns(self.pid) - began, after["VmHWM"] - before["VmRSS"],
+            after["VmRSS"] - before["VmRSS"],
+        )  # fmt: skip
+
+    async def _settled(self) -> None:
+        """Everything that was sent has been read, and others are served."""
+        answer = await ask(self.process, legacy("ping"))
+        assert answer.status == 200
+
+
+@contextlib.asynccontextmanager
+async def costly_gateway(folder: Path) -> AsyncIterator[CostlyGateway]:
+    """Lets every host and everybody in, knows keys, and has a policy about arguments; no server is behind it."""
+    constrained = Rule(action="Allow", tools=("constrained",), arguments={"properties": {"x": {"type": "integer"}}})
+    policy = Policy(
+        namespace="default", name="p", every=True, rules=(constrained, Rule(action="Allow", tools=("free",)))
+    )
+    documents = folder / "documents"
+    definitions = [entry({**tool(name), "inputSchema": {"type": "object"}}) for name in ("constrained", "free")]
+    publish(documents, catalog("demo", _NOWHERE, definitions), Rules(policies=(policy,)))
+    keys = folder / "keys.json"
+    await fairlead("keys", "create", "npc", "--file", str(keys))
+    async with started(
+        FAIRLEAD_DOCUMENTS=str(documents), FAIRLEAD_ALLOWED_HOSTS="*", FAIRLEAD_API_KEYS=str(keys),
+        FAIRLEAD_ANONYMOUS="allow", FAIRLEAD_AUDIT_FILE=str(folder / "audit.log"),
+    ) as process:  # fmt: skip
+        await process.line("up to date")
+        process.port = int((await process.line(r"MCP on http://127\.0\.0\.1:(\d+)/mcp"))[1])
+        assert process.process.stderr is not None
+        reading = asyncio.ensure_future(process.process.stderr.read())  # a full pipe would stop it
+        await ask(process, calling("demo__free"))
+        try:
+            yield CostlyGateway(process)
+        finally:
+            reading.cancel()
+
+
+async def _pour(port: int, flood: Flood, number: int, most: int) -> int:
+    """Bytes of a flood that were sent on one connection, until it ended, was refused, or `most` were out."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    answer = asyncio.ensure_future(reader.read(1))
+    opening, unit, sent = flood.opening(number), flood.unit, 0
+    size = flood.size or most
+    block = unit * max(1, min(BLOCK, size) // max(len(unit), 1))
+    try:
+        writer.write(opening)
+        while sent < size and not answer.done():
+            writer.write(block[: size - sent] if flood.size else block)
+            sent += len(block)
+            draining = asyncio.ensure_future(writer.drain())
+            await asyncio.wait({draining, answer}, return_when=asyncio.FIRST_COMPLETED)
+            draining.cancel()
+            await asyncio.gather(draining, return_exceptions=True)
+        if flood.size:
+            writer.write(flood.closing)
+        elif not answer.done():
+            writer.write_eof()
+        await asyncio.wait_for(asyncio.shield(answer), ANSWER_SECONDS)
+    except ConnectionError:
+        pass
+    finally:
+        writer.transport.abort()
+        await asyncio.gather(answer, return_exceptions=True)
+    return len(opening) + sent + 1
+
+
+def _reset_peak(pid: int) -> None:
+    """VmHWM begins anew (proc(5), `clear_refs`)."""
+    Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+
+def _memory(pid: int) -> dict[str, int]:
+    """Bytes: VmRSS now, VmHWM at most since it was reset."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return {name: int(value.split()[0]) << 10 for name, _, value in (line.partition(":") for line in lines)
+            if name in ("VmRSS", "VmHWM")}  # fmt: skip
+
+
+def _loop_ns(pid: int) -> int:
+    """CPU time of its first thread, which is that of the loop."""
+    return int(Path(f"/proc/{pid}/task/{pid}/schedstat").read_text().split()[0])
