@@ -201,6 +201,7 @@ class _Leadership:
             ),
             rhythm=Rhythm(sweep=settings.sweep_seconds, workers=settings.workers, figures=settings.figures_seconds),
             default_action=settings.default_action,
+            default_tier=settings.default_tier,
             environment=settings.environment,
             telemetry=telemetry,
             now=wiring.now,
@@ -236,6 +237,7 @@ class _Leadership:
         while True:
             try:
                 await self.declarations.start()
+                await self.declarations.withdraw_old_defaults()
                 await self.declarations.create_default_tiers()
                 return
             except KubeError as error:

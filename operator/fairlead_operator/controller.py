@@ -82,6 +82,7 @@ class Controller:
         options: Options | None = None,
         rhythm: Rhythm | None = None,
         default_action: str = "Allow",
+        default_tier: str = "",
         environment: str = "",
         telemetry: Telemetry | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -133,6 +134,7 @@ class Controller:
             world.declarations,
             world.documents,
             default_action,
+            default_tier=default_tier,
             compiled=self._compiled,
         )
         self._policies = PolicyStatuses(world.declarations, world.platform, now)

@@ -38,6 +38,9 @@ class Settings:
     tiers: str = ""
     """Path of a YAML file: a list of LatencyTiers, each with `name` and `spec`, that are created where there is none at
     all. Empty: fast, standard and deep."""
+    default_tier: str = ""
+    """LatencyTier of clients that name none, whichever of them has `default: true`. Empty: the one that has, else none:
+    these clients see every tool that policies allow."""
     owner_token: str = ""
     """Path of the token of the pod's ServiceAccount: documents, copied credentials and the Lease then belong to that
     account, and go with it when the release is uninstalled. Empty: they stay."""

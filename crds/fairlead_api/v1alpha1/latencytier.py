@@ -52,7 +52,9 @@ class LatencyTierSpec(Model):
     unmeasured: Literal["Show", "Hide"] = "Show"
     """Whether a tool that is neither measured nor declared belongs to this tier."""
     default: bool = False
-    """Whether agents that name no tier get this one. On one tier only; of several the oldest has it."""
+    """Whether agents that name no tier get this one; where no tier has it, they are offered every tool. On one tier
+    only; of several the oldest has it.
+    """
     hysteresis: Annotated[float, HYSTERESIS] = 0.0
     """A call counts as late above `maxLatency` times (1 + this ratio)."""
     call_timeout: Annotated[Duration, duration_rule("1ms", "2s")] | None = None

@@ -113,9 +113,9 @@ class Kube:
             if not token:
                 return items, metadata.get("resourceVersion", "")
 
-    async def create(self, kind: Kind, namespace: str | None, body: Json) -> Json:
+    async def create(self, kind: Kind, namespace: str | None, body: Json, *, manager: str = MANAGER) -> Json:
         """Raises Conflict where it exists."""
-        query = [("fieldManager", MANAGER)]
+        query = [("fieldManager", manager)]
         return await self._write("create", kind, "POST", kind.path(namespace), body, query)
 
     async def replace(self, kind: Kind, namespace: str | None, name: str, body: Json) -> Json:

@@ -22,6 +22,7 @@ from fairlead_api.v1alpha1.toolpolicy import PolicyRule, ServerSelector, ToolPol
 from fairlead_operator.kube.client import Json, Kube
 from fairlead_operator.kube.errors import Conflict, Forbidden, Invalid, NotFound
 from fairlead_operator.kube.resources import LATENCY_TIERS, MCP_SERVERS, TOOL_POLICIES, Kind, newer, older
+from fairlead_operator.kube.seeds import SEEDER, old_default
 from fairlead_operator.publish.defaults import DEFAULT_TIERS
 
 logger = logging.getLogger(__name__)
@@ -269,6 +270,35 @@ class KubeDeclarations:
             declared.put(item)
         return known and type_ is None
 
+    async def withdraw_old_defaults(self) -> None:
+        """Take `default: true` from tiers that an older operator created with it, where nobody has edited them and the
+        installation does not name them as its default now: latency would hide tools from clients that chose no tier.
+        Raises KubeError.
+        """
+        named = {tier.metadata.name for tier in self._default_tiers if tier.spec.default}
+        if not any(tier.spec.default and tier.metadata.name not in named for tier in self._tiers.sound()):
+            return
+        items, _ = await self._kube.list(LATENCY_TIERS)
+        for item in items:
+            metadata = item["metadata"]
+            name = metadata["name"]
+            if name in named or not old_default(item):
+                continue
+            # the version has the API server refuse this where somebody edits the tier at the same time
+            patch = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "spec": {"default": False}}
+            try:
+                self._tiers.put(await self._kube.merge(LATENCY_TIERS, None, name, patch))
+            except NotFound:
+                continue
+            except Forbidden:
+                logger.warning(
+                    "latency tier %s is the default because an older operator made it so, and hides tools from clients "
+                    "that name no tier; this operator may not patch latencytiers: grant its rights "
+                    "(operator/rbac.yaml) and restart, or set spec.default of the tier to false", name,
+                )  # fmt: skip
+                continue
+            logger.info("latency tier %s is no longer the default: clients that name no tier see every tool", name)
+
     async def create_default_tiers(self) -> None:
         """Make the default tiers where there is none: a chart cannot hold objects of kinds that it installs itself."""
         if len(self._tiers) or not self.reads_tiers:
@@ -278,7 +308,7 @@ class KubeDeclarations:
             body.pop("status", None)
             body["metadata"] = {"name": tier.metadata.name}
             try:
-                self._tiers.put(await self._kube.create(LATENCY_TIERS, None, body))
+                self._tiers.put(await self._kube.create(LATENCY_TIERS, None, body, manager=SEEDER))
             except Conflict:
                 continue
             except Invalid as error:

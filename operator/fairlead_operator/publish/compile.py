@@ -23,10 +23,13 @@ def compile_rules(
     policies: Collection[ToolPolicy],
     labels: Mapping[ServerKey, Mapping[str, str]],
     default_action: str = "Allow",
+    named: str = "",
 ) -> Rules:
-    """The document. `labels` are those of all McpServers; equal resources give an equal document."""
+    """The document. `labels` are those of all McpServers; equal resources give an equal document. `named` is the tier
+    that the installation names as its default; empty: none.
+    """
     declared = tiers or DEFAULT_TIERS
-    default = default_tier(declared)
+    default = default_tier(declared, named)
     compiled = [_tier(tier, default=tier.metadata.name == default) for tier in declared]
     selecting = {policy.metadata.namespace for policy in policies if not takes_all(policy.spec.servers)}
     return Rules(
@@ -40,8 +43,12 @@ def compile_rules(
     )
 
 
-def default_tier(tiers: Collection[LatencyTier]) -> str | None:
-    """Name of the tier of agents that name none; of several that ask to be it, the oldest."""
+def default_tier(tiers: Collection[LatencyTier], named: str = "") -> str | None:
+    """Name of the tier of agents that name none: `named` where there is such a tier, else the oldest that asks to be
+    it. None: these agents are offered every tool.
+    """
+    if any(tier.metadata.name == named for tier in tiers):
+        return named
     asking = [tier.metadata for tier in tiers if tier.spec.default]
     if not asking:
         return None

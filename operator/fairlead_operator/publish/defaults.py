@@ -1,5 +1,7 @@
 """The LatencyTiers of an installation that declares none: created on a cluster, assumed off one. Pure.
 
+None of them is the default: latency hides a tool only from clients that chose a tier.
+
 Phrases are for English; an installation that speaks another language declares its own. A `*` stands for any ending.
 """
 
@@ -114,7 +116,7 @@ _THOROUGH: Final = TierSelection(
 DEFAULT_TIERS: Final[tuple[LatencyTier, ...]] = (
     LatencyTier(
         metadata=ObjectMeta(name="fast"),
-        spec=LatencyTierSpec(max_latency=Duration("500ms"), default=True, selection=_QUICK),
+        spec=LatencyTierSpec(max_latency=Duration("500ms"), selection=_QUICK),
     ),
     LatencyTier(
         metadata=ObjectMeta(name="standard"), spec=LatencyTierSpec(max_latency=Duration("1500ms"), selection=_USUAL)

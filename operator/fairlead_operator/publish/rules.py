@@ -23,13 +23,19 @@ class RulesPublisher:
         documents: Documents,
         default_action: str = "Allow",
         *,
+        default_tier: str = "",
         compiled: Callable[[Rules], None] = lambda rules: None,
     ) -> None:
-        """`compiled` is told of the rules whenever they were looked at."""
+        """`compiled` is told of the rules whenever they were looked at. `default_tier` is the one that the installation
+        names, whatever the LatencyTiers say; empty: theirs.
+        """
         self._declarations = declarations
         self._documents = documents
         self._default_action = default_action
         self._compiled = compiled
+        self._default_tier = default_tier
+        self._missing: tuple[str, ...] | None = None
+        """The tiers among which the named one was missing when last looked at."""
 
     async def publish(self) -> bool:
         """Make the stored rules those that are declared now; whether they had to be written."""
@@ -38,7 +44,9 @@ class RulesPublisher:
             await self._declarations.policies(),
             await self._declarations.labels(),
             self._default_action,
+            self._default_tier,
         )
+        self._look_for_default(tuple(tier.name for tier in rules.tiers))
         self._compiled(rules)
         document = encode(rules)
         blobs = pack(RULES_NAME, RULES, document)
@@ -47,3 +55,14 @@ class RulesPublisher:
         await self._documents.publish(blobs)
         logger.info("rules published: %d tiers, %d policies", len(rules.tiers), len(rules.policies))
         return True
+
+    def _look_for_default(self, names: tuple[str, ...]) -> None:
+        """Log once that the named default tier does not exist."""
+        missing = names if self._default_tier and self._default_tier not in names else None
+        if missing is not None and missing != self._missing:
+            logger.warning(
+                "there is no LatencyTier %r, which the installation names as its default: clients that name no tier "
+                "see every tool, unless a LatencyTier has `default: true`. Tiers: %s. Create it, or name one of these",
+                self._default_tier, ", ".join(names),
+            )  # fmt: skip
+        self._missing = missing

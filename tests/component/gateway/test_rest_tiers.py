@@ -60,7 +60,7 @@ async def test_tiers_say_what_they_show_and_why_they_hide_the_rest(tmp_path: Pat
         answer = (await get(gateway, "/v1/tiers")).message
     assert answer["decidedAt"] == "2026-01-31T09:00:00Z"
     fast, standard, deep = answer["tiers"]
-    assert (fast["name"], fast["default"], fast["tools"], fast["endpoint"]) == ("fast", True, 1, "/mcp/fast")
+    assert (fast["name"], fast["default"], fast["tools"], fast["endpoint"]) == ("fast", False, 1, "/mcp/fast")
     assert fast["hidden"] == {"shop__slow": WHY}
     assert (standard["tools"], deep["tools"], deep["hidden"]) == (2, 2, {})
 
@@ -68,9 +68,9 @@ async def test_tiers_say_what_they_show_and_why_they_hide_the_rest(tmp_path: Pat
 async def test_rest_shows_a_tier_the_same_tools_as_its_endpoint(tmp_path: Path) -> None:
     shop = catalog("shop", NOWHERE, ["quick", "slow"])
     async with running(tmp_path, shop, RULES, measured(quick=40, slow=812)) as gateway:
-        default = (await get(gateway, "/v1/tools?format=openai")).message["tools"]
+        fast = (await get(gateway, "/v1/tools?format=openai&tier=fast")).message["tools"]
         standard = (await get(gateway, "/v1/tools?format=openai&tier=standard")).message["tools"]
-    assert [tool["function"]["name"] for tool in default] == ["shop__quick"]
+    assert [tool["function"]["name"] for tool in fast] == ["shop__quick"]
     assert [tool["function"]["name"] for tool in standard] == ["shop__quick", "shop__slow"]
 
 
@@ -177,7 +177,7 @@ async def test_the_commands_show_tiers_their_tools_and_the_reasons(tmp_path: Pat
     assert [tool["name"] for tool in json.loads(deep[1])] == ["shop__quick", "shop__slow"]
     assert wrong[0] == 1
     assert "--tier" in wrong[2]
-    assert "fast (default)" in table[1]
+    assert "(default)" not in table[1]
     assert WHY in table[1]
     assert WHY in why[1]
     assert "p95 812 ms" in why[1]

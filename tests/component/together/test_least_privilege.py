@@ -90,6 +90,7 @@ async def test_every_right_is_used_by_a_run_and_nothing_is_asked_for_beyond_them
         add_secret(world, "key")
         add_secret(world, "other", labelled=False)
         add_policy(world)
+        await upgraded(world, accounts)
         async with (
             modern_server([tool("add")], call=lambda request: {"content": []}) as server,
             running(world, kubeconfig=str(accounts.operator)),
@@ -117,6 +118,21 @@ async def test_every_right_is_used_by_a_run_and_nothing_is_asked_for_beyond_them
         assert [str(one) for one in refused(requests, world)] == []
         assert sorted(map(str, unused(plane, world))) == []
         assert sorted(map(str, set(UNSEEN) - granted())) == []
+
+
+async def upgraded(world: World, accounts: Accounts) -> None:
+    """Have the operator take over a tier that an older one made the default; afterwards there is no tier."""
+    spec = {"maxLatency": "500ms", "default": True}
+    body = {"apiVersion": "fairlead.dev/v1alpha1", "kind": "LatencyTier", "metadata": {"name": "fast"}, "spec": spec}
+    tiers = f"{GROUP}/latencytiers"
+    assert world.request("POST", f"{tiers}?fieldManager=fairlead-operator", body)[0] == 201
+
+    def withdrawn() -> bool:
+        return world.request("GET", f"{tiers}/fast")[1]["spec"]["default"] is False
+
+    async with running(world, kubeconfig=str(accounts.operator)):
+        await world.until("the older default withdrawn", withdrawn)
+    assert world.request("DELETE", f"{tiers}/fast")[0] == 200
 
 
 def unused(plane: ControlPlane, world: World) -> set[Grant]:

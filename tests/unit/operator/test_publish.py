@@ -38,7 +38,7 @@ def test_without_a_tier_the_default_ones_hold() -> None:
     rules = compile_rules([], [], {})
     assert [(t.name, t.max_latency_ms, t.default) for t in rules.tiers] == [
         ("deep", 4000, False),
-        ("fast", 500, True),
+        ("fast", 500, False),
         ("standard", 1500, False),
     ]
     assert [t.metadata.name for t in DEFAULT_TIERS] == ["fast", "standard", "deep"]
@@ -51,6 +51,13 @@ def test_of_several_default_tiers_the_oldest_is_it() -> None:
         tier("c"),
     ]
     assert [t.name for t in compile_rules(tiers, [], {}).tiers if t.default] == ["b"]
+
+
+def test_the_tier_that_the_installation_names_is_the_default_whatever_the_tiers_say() -> None:
+    tiers = [tier("a", default=True), tier("b")]
+    assert [t.name for t in compile_rules(tiers, [], {}, named="b").tiers if t.default] == ["b"]
+    assert [t.name for t in compile_rules(tiers, [], {}, named="none-such").tiers if t.default] == ["a"]
+    assert [t.name for t in compile_rules([], [], {}, named="deep").tiers if t.default] == ["deep"]
 
 
 def test_equal_resources_give_equal_bytes_in_whatever_order_they_come() -> None:

@@ -7,13 +7,13 @@ from typing import Any, Final
 from fairlead_gateway.rest.examples.tools import OFFER
 
 TIERS: Final[dict[str, Any]] = {
-    "the default tiers": {
+    "the first tiers": {
         "tiers": [
             {
                 "name": "fast",
                 "maxLatencyMs": 500,
                 "quantile": "p95",
-                "default": True,
+                "default": False,
                 "endpoint": "/mcp/fast",
                 "tools": 12,
                 "hidden": {"demo__forecast": "over_budget p95=812ms tier=500ms late=5/5 by=recent back=5-in-time"},

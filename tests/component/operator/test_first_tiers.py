@@ -1,0 +1,142 @@
+"""The tiers that the operator creates by itself, none of them the default, and those that older operators created."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controlplane import PlaneFactory
+from fairlead_api.documents.codec import RULES_NAME, decode
+from fairlead_api.documents.rules import Rules
+from fairlead_operator.publish.defaults import DEFAULT_TIERS
+from operatorworld import GROUP, World, running
+from rights import Accounts
+
+TIERS = f"{GROUP}/latencytiers"
+OLDER = "fieldManager=fairlead-operator"
+MERGE = "application/merge-patch+json"
+
+pytestmark = pytest.mark.timeout(180)
+
+
+@pytest.fixture
+def alone(private_plane: PlaneFactory) -> World:
+    """A world on an API server of its own: LatencyTiers belong to no namespace."""
+    plane = private_plane()
+    return World(plane, plane.create_namespace("team"), plane.create_namespace("release"))
+
+
+def seeded(world: World, name: str, *, manager: str = OLDER, spec: dict[str, Any] | None = None) -> None:
+    """A tier as an older operator created its `fast`: the same request, default and all."""
+    body = {**DEFAULT_TIERS[0].to_wire(), "metadata": {"name": name}}
+    body.pop("status", None)
+    body["spec"] = {**body["spec"], "default": True, **(spec or {})}
+    status, answer = world.request("POST", f"{TIERS}?{manager}", body)
+    assert status == 201, answer
+
+
+def edit(world: World, name: str, patch: dict[str, Any], manager: str = "fieldManager=kubectl-edit") -> None:
+    status, answer = world.request("PATCH", f"{TIERS}/{name}?{manager}", patch, content_type=MERGE)
+    assert status == 200, answer
+
+
+def defaults(world: World) -> set[str]:
+    """Names of the tiers that have `default: true`."""
+    _, listing = world.request("GET", TIERS)
+    return {item["metadata"]["name"] for item in listing["items"] if item["spec"].get("default")}
+
+
+def published(world: World) -> Rules | None:
+    document = world.documents().get(RULES_NAME)
+    found = decode(document) if document is not None else None
+    return found if isinstance(found, Rules) else None
+
+
+def with_default(world: World, name: str | None) -> Callable[[], bool]:
+    """Whether the rules that gateways read have this default tier."""
+
+    def holds() -> bool:
+        rules = published(world)
+        return rules is not None and {t.name for t in rules.tiers if t.default} == ({name} if name else set())
+
+    return holds
+
+
+async def test_none_of_the_tiers_that_the_operator_creates_is_the_default(alone: World) -> None:
+    async with running(alone):
+        await alone.until("rules without a default tier", with_default(alone, None))
+        _, listing = alone.request("GET", TIERS)
+    assert {item["metadata"]["name"] for item in listing["items"]} == {"fast", "standard", "deep"}
+    assert defaults(alone) == set()
+
+
+async def test_a_default_of_an_older_operator_is_withdrawn_unless_somebody_edited_the_tier(alone: World) -> None:
+    seeded(alone, "fast")
+    seeded(alone, "edited")
+    edit(alone, "edited", {"spec": {"maxLatency": "700ms"}})
+    seeded(alone, "declared", manager="fieldManager=kubectl-client-side-apply")
+    seeded(alone, "adopted")
+    _, adopted = alone.request("GET", f"{TIERS}/adopted")
+    head = {"apiVersion": adopted["apiVersion"], "kind": "LatencyTier", "metadata": {"name": "adopted"}}
+    applied, answer = alone.request(
+        "PATCH", f"{TIERS}/adopted?fieldManager=argocd&force=true", {**head, "spec": adopted["spec"]},
+        content_type="application/apply-patch+yaml",
+    )  # fmt: skip
+    assert applied == 200, answer
+    seeded(alone, "labelled")
+    edit(alone, "labelled", {"metadata": {"labels": {"team": "a"}}})
+    edit(alone, "labelled/status", {"status": {"tools": 3}}, OLDER)
+    async with running(alone):
+        await alone.until("two of five withdrawn", lambda: len(defaults(alone)) == 3)
+        assert defaults(alone) == {"edited", "declared", "adopted"}
+        await alone.until("rules", lambda: published(alone) is not None)
+    _, fast = alone.request("GET", f"{TIERS}/fast")
+    expected = {**DEFAULT_TIERS[0].to_wire()["spec"], "default": False}
+    assert {**expected, **fast["spec"]} == fast["spec"], "nothing else of it has changed"
+
+    edit(alone, "fast", {"spec": {"default": True}})
+    seeded(alone, "sentinel")
+    async with running(alone):
+        await alone.until("the sentinel withdrawn", lambda: "sentinel" not in defaults(alone))
+    assert "fast" in defaults(alone), "who wants it back is not overruled by a restart"
+
+
+async def test_a_tier_that_the_installation_names_as_default_in_its_file_keeps_it(alone: World, tmp_path: Path) -> None:
+    file = tmp_path / "tiers.yaml"
+    file.write_text(json.dumps([{"name": "voice", "spec": {"maxLatency": "300ms", "default": True}}]))
+    async with running(alone, tiers=str(file)):
+        await alone.until("rules with the default of the file", with_default(alone, "voice"))
+    seeded(alone, "other")
+    async with running(alone):
+        await alone.until("the older default withdrawn", lambda: "other" not in defaults(alone))
+    assert defaults(alone) == {"voice"}, "created by this operator because somebody named it"
+
+
+async def test_the_installation_may_name_its_default_tier_whatever_the_tiers_say(alone: World) -> None:
+    async with running(alone, default_tier="standard"):
+        await alone.until("the named one", with_default(alone, "standard"))
+    async with running(alone, default_tier="none-such"):
+        await alone.until("no default", with_default(alone, None))
+    assert defaults(alone) == set()
+
+
+async def test_without_the_right_to_patch_tiers_the_operator_works_and_says_what_to_do(
+    alone: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    seeded(alone, "fast")
+    accounts = Accounts.of(alone)
+    roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+    _, listing = alone.request("GET", roles)
+    role = next(one for one in listing["items"] if one["metadata"]["name"].startswith("fairlead-operator"))
+    for rule in role["rules"]:
+        if rule["resources"] == ["latencytiers"]:
+            rule["verbs"] = ["create"]
+    assert alone.request("PUT", f"{roles}/{role['metadata']['name']}", role)[0] == 200
+    async with running(alone, kubeconfig=str(accounts.operator)):
+        await alone.until("rules", with_default(alone, "fast"))
+    assert "latency tier fast is the default because an older operator made it so" in caplog.text
+    assert "set spec.default of the tier to false" in caplog.text
