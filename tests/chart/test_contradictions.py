@@ -67,8 +67,11 @@ TIER = "tiers[{0}].name={1},tiers[{0}].spec.maxLatency=1s,tiers[{0}].spec.defaul
         (["gateway.settings.redisDown=closed"], "is closed and there is no Redis"),
         (["samples.demo=true"], "does not know that kind yet: install without them, then `helm upgrade"),
         ([TIER.format(0, "a", "true"), TIER.format(1, "a", "false")], "tiers has two tiers called a"),
-        ([TIER.format(0, "a", "true"), TIER.format(1, "b", "true")], "2 have `default: true`: it has to be one"),
-        ([TIER.format(0, "a", "false")], "0 have `default: true`: it has to be one"),
+        ([TIER.format(0, "a", "true"), TIER.format(1, "b", "true")], "2 have `default: true`: at most one can"),
+        (
+            [TIER.format(0, "a", "true"), "defaultTier=b"],
+            "defaultTier is b, and of the tiers a has `default: true`: leave one of the two out",
+        ),
     ],
 )
 def test_what_contradicts_itself_is_refused(helm: Helm, values: list[str], sentence: str) -> None:

@@ -117,6 +117,14 @@ def test_settings_arrive_as_they_were_meant() -> None:
     assert operator.gateway_urls == (f"http://tools-gateway-ops.{NAMESPACE}.svc:9464",)
 
 
+def test_the_default_tier_is_the_one_that_the_values_name_and_there_need_not_be_one(helm: Helm) -> None:
+    plain = environment(helm.template(), "operator")
+    assert OperatorSettings.from_env({k: v for k, v in plain.items() if isinstance(v, str)}).default_tier == ""
+    tiers = ("--set", "tiers[0].name=voice", "--set", "tiers[0].spec.maxLatency=1s")
+    named = environment(helm.template(*tiers, "--set", "defaultTier=voice"), "operator")
+    assert OperatorSettings.from_env({k: v for k, v in named.items() if isinstance(v, str)}).default_tier == "voice"
+
+
 def test_tiers_arrive_at_the_operator_as_it_reads_them(tmp_path: Path) -> None:
     found = rendered(Path(__file__).parent / "values" / "large.yaml")
     file = tmp_path / "tiers.yaml"

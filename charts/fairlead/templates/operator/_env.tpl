@@ -20,6 +20,10 @@
 - name: FAIRLEAD_TIERS
   value: /etc/fairlead/tiers.yaml
 {{- end }}
+{{- with .Values.defaultTier }}
+- name: FAIRLEAD_DEFAULT_TIER
+  value: {{ . }}
+{{- end }}
 - name: FAIRLEAD_LISTENER_IMAGE
   value: {{ .Values.servers.listenerImage | default (include "fairlead.image" .) }}
 - name: FAIRLEAD_RUNNER_IMAGE
