@@ -195,6 +195,7 @@ def call(
     header: HeaderOption = None,
     token: TokenOption = None,
     server: ServerOption = None,
+    tier: Annotated[str | None, typer.Option(help="Call it as clients of this latency tier do.")] = None,
     timeout: TimeoutOption = 60.0,
     output: OutputOption = Output.table,
 ) -> None:
@@ -211,7 +212,8 @@ def call(
     from fairlead_cli.calling.call import run_call
     from fairlead_cli.connecting import Destination
 
-    run_call(Destination.parse(url, header or [], server, timeout, token), tool, words or [], arguments, output)
+    destination = Destination.parse(url, header or [], server, timeout, token).in_tier(tier)
+    run_call(destination, tool, words or [], arguments, output)
 
 
 @app.command()

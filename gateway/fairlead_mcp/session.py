@@ -183,10 +183,18 @@ class McpSession:
         """
         await self.channel.listen(self._clock() + timeout)
 
-    async def list_all(self, method: str, *, timeout: float = LIST_SECONDS, bounds: Bounds | None = None) -> list[Raw]:
+    async def list_all(
+        self,
+        method: str,
+        *,
+        timeout: float = LIST_SECONDS,
+        bounds: Bounds | None = None,
+        page_read: Callable[[Raw], None] | None = None,
+    ) -> list[Raw]:
         """The items of all pages of "tools/list", "prompts/list", "resources/list" or "resources/templates/list".
 
-        Each item is a view of its page: copy what is kept for long. Raises BadListing beyond the bounds.
+        Each item is a view of its page: copy what is kept for long. `page_read` is called with each page, for what a
+        server says beside its items. Raises BadListing beyond the bounds.
         """
         deadline = self._clock() + timeout
         listing = Listing(method, bounds or Bounds())
@@ -194,6 +202,8 @@ class McpSession:
         while True:
             page = await self.channel.request(method, params, deadline=deadline)
             cursor = listing.add(page)
+            if page_read is not None:
+                page_read(page)
             if cursor is None:
                 self.ttl.pop(method, None)
                 if listing.ttl is not None:

@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_cli.calling.arguments import BadArgument, parse_arguments
+from fairlead_cli.calling.hidden import why_hidden
 from fairlead_cli.calling.tools import listed
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import FAILED, USED_WRONGLY, Failure
@@ -89,9 +90,12 @@ def _part(item: Any) -> str:
 async def _typed(session: McpSession, tool: str, words: Sequence[str], timeout: float) -> dict[str, Any]:
     if not words:
         return {}
-    definitions = await listed(session, timeout)
+    definitions, hidden = await listed(session, timeout)
     found = next((definition for definition in definitions if definition.get("name") == tool), None)
     if found is None:
+        why = why_hidden(hidden, tool)
+        if why is not None:
+            raise Failure(f"OVER_BUDGET: {why}")
         raise Failure(f"there is no tool called {tool}{_hint(tool, definitions)}: `fairlead tools` lists what there is")
     schema = found.get("inputSchema")
     try:

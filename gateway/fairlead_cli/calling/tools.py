@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Final
 
 import msgspec
 
+from fairlead_cli.calling.hidden import hidden_lines, hidden_of
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import Failure
 from fairlead_cli.models.offers import print_offer
@@ -22,14 +24,17 @@ _HINTS: Final = (
 
 def run_tools(destination: Destination, output: Output) -> None:
     """List them, all pages, as a table or as the definitions that came over the wire."""
-    definitions = destination.run(lambda session: listed(session, destination.timeout))
+    definitions, hidden = destination.run(lambda session: listed(session, destination.timeout))
     if output is Output.json:
         print_json(definitions)
     elif not definitions:
-        print(f"{destination.url} offers no tools yet.")
+        print(f"{destination.url} offers no tools{'' if hidden else ' yet'}.")
     else:
         rows = [(str(tool.get("name", "")), hints(tool), description(tool)) for tool in definitions]
         print_table(("TOOL", "HINTS", "DESCRIPTION"), rows)
+    sys.stdout.flush()
+    for line in hidden_lines(hidden):
+        print(line, file=sys.stderr if output is Output.json else sys.stdout)
 
 
 def run_offer(destination: Destination, format_: str, strict: bool, output: Output) -> None:
@@ -38,11 +43,17 @@ def run_offer(destination: Destination, format_: str, strict: bool, output: Outp
     print_offer(offer, output)
 
 
-async def listed(session: McpSession, timeout: float) -> list[dict[str, Any]]:
-    """The definitions of all tools. Raises McpError, and Failure where one is no JSON object."""
+async def listed(session: McpSession, timeout: float) -> tuple[list[dict[str, Any]], Any]:
+    """The definitions of all tools, and what the gateway says of those that it hides, None where nothing. Raises
+    McpError, and Failure where a definition is no JSON object.
+    """
+    hidden: list[Any] = []
     try:
-        raws = await session.list_all("tools/list", timeout=timeout)
-        return [msgspec.json.decode(raw, type=dict[str, Any]) for raw in raws]
+        raws = await session.list_all(
+            "tools/list", timeout=timeout, page_read=lambda page: hidden.append(hidden_of(page))
+        )
+        definitions = [msgspec.json.decode(raw, type=dict[str, Any]) for raw in raws]
+        return definitions, next((one for one in hidden if one is not None), None)
     except msgspec.DecodeError as error:
         raise Failure(f"the server lists a tool whose definition is no JSON object: {error}") from error
 

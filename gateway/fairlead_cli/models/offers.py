@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from fairlead_cli.calling.hidden import hidden_lines
 from fairlead_cli.output import Output, print_json, printable
 
 
@@ -20,3 +21,5 @@ def print_offer(offer: dict[str, Any], output: Output) -> None:
             print(f"fairlead: {printable(line)}", file=sys.stderr)
     for name in offer.get("offline", ()):
         print(f"fairlead: {printable(name)} is left out: its server is offline", file=sys.stderr)
+    for line in hidden_lines(offer.get("hidden")):
+        print(f"fairlead: {line}", file=sys.stderr)

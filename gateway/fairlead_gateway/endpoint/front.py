@@ -44,7 +44,8 @@ from fairlead_gateway.limits.buffers import AnswerBuffers
 from fairlead_gateway.selection.decision import denial
 from fairlead_gateway.selection.route import Route
 from fairlead_gateway.selection.selection import Selection
-from fairlead_gateway.selection.view import MERGED, View, in_tier
+from fairlead_gateway.selection.tiers import in_tier
+from fairlead_gateway.selection.view import MERGED, View
 from fairlead_gateway.telemetry import Book
 from fairlead_mcp import eras, jsonrpc, via
 from fairlead_mcp.hosts import AllowList

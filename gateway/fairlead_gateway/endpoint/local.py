@@ -46,11 +46,12 @@ class LocalMethods:
         self._server_info = server_info
         self._sessions = sessions
         self._remember_level = set_level
-        self._modern_list_tail = b',"resultType":"complete","ttlMs":%d,"cacheScope":"private","_meta":{"%b":%b}}' % (
+        self._modern_meta = b',"resultType":"complete","ttlMs":%d,"cacheScope":"private","_meta":{"%b":%b' % (
             LIST_TTL_MS,
             eras.META_SERVER_INFO.encode(),
             server_info,
         )
+        self._modern_list_tail = self._modern_meta + b"}}"
 
     def answer(self, view: View, request: Request, owner: str = "") -> Reply | Rejection:
         """The answer, or the refusal of a method that the client's era does not have. A session that is opened is that
@@ -86,8 +87,12 @@ class LocalMethods:
             status = 400 if request.modern else 200
             return Rejection(status, jsonrpc.INVALID_PARAMS, "Invalid cursor: the list has one page", request.id)
         tail = self._modern_list_tail if request.modern else LEGACY_LIST_TAIL
-        listing = view.listing if request.method == "tools/list" else (view.offers.listings[request.method],)
-        return Reply(result_parts(request.id, *listing, tail))
+        if request.method != "tools/list":
+            return Reply(result_parts(request.id, view.offers.listings[request.method], tail))
+        hidden = view.hidden_member
+        if hidden:
+            tail = self._modern_meta + b",%b}}" % hidden if request.modern else b',"_meta":{%b}}' % hidden
+        return Reply(result_parts(request.id, *view.listing, tail))
 
     def _discover(self, view: View, request: Request) -> Reply:
         members = {

@@ -31,6 +31,7 @@ from fairlead_gateway.rest.problems import OVER_BUDGET, Problem
 from fairlead_gateway.rest.provided import Provided, offered_names
 from fairlead_gateway.rest.shelf import Entry, Shelf
 from fairlead_gateway.rest.worker import STRIDE, Lacking, breathing
+from fairlead_gateway.selection.notice import HiddenTools
 
 _NO_CONVERSATION: Final = Tokens(0, 0)
 NOTHING: Final = Provided()
@@ -49,6 +50,8 @@ class Offer(Conversion, frozen=True, rename="camel", omit_defaults=True):
     """Tools left out because of a limit, and which."""
     numbers: Numbers | None = None
     """Where the tokens go, where a budget was asked for."""
+    hidden: HiddenTools | None = None
+    """Tools that policies allow and the tier does not show; absent where there is none."""
     own: tuple[str, ...] = ()
     """Names in `tools` that are the caller's own: `/v1/tool-calls` hands their calls back."""
     matched: Mapping[str, str] = msgspec.field(default_factory=dict)

@@ -94,7 +94,8 @@ def planned(plane: Plane, seen: Seen, asked: PlanBody, conversation: Tokens) -> 
     """Decide for a conversation of that size, and convert. In the worker. Raises Problem, Lacking."""
     route = _route(plane, asked)
     shelf = plane.shelf(seen, asked.tier)
-    entries = chosen(shelf, frozenset(asked.tags), frozenset(asked.servers))
+    tags, servers = frozenset(asked.tags), frozenset(asked.servers)
+    entries = chosen(shelf, tags, servers)
     pins = {found(shelf, name).name for name in asked.pinned}
     entries = [*(e for e in shelf.entries if e.name in pins), *(e for e in entries if e.name not in pins)]
     offline = tuple(entry.name for entry in entries if entry.offline)
@@ -119,6 +120,7 @@ def planned(plane: Plane, seen: Seen, asked: PlanBody, conversation: Tokens) -> 
         short=frozenset(outcome.shortened),
         own=own,
     )
+    offer = msgspec.structs.replace(offer, hidden=shelf.hidden(tags, servers))
     return PlanAnswer(outcome.model, offer, outcome.shortened, outcome.cut, offline, outcome.skipped, outcome.numbers)
 
 

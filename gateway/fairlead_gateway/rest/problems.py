@@ -14,6 +14,8 @@ from fastapi.exceptions import RequestValidationError
 from msgspec import Meta
 from starlette.exceptions import HTTPException
 
+from fairlead_gateway.selection.notice import HiddenTool
+
 MEDIA_TYPE: Final = "application/problem+json"
 TYPE: Final = "tag:fairlead.dev,2026:problem/"
 """Followed by the code. Not to be fetched (RFC 4151)."""
@@ -57,7 +59,7 @@ TABLE: Final[dict[str, tuple[int, str]]] = {
     UNSUPPORTED_MEDIA_TYPE: (415, "The body must be JSON"),
     FORBIDDEN_HOST: (421, "This gateway does not answer for that host"),
     FORBIDDEN_ORIGIN: (403, "The origin is not allowed"),
-    OVER_BUDGET: (422, "Nothing fits"),
+    OVER_BUDGET: (422, "It does not fit the budget"),
     RATE_LIMITED: (429, "Too much at once"),
     INTERNAL: (500, "The gateway failed"),
     BUSY: (503, "The credential cannot be checked now"),
@@ -83,6 +85,8 @@ class ProblemDocument(msgspec.Struct, frozen=True, rename="camel", omit_defaults
     """Of OVER_BUDGET: what would help, any one of them."""
     numbers: Any = None
     """Of OVER_BUDGET: where the tokens go."""
+    hidden: HiddenTool | None = None
+    """Of OVER_BUDGET: the tool that a tier hides, why, and where it is."""
 
 
 class Problem(Exception):

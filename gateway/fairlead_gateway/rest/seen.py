@@ -15,7 +15,8 @@ from fairlead_gateway.identity.model import Identity
 from fairlead_gateway.rest.problems import UNKNOWN_TIER, Problem
 from fairlead_gateway.selection.decision import Decision, Denial, decide, denial
 from fairlead_gateway.selection.selection import Selection
-from fairlead_gateway.selection.view import MERGED, View, in_tier, server_target
+from fairlead_gateway.selection.tiers import in_tier
+from fairlead_gateway.selection.view import MERGED, View, server_target
 
 PAUSE: Final = 5e-5
 """Seconds between two slices of a view that is put together: calls go on meanwhile."""

@@ -22,6 +22,7 @@ from fairlead_gateway.rest.jobs import decoded
 from fairlead_gateway.rest.latency import LatencyDocument, latency_of
 from fairlead_gateway.rest.seen import Seen
 from fairlead_gateway.rest.worker import breathing
+from fairlead_gateway.selection.notice import HiddenTool, HiddenTools, hidden_tool
 from fairlead_gateway.selection.view import View
 
 MOST_SHELVES: Final = 64
@@ -110,17 +111,36 @@ class Shelf:
         found = self._hidden.get(self._hidden_names.original(name) or name)
         return found or next((entry for entry in self._hidden.values() if entry.id == name), None)
 
+    def knows(self, server: str) -> bool:
+        """Whether a tool of that server is visible, or would be without the tier."""
+        hidden = (entry for name, entry in self._hidden.items() if self.view.hidden[name].by is not None)
+        return any(entry.of((server,)) for entry in (*self.entries, *hidden))
+
+    def hidden(self, tags: Collection[str] = (), servers: Collection[str] = ()) -> HiddenTools | None:
+        """Those of `chosen` that a tier hides; None where it hides none."""
+        return self.view.notice(entry.name for entry in _filtered(self._hidden.values(), tags, servers))
+
+    def hidden_tool(self, name: str) -> HiddenTool | None:
+        """A tool that a tier hides, by the names of `unlisted`: why, and where it is; None for any other."""
+        entry = self.unlisted(name)
+        if entry is None:
+            return None
+        why = self.view.hidden[entry.name]
+        return None if why.by is None else hidden_tool(entry.name, why.by, why, self.view.base)
+
     def nearest(self, name: str) -> str | None:
         """The visible name that a wrong one was probably meant to be."""
         return did_you_mean(name, self.by_name)
 
     def chosen(self, tags: Collection[str] = (), servers: Collection[str] = ()) -> list[Entry]:
         """Tools with one of the tags, of one of the servers; all where none are given."""
-        return [
-            entry
-            for entry in self.entries
-            if entry.of(servers) and (not tags or not set(entry.entry.tags).isdisjoint(tags))
-        ]
+        return _filtered(self.entries, tags, servers)
+
+
+def _filtered(entries: Iterable[Entry], tags: Collection[str], servers: Collection[str]) -> list[Entry]:
+    return [
+        entry for entry in entries if entry.of(servers) and (not tags or not set(entry.entry.tags).isdisjoint(tags))
+    ]
 
 
 def _entries(

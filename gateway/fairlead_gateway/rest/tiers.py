@@ -17,8 +17,8 @@ from fairlead_gateway.rest.openapi import described
 from fairlead_gateway.rest.plane import Plane
 from fairlead_gateway.rest.problems import INVALID_ARGUMENTS, UNKNOWN_TIER, Problem
 from fairlead_gateway.rest.seen import Seen
-from fairlead_gateway.selection.tiers import by_speed
-from fairlead_gateway.selection.view import MERGED, in_tier
+from fairlead_gateway.selection.tiers import by_speed, in_tier
+from fairlead_gateway.selection.view import MERGED
 
 POLICY: Final = "policy"
 """The rule of a choice that policies made faster."""
@@ -32,7 +32,7 @@ class TierDocument(msgspec.Struct, frozen=True, rename="camel"):
     """null: no limit."""
     quantile: str
     default: bool
-    """Whether clients that name none are in it."""
+    """Whether clients that name none are in it. Where no tier is, they see every tool."""
     endpoint: str
     """Path of the MCP endpoint that shows its tools."""
     tools: int

@@ -19,11 +19,12 @@ from fairlead_gateway.rest.latency import LatencyDocument
 from fairlead_gateway.rest.offers import Offer, converted, within
 from fairlead_gateway.rest.openapi import described
 from fairlead_gateway.rest.plane import Plane, format_called
-from fairlead_gateway.rest.problems import INVALID_ARGUMENTS, UNKNOWN_SERVER, UNKNOWN_TOOL, Problem
+from fairlead_gateway.rest.problems import INVALID_ARGUMENTS, OVER_BUDGET, UNKNOWN_SERVER, UNKNOWN_TOOL, Problem
 from fairlead_gateway.rest.provided import provided
 from fairlead_gateway.rest.seen import Seen
 from fairlead_gateway.rest.shelf import Entry, Shelf
 from fairlead_gateway.rest.worker import breathing
+from fairlead_gateway.selection.notice import HiddenTools, sentence
 
 Positive = Annotated[int, Meta(ge=1)]
 
@@ -50,10 +51,12 @@ class ToolDocument(msgspec.Struct, frozen=True, rename="camel"):
     """The MCP definition, byte for byte but for the name."""
 
 
-class ToolList(msgspec.Struct, frozen=True):
+class ToolList(msgspec.Struct, frozen=True, omit_defaults=True):
     """Visible tools in the order of their names."""
 
     tools: list[ToolDocument]
+    hidden: HiddenTools | None = None
+    """Tools that were asked for and the tier does not show; absent where there is none."""
 
 
 class ToolsBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -99,7 +102,9 @@ def router(plane: Plane) -> APIRouter:
     async def list_tools(
         request: Request,
         format: Annotated[str | None, Query(description="A provider's format; without it MCP definitions.")] = None,  # noqa: A002 - its word in the URL
-        tier: Annotated[str | None, Query(description="A latency tier; without it the default one.")] = None,
+        tier: Annotated[
+            str | None, Query(description="A latency tier; without it the default one, else every tool.")
+        ] = None,
         model: Annotated[str | None, Query(description="Who reads the tools: its window, its rules.")] = None,
         max_tools: Annotated[int | None, Query(alias="maxTools", ge=1)] = None,
         tool_tokens: Annotated[
@@ -150,12 +155,12 @@ def wished(asked: ToolsBody) -> Wish:
 def listed(plane: Plane, seen: Seen, wish: Wish) -> bytes:
     """The answer to a query, encoded. Raises Problem, Lacking."""
     shelf = plane.shelf(seen, wish.tier)
-    entries = chosen(shelf, wish.tags, wish.servers)
+    entries, hidden = chosen(shelf, wish.tags, wish.servers), shelf.hidden(wish.tags, wish.servers)
     budgeted = wish.model is not None or wish.limits.max_tools is not None or wish.limits.tool_tokens is not None
     if wish.format is None:
         if budgeted:
             raise Problem(INVALID_ARGUMENTS, "model, maxTools and toolTokens need a format: `mcp` is one")
-        return encode(ToolList([document(entry) for entry in breathing(entries)]))
+        return encode(ToolList([document(entry) for entry in breathing(entries)], hidden))
     format_ = format_called(wish.format)
     offline = tuple(entry.name for entry in entries if entry.offline)
     entries = [entry for entry in entries if not entry.offline]
@@ -163,26 +168,31 @@ def listed(plane: Plane, seen: Seen, wish: Wish) -> bytes:
     own = provided(wish.own, wish.own_format, shelf)
     if not budgeted or not (entries or own.tools):
         offer = converted(plane, shelf, entries, format_, options, own=own)
-        return encode(msgspec.structs.replace(offer, offline=offline))
+        return encode(msgspec.structs.replace(offer, offline=offline, hidden=hidden))
     plan = within(plane, entries, format_, wish.model, wish.limits, own)
     kept = frozenset(plan.tools)
     offer = converted(plane, shelf, [entry for entry in entries if entry.name in kept], format_, options, own=own)
-    return encode(msgspec.structs.replace(offer, offline=offline, cut=plan.cut, numbers=plan.numbers))
+    return encode(msgspec.structs.replace(offer, offline=offline, cut=plan.cut, numbers=plan.numbers, hidden=hidden))
 
 
 def chosen(shelf: Shelf, tags: frozenset[str], servers: frozenset[str]) -> list[Entry]:
-    """The filtered entries. Raises Problem for a server of which nothing is visible."""
+    """The filtered entries. Raises Problem for a server without a tool that is visible or hidden by the tier."""
     for server in sorted(servers):
-        if not any(entry.of((server,)) for entry in shelf.entries):
+        if not shelf.knows(server):
             known = tuple(sorted({str(entry.server) for entry in shelf.entries}))
             raise Problem(UNKNOWN_SERVER, f"no tool of a server {server[:128]!r} is visible", known=known)
     return shelf.chosen(tags, servers)
 
 
 def found(shelf: Shelf, name: str) -> Entry:
-    """The tool of that name or id. Raises Problem, with the name that was probably meant."""
+    """The tool of that name or id. Raises Problem: OVER_BUDGET with the place of a tool that the tier hides, else
+    UNKNOWN_TOOL with the name that was probably meant.
+    """
     entry = shelf.find(name)
     if entry is None:
+        hidden = shelf.hidden_tool(name)
+        if hidden is not None:
+            raise Problem(OVER_BUDGET, sentence(hidden), hidden=hidden)
         near = shelf.nearest(name)
         hint = f"; did you mean {near!r}?" if near is not None else ""
         raise Problem(UNKNOWN_TOOL, f"there is no tool {name[:128]!r}{hint}", did_you_mean=near)

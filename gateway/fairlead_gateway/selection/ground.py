@@ -19,8 +19,8 @@ from fairlead_gateway.selection.cut import Cutter
 from fairlead_gateway.selection.policy import Policies, compiling
 from fairlead_gateway.selection.reach import Reach
 from fairlead_gateway.selection.route import Route
-from fairlead_gateway.selection.tiers import Hidden, default_tier, hidden_in
-from fairlead_gateway.selection.view import View, in_tier
+from fairlead_gateway.selection.tiers import Hidden, default_tier, hidden_in, in_tier
+from fairlead_gateway.selection.view import View
 from fairlead_gateway.selection.whole import Whole, merged, of_server, plain
 
 Origins = Mapping[bytes, tuple[Whole, Tier | None]]
@@ -39,7 +39,7 @@ class Ground(msgspec.Struct, frozen=True):
     """The views of whoever no policy speaks of."""
     hidden: Hides
     default: Tier | None
-    """The installation's."""
+    """The installation's; None: who names no tier sees every tool."""
     cutter: Cutter
     now: float
     """The gateway's clock, seconds, when it was made."""
@@ -73,7 +73,7 @@ def grounding(
     origins: dict[bytes, tuple[Whole, Tier | None]] = {}
     targets: dict[bytes, View] = {}
     for whole in wholes:
-        # the endpoint in the default tier, and one below it for each tier
+        # the endpoint itself, of every tool or in the default tier, and one below it for each tier
         origins[whole.target] = whole, None
         shown = whole.viewing() if default is None else whole.viewing(default, hidden[default.name])
         targets[whole.target] = yield from shown

@@ -20,6 +20,7 @@ from fairlead_api.slices import listed
 from fairlead_gateway.calls.escaping import escaped, escaped_text
 from fairlead_gateway.catalog.model import ToolRef
 from fairlead_gateway.selection.ground import Ground
+from fairlead_gateway.selection.notice import MOST_NAMED
 from fairlead_gateway.selection.offers import Offers
 from fairlead_gateway.selection.policy import Policies, RuleSet
 from fairlead_gateway.selection.route import Route
@@ -31,6 +32,8 @@ SLICE: Final = 512
 """Tools between two pauses: about half a millisecond."""
 _A_TOOL: Final = 200
 """Bytes that a tool in a view takes beside its definition."""
+_A_NOTICE: Final = 400
+"""Bytes that a hidden tool takes in what a list says of it."""
 
 
 class Perspective(Mapping[bytes, View]):
@@ -164,7 +167,7 @@ class Perspective(Mapping[bytes, View]):
         marks = [f"\0{key}" for key in escaping]  # which no tool is called
         listing = whole.listing(frozenset((*sight.left_out, *hidden, *marks)), shown)
         yield from listing.steps()
-        self.weight += sight.weight
+        self.weight += sight.weight + min(len(hidden), MOST_NAMED) * _A_NOTICE
         names = {tier.name if tier is not None else None for tier in tiers.values()}
         return View(
             plain.title,
@@ -285,8 +288,9 @@ class _Sight:
             self.hidden[name] = self._attainable(key, hidden)
 
     def _attainable(self, key: ServerKey, hidden: Hidden) -> Hidden:
-        """Nobody is told of a tier that is not for them."""
-        most, ranks = self._rules.tiers(key).max, self._ground.policies.ranks
-        if most is None or hidden.tier is None or ranks[hidden.tier] <= ranks[most]:
+        """Nobody is told of a tier, or of an endpoint, that does not show it to them."""
+        said, ranks = self._rules.tiers(key), self._ground.policies.ranks
+        if said.default is None and said.max is None:
             return hidden
-        return msgspec.structs.replace(hidden, tier=None)
+        beyond = said.max is not None and hidden.tier is not None and ranks[hidden.tier] > ranks[said.max]
+        return msgspec.structs.replace(hidden, tier=None if beyond else hidden.tier, untiered=False)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping
 from typing import Final
+from urllib.parse import quote
 
 import msgspec
 
@@ -31,6 +32,8 @@ class Hidden(msgspec.Struct, frozen=True):
     """Seconds of the gateway's clock: up to then calls from lists that still show it are made."""
     by: str | None = None
     """The tier that does not show it; None: a policy's limit on lists."""
+    untiered: bool = False
+    """Whether the endpoint shows it where no tier is named."""
 
 
 def by_speed(tiers: tuple[Tier, ...]) -> list[Tier]:
@@ -44,8 +47,13 @@ def fastest_limit(tiers: Iterable[Tier]) -> float:
 
 
 def default_tier(tiers: tuple[Tier, ...]) -> Tier | None:
-    """That of clients which name none. None: they see every tool."""
+    """The tier that the installation names for clients which name none. None: they see every tool."""
     return next((tier for tier in tiers if tier.default), None)
+
+
+def in_tier(target: bytes, tier: str) -> bytes:
+    """Target of the endpoint that shows of `target` the tools of one tier."""
+    return b"%b/%b" % (target, quote(tier, safe="").encode())
 
 
 def why_hidden(tier: Tier, tool: Tool, state: ToolState | None) -> str | None:
@@ -68,7 +76,7 @@ def hidden_in(
 ) -> Generator[None, None, dict[ToolRef, Hidden]]:
     """The tools that a tier does not show. `before` are those that it did not show until now: they keep their time."""
     found: dict[ToolRef, Hidden] = {}
-    ordered = by_speed(snapshot.rules.tiers)
+    ordered, untiered = by_speed(snapshot.rules.tiers), default_tier(snapshot.rules.tiers) is None
     for key, server in snapshot.servers.items():
         states = snapshot.states.get(key, {})
         for number, tool in enumerate(server.tools):
@@ -80,6 +88,6 @@ def hidden_in(
                 holder = next((other.name for other in ordered if why_hidden(other, tool, state) is None), None)
                 known = before.get(tool.ref)
                 until = now + GRACE_SECONDS if known is None else known.callable_until
-                found[tool.ref] = Hidden(reason, holder, until, tier.name)
+                found[tool.ref] = Hidden(reason, holder, until, tier.name, untiered)
         yield
     return found

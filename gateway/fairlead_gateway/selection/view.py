@@ -6,7 +6,7 @@ Pure module. Views are put together by `selection.whole` and found in a `Selecti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 from urllib.parse import quote
@@ -15,12 +15,13 @@ from fairlead_api.meta import ServerKey
 from fairlead_gateway.calls.refusals import OVER_BUDGET, Refusal
 from fairlead_gateway.formats.names import did_you_mean
 from fairlead_gateway.selection.listing import Listing
+from fairlead_gateway.selection.notice import HiddenTools, member_of, notice, over_budget
 from fairlead_gateway.selection.offers import NOTHING, Offers
 from fairlead_gateway.selection.route import Route
 from fairlead_gateway.selection.tiers import Hidden
 
 MERGED: Final = b"/mcp"
-"""Target of the default tier; each tier has its own below it."""
+"""Target without a tier; each tier has its own below it."""
 NEAR: Final = 200
 """Names that a suggestion looks at."""
 NEAR_START: Final = 3
@@ -34,8 +35,8 @@ def _no_reason(name: str) -> str | None:
 class View:
     """The tools that one target shows, by the names it shows them under, in the order of the names."""
 
-    __slots__ = ("_listing", "base", "denied", "escaping", "everything", "hidden", "instructions", "offers", "pinned",
-                 "routes", "server_info", "tier", "title")  # fmt: skip
+    __slots__ = ("_hidden_member", "_listing", "base", "denied", "escaping", "everything", "hidden", "instructions",
+                 "offers", "pinned", "routes", "server_info", "tier", "title")  # fmt: skip
 
     def __init__(
         self,
@@ -76,6 +77,7 @@ class View:
         self.escaping = escaping
         """Servers whose control characters are made visible here."""
         self._listing = listing
+        self._hidden_member: bytes | None = None
 
     def unlisted(self, name: str, now: float) -> Route | None:
         """Where a tool is called that is hidden: for a while as ever, for clients may hold a list of before; then
@@ -85,7 +87,9 @@ class View:
         if hidden is None:
             return None
         route = self.everything[name]
-        return route if now < hidden.callable_until else route.closed_by(_over_budget(name, hidden))
+        if now < hidden.callable_until:
+            return route
+        return route.closed_by(Refusal(OVER_BUDGET, over_budget(name, hidden, self.base)))
 
     def nearest(self, name: str) -> str | None:
         """The tool that a wrong name was probably meant to be; only ever one that is shown here. Among many, only those
@@ -109,6 +113,19 @@ class View:
         return self._listing.read()
 
     @property
+    def hidden_member(self) -> bytes:
+        """`"fairlead.dev/hidden":{…}` for the `_meta` of the list; empty where nothing is hidden. Encoded once: the
+        bytes stay as long as the view.
+        """
+        if self._hidden_member is None:
+            self._hidden_member = member_of(self.notice(self.hidden))
+        return self._hidden_member
+
+    def notice(self, names: Iterable[str]) -> HiddenTools | None:
+        """How many of these hidden tools a tier hides, and why; None where it hides none."""
+        return notice({name: self.hidden[name] for name in names}, self.base)
+
+    @property
     def listed(self) -> bool:
         """Whether its list was put together."""
         return self._listing.ready
@@ -121,18 +138,6 @@ class View:
     def lists_as(self, other: View) -> bool:
         """Whether both list the same tools, byte for byte."""
         return self._listing is other._listing or self.listing == other.listing
-
-
-def _over_budget(name: str, hidden: Hidden) -> Refusal:
-    if hidden.by is None:
-        return Refusal(OVER_BUDGET, f"{name} is left out of the list: {hidden.reason}")
-    elsewhere = "no tier has it now" if hidden.tier is None else f"tier {hidden.tier} has it"
-    return Refusal(OVER_BUDGET, f"{name} does not fit tier {hidden.by}: {hidden.reason}; {elsewhere}")
-
-
-def in_tier(target: bytes, tier: str) -> bytes:
-    """Target of the endpoint that shows of `target` the tools of one tier."""
-    return b"%b/%b" % (target, quote(tier, safe="").encode())
 
 
 def server_target(key: ServerKey) -> bytes:

@@ -1,0 +1,75 @@
+"""Tools that a latency tier hides, as commands show them.
+
+Pure module. Gateways say it in `_meta["fairlead.dev/hidden"]` of `tools/list` and as `hidden` over REST; any other MCP
+server may write anything there, so that nothing is taken for granted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from fairlead_cli.output import printable
+from fairlead_gateway.selection.notice import META_HIDDEN, HiddenTool, sentence
+
+NAMED: Final = 10
+"""Hidden tools that a line names."""
+
+
+def hidden_of(page: bytes) -> Any:
+    """What one page of `tools/list` says of hidden tools; None where it says nothing."""
+    try:
+        return msgspec.json.decode(page)["_meta"][META_HIDDEN]
+    except (msgspec.DecodeError, KeyError, TypeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def hidden_lines(hidden: Any) -> Iterator[str]:
+    """A line for each tier that hides tools, such as `2 hidden in tier fast: a (over_budget, in standard), …`."""
+    tools = list(_tools(hidden))
+    if not tools:
+        return
+    by_tier: dict[str, list[dict[str, Any]]] = {}
+    for tool in tools:
+        by_tier.setdefault(tool["tier"], []).append(tool)
+    count = hidden.get("count")
+    unnamed = max(0, count - len(tools)) if isinstance(count, int) else 0
+    for tier, some in by_tier.items():
+        more = unnamed if len(by_tier) == 1 else 0
+        named = [_named(tool) for tool in some[:NAMED]]
+        rest = len(some) + more - len(named)
+        words = ", ".join([*named, f"and {rest} more"] if rest else named)
+        yield f"{len(some) + more} hidden in tier {printable(tier)}: {words}"
+    if unnamed and len(by_tier) > 1:
+        yield f"{unnamed} more hidden"
+
+
+def why_hidden(hidden: Any, name: str) -> str | None:
+    """Why a tool is not in a list, and where it is, as the refusal of a call says it; None for an unknown tool."""
+    tool = next((tool for tool in _tools(hidden) if tool.get("name") == name), None)
+    if tool is None:
+        return None
+    reason, shown, endpoint = (_text(tool.get(key)) for key in ("reason", "shownIn", "endpoint"))
+    return printable(sentence(HiddenTool(name, tool["tier"], reason or "no reason given", shown, endpoint)))
+
+
+def _named(tool: dict[str, Any]) -> str:
+    """A tool with the code of the reason and the place where it is."""
+    why = (_text(tool.get("reason")) or "").partition(" ")[0]
+    shown, endpoint = _text(tool.get("shownIn")), _text(tool.get("endpoint"))
+    place = f"in {shown}" if shown is not None else f"at {endpoint}" if endpoint is not None else ""
+    words = ", ".join(word for word in (why, place) if word)
+    return printable(f"{tool['name']} ({words})" if words else str(tool["name"]))
+
+
+def _tools(hidden: Any) -> Iterable[dict[str, Any]]:
+    tools = hidden.get("tools") if isinstance(hidden, dict) else None
+    for tool in tools if isinstance(tools, list) else ():
+        if isinstance(tool, dict) and isinstance(tool.get("name"), str) and isinstance(tool.get("tier"), str):
+            yield tool
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
