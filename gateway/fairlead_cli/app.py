@@ -57,6 +57,12 @@ def up(
     ] = None,
     tools: ToolsOption = None,
     routes: RoutesOption = None,
+    tier: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Latency tier of clients that name none: fast, … Without it they see every tool."
+        ),
+    ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port for MCP clients; 0 takes a free one.")] = 8080,
     metrics_port: Annotated[int, typer.Option(min=0, max=65535, help="Port of /metrics; 0 takes a free one.")] = 9464,
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
@@ -106,6 +112,7 @@ def up(
             paths=tuple(paths or ()),
             tools=tuple(tools or ()),
             routes=routes,
+            tier=tier,
             host=host,
             port=port,
             metrics_port=metrics_port,

@@ -67,6 +67,7 @@ class UpOptions:
     metrics_port: int = 9464
     tools: tuple[str, ...] = ()
     routes: Path | None = None
+    tier: str | None = None
     state_dir: Path | None = None
     probe: bool = False
     """Whether tools are probed that only say that they are read-only."""
@@ -117,12 +118,14 @@ async def _serve(options: UpOptions, where: Folders, display: Display, abandon: 
         installation=gateway.front.installation,
         telemetry=telemetry,
         options=ReconcilerOptions(probe="ReadOnly" if options.probe else "Declared"),
+        default_tier=options.tier or "",
     )
     board.own(ServerKey(gateway.settings.local_namespace, SERVER), custom)
     try:
+        station.look()
+        _check_tier(options.tier, station.tiers)
         await _start(gateway, options)
         display.listening(_addresses(options.host, gateway))
-        station.look()
         for key in station.declared:
             board.declare(key)
         for server in skipped:
@@ -175,6 +178,11 @@ async def _start(gateway: Gateway, options: UpOptions) -> None:
         elif number == errno.EACCES:
             remedy = f"choose one above 1024 with {option}"
         raise Failure(f"{error}: {remedy}") from error
+
+
+def _check_tier(named: str | None, known: tuple[str, ...]) -> None:
+    if named is not None and named not in known:
+        raise Failure(f"--tier: there is no latency tier {named!r}; tiers: {', '.join(known)}", code=USED_WRONGLY)
 
 
 def _gateway(options: UpOptions, where: Folders, children: ChildHost, nudge: asyncio.Event) -> tuple[Gateway, Loaded]:

@@ -24,6 +24,7 @@ from fairlead_operator.local.packages import PackageStore, StepRunner
 from fairlead_operator.local.platform import Audience, LocalConnector, LocalPlatform, Wakening
 from fairlead_operator.local.sources import Scan
 from fairlead_operator.ports import Gateways
+from fairlead_operator.publish.defaults import DEFAULT_TIERS
 from fairlead_operator.reconciler import Options
 from fairlead_operator.telemetry import Telemetry
 
@@ -84,6 +85,7 @@ class Station:
         installation: str = "",
         telemetry: Telemetry | None = None,
         options: Options | None = None,
+        default_tier: str = "",
     ) -> None:
         self._scanner = scanner
         self._approvals = folders.approvals
@@ -105,7 +107,7 @@ class Station:
         world = World(
             self._platform, self.documents, LocalConnector(children, egress, installation), self.inventory, gateways
         )
-        self.controller = Controller(world, telemetry=telemetry, options=options)
+        self.controller = Controller(world, telemetry=telemetry, options=options, default_tier=default_tier)
         self._stop_listening = children.listen(Wakening(self.controller.enqueue, self.controller.reconciler.hint))
 
     def __repr__(self) -> str:
@@ -115,6 +117,11 @@ class Station:
     def declared(self) -> Mapping[ServerKey, str]:
         """Every server that is declared now, with where."""
         return {key: declared.origin for key, declared in self.inventory.contents.servers.items()}
+
+    @property
+    def tiers(self) -> tuple[str, ...]:
+        """Names of the latency tiers that there are now."""
+        return tuple(tier.metadata.name for tier in self.inventory.contents.tiers or DEFAULT_TIERS)
 
     def look(self) -> None:
         """Take over what is declared and approved now. Called before `run`, and by it."""
