@@ -15,3 +15,13 @@ async def lookup_user(email: str) -> dict[str, object]:
         email: The user's email address
     """
     return USERS[email]
+
+
+@tool(estimated_duration_ms=2000)
+async def yearly_report(year: int) -> str:
+    """Sum up a year.
+
+    Args:
+        year: Which one
+    """
+    return f"{year}: 12 months"
