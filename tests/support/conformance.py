@@ -144,7 +144,7 @@ def await_endpoint(url: str, log: Path) -> None:
 def gateway_over(url: str, port: int, folder: Path) -> AbstractContextManager[subprocess.Popen[bytes]]:
     """`fairlead up` over one server, which is `subject` there; its log is `up.log` in `folder`.
 
-    Its tools are not probed: on a busy machine a probe would take a slow one out of the default tier.
+    Its tools are not probed: the suite looks at calls of its own.
     """
     spec = {"url": url, "calibration": {"probe": "Never"}}
     subject = {

@@ -20,7 +20,7 @@ from waiting import until_async
 
 UNPROBED: dict[str, Any] = {"calibration": {"probe": "Never"}}
 STEADY = manifest("demo", *DEMO, **UNPROBED)
-"""The demo, whose slow tools no probe takes out of the default tier while a test looks at the list."""
+"""The demo, which no probe measures while a test looks at it."""
 
 
 async def tools_of(url: str, mode: str = "auto") -> list[str]:
