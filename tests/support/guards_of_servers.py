@@ -185,17 +185,24 @@ TENANCY = (
     Guard(
         "a Secret that is for other hosts",
         "fairlead_operator.kube.credentials",
-        (("if not hosts_allow(secret.hosts, host):", "if False:"),),
+        (("if not hosts_allow(secret.hosts, url):", "if False:"),),
         "tests/component/operator/test_credentials.py::test_a_secret_goes_only_to_the_hosts_that_it_names",
         "HostNotAllowed",
+    ),
+    Guard(
+        "a Secret that would go out in clear, or to another port of its host",
+        "fairlead_operator.server.hosts",
+        (("    if entry.scheme:\n", "    if True:\n        return True\n    if entry.scheme:\n"),),
+        "tests/unit/operator/test_hosts.py",
+        "assert",
     ),
     Guard(
         "a `hostHeader` that names a host which a Secret is for",
         "fairlead_operator.kube.platform",
         (
             (
-                'return urlsplit(server.spec.url).hostname or ""',
-                'return server.spec.host_header or urlsplit(server.spec.url).hostname or ""',
+                "self._resolver.resolve(server, dialled_url(server))",
+                "self._resolver.resolve(server, f'http://{server.spec.host_header or server.spec.url[7:]}')",
             ),
         ),
         "tests/component/together/test_tenancy.py::test_a_credential_goes_to_the_hosts_that_its_secret_names_whatever_the_host_header_says",

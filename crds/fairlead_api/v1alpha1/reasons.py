@@ -87,8 +87,9 @@ _RESOLVED_REFS: Final = {
     ),
     Reason.HOST_NOT_ALLOWED: Explanation(
         "False",
-        "The Secret's annotation fairlead.dev/hosts does not name this server's host, so nothing is sent to it.",
-        "Add the host to the annotation, if the credential is meant for it.",
+        "The Secret's annotation fairlead.dev/hosts does not name this server's host, port and scheme, so nothing is "
+        "sent to it. An entry without a scheme stands for https.",
+        "Add what the message names to the annotation, if the credential is meant for it; better, use https.",
     ),
     Reason.REFS_UNREADABLE: Explanation(
         "Unknown",

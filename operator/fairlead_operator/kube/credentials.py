@@ -28,6 +28,7 @@ from fairlead_operator.kube.client import Json, Kube
 from fairlead_operator.kube.errors import Conflict, KubeError, NotFound
 from fairlead_operator.kube.resources import SECRETS, older
 from fairlead_operator.ports import ResolvedCredential, Verdict
+from fairlead_operator.server.hosts import hosts_allow, origin
 from fairlead_operator.server.manifests import references
 
 logger = logging.getLogger(__name__)
@@ -55,13 +56,6 @@ def store_key(key: ServerKey) -> str:
 def store_names() -> tuple[str, ...]:
     """Every name that `shard_name` can give."""
     return tuple(f"fairlead-credentials-{number}" for number in range(SHARDS))
-
-
-def hosts_allow(annotation: str | None, host: str) -> bool:
-    """Whether `fairlead.dev/hosts` names `host`; without the annotation every host is fine."""
-    if annotation is None:
-        return True
-    return host.lower() in {name.strip().lower() for name in annotation.split(",")}
 
 
 @dataclass(frozen=True)
@@ -233,12 +227,12 @@ class Resolver:
         self._kube = kube
         self._secrets = secrets
 
-    async def resolve(self, server: McpServer, host: str) -> ResolvedCredential:
-        """The credential that goes to `host`, or why there is none; also judges the Secrets that its pods read."""
+    async def resolve(self, server: McpServer, url: str) -> ResolvedCredential:
+        """The credential that goes to `url`, or why there is none; also judges the Secrets that its pods read."""
         refused, absent = await self._of_pods(server)
         if refused is not None:
             return ResolvedCredential(refused, pods=refused)
-        resolved = await self._of_auth(server, host)
+        resolved = await self._of_auth(server, url)
         return dataclasses.replace(resolved, absent=absent)
 
     async def _of_pods(self, server: McpServer) -> tuple[Verdict | None, frozenset[str]]:
@@ -256,7 +250,7 @@ class Resolver:
             absent.add(reference.name)
         return None, frozenset(absent)
 
-    async def _of_auth(self, server: McpServer, host: str) -> ResolvedCredential:
+    async def _of_auth(self, server: McpServer, url: str) -> ResolvedCredential:
         auth = server.spec.auth
         source = auth_source(server)
         if auth is None or source is None:
@@ -265,8 +259,8 @@ class Resolver:
         secret = self._secrets.get(server.metadata.namespace, source.name)
         if verdict is not None or secret is None:
             return ResolvedCredential(verdict or RESOLVED)
-        if not hosts_allow(secret.hosts, host):
-            named = f"Secret {source.name} may be sent to {secret.hosts} only, and the server is at {host}"
+        if not hosts_allow(secret.hosts, url):
+            named = f"Secret {source.name} may be sent to {secret.hosts} only, and the server is at {origin(url)}"
             return ResolvedCredential(Verdict(False, Reason.HOST_NOT_ALLOWED, named))
         text = (secret.value(source.key) or b"").decode("latin-1").strip("\r\n ")
         if not _HEADER_VALUE.fullmatch(text):

@@ -11,7 +11,6 @@ import logging
 import secrets
 from collections.abc import Collection
 from datetime import UTC, datetime
-from urllib.parse import urlsplit
 
 from fairlead_api.documents.catalog import Credential, Endpoint, EventsEndpoint, HttpEndpoint, TcpEndpoint
 from fairlead_api.meta import ServerKey
@@ -85,7 +84,7 @@ class KubePlatform:
         return server
 
     async def credential(self, server: McpServer) -> ResolvedCredential:
-        resolved = await self._resolver.resolve(server, dialled_host(server))
+        resolved = await self._resolver.resolve(server, dialled_url(server))
         if server.spec.effective_transport == "stdio":
             resolved = self._with_token(server, resolved)
         if resolved.value is not None:
@@ -188,12 +187,12 @@ def endpoint_of(server: McpServer) -> Endpoint:
     spec = server.spec
     if spec.effective_transport == "stdio":
         return TcpEndpoint(host=service_host(server), port=spec.effective_port)
-    url = spec.url or f"http://{service_host(server)}:{spec.effective_port}{spec.effective_path}"
+    url = dialled_url(server)
     if spec.effective_transport == "sse":
         return EventsEndpoint(url=url, host_header=spec.host_header, ca_bundle=spec.ca_bundle)
     return HttpEndpoint(url=url, host_header=spec.host_header, ca_bundle=spec.ca_bundle)
 
 
-def dialled_host(server: McpServer) -> str:
-    """The host name that a credential would be sent to."""
-    return urlsplit(server.spec.url).hostname or "" if server.spec.url else service_host(server)
+def dialled_url(server: McpServer) -> str:
+    """The URL that a credential would be sent to, whatever `hostHeader` says."""
+    return server.spec.url or f"http://{service_host(server)}:{server.spec.effective_port}{server.spec.effective_path}"

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Final
-from urllib.parse import urlsplit
 
 from fairlead_api.documents.catalog import Credential
 from fairlead_api.meta import ANNOTATION_HOSTS, LABEL_CREDENTIAL
@@ -17,6 +16,7 @@ from fairlead_api.v1alpha1.conditions import Reason
 from fairlead_api.v1alpha1.mcpserver import EnvFromSource, EnvVar
 from fairlead_operator.local.inventory import Contents, DeclaredServer
 from fairlead_operator.ports import Verdict
+from fairlead_operator.server.hosts import hosts_allow, origin
 
 RESOLVED: Final = Verdict(True, Reason.RESOLVED_REFS, "all references lead to something that may be used")
 
@@ -129,12 +129,11 @@ def _auth(declared: DeclaredServer, contents: Contents) -> dict[str, str]:
             Reason.SECRET_NOT_LABELLED,
             f'Secret {reference.name} is not marked as a credential: give it the label {LABEL_CREDENTIAL}: "true"',
         )
-    host = urlsplit(declared.server.spec.url or "").hostname or ""
-    hosts = secret.annotations.get(ANNOTATION_HOSTS)
-    if hosts is not None and host not in {name.strip().lower() for name in hosts.split(",")}:
+    url = declared.server.spec.url or ""
+    if not hosts_allow(secret.annotations.get(ANNOTATION_HOSTS), url):
         raise Unresolved(
             Reason.HOST_NOT_ALLOWED,
-            f"the annotation {ANNOTATION_HOSTS} of Secret {reference.name} does not name {host}",
+            f"the annotation {ANNOTATION_HOSTS} of Secret {reference.name} does not name {origin(url)}",
         )
     value = secret.data.get(reference.key, "").strip()
     if not value:

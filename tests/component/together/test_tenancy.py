@@ -155,7 +155,7 @@ async def test_a_credential_goes_to_the_hosts_that_its_secret_names_whatever_the
         "metadata": {
             "name": "key",
             "labels": {"fairlead.dev/credential": "true"},
-            "annotations": {"fairlead.dev/hosts": "tools.example.com"},
+            "annotations": {"fairlead.dev/hosts": "http://tools.example.com"},
         },
         "stringData": {"token": "for tools.example.com"},
     }

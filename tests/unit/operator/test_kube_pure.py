@@ -17,7 +17,6 @@ from fairlead_operator.kube import errors
 from fairlead_operator.kube.client import Json, Kube
 from fairlead_operator.kube.credentials import (
     LabelledSecret,
-    hosts_allow,
     shard_name,
     store_key,
     store_names,
@@ -25,7 +24,7 @@ from fairlead_operator.kube.credentials import (
 from fairlead_operator.kube.declared import Broken, Declared
 from fairlead_operator.kube.documents import blob_from, config_map_for, holds
 from fairlead_operator.kube.owned import fingerprint, has_surplus, owner_of
-from fairlead_operator.kube.platform import dialled_host, endpoint_of
+from fairlead_operator.kube.platform import dialled_url, endpoint_of
 from fairlead_operator.kube.resources import DEPLOYMENTS, LATENCY_TIERS, MCP_SERVERS, SECRETS
 from fairlead_operator.ports import PlatformTrouble
 from operatorfakes import mcp_server
@@ -138,20 +137,6 @@ def test_labels_of_others_do_not_matter_and_foreign_content_does() -> None:
     assert blob_from(config_map).binary == {"bad": b""}
 
 
-@pytest.mark.parametrize(
-    ("annotation", "host", "allowed"),
-    [
-        (None, "anything.example", True),
-        ("tools.example.com", "tools.example.com", True),
-        ("a.example, Tools.Example.com ", "tools.example.com", True),
-        ("example.com", "tools.example.com", False),
-        ("", "tools.example.com", False),
-    ],
-)
-def test_the_hosts_annotation_names_whole_hosts(annotation: str | None, host: str, allowed: bool) -> None:
-    assert hosts_allow(annotation, host) is allowed
-
-
 def test_every_server_has_its_place_among_the_fixed_secrets() -> None:
     keys = [ServerKey(f"ns{number % 7}", f"server{number}") for number in range(1000)]
     assert {shard_name(key) for key in keys} == set(store_names())
@@ -173,8 +158,8 @@ def test_a_secret_shows_its_keys_and_never_its_values() -> None:
 def test_an_image_is_reached_by_its_service_and_a_url_as_it_stands() -> None:
     image = mcp_server("demo", image="demo:1", port=9000, path="/x")
     assert getattr(endpoint_of(image), "url", None) == "http://demo.team.svc:9000/x"
-    assert dialled_host(image) == "demo.team.svc"
-    assert dialled_host(mcp_server(url="https://Tools.example.com:8443/mcp")) == "tools.example.com"
+    assert dialled_url(image) == "http://demo.team.svc:9000/x"
+    assert dialled_url(mcp_server(url="https://Tools.example.com:8443/mcp")) == "https://Tools.example.com:8443/mcp"
 
 
 NOWHERE = cast("ApiClient", None)

@@ -30,7 +30,9 @@ HEADER_NAME = Rule(
 class CredentialSource(Model):
     """One key of a Secret of the same namespace that carries the label `fairlead.dev/credential: "true"`.
 
-    Where the Secret has the annotation `fairlead.dev/hosts` (comma-separated), its value goes to those hosts only.
+    Where the Secret has the annotation `fairlead.dev/hosts` (comma-separated), its value goes to those places only:
+    `tools.example.com` (https, any port), `tools.example.com:8443`, `https://tools.example.com:8443`, or
+    `http://tools.example.com:8080`, without which it is sent in clear to Services of the cluster and loopback alone.
     """
 
     name: SecretName

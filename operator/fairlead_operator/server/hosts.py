@@ -1,0 +1,89 @@
+"""Where a credential may be sent: entries of the annotation `fairlead.dev/hosts` against the URL of a server. Pure.
+
+| entry | allows |
+|---|---|
+| `tools.example.com` | https, at any port |
+| `tools.example.com:8443` | https, at that port |
+| `https://tools.example.com`, `http://…` | that scheme, at its default port |
+| `https://tools.example.com:8443`, `http://…` | that scheme and port |
+
+An entry without a scheme allows plain http as well where nobody listens in between: names of Services (`demo.team.svc`)
+and loopback addresses. Everywhere else a credential goes out in clear only where an entry begins with `http://`.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Final
+from urllib.parse import urlsplit
+
+from fairlead_mcp.egress import service_namespace
+
+_PORTS: Final = {"https": 443, "http": 80}
+
+
+@dataclass(frozen=True)
+class _Place:
+    scheme: str
+    """Empty where it is not said."""
+    host: str
+    port: int | None
+
+
+def hosts_allow(annotation: str | None, url: str) -> bool:
+    """Whether a credential may be sent to `url`; without the annotation it may be sent anywhere."""
+    if annotation is None:
+        return True
+    place = _place(url)
+    if place is None:
+        return False
+    return any(_allows(_place(entry.strip()), place) for entry in annotation.split(","))
+
+
+def origin(url: str) -> str:
+    """An entry that allows `url` and no other place; `url` itself where it is none."""
+    place = _place(url)
+    if place is None:
+        return url
+    host = f"[{place.host}]" if ":" in place.host else place.host
+    return f"{place.scheme}://{host}:{_port(place)}"
+
+
+def _allows(entry: _Place | None, place: _Place) -> bool:
+    if entry is None or entry.host != place.host:
+        return False
+    if entry.scheme:
+        return entry.scheme == place.scheme and _port(entry) == _port(place)
+    if place.scheme != "https" and not _is_near(place.host):
+        return False
+    return entry.port is None or entry.port == _port(place)
+
+
+def _port(place: _Place) -> int:
+    return place.port if place.port is not None else _PORTS[place.scheme]
+
+
+def _is_near(host: str) -> bool:
+    """Whether a host is this machine or a Service of the cluster."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or ("." in host and service_namespace(host) is not None)
+
+
+def _place(text: str) -> _Place | None:
+    """None for what names no place: an entry of that kind allows nothing."""
+    with suppress(ValueError):
+        return _Place("", str(ip_address(text)), None)  # IPv6 without its brackets
+    try:
+        parts = urlsplit(text if "://" in text else f"//{text}")
+        host, port = (parts.hostname or "").removesuffix("."), parts.port
+    except ValueError:
+        return None
+    if not host or parts.scheme not in ("", *_PORTS):
+        return None
+    with suppress(ValueError):
+        host = str(ip_address(host))
+    return _Place(parts.scheme, host, port)
