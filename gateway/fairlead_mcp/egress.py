@@ -22,14 +22,47 @@ from fairlead_mcp.errors import ConnectFailed
 from fairlead_mcp.http.dial import Address, NameOf, Resolve, Resolved, name_by_dns
 
 _IN_A_POD: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-_METADATA: Final = frozenset(
-    map(ip_address, ("100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254", "fd20:ce::254"))
+_METADATA: Final = tuple(
+    map(
+        ip_network,
+        (
+            "100.100.100.200",  # Alibaba
+            "168.63.129.16",  # Azure
+            "192.0.0.192",  # Oracle
+            "fd00:c1::a9fe:a9fe",  # Oracle
+            "fd00:ec2::/32",  # AWS: the machine at ::254, credentials of a pod at ::23
+            "fd20:ce::254",  # GCP
+            "fd00:42::42",  # Scaleway
+        ),
+    )
 )
-"""Where clouds tell a machine its secrets, beside the link-local 169.254.169.254: Alibaba, Azure, Oracle, AWS, GCP."""
-_TRANSLATED: Final = ip_network("64:ff9b::/96")
-"""IPv6 for IPv4 addresses (NAT64, RFC 6052)."""
-_COMPATIBLE: Final = ip_network("::/96")
-"""IPv6 for IPv4 addresses, given up in RFC 4291."""
+"""Where clouds tell a machine its secrets, beside the link-local 169.254.169.254."""
+_LAST_32_BITS: Final = tuple(
+    map(
+        ip_network,
+        (
+            "64:ff9b::/96",  # NAT64 (RFC 6052)
+            "::ffff:0:0:0/96",  # IPv4-translated (RFC 2765)
+            "::/96",  # IPv4-compatible, given up in RFC 4291
+        ),
+    )
+)
+"""IPv6 for the IPv4 address of its last 32 bits."""
+_LOCAL_NAT64: Final = ip_network("64:ff9b:1::/48")
+"""NAT64 of a network's own (RFC 8215), with a prefix of any length that RFC 6052 knows from 48 bits on."""
+_ISATAP: Final = frozenset((0x00005EFE, 0x02005EFE))
+"""Bits 64 to 95 of an IPv6 address for an IPv4 address behind any prefix (RFC 5214)."""
+_NODE_PORTS: Final[Mapping[int, str]] = {
+    10250: "the kubelet of a node",
+    10255: "the kubelet of a node",
+    10249: "the kube-proxy of a node",
+    10256: "the kube-proxy of a node",
+    10257: "the cluster's control plane",
+    10259: "the cluster's control plane",
+    2379: "the cluster's etcd",
+    2380: "the cluster's etcd",
+}
+"""Ports of what runs on every node, or beside the API server: the nodes' addresses are not known here."""
 NOT_ALLOWED: Final = "AddressNotAllowed"
 _API_SERVER: Final = "kubernetes.default.svc"
 _HOW: Final = "FAIRLEAD_ALLOWED_URLS of operator and gateway can allow it"
@@ -113,6 +146,8 @@ class Egress:
             good = []
             for address, name in zip(found, names, strict=True):
                 why = self._why_not(address[0], trusted=trusted, api=api, another=_of_another(name, namespace))
+                if not why and self.confined and not self._lifted(address[0]) and not listed:
+                    why = _NODE_PORTS.get(port, "")
                 if why:
                     refused = why
                 else:
@@ -149,17 +184,25 @@ class Egress:
         address = _numeric(text.partition("%")[0])
         if address is None:
             return "an address that is not understood"
-        for each in {address, _within(address)}:
-            if any(each in network for network in self.networks):
-                return ""
-        for each in (address, _within(address)):
+        if self._lifted(text):
+            return ""
+        for each in (address, *_within(address)):
             why = self._about(each, trusted=trusted, api=api)
             if why:
                 return why
         return another
 
+    def _lifted(self, text: str) -> bool:
+        """Whether a setting names an address, or the IPv4 address that it certainly stands for."""
+        address = _numeric(text.partition("%")[0])
+        if address is None:
+            return False
+        inner = _within(address)
+        meant = (address, *inner) if len(inner) < 2 else (address,)
+        return any(each in network for each in meant for network in self.networks)
+
     def _about(self, address: _Ip, *, trusted: bool, api: AbstractSet[_Ip | None]) -> str:
-        if address in _METADATA:
+        if any(address in network for network in _METADATA):
             return "an address for metadata of the machine"
         if address.is_link_local:
             return "a link-local address"
@@ -213,16 +256,24 @@ def service_namespace(name: str) -> str | None:
     return "" if labels[-2:] == ["cluster", "local"] else None
 
 
-def _within(address: _Ip) -> _Ip:
-    """The IPv4 address that an IPv6 address stands for; itself, where it stands for none."""
+def _within(address: _Ip) -> tuple[IPv4Address, ...]:
+    """IPv4 addresses that an IPv6 address stands for: more than one, where that depends on a network's settings."""
     if isinstance(address, IPv4Address):
-        return address
-    inner = address.ipv4_mapped or address.sixtofour
-    if inner is None and address.teredo is not None:
-        inner = address.teredo[1]
-    if inner is None and (address in _TRANSLATED or (address in _COMPATIBLE and int(address) > 1)):
-        inner = IPv4Address(int(address) & 0xFFFFFFFF)
-    return inner or address
+        return ()
+    bits = int(address)
+    if inner := address.ipv4_mapped or address.sixtofour:
+        return (inner,)
+    if address.teredo is not None:
+        return address.teredo
+    if address in _LOCAL_NAT64:
+        # RFC 6052, section 2.2: behind a prefix of 48, 56, 64 or 96 bits, without the bits 64 to 71.
+        joined = (bits >> 64 & 0xFFFF) << 56 | (bits & 0xFFFFFFFFFFFFFF)
+        found = [joined >> 40 & 0xFFFFFFFF, joined >> 32 & 0xFFFFFFFF, joined >> 24 & 0xFFFFFFFF, bits & 0xFFFFFFFF]
+        return tuple(IPv4Address(each) for each in dict.fromkeys(found) if each)
+    last = IPv4Address(bits & 0xFFFFFFFF)
+    if any(address in network for network in _LAST_32_BITS):
+        return (last,) if bits > 1 else ()
+    return (last,) if bits >> 32 & 0xFFFFFFFF in _ISATAP else ()
 
 
 def _numeric(text: str) -> _Ip | None:

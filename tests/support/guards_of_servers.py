@@ -114,6 +114,20 @@ EGRESS = (
         "10.0.0.2",
     ),
     Guard(
+        "an IPv4 address inside of an IPv6 one",
+        "fairlead_mcp.egress",
+        (("for each in (address, *_within(address)):", "for each in (address,):"),),
+        "tests/unit/mcp/test_egress.py::test_a_name_that_resolves_to_where_no_server_may_be_is_refused",
+        "assert",
+    ),
+    Guard(
+        "the kubelet of a node",
+        "fairlead_mcp.egress",
+        (('why = _NODE_PORTS.get(port, "")', 'why = ""'),),
+        "tests/unit/mcp/test_egress.py::test_what_runs_on_nodes_is_no_server_wherever_the_nodes_are",
+        "assert",
+    ),
+    Guard(
         "an SSE server that wants a credential posted elsewhere",
         "fairlead_mcp.http.events",
         (

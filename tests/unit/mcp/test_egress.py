@@ -15,7 +15,13 @@ LAPTOP = Egress.of([], [], confined=False)
 
 
 async def judged(
-    egress: Egress, host: str, *addresses: str, namespace: str = "team", alias: str = "", known_as: str = ""
+    egress: Egress,
+    host: str,
+    *addresses: str,
+    namespace: str = "team",
+    alias: str = "",
+    known_as: str = "",
+    port: int = 80,
 ) -> str:
     """What is connected to, or why nothing is. `alias`: of the name; `known_as`: of the addresses."""
 
@@ -28,7 +34,7 @@ async def judged(
         return Resolved([(address, port) for address in addresses], alias)
 
     try:
-        return ", ".join(address for address, _ in await egress.guarded(resolve, namespace, name_of)(host, 80))
+        return ", ".join(address for address, _ in await egress.guarded(resolve, namespace, name_of)(host, port))
     except ConnectFailed as error:
         return f"{error.reason}: {error}"
 
@@ -46,6 +52,16 @@ DENIED_ADDRESSES = {
     "64:ff9b::a9fe:a9fe": "link-local", "fe80::1": "link-local", "fe80::1%eth0": "link-local",
     "fd00:ec2::254": "metadata", "fd20:ce::254": "metadata", "100.100.100.200": "metadata",
     "168.63.129.16": "metadata", "192.0.0.192": "metadata", "224.0.0.1": "multicast", "ff02::1": "multicast",
+    "fd00:ec2::23": "metadata", "fd00:ec2::253": "metadata", "fd00:c1::a9fe:a9fe": "metadata",
+    "fd00:42::42": "metadata",
+    "::ffff:0:169.254.169.254": "link-local", "::ffff:0:7f00:1": "this machine",
+    "::ffff:0:10.0.0.1": "the API server", "2002:a9fe:a9fe::1": "link-local", "64:ff9b::10.0.0.1": "the API server",
+    "64:ff9b:1::a9fe:a9fe": "link-local", "64:ff9b:1:a9fe:a9:fe00::": "link-local",
+    "64:ff9b:1:a9:fe:a9fe::": "link-local", "64:ff9b:1:0:a9:fea9:fe00::": "link-local",
+    "64:ff9b:1:ffff::10.96.0.10": "inside of the cluster", "64:ff9b:1::127.0.0.1": "this machine",
+    "2001:0:a9fe:a9fe::": "link-local", "2001:0:cb00:7107:0:0:5601:5601": "link-local",
+    "fe80::5efe:203.0.113.7": "link-local", "2001:db8::5efe:169.254.169.254": "link-local",
+    "2001:db8::200:5efe:169.254.169.254": "link-local",
     "10.0.0.1": "the API server", "::ffff:10.0.0.1": "the API server", "10.0.0.2": "the API server",
     "10.96.0.10": "inside of the cluster", "10.100.3.4": "inside of the cluster",
     "not an address": "not understood",
@@ -260,3 +276,31 @@ async def test_the_resolver_tells_what_a_name_stands_for() -> None:
     found = await resolve_by_dns("localhost", 80)
     assert isinstance(found, Resolved)
     assert found.canonical == "localhost"
+
+
+@pytest.mark.parametrize("port", [10250, 10255, 10249, 10256, 10257, 10259, 2379, 2380])
+@pytest.mark.parametrize("host", ["192.168.1.20", "2001:db8::1", "node.example.com", "mine.team.svc"])
+async def test_what_runs_on_nodes_is_no_server_wherever_the_nodes_are(host: str, port: int) -> None:
+    """Their addresses are not known, and may be public ones."""
+    address = "192.168.1.20" if "." in host else host
+    for egress, refused in ((POD, True), (OPEN_POD, True), (LAPTOP, False)):
+        assert (await judged(egress, host, address, port=port) != address) is refused
+    said = await judged(POD, host, address, port=port)
+    assert said.startswith("AddressNotAllowed: ")
+
+
+async def test_a_port_of_nodes_is_connected_to_where_a_setting_names_the_address_or_the_host() -> None:
+    assert await judged(POD, "192.0.2.7", "192.0.2.7", port=10250) == "192.0.2.7"
+    assert await judged(POD, "search.tools.svc", "10.98.0.7", port=10250) == "10.98.0.7"
+
+
+@pytest.mark.parametrize(
+    "address", ["64:ff9b::203.0.113.7", "64:ff9b:1::203.0.113.7", "::ffff:0:203.0.113.7", "2001:db8::5efe:203.0.113.7"]
+)
+async def test_an_address_that_stands_for_one_that_is_fine_is_fine(address: str) -> None:
+    assert await judged(OPEN_POD, address, address) == address
+
+
+async def test_a_setting_for_an_address_does_not_lift_the_rule_on_what_it_only_may_stand_for() -> None:
+    """As one prefix length has it, this is 192.0.2.1, which is allowed; as another one, 169.254.169.254."""
+    assert await judged(POD, "a.example.com", "64:ff9b:1:c000:2:100:a9fe:a9fe") != "64:ff9b:1:c000:2:100:a9fe:a9fe"
