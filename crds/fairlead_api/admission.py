@@ -26,6 +26,7 @@ from fairlead_api.podtemplates import (
     AtLeast,
     Fields,
     Items,
+    Names,
     Node,
     OneOf,
 )
@@ -78,6 +79,10 @@ def _paths(node: Node, value: str, path: str, depth: int) -> str:
             return f"({value} in {json.dumps(list(values))} ? '' : {refused})"
         case AtLeast(least=least):
             return f"(type({value}) == int && {value} >= {least} ? '' : {refused})"
+        case Names(without=without):
+            found = " || ".join(f"{name}.startsWith({_text(each)})" for each in without)
+            names = f"{value}.filter({name}, {found}).map({name}, {path} + '.' + {name} + ' ').join('')"
+            return f"(type({value}) != map ? {refused} : {names})"
         case Items(item=item):
             inside = f"{value}.map({name}, {_paths(item, name, _joined(path, '[*]'), depth + 1)}).join('')"
             return f"(type({value}) != list ? {refused} : {inside})"

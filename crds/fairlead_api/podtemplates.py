@@ -26,12 +26,20 @@ class OneOf:
 
     values: tuple[Any, ...]
 
+    def holds(self, value: Any) -> bool:
+        """Whether `value` is one of them, and not merely equal: `1` is not `true`."""
+        return any(type(value) is type(each) and value == each for each in self.values)
+
 
 @dataclass(frozen=True)
 class AtLeast:
     """An integer that is not smaller."""
 
     least: int
+
+    def holds(self, value: Any) -> bool:
+        """Whether `value` is such an integer."""
+        return isinstance(value, int) and not isinstance(value, bool) and value >= self.least
 
 
 @dataclass(frozen=True)
@@ -49,7 +57,14 @@ class Items:
     item: Node
 
 
-Node = Anything | OneOf | AtLeast | Fields | Items
+@dataclass(frozen=True)
+class Names:
+    """An object with any members but those that begin with one of these texts."""
+
+    without: tuple[str, ...]
+
+
+Node = Names | Anything | OneOf | AtLeast | Fields | Items
 
 
 def _any(*names: str) -> dict[str, Node]:
@@ -87,6 +102,9 @@ _HANDLERS: Final[dict[str, Node]] = {
     "httpGet": Fields(_any("path", "port", "scheme", "httpHeaders"), removable=True),
     "tcpSocket": Fields(_any("port"), removable=True),
 }
+_PROFILES: Final = ("container.apparmor.security.beta.kubernetes.io/", "seccomp.security.alpha.kubernetes.io/")
+"""Annotations that older versions read as members of a security context, and newer ones turn into such."""
+
 _PROBE: Final = Fields(
     {
         **_HANDLERS,
@@ -136,7 +154,7 @@ _VOLUME: Final = Fields(
 
 ALLOWED: Final = Fields(
     {
-        "metadata": Fields(_any("labels", "annotations")),
+        "metadata": Fields({"labels": Anything(), "annotations": Names(_PROFILES)}),
         "spec": Fields(
             {
                 # Where the pods run. No nodeName, which passes by the scheduler and its taints; no priorityClassName,
@@ -174,12 +192,11 @@ def refused(template: Any) -> str | None:
 
 def _refused(node: Node, value: Any, path: str) -> Iterator[str]:
     match node:
-        case OneOf(values=values):
-            if not any(type(value) is type(each) and value == each for each in values):
+        case OneOf() | AtLeast():
+            if not node.holds(value):
                 yield path
-        case AtLeast(least=least):
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                yield path
+        case Names(without=without) if isinstance(value, Mapping):
+            yield from (f"{path}.{name}" for name in value if name.startswith(without))
         case Fields(members=members) if isinstance(value, Mapping):
             for name, inner in value.items():
                 yield from _refused(members[name], inner, f"{path}.{name}") if name in members else (f"{path}.{name}",)
@@ -189,5 +206,5 @@ def _refused(node: Node, value: Any, path: str) -> Iterator[str]:
         case Fields(removable=removable):
             if value is not None or not removable:
                 yield path
-        case Items():
+        case Items() | Names():
             yield path

@@ -139,7 +139,7 @@ class Settings:
 
     @property
     def pod_template_rules(self) -> PodTemplates:
-        """Whose `spec.podTemplate` is held to the allowed fields."""
+        """Namespaces whose `spec.podTemplate` may set any field."""
         return PodTemplates(self.pod_templates == "Any", frozenset(_listed(self.any_pod_templates_in)))
 
     @property

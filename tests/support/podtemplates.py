@@ -93,6 +93,10 @@ REFUSED: dict[str, list[Json]] = {
     "spec.$patch": [pod(**{"$patch": "replace"})],
     "spec": [{"spec": None}, {"spec": "none"}],
     "metadata.finalizers": [{"metadata": {"finalizers": ["mine.example/x"]}}],
+    "metadata.annotations.container.apparmor.security.beta.kubernetes.io/server": [
+        {"metadata": {"annotations": {"container.apparmor.security.beta.kubernetes.io/server": "unconfined"}}}
+    ],
+    "metadata.annotations": [{"metadata": {"annotations": None}}],
     "kind": [{"kind": "Pod"}],
 }  # fmt: skip
 """Path below `spec.podTemplate` that is refused, and templates that are refused for it."""

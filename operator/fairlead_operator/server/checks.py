@@ -14,12 +14,12 @@ from fairlead_operator.ports import Environment, Verdict
 
 @dataclass(frozen=True)
 class PodTemplates:
-    """Whose `spec.podTemplate` may set any field, beyond those of `fairlead_api.podtemplates`."""
+    """Namespaces whose `spec.podTemplate` may set any field, and not only those of `fairlead_api.podtemplates`."""
 
     any: bool = False
-    """Those of all namespaces."""
+    """All of them."""
     any_in: frozenset[str] = frozenset()
-    """Those of these namespaces."""
+    """These."""
 
     def restricted(self, namespace: str) -> bool:
         """Whether the templates of a namespace are held to the allowed fields."""

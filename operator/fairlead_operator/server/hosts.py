@@ -1,4 +1,4 @@
-"""Where a credential may be sent: entries of the annotation `fairlead.dev/hosts` against the URL of a server. Pure.
+"""Places that a credential may be sent to: entries of the annotation `fairlead.dev/hosts`, and URLs of servers. Pure.
 
 | entry | allows |
 |---|---|
