@@ -261,7 +261,7 @@ FRAMING = (
     ),
     Guard(
         "long hosts that fill the memory",
-        f"{GATEWAY}.endpoint.hosts",
+        "fairlead_mcp.hosts",
         (_NO_SIZE,),
         "tests/fuzz/test_costs.py::test_nothing_of_somebody_unknown_is_remembered_but_what_is_short",
         "of hosts",
