@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 
 UPDATED: Final = "notifications/resources/updated"
 MAX_WATCHES: Final = 1024
+MAX_EVENT: Final = 256 << 10
+"""Bytes of what a server says at once about what is watched: a notification is small."""
 MAX_URI: Final = 2048
 """Bytes of a URI that is watched, about: characters."""
 FIRST_DELAY: Final = 1.0
@@ -102,7 +104,8 @@ class Watches:
     async def _listen(self, reach: Reach, uris: Sequence[str], notify: Callable[[Message], None]) -> None:
         wanted = jsonrpc.encode({"notifications": {"resourceSubscriptions": uris}})
         ident, params = reach.upstream.next_id(), eras.modern_params(wanted, self._client)
-        await reach.upstream.ask(Inquiry(ident, "subscriptions/listen", params, NEVER, reach.max_bytes, notify=notify))
+        most = min(reach.max_bytes, MAX_EVENT)
+        await reach.upstream.ask(Inquiry(ident, "subscriptions/listen", params, NEVER, most, notify=notify))
 
     async def _subscribe(self, reach: Reach, uris: Sequence[str], notify: Callable[[Message], None]) -> None:
         client = Counterpart(b"watch-" + secrets.token_hex(8).encode(), b"{}")
@@ -128,4 +131,5 @@ class Watches:
     ) -> Inquiry:
         params, deadline = jsonrpc.encode({"uri": uri}), self._clock() + reach.timeout
         ident = reach.upstream.next_id()
-        return Inquiry(ident, method, params, deadline, reach.max_bytes, notify=notify, client=client)
+        most = min(reach.max_bytes, MAX_EVENT)
+        return Inquiry(ident, method, params, deadline, most, notify=notify, client=client)

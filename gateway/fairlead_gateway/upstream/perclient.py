@@ -82,7 +82,7 @@ class PerClientUpstream:
         named = msgspec.json.decode(order.params, type=_Named).name
         inquiry = Inquiry(
             order.id, METHOD, order.params, order.deadline, order.max_bytes, named, notify=order.notify,
-            session=order.session,
+            session=order.session, counter=order.counter,
         )  # fmt: skip
         return await self.ask(inquiry)
 

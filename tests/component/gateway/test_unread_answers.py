@@ -136,9 +136,11 @@ async def test_servers_are_not_read_and_requests_are_refused_while_clients_leave
             await settled(gateway)
 
 
-async def test_an_agent_that_does_not_read_is_refused_and_others_go_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("session", [None, "PerClient"])
+async def test_an_agent_that_does_not_read_is_refused_and_others_go_on(tmp_path: Path, session: str | None) -> None:
+    more = {} if session is None else {"session": session}
     async with server() as upstream:
-        document = catalog("demo", upstream.url, ["large", "small"])
+        document = catalog("demo", upstream.url, ["large", "small"], **more)
         async with running(tmp_path, document, answer_bytes=0, answer_bytes_each=BUDGET) as gateway:
             buffers = gateway.front.buffers
             async with crowd(gateway, calling("demo__large"), address=SECOND):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Coroutine
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
@@ -15,12 +16,13 @@ from fairlead_gateway.audit.entry import Entry
 from fairlead_gateway.audit.writer import CAPACITY_BYTES, Writer
 from fairlead_gateway.calls.bridge import MAX_PARKED_BYTES, Bridge, Bridged, Relay
 from fairlead_gateway.calls.live import MAX_ID, MAX_SESSION, Live, LiveRequest, offers
-from fairlead_gateway.calls.watches import MAX_URI, watchable
+from fairlead_gateway.calls.watches import MAX_EVENT, MAX_URI, Watches, watchable
 from fairlead_gateway.endpoint.resumable import KEPT_BYTES, STREAM_BYTES, Threads
 from fairlead_gateway.endpoint.sessions import Sessions
 from fairlead_gateway.identity.model import ANONYMOUS
 from fairlead_gateway.limits.limiter import Caps, Limiter
-from fairlead_gateway.upstream.inquiry import Counterpart
+from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
+from fairlead_mcp.eras import Client
 from fairlead_mcp.messages import Message
 
 MIB = 1 << 20
@@ -173,3 +175,27 @@ def test_an_agent_with_a_long_name_is_kept_under_a_short_one() -> None:
 
 def test_an_unset_id_is_no_question() -> None:
     assert not offers(ASKING, Message(id=UNSET, method="sampling/createMessage"))
+
+
+async def test_what_a_server_says_about_a_watch_is_small() -> None:
+    asked: asyncio.Queue[Inquiry] = asyncio.Queue()
+
+    class Upstream:
+        def next_id(self) -> bytes:
+            return b"1"
+
+        async def era(self, client: Counterpart | None, deadline: float) -> bool:
+            return True
+
+        async def ask(self, inquiry: Inquiry) -> Raw:
+            asked.put_nowait(inquiry)
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    reach: Any = SimpleNamespace(
+        upstream=Upstream(), max_bytes=16 * MIB, timeout=1.0, server=SimpleNamespace(key="default/demo")
+    )
+    watches = Watches(Client(), lambda: 0.0)
+    watches.hold("holder", reach, ["file:///a"], lambda params: None)
+    assert (await asked.get()).max_bytes == MAX_EVENT
+    await watches.aclose()
