@@ -18,6 +18,7 @@ from typing import Final
 
 from fairlead_api.documents.rules import Tier
 from fairlead_operator.calibration.course import CONFIRM_S, WATCH_S
+from fairlead_operator.calibration.share import Account
 from fairlead_operator.latency.samples import Outcome, Sample
 from fairlead_operator.latency.tool import Declaration, ToolRecord
 from tiers.traces import LIMIT_MS, MAX_LATE, Draw, Subject, Trace
@@ -36,6 +37,7 @@ class Policy:
     declared: bool = True
     """Whether a declared duration counts."""
     probed: bool = True
+    """Whether tools declare `probe.arguments`; otherwise a hidden one is shown again by trials alone."""
     tier: str = FAST
     """The tier that the agent is in."""
 
@@ -147,6 +149,7 @@ class Replay:
         self._ended: list[tuple[float, int, _Attempt]] = []
         self._running: dict[int, _Attempt] = {}
         self._next_probe = [0.0] * len(self._tools)
+        self._account = Account()
         self._weights: dict[tuple[bool, ...], tuple[list[int], list[float]]] = {}
         self._tick = channel.every * self._rng.random()
         self._last_tick = -1.0
@@ -234,7 +237,7 @@ class Replay:
             stirred.add(attempt.tool)
             self._records[attempt.tool].observe(attempt.sample(now))
             if attempt.probe and attempt.ms <= (self._records[attempt.tool].awaiting() or 0.0):
-                self._next_probe[attempt.tool] = now + CONFIRM_S
+                self._next_probe[attempt.tool] = max(now + CONFIRM_S, self._account.free_at(str(attempt.tool)))
         before = list(self._shown)
         for place in sorted(stirred):  # as the ledger does
             record = self._records[place]
@@ -268,5 +271,6 @@ class Replay:
 
     def _probe(self, place: int, now: float) -> None:
         ms, answered = self._tools[place].duration.draw(now, self._rng.gauss(0, 1), self._rng.random())
-        self._next_probe[place] = now + WATCH_S
+        self._account.spend(str(place), now, ms / 1000)
+        self._next_probe[place] = max(now + WATCH_S, self._account.free_at(str(place)))
         self._begin(place, now, ms, answered=answered, probe=True)

@@ -88,7 +88,7 @@ async def served(
             raw = await stack.enter_async_context(raw_server(Tools(tools, draws, clock)))
             urls[server] = (raw.url, tools)
         if policy.quantile is not None:
-            (folder / "all.yaml").write_text(_manifests({name: url for name, (url, _) in urls.items()}, policy))
+            (folder / "all.yaml").write_text(_manifests(urls, policy))
             up = await stack.enter_async_context(fairlead_up(folder / "all.yaml", cwd=folder))
             drain = asyncio.create_task(_read(up.process.stdout), name="events of fairlead up")
             stack.callback(drain.cancel)
@@ -113,10 +113,11 @@ def _entry(subject: Subject) -> Any:
     return entry(definition(subject), latency=said)
 
 
-def _manifests(urls: dict[str, str], policy: Policy) -> str:
-    documents = [
-        _manifest("McpServer", name, {"url": url, "trustAnnotations": policy.probed}) for name, url in urls.items()
-    ]
+def _manifests(servers: dict[str, tuple[str, list[Subject]]], policy: Policy) -> str:
+    documents = []
+    for name, (url, tools) in servers.items():
+        declared = [{"name": tool.name, "probe": {"arguments": {}}} for tool in tools] if policy.probed else []
+        documents.append(_manifest("McpServer", name, {"url": url, "tools": declared}))
     documents += [
         _manifest(
             "LatencyTier",

@@ -7,11 +7,10 @@ a `Judge` (the timekeeper); when each tool is due stands in `course`.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import random
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
@@ -203,6 +202,7 @@ class _Server:
             account=self._account,
         )
         self._told: Verdict | None = None
+        self._measured: frozenset[str] | None = None
         self.task: asyncio.Task[None] | None = None
         if bench.plan.probes:
             self.task = asyncio.create_task(self._keep(credential, before), name=f"probes of {key}")
@@ -264,12 +264,8 @@ class _Server:
         else:
             done = await self._probe(session, probe)
             last = done.lost is not None
-        with self._measured():
-            self.course.answered(probe, done.answer, self._means.monotonic(), last=last)
-        verdict = self.course.verdict()
-        if verdict != self._told:
-            self._told = verdict
-            self._means.finished(self._key)
+        self.course.answered(probe, done.answer, self._means.monotonic(), last=last)
+        self._tell()
         if done.lost is not None:
             raise done.lost
 
@@ -277,18 +273,22 @@ class _Server:
         """A tool that is hidden."""
         limit_ms = self._means.judge.awaiting(self._key).get(probe.tool, 0.0)
         done = await self._probe(session, probe)
-        with self._measured():
-            self.course.seen(probe, done.answer, limit_ms, self._means.monotonic())
+        self.course.seen(probe, done.answer, limit_ms, self._means.monotonic())
+        self._tell()
         if done.lost is not None:
             raise done.lost
 
-    @contextlib.contextmanager
-    def _measured(self) -> Iterator[None]:
-        """Tell which tools probes say something of, if that changes."""
-        before = self.course.measured
-        yield
-        if self.course.measured != before:
-            self._means.judge.watches(self._key, self.course.measured)
+    def _tell(self) -> None:
+        """Which tools probes say something of, and the condition, once each tool was probed and if they changed."""
+        verdict = self.course.verdict()
+        if verdict is None:
+            return
+        if self._measured != self.course.measured:
+            self._measured = self.course.measured
+            self._means.judge.watches(self._key, self._measured)
+        if self._told != verdict:
+            self._told = verdict
+            self._means.finished(self._key)
 
     async def _probe(self, session: McpSession, probe: Probe) -> Answered:
         """One baseline round trip and one call."""

@@ -1,7 +1,8 @@
 """Bound on the time that probes take of a tool: a twentieth, whatever they are made for. Pure.
 
-A probe that took 3 s is followed by 57 s without one. The account is kept per server and tool beside the courses, so
-that a server that connects again, or whose spec changes, begins with what its tools were given before.
+A probe that took 3 s is followed by 57 s without one. Short ones may be up to a second ahead of their share, so that a
+fast tool is measured, and returns to its tier, by a few probes in quick succession. The account is kept per server and
+tool beside the courses: a server that connects again, or whose spec changes, goes on with what its tools were charged.
 """
 
 from __future__ import annotations
@@ -11,33 +12,39 @@ from typing import Final
 
 SHARE: Final = 0.05
 """Of a tool's time."""
-
-
-def free_at(began: float, seconds: float) -> float:
-    """When the next probe of a tool may begin, after one that began at `began` and took `seconds`."""
-    return began + seconds / SHARE
+AHEAD_S: Final = 1.0
+"""Seconds of probing that may be outstanding, the next probe included, which is taken to be as long as the last."""
 
 
 class Account:
     """When each tool of one server may be probed again. Times are seconds of any one clock."""
 
     def __init__(self) -> None:
-        self._free: dict[str, float] = {}
+        self._even: dict[str, float] = {}
+        """When all probes of a tool that were made are a twentieth of its time."""
+        self._last: dict[str, float] = {}
+        self._running: set[str] = set()
 
     def begin(self, tool: str) -> None:
         """A probe begins: none may follow before `spend` says what it took."""
-        self._free[tool] = math.inf
+        self._running.add(tool)
 
     def spend(self, tool: str, began: float, seconds: float) -> None:
         """A probe took `seconds`, or was cut off after them."""
-        now = began + seconds
-        self._free = {known: until for known, until in self._free.items() if until > now}
-        self._free[tool] = free_at(began, seconds)
+        even = max(began, self._even.get(tool, began)) + seconds / SHARE
+        self._running.discard(tool)
+        self._even = {known: until for known, until in self._even.items() if until > began}
+        self._last = {known: last for known, last in self._last.items() if known in self._even}
+        self._even[tool], self._last[tool] = even, seconds
 
     def free_at(self, tool: str) -> float:
         """When `tool` may be probed next."""
-        return self._free.get(tool, 0.0)
+        if tool in self._running:
+            return math.inf
+        if tool not in self._even:
+            return 0.0
+        return self._even[tool] - max(0.0, AHEAD_S - self._last[tool]) / SHARE
 
     def settled(self, now: float) -> bool:
-        """Whether no tool has to wait any more and no probe is under way, so that the account may be forgotten."""
-        return all(until <= now for until in self._free.values())
+        """Whether no tool is charged for anything, and no probe is under way, so that the account may be forgotten."""
+        return not self._running and all(even <= now for even in self._even.values())
