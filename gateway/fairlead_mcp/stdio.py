@@ -19,6 +19,7 @@ import msgspec
 
 from fairlead_mcp import processes
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, PoolFull, TooLarge
+from fairlead_mcp.surroundings import INHERITED
 
 MAX_LINE: Final = 16 << 20
 MAX_BACKLOG: Final = 8 << 20
@@ -29,8 +30,6 @@ LAST_WORDS_SECONDS: Final = 0.25
 """How long to read on after a process ended: its last answer may still be in the pipe."""
 MUTE_SECONDS: Final = 1.0
 """How long a process may live on after it closed its output."""
-INHERITED: Final = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
-"""The variables that every child gets; anything else of ours may be a secret and must be named in its spec."""
 
 
 _ESCAPES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")

@@ -142,7 +142,7 @@ _PROGRAMMED: Final = {
     Reason.INSTALL_FAILED: Explanation(
         "False",
         "The package could not be installed.",
-        "Check name and version of the package.",
+        "Check name and version of the package, and package.allowBuild where it would have to be built.",
     ),
     Reason.REGISTRY_UNREACHABLE: Explanation(
         "False",

@@ -62,7 +62,7 @@ class Server:
     """The program of a package, where it is not called like the package."""
     args: Sequence[str] = ()
     env: Mapping[str, str] = field(default_factory=dict)
-    """Added to the few variables that every child process gets (`fairlead_mcp.stdio.INHERITED`)."""
+    """Added to the few variables that every child process gets (`fairlead_mcp.surroundings.INHERITED`)."""
     cwd: str | Path | None = None
     transport: Transport | None = None
     """Of a `url`: `streamable-http`, unless it is said to be `sse`."""

@@ -9,14 +9,18 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from configparser import ConfigParser
 from configparser import Error as ConfigParserError
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
+from fairlead_mcp.surroundings import INHERITED, NETWORK
+
 Registry = Literal["npm", "pypi"]
+_NAMED: Final = 3
+"""Packages that a sentence names."""
 TITLES: Final[dict[Registry, str]] = {"npm": "npm", "pypi": "PyPI"}
 
 
@@ -28,14 +32,16 @@ class Package(NamedTuple):
     version: str
     executable: str | None = None
     """The program of the package to run; None = the one that is called like the package, or the only one."""
+    build: bool = False
+    """Whether its installation may run code of its own and of what it needs."""
 
     def __str__(self) -> str:
         return f"{self.name}{'==' if self.registry == 'pypi' else '@'}{self.version}"
 
     @property
     def folder(self) -> str:
-        """A file name, another for each name and version."""
-        return re.sub(r"[^A-Za-z0-9._@-]", "+", f"{self.name}@{self.version}")
+        """A file name, another for each name and version, and for a build of it."""
+        return re.sub(r"[^A-Za-z0-9._@-]", "+", f"{self.name}@{self.version}") + "+build" * self.build
 
 
 @dataclass(frozen=True)
@@ -44,6 +50,8 @@ class Launch:
 
     command: str
     args: tuple[str, ...] = ()
+    left_out: str = ""
+    """What its installation did not do and it may lack, in one sentence."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +71,16 @@ class Step:
 
     argv: tuple[str, ...]
     env: dict[str, str]
+    settings: str = ""
+    """How the names of the program's own settings begin, in lower case."""
+
+    def environment(self, ours: Mapping[str, str]) -> dict[str, str]:
+        """The whole environment of the command, given ours: what it installs may read it, and ours holds secrets."""
+        return {name: value for name, value in ours.items() if self._passes(name)} | self.env
+
+    def _passes(self, name: str) -> bool:
+        lower = name.lower()
+        return name in INHERITED or lower in NETWORK or (self.settings != "" and lower.startswith(self.settings))
 
 
 class InstallFailed(Exception):
@@ -89,13 +107,14 @@ def steps(package: Package, target: Path, tools: Tools, cache: Path) -> list[Ste
             "NO_COLOR": "1",
         }
         make = (tools.uv, "venv", "--quiet", "--no-project", "--python", tools.python, str(target))
-        install = (tools.uv, "pip", "install", "--python", str(_python(target)), str(package))
-        return [Step(make, env), Step(install, env)]
+        wheels = () if package.build else ("--only-binary", ":all:")
+        install = (tools.uv, "pip", "install", *wheels, "--python", str(_python(target)), str(package))
+        return [Step(make, env, "uv_"), Step(install, env, "uv_")]
     if tools.npm is None or tools.node is None:
         raise InstallFailed("npm is not installed on this machine: install Node.js, which brings it")
     env = {"npm_config_update_notifier": "false", "npm_config_color": "false", "npm_config_progress": "false"}
-    quiet = ("--no-audit", "--no-fund", "--loglevel=http")
-    return [Step((tools.npm, "install", *quiet, "--prefix", str(target), str(package)), env)]
+    flags = ("--no-audit", "--no-fund", "--loglevel=http", *(() if package.build else ("--ignore-scripts",)))
+    return [Step((tools.npm, "install", *flags, "--prefix", str(target), str(package)), env, "npm_config_")]
 
 
 def usable(package: Package, target: Path) -> bool:
@@ -127,6 +146,7 @@ _NETWORK: Final = re.compile(
     re.IGNORECASE,
 )
 _ABSENT: Final = re.compile(r"there is no version of|was not found in the package registry|\bE404\b|\bETARGET\b")
+_UNBUILT: Final = re.compile(r"building from source is disabled|has no usable wheels")
 _NOISE: Final = re.compile(
     r"npm (?:warn|http)|A complete log of this run|npm error code |hint:|warning:", re.IGNORECASE
 )
@@ -138,6 +158,11 @@ def explain(package: Package, lines: Sequence[str]) -> InstallFailed:
     title = TITLES[package.registry]
     if _NETWORK.search(output):
         return InstallFailed(f"{package} could not be fetched from {title}: no network connection to it", network=True)
+    if _UNBUILT.search(output):
+        return InstallFailed(
+            f"{package}, or a package that it needs, has no wheel for this machine, and is not built, because a build "
+            "runs code of its own: package.allowBuild: true in the spec allows it"
+        )
     if _ABSENT.search(output):
         return InstallFailed(f"{title} has no {package}: check the name and the version")
     useful = [text for line in lines if (text := line.strip()) and not _NOISE.match(text)]
@@ -211,10 +236,23 @@ def _npm_launch(package: Package, target: Path, tools: Tools) -> Launch:
     chosen = _choose(package, sorted(programs), unscoped)
     if chosen is None:
         raise _no_program(package, sorted(programs))
-    program = (folder / programs[chosen]).resolve()
+    program, left_out = (folder / programs[chosen]).resolve(), "" if package.build else _scripts_left_out(target)
     if _is_javascript(program) and tools.node is not None:
-        return Launch(tools.node, (str(program),))
-    return Launch(str(program))
+        return Launch(tools.node, (str(program),), left_out)
+    return Launch(str(program), left_out=left_out)
+
+
+def _scripts_left_out(target: Path) -> str:
+    """Says which packages have install scripts, by npm's own record; they were not run."""
+    try:
+        record = json.loads((target / "node_modules" / ".package-lock.json").read_bytes())
+        packages: dict[str, object] = record["packages"]
+        found = [place for place, one in packages.items() if isinstance(one, dict) and one.get("hasInstallScript")]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return ""
+    names = ", ".join(sorted(place.rpartition("node_modules/")[2] for place in found)[:_NAMED])
+    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    return f"install scripts of {names}{more} were not run; package.allowBuild: true allows them" if found else ""
 
 
 def _is_javascript(program: Path) -> bool:

@@ -230,7 +230,7 @@ class StepRunner:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
-            env={**os.environ, **step.env},
+            env=step.environment(os.environ),
             start_new_session=True,
             preexec_fn=processes.dying_with_parent(),
         )

@@ -11,6 +11,7 @@ import shutil
 import sys
 from collections.abc import AsyncIterator, Callable, Collection, Hashable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, Literal, Protocol
 
@@ -177,7 +178,7 @@ class LocalPlatform:
                 reason = Reason.REGISTRY_UNREACHABLE if state.network else Reason.INSTALL_FAILED
                 return Verdict(False, reason, f"{state.message}; tried again by itself")
             extra = spec.package.args if spec.package is not None else []
-            return Launch(state.launch.command, (*state.launch.args, *extra))
+            return replace(state.launch, args=(*state.launch.args, *extra))
         if spec.command is None:
             return Verdict(False, Reason.NOT_SUPPORTED_HERE, "an image needs a cluster to run on")
         program, *arguments = spec.command
@@ -189,7 +190,7 @@ class LocalPlatform:
     def _started(self, declared: DeclaredServer, launch: Launch, credential: Credential | None) -> Workload:
         endpoint = ChildEndpoint(command=launch.command, args=launch.args, cwd=declared.cwd)
         child = self._children.get(declared.key, child_spec(endpoint, credential))
-        programmed, down = _verdicts(child)
+        programmed, down = _verdicts(child, launch.left_out)
         return Workload(programmed, endpoint, revision=str(child.starts), down=down)
 
 
@@ -248,11 +249,15 @@ def search_path(environ: Mapping[str, str]) -> str:
 
 def _package(server: McpServer) -> Package | None:
     package = server.spec.package
-    return None if package is None else Package(package.registry, package.name, package.version, package.executable)
+    return (
+        None
+        if package is None
+        else Package(package.registry, package.name, package.version, package.executable, package.allow_build)
+    )
 
 
-def _verdicts(child: Child) -> tuple[Verdict, Verdict | None]:
-    """Whether it runs, and why it cannot be reached where it ran before."""
+def _verdicts(child: Child, left_out: str) -> tuple[Verdict, Verdict | None]:
+    """Whether it runs, and why it cannot be reached where it ran before; `left_out`: what it may have failed for."""
     if child.state is ChildState.RUNNING:
         return _RUNNING, None
     if child.failure is None or child.state is ChildState.CLOSED:
@@ -261,5 +266,5 @@ def _verdicts(child: Child) -> tuple[Verdict, Verdict | None]:
         reason = Reason(child.failure.reason)
     except ValueError:
         reason = Reason.CONNECTION_LOST
-    verdict = Verdict(False, reason, str(child.failure))
+    verdict = Verdict(False, reason, f"{child.failure}; {left_out}" if left_out else str(child.failure))
     return (verdict, None) if reason in _NEVER_STARTED else (_RUNNING, verdict)

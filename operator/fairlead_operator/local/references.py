@@ -14,26 +14,13 @@ from fairlead_api.documents.catalog import Credential
 from fairlead_api.meta import ANNOTATION_HOSTS, LABEL_CREDENTIAL
 from fairlead_api.v1alpha1.conditions import Reason
 from fairlead_api.v1alpha1.mcpserver import EnvFromSource, EnvVar
+from fairlead_mcp.surroundings import NETWORK
 from fairlead_operator.local.inventory import Contents, DeclaredServer
 from fairlead_operator.ports import Verdict
 from fairlead_operator.server.hosts import hosts_allow, origin
 
 RESOLVED: Final = Verdict(True, Reason.RESOLVED_REFS, "all references lead to something that may be used")
 
-_NETWORK: Final = frozenset(
-    {
-        "all_proxy",
-        "curl_ca_bundle",
-        "http_proxy",
-        "https_proxy",
-        "no_proxy",
-        "node_extra_ca_certs",
-        "requests_ca_bundle",
-        "ssl_cert_dir",
-        "ssl_cert_file",
-    }
-)
-"""How a program on this machine reaches the network: without these, many a server starts and then fails."""
 _INSTALLERS: Final = {"uv": "uv_", "uvx": "uv_", "npm": "npm_config_", "npx": "npm_config_"}
 """Programs that fetch a server as they start it, and what their own settings begin with."""
 
@@ -66,7 +53,7 @@ def surroundings(declared: DeclaredServer, environ: Mapping[str, str]) -> dict[s
     return {
         name: value
         for name, value in environ.items()
-        if name.lower() in _NETWORK or (prefix is not None and name.lower().startswith(prefix))
+        if name.lower() in NETWORK or (prefix is not None and name.lower().startswith(prefix))
     }
 
 

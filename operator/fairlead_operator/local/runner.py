@@ -1,8 +1,8 @@
 """What the runner image does: installs one package into a volume, and leaves a program there that starts its server.
 
-`python -m fairlead_operator.local.runner REGISTRY NAME VERSION [EXECUTABLE]` runs as an init container of a `package`
-server. What it could not do goes to the container's termination message, in one sentence, and into its exit code, from
-which the operator makes a condition. Needs the standard library alone, so that the image needs no more.
+`python -m fairlead_operator.local.runner [--allow-build] REGISTRY NAME VERSION [EXECUTABLE]` runs as an init container
+of a `package` server. What it could not do goes to the container's termination message, in one sentence, and into its
+exit code, from which the operator makes a condition. Needs the standard library alone, so that the image needs no more.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ UNREACHABLE: Final = 75
 """Exit code where the registry could not be reached (EX_TEMPFAIL); 1 where trying again will hardly help."""
 STEP_SECONDS: Final = 600.0
 TERMINATION_LOG: Final = Path("/dev/termination-log")
+BUILD: Final = "--allow-build"
 PROGRAM: Final = "server"
 _MARKER: Final = ".fairlead-installed"
 
@@ -51,11 +52,10 @@ def install(package: Package, volume: Path, tools: Tools) -> Launch:
 
 def _run(package: Package, step: Step) -> None:
     """One command, its output passed on. Raises InstallFailed."""
-    environment = {**os.environ, **step.env}
     try:
         done = subprocess.run(
-            step.argv, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True, errors="replace", timeout=STEP_SECONDS, check=False,
+            step.argv, env=step.environment(os.environ), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, errors="replace", timeout=STEP_SECONDS, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired as error:
         message = f"{package} was not installed within {STEP_SECONDS:.0f} s"
@@ -69,16 +69,20 @@ def leave(started: Launch, volume: Path) -> None:
     """Write the program that starts the server; whole or not at all, for another container may be reading it."""
     words = shlex.join([started.command, *started.args])
     draft = volume / f".{PROGRAM}.{os.getpid()}"
-    draft.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
+    told = (
+        f"echo {shlex.quote(started.left_out)} >&2\n" if started.left_out else ""
+    )  # into its log, where it says why it ended
+    draft.write_text(f'#!/bin/sh\n{told}exec {words} "$@"\n')
     draft.chmod(0o755)
     draft.replace(volume / PROGRAM)
 
 
 def main(arguments: Sequence[str], *, volume: Path = Path("/cache"), log: Path = TERMINATION_LOG) -> int:
     """The exit code."""
-    registry: Registry = "npm" if arguments[0] == "npm" else "pypi"
-    name, version, *executable = arguments[1:]
-    package = Package(registry, name, version, executable[0] if executable else None)
+    build = arguments[0] == BUILD
+    named, name, version, *executable = arguments[build:]
+    registry: Registry = "npm" if named == "npm" else "pypi"
+    package = Package(registry, name, version, executable[0] if executable else None, build)
     tools = Tools(shutil.which("uv"), shutil.which("npm"), shutil.which("node"))
     try:
         leave(install(package, volume, tools), volume)

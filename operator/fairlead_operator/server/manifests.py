@@ -260,6 +260,7 @@ def _install(pod: Json, server: McpServer, package: Package, frame: Frame) -> No
     container["volumeMounts"].append(volume)
     shared = ("env", "envFrom", "resources", "securityContext", "volumeMounts", "terminationMessagePolicy")
     words = [package.registry, package.name, package.version, *([package.executable] if package.executable else [])]
+    words = ["--allow-build", *words] if package.allow_build else words
     install: Json = {
         "name": INSTALL,
         "image": frame.images.runner,

@@ -44,6 +44,9 @@ class Package(Model):
     """The program of the package to run. Absent: the one that is called like the package."""
     args: list[Argument] = Field(default=[], max_length=128)
     """Arguments for the program, one per item; no shell reads them."""
+    allow_build: bool = False
+    """Whether its installation may run code of the package and of what it needs: builds of what has no wheel (pypi),
+    install scripts (npm). By default only wheels are installed, and no script is run."""
 
     guards: ClassVar[tuple[Rule, ...]] = (
         Rule(
