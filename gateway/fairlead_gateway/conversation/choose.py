@@ -51,21 +51,30 @@ class Chooser:
 
     def choose(self, turn: Turn, state: State, now: float) -> tuple[Choice, State]:
         """The tier for this turn as far as it is known, and the state to bring along next time."""
-        began = state.began if turn.number == state.turn else (*state.began, now)[-RAPID_TURNS:]
+        number = _number(turn, state)
+        began = state.began if number == state.turn else (*state.began, now)[-RAPID_TURNS:]
         text = normal(turn.text if turn.final else settled(turn.text))
         found = self._phrases.find(text)
-        commanded, until, phrase = self._command(found, text, turn, state)
-        index, rule, matched = self._by_rule(found, turn, state, commanded, now, began)
+        commanded, until, phrase = self._command(found, text, number, state)
+        index, rule, matched = self._by_rule(found, turn, state, commanded, now)
+        if rule == "default":
+            index, rule = self._circumstance(number, began)
         if rule == "command":
             matched = phrase
-        elif turn.number == state.turn and state.tier is not None:
+        elif number == state.turn and state.tier is not None:
             index, rule, matched = self._steady(index, rule, matched, state)
         tier = self.tiers[index]
         answered = {**state.answered, tier.name: now} if turn.final else state.answered
         after = State(
-            turn=turn.number, tier=tier.name, commanded=commanded, commanded_until=until, answered=answered, began=began
+            turn=number,
+            growing=not turn.final,
+            tier=tier.name,
+            commanded=commanded,
+            commanded_until=until,
+            answered=answered,
+            began=began,
         )
-        return Choice(tier=tier.name, rule=rule, matched=matched, limit_ms=tier.max_latency_ms), after
+        return Choice(tier=tier.name, number=number, rule=rule, matched=matched, limit_ms=tier.max_latency_ms), after
 
     def _by_rule(
         self,
@@ -74,7 +83,6 @@ class Chooser:
         state: State,
         commanded: str | None,
         now: float,
-        began: tuple[float, ...],
     ) -> tuple[int, str, str | None]:
         names = [tier.name for tier in self.tiers]
         if commanded is not None:
@@ -86,19 +94,18 @@ class Chooser:
         for index in sorted(wanted, reverse=True):
             if not self._cooling(index, turn, state, now):
                 return index, "keywords", wanted[index]
-        asked = self._circumstance(turn, began)
-        return (self._default, "default", None) if asked is None else (asked, "conversation", None)
+        return self._default, "default", None
 
     def _command(
-        self, found: list[tuple[str, _Wanted]], text: str, turn: Turn, state: State
+        self, found: list[tuple[str, _Wanted]], text: str, number: int, state: State
     ) -> tuple[str | None, int, str | None]:
         """The tier asked for, the last turn that holds for, and the phrase; of several commands the last counts."""
         commands = {phrase: want.tier for phrase, want in found if want.command}
         if commands:
             phrase = next(iter(commands)) if len(commands) == 1 else self._phrases.last(text, commands)
-            return self.tiers[commands[phrase]].name, turn.number + COMMAND_TURNS - 1, phrase
+            return self.tiers[commands[phrase]].name, number + COMMAND_TURNS - 1, phrase
         known = any(tier.name == state.commanded for tier in self.tiers)
-        if known and turn.number <= state.commanded_until:
+        if known and number <= state.commanded_until:
             return state.commanded, state.commanded_until, None
         return None, -1, None
 
@@ -107,14 +114,15 @@ class Chooser:
         cooldown, last = self._selections[index].cooldown_ms / 1000, state.answered.get(self.tiers[index].name)
         return cooldown > 0 and last is not None and 0 <= now - last < cooldown
 
-    def _circumstance(self, turn: Turn, began: tuple[float, ...]) -> int | None:
+    def _circumstance(self, number: int, began: tuple[float, ...]) -> tuple[int, str]:
+        """What the conversation is like decides where nothing that was said does."""
         gaps = (later - earlier for earlier, later in pairwise(began))
         rapid = len(began) == RAPID_TURNS and all(gap <= RAPID_SECONDS for gap in gaps)
-        circumstances = {"FirstTurn"} if turn.number == 0 else {"RapidExchange"} if rapid else set()
+        circumstances = {"FirstTurn"} if number == 0 else {"RapidExchange"} if rapid else set()
         for index, selection in enumerate(self._selections):
             if circumstances & set(selection.conversation_states):
-                return index
-        return None
+                return index, "conversation"
+        return self._default, "default"
 
     def _steady(self, index: int, rule: str, matched: str | None, state: State) -> tuple[int, str, str | None]:
         """Never below what was chosen for this turn already."""
@@ -135,3 +143,9 @@ class Chooser:
                     else:
                         usable.append((phrase, _Wanted(index, command)))
         return usable
+
+
+def _number(turn: Turn, state: State) -> int:
+    if turn.number is not None:
+        return turn.number
+    return state.turn if state.growing else state.turn + 1

@@ -16,8 +16,10 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unk
     """What was said so far."""
     final: bool = True
     """False: the transcript still grows."""
-    number: int = 0
-    """Counts the turns of the conversation from 0."""
+    number: int | None = None
+    """Counts the turns of the conversation from 0. None: as the state says, the same while its transcript grows, else
+    the next.
+    """
     queue_depth: int = 0
     """Requests that wait for an answer."""
 
@@ -27,6 +29,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
 
     turn: int = -1
     """The turn that `tier` was chosen in."""
+    growing: bool = False
+    """Whether the transcript of that turn was not final."""
     tier: str | None = None
     commanded: str | None = None
     commanded_until: int = -1
@@ -41,6 +45,8 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The tier of the next answer, and why."""
 
     tier: str
+    number: int
+    """The turn that it was chosen for, from 0."""
     rule: str
     matched: str | None
     """The phrase that decided, as it stands in the LatencyTier."""

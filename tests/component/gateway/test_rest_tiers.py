@@ -82,12 +82,12 @@ async def test_a_choice_names_its_rule_and_what_it_means_for_who_waits(tmp_path:
     quick.pop("state")
     slow.pop("state")
     assert quick == {
-        "tier": "fast", "rule": "default", "matched": None, "limitMs": 500, "expectedMs": 40, "filler": False,
-        "route": "direct",
+        "tier": "fast", "number": 4, "rule": "default", "matched": None, "limitMs": 500, "expectedMs": 40,
+        "filler": False, "route": "direct",
     }  # fmt: skip
     assert slow == {
-        "tier": "standard", "rule": "keywords", "matched": "remember*", "limitMs": 1500, "expectedMs": 1812,
-        "filler": True, "route": "cascaded",
+        "tier": "standard", "number": 4, "rule": "keywords", "matched": "remember*", "limitMs": 1500,
+        "expectedMs": 1812, "filler": True, "route": "cascaded",
     }  # fmt: skip
 
 
@@ -101,6 +101,17 @@ async def test_the_state_carries_a_command_to_the_next_turns_of_any_replica_with
         second = await say(two, "and the other one?", number=2, state=first["state"])
         last = await say(two, "and the other one?", number=4, state=second["state"])
     assert [choice["rule"] for choice in (first, second, last)] == ["command", "command", "conversation"]
+
+
+async def test_the_state_counts_the_turns_for_who_does_not(tmp_path: Path) -> None:
+    turns: list[tuple[int, str]] = []
+    state = ""
+    async with running(tmp_path, RULES) as gateway:
+        for text, final in (("take your", False), ("take your time", True), ("hm", True), ("hm", True), ("hm", True)):
+            choice = await say(gateway, text, final=final, state=state)
+            state = choice["state"]
+            turns.append((choice["number"], choice["rule"]))
+    assert turns == [(0, "conversation"), (0, "command"), (1, "command"), (2, "command"), (3, "conversation")]
 
 
 async def test_a_state_of_another_installation_is_refused(tmp_path: Path) -> None:

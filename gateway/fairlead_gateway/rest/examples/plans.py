@@ -43,6 +43,7 @@ TIER: Final[dict[str, Any]] = {
 TIER_CHOSEN: Final[dict[str, Any]] = {
     "by a word": {
         "tier": "standard",
+        "number": 3,
         "rule": "keywords",
         "matched": "remember*",
         "limitMs": 1500,
