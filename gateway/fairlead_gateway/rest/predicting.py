@@ -9,6 +9,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from fairlead_api.documents.rules import Tier
 from fairlead_api.documents.state import ToolState
 from fairlead_gateway.calls.costs import makespan
 from fairlead_gateway.catalog.model import Tool
@@ -58,7 +59,9 @@ class Cost(msgspec.Struct, frozen=True, rename="camel"):
     tier_ms: int | None
     """Limit of the tier, which holds for the batch as for a call."""
     fits: bool | None
-    """Whether `slowMs` is within it; null where there is no limit, or a tool of which nothing is known."""
+    """Whether the batch is within it, by what decides about a tool: the tier's quantile where it was measured, else the
+    declared estimate. Null where there is no limit, or a tool of which nothing is known.
+    """
     actual_ms: float | None = None
     """What it took; null where nothing was called."""
 
@@ -89,16 +92,42 @@ def _figures(state: ToolState | None, tool: Tool) -> tuple[float | None, float |
     return float(said), float(max(said, tool.max_duration_ms or 0)), DECLARED
 
 
+def judged_ms(entry: Entry, tier: Tier | None, *, shown: bool, timeout: float | None = None) -> float:
+    """Milliseconds that a call counts with when its batch is held against a tier; 0 where nothing is known of its tool.
+
+    A tool that the tier shows is within its limit, whatever an estimated quantile says: late calls decide about that.
+    """
+    state, tool = entry.state, entry.tool
+    if state is not None and state.quantiles is not None:
+        known: float = getattr(state.quantiles, f"{tier.quantile if tier is not None else 'p95'}_ms")
+    else:
+        known = float(tool.estimated_duration_ms or 0)
+    bounds = [known] if timeout is None else [known, timeout * 1000]
+    if shown and tier is not None and tier.max_latency_ms is not None:
+        bounds.append(tier.max_latency_ms)
+    return min(bounds)
+
+
 def priced(
-    shelf: Shelf, strategy: str, at_once: int, calls: Sequence[tuple[str, Guess]], actual_ms: float | None = None
+    shelf: Shelf,
+    strategy: str,
+    at_once: int,
+    calls: Sequence[tuple[Entry, float | None]],
+    actual_ms: float | None = None,
 ) -> Cost:
-    """Of the calls that are run here, in their order, by the exposed names of their tools."""
-    unknown = tuple(dict.fromkeys(name for name, one in calls if one.basis == UNKNOWN))
-    known = len(calls) > 0 and any(one.basis != UNKNOWN for _, one in calls)
-    usual = makespan([one.usual_ms or 0.0 for _, one in calls], at_once) if known else None
-    slow = makespan([one.slow_ms or 0.0 for _, one in calls], at_once) if known else None
-    limit = shelf.limit_ms
-    fits = None if limit is None or slow is None or (unknown and slow <= limit) else slow <= limit
+    """The cost of the calls that are run here, in their order, each with its time-out in seconds."""
+    guesses = [guess(entry, timeout) for entry, timeout in calls]
+    unknown = tuple(dict.fromkeys(e.name for (e, _), one in zip(calls, guesses, strict=True) if one.basis == UNKNOWN))
+    known = any(one.basis != UNKNOWN for one in guesses)
+    usual = makespan([one.usual_ms or 0.0 for one in guesses], at_once) if known else None
+    slow = makespan([one.slow_ms or 0.0 for one in guesses], at_once) if known else None
+    limit = None if shelf.tier is None else shelf.tier.max_latency_ms
+    fits = None
+    if limit is not None and known:
+        shown = shelf.by_name
+        judged = [judged_ms(e, shelf.tier, shown=e.name in shown, timeout=timeout) for e, timeout in calls]
+        late = makespan(judged, at_once) > limit
+        fits = None if unknown and not late else not late
     return Cost(
         strategy=strategy,
         at_once=min(at_once, max(1, len(calls))),

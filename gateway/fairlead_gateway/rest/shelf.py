@@ -87,8 +87,7 @@ class Shelf:
 
     def __init__(self, view: View, snapshot: Snapshot) -> None:
         self.view = view
-        self.limit_ms = next((t.max_latency_ms for t in snapshot.rules.tiers if t.name == view.tier), None)
-        """Of its tier."""
+        self.tier = next((tier for tier in snapshot.rules.tiers if tier.name == view.tier), None)
         self.entries = tuple(breathing(_entries(view.routes, snapshot, view.pinned, view.escaping)))
         self.by_name = {entry.name: entry for entry in self.entries}
         self.names = Names(self.by_name)

@@ -129,7 +129,7 @@ def _predicted(plane: Plane, seen: Seen, body: bytes) -> Prediction:
 
 def _cost(asked: ToolCallsBody, shelf: Shelf, planned: list[Planned], actual_ms: float | None = None) -> Cost:
     at_once = 1 if asked.strategy == "sequential" else asked.limit
-    calls = [(plan.entry.name, guess(plan.entry, plan.timeout)) for plan in planned if plan.runs and plan.entry]
+    calls = [(plan.entry, plan.timeout) for plan in planned if plan.runs and plan.entry]
     return priced(shelf, asked.strategy, at_once, calls, actual_ms)
 
 

@@ -93,6 +93,33 @@ async def test_the_cost_of_a_batch_is_predicted_from_what_was_measured_else_decl
     assert [call["basis"] for call in answer["calls"]] == ["measured", "declared", "measured"]
 
 
+async def test_tools_of_a_tier_called_in_parallel_fit_it_by_the_figure_that_decides_about_them(tmp_path: Path) -> None:
+    tiers = Rules(
+        tiers=(Tier(name="usually", max_latency_ms=500, quantile="p50"), Tier(name="fast", max_latency_ms=500))
+    )
+    slow = entry("slow", latency=DeclaredLatency(estimated_duration_ms=400, max_duration_ms=30_000))
+    state = State(
+        servers=(
+            ServerState(
+                namespace="default",
+                name="demo",
+                tools=(
+                    ToolState(name="now_and_then", quantiles=figures(300, 900), tiers=("usually",)),
+                    ToolState(name="on_the_edge", quantiles=figures(450, 510), tiers=("usually", "fast")),
+                ),
+            ),
+        )
+    )
+    tools = [entry("now_and_then"), entry("on_the_edge"), slow]
+    async with running(tmp_path, catalog("demo", "http://127.0.0.1:9/mcp", tools), tiers, state) as gateway:
+        every = ("now_and_then", "on_the_edge", "slow")
+        usually = (await predicted(gateway, *every, tier="usually"))["cost"]
+        fast = (await predicted(gateway, "on_the_edge", "slow", tier="fast"))["cost"]
+        in_turn = (await predicted(gateway, "on_the_edge", "slow", tier="fast", strategy="sequential"))["cost"]
+    assert [cost["fits"] for cost in (usually, fast, in_turn)] == [True, True, False]
+    assert usually["slowMs"] == 30_000, "what it may take is told all the same"
+
+
 async def test_what_nobody_knows_is_named_and_makes_no_promise(tmp_path: Path) -> None:
     async with running(tmp_path, catalog("demo", "http://127.0.0.1:9/mcp", TOOLS), TIERS, STATE) as gateway:
         some = (await predicted(gateway, "dice", "mystery", "mystery"))["cost"]
