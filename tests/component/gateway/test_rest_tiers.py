@@ -104,8 +104,8 @@ async def test_the_state_carries_a_command_to_the_next_turns_of_any_replica_with
 
 
 async def test_the_state_counts_the_turns_for_who_does_not(tmp_path: Path) -> None:
-    turns: list[tuple[int, str]] = []
-    state = ""
+    turns: list[tuple[object, object]] = []
+    state: object = ""
     async with running(tmp_path, RULES) as gateway:
         for text, final in (("take your", False), ("take your time", True), ("hm", True), ("hm", True), ("hm", True)):
             choice = await say(gateway, text, final=final, state=state)
