@@ -32,7 +32,7 @@ Place = tuple[str, Mapping[str, Raw]]
 
 @dataclass(frozen=True)
 class Authored:
-    """What one definition says."""
+    """Latency found in one definition."""
 
     latency: DeclaredLatency
     unusable: tuple[str, ...] = ()

@@ -181,7 +181,7 @@ ADVICE: Final = "(FAIRLEAD_POD_TEMPLATES of the operator)"
 
 
 def sentence(path: str) -> str:
-    """What people are told about a field that is refused; `admission` says the same."""
+    """Message about a refused field; the admission policy says the same."""
     return f"{BEFORE}{path}{AFTER}{ADVICE}"
 
 

@@ -24,7 +24,7 @@ from fairlead_mcp.hosts import AllowList
 log = logging.getLogger(__name__)
 
 PROBES: Final = frozenset({"/healthz", "/readyz"})
-"""What a kubelet asks for under whatever name; it tells nothing of anybody."""
+"""Paths that a kubelet asks for under any host name; they tell nothing of anybody."""
 READ_SECONDS: Final = 10.0
 CLOSE_SECONDS: Final = 1.0
 ANSWER_SECONDS: Final = LONGEST_WAIT_S + 10.0

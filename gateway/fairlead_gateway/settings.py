@@ -125,8 +125,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     servers are not read, and new requests are answered with status 503. 0 takes any number.
     """
     answer_bytes_each: Annotated[int, Meta(ge=0)] = 64 << 20
-    """Of one agent, or of one address where nobody is asked who they are; its requests beyond that are answered with
-    status 429. 0 takes any number.
+    """Bytes of answers of one agent, or of one address where nobody is asked who they are; its requests beyond that
+    are answered with status 429. 0 takes any number.
     """
     validate: bool = True
     """Whether arguments are checked against a tool's `inputSchema`, and results against its `outputSchema`."""

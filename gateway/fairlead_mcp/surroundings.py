@@ -1,5 +1,5 @@
-"""What programs that Fairlead starts get of its own environment, which may hold secrets. Pure; standard library alone,
-for the runner image has a copy of this file.
+"""Environment variables that programs started by Fairlead get of its own environment, which may hold secrets. Pure;
+standard library alone, for the runner image has a copy of this file.
 """
 
 from __future__ import annotations

@@ -197,7 +197,7 @@ def heard_by(policies: Policies, speaking: Collection[int]) -> dict[int, Policy]
 
 
 def restricting(policy: Policy) -> Policy:
-    """What a policy comes to for somebody who has a name that it speaks of, and may have it from another issuer than
+    """Effective policy for somebody who has a name that it speaks of, and may have it from another issuer than
     the one that was meant: what it denies is denied, its bounds hold, and it gives nothing.
     """
     rules = tuple(

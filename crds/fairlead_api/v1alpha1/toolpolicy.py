@@ -189,7 +189,7 @@ class ToolPolicySpec(Model):
     denied: Literal["Hide", "Explain"] = "Hide"
     """How a denied call is answered. `Hide`: as if the tool did not exist. `Explain`: with the reason."""
     control_characters: Literal["Keep", "Escape"] = "Keep"
-    """What happens to control characters in results and definitions. `Keep`: they pass unchanged. `Escape`: they are
+    """Treatment of control characters in results and definitions. `Keep`: they pass unchanged. `Escape`: they are
     shown as text, as in `\\u001b`, with marks that change the direction of text; not tabs and line ends.
     """
 

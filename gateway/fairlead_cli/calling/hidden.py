@@ -19,7 +19,7 @@ NAMED: Final = 10
 
 
 def hidden_of(page: bytes) -> Any:
-    """What one page of `tools/list` says of hidden tools; None where it says nothing."""
+    """Hidden tools named by one page of `tools/list`; None where it names none."""
     try:
         return msgspec.json.decode(page)["_meta"][META_HIDDEN]
     except (msgspec.DecodeError, KeyError, TypeError, UnicodeDecodeError, RecursionError):

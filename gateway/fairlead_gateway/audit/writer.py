@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 CAPACITY: Final = 10_000
 """Entries that wait to be written."""
 CAPACITY_BYTES: Final = 32 << 20
-"""Of what clients sent in them: arguments, `_meta`, names."""
+"""Bytes from clients (arguments, `_meta`, names) in entries that wait to be written."""
 GATHER_SECONDS: Final = 0.05
 """How long the thread lets lines gather, so that it is not woken for each."""
 BATCH: Final = 500

@@ -1,4 +1,4 @@
-"""What a refused plan lacks, and what would help: advice with numbers that, followed, give a plan. Pure."""
+"""Advice of a refused plan: what it lacks, and changes that, each followed alone, give a plan. Pure."""
 
 from __future__ import annotations
 

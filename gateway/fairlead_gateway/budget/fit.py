@@ -50,7 +50,7 @@ class Model(msgspec.Struct, frozen=True):
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """What the route, the policy and the request allow: the smallest of each counts."""
+    """Limits of the route, the policy and the request together: the smallest of each counts."""
 
     max_tools: int | None = None
     tool_tokens: int | None = None
@@ -151,7 +151,7 @@ class Fit:
         return len(pool.pinned) + kept
 
     def cut(self, pool: Pool) -> list[Cut]:
-        """What has to go, in the order of the tools."""
+        """Tools that have to go, in the order of the tools."""
         places, window, budget = self._bounds(pool)
         used, cut = pool.pinned_tokens, []
         for tool in pool.tools:

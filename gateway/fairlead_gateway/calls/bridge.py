@@ -31,7 +31,7 @@ MAX_PARKED: Final = 1024
 KEPT_SECONDS: Final = 60.0
 """How long what became of a call is kept after its time, for a client that is late."""
 MAX_PARKED_BYTES: Final = 16 << 20
-"""Of the questions and results of all of them; beyond it the oldest are cancelled."""
+"""Bytes of questions and results of all parked calls; beyond it the oldest are cancelled."""
 MAX_QUESTIONS: Final = 64
 _PREFIX: Final = "fairlead-call."
 _WORDS: Final = (b'"elicitation"', b'"sampling"', b'"roots"')

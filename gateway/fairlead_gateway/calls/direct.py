@@ -99,7 +99,7 @@ class Caller:
         self._buffers = AnswerBuffers() if buffers is None else buffers
 
     def holding(self, origin: Origin) -> Holding:
-        """What counts the results of one request until its answer is written."""
+        """Account of the bytes of one request's results until its answer is written."""
         return self._buffers.holding(asker(_Captured(origin, None, self._buffers)))
 
     async def call(

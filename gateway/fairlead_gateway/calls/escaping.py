@@ -47,7 +47,7 @@ def escaped(raw: bytes | Raw) -> bytes | Raw:
 
 
 def escaped_text(text: str) -> str:
-    """The same of decoded text."""
+    """Decoded text with its control characters made visible."""
     return "".join(_shown(char) for char in text) if _TEXT.search(text) else text
 
 

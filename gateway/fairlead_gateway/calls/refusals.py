@@ -113,7 +113,7 @@ def refusal_for(error: errors.McpError) -> Refusal:
 
 
 def timed_out(route: Route) -> str:
-    """What a call is told whose time is up at the server."""
+    """Message for a call that timed out at the server."""
     return f"{route.name} of {route.server.key} did not answer within {route.timeout:g} s, {route.bound_by}"
 
 

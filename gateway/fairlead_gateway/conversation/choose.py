@@ -115,7 +115,7 @@ class Chooser:
         return cooldown > 0 and last is not None and 0 <= now - last < cooldown
 
     def _circumstance(self, number: int, began: tuple[float, ...]) -> tuple[int, str]:
-        """What the conversation is like decides where nothing that was said does."""
+        """Tier and rule by the course of the conversation, where nothing that was said decides."""
         gaps = (later - earlier for earlier, later in pairwise(began))
         rapid = len(began) == RAPID_TURNS and all(gap <= RAPID_SECONDS for gap in gaps)
         circumstances = {"FirstTurn"} if number == 0 else {"RapidExchange"} if rapid else set()

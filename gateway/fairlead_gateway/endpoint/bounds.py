@@ -11,14 +11,14 @@ MAX_FIELDS: Final = 256
 MAX_PIPELINED: Final = 128
 """Requests of one connection that wait for the answer to the one before: of those of a slice, some kB each."""
 CHUNK_BYTES: Final = 32
-"""What the lines around a chunk of a body may have in them without counting towards `Bounds.head`."""
+"""Bytes of the lines around a chunk of a body that do not count towards `Bounds.head`."""
 
 
 class Bounds(msgspec.Struct, frozen=True):
     """What a client may send, and how long it may take. Sizes in bytes, times in seconds."""
 
     head: int = 64 << 10
-    """Of one request without its body: bounds the head, chunk extensions and trailers, together."""
+    """Bytes of one request without its body: head, chunk extensions and trailers, together."""
     body: int = 4 << 20
     keep_alive: float = 75.0
     head_seconds: float = 10.0

@@ -83,7 +83,7 @@ class Front:
     ) -> None:
         self.allow = allow
         self.installation = installation
-        """What requests of this gateway carry in `Via`."""
+        """Value of `Via` in this gateway's requests (RFC 9110, 7.6.3)."""
         self.identities = identities
         self.resource = resource
         self.dispatcher = dispatcher

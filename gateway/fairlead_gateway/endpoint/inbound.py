@@ -47,7 +47,7 @@ NOT_A_REQUEST: Final = "the body is not a JSON-RPC 2.0 request, notification or 
 
 
 _NAME_BYTES: Final = 256
-"""Of an `Mcp-Name` that is remembered."""
+"""Longest `Mcp-Name` that is remembered."""
 _TOKEN: Final = "progressToken"  # noqa: S105 - the name of a member
 PARAMS: Final = members.Known(
     {

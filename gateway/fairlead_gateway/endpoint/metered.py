@@ -17,8 +17,9 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 
 
 class Metered(asyncio.Transport):
-    """See the module. `pause` and `resume` are called as those of a protocol are, when more than `high` bytes wait and
-    when none do; `clogged` and `cleared` are to be, when the transport `below` says so.
+    """Transport that counts the bytes which wait in it. `pause` and `resume` are called as those of a protocol are,
+    when more than `high` bytes wait and when none do; `clogged` and `cleared` are to be called when the transport
+    `below` says so.
     """
 
     def __init__(

@@ -33,7 +33,7 @@ MAX_STREAMS: Final = 10_000
 MAX_RESOURCES: Final = 64
 """That one stream may name."""
 MAX_RESOURCE_BYTES: Final = 4 << 20
-"""Of all URIs that open streams name."""
+"""Bytes of all URIs that open streams name."""
 MAX_ID: Final = 256
 """Bytes of the id of a request that a stream answers."""
 LISTS: Final = eras.ANNOUNCED

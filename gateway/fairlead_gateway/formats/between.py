@@ -84,6 +84,6 @@ def _untouched(read: Read, target: ToolFormat) -> Conversion:
 
 
 def _providers_own(read: Read, source: Format, target: Format) -> list[Original]:
-    """What is no function and goes out in the form it came in."""
+    """Tools of the provider's own, which are no functions and go out in the form they came in."""
     same = isinstance(target, ToolFormat) and target.like(source)
     return [original for original in read.originals if not original.name] if same else []

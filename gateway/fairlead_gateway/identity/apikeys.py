@@ -40,7 +40,7 @@ class KeyPlace(Protocol):
 
 
 class ApiKeys:
-    """See the module. `now` is the time of day in seconds, `known` all issuers of names."""
+    """Authenticator of API keys. `now` is the time of day in seconds, `known` all issuers of names."""
 
     kind: Kind = "apiKey"
     keeps = float("inf")

@@ -51,7 +51,7 @@ class Issuer(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What it goes by in policies and settings."""
+        """Names of the issuer in policies and settings."""
         return (self.issuer, self.name) if self.name else (self.issuer,)
 
 

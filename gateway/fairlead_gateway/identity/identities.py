@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 KEPT: Final = 8192
 """Credentials that are remembered at least, unless they are large; twice as many at most."""
 KEPT_BYTES: Final = 16 << 20
-"""Of credentials that are remembered at least; twice as many at most."""
+"""Bytes of credentials that are remembered at least; twice as many at most."""
 REFUSED_SECONDS: Final = 5.0
 """How long a refusal is remembered: whoever tries the same again costs nothing meanwhile."""
 REFUSED_KEPT: Final = 1024

@@ -62,7 +62,7 @@ class Issuers(msgspec.Struct, frozen=True, kw_only=True):
         return frozenset(found | {(CLAIM,)}) if self.several else frozenset(found)
 
     def of_api_key(self, groups: Iterable[str]) -> frozenset[Key]:
-        """The same for an API key."""
+        """Groups of an API key that without an issuer may be somebody else's."""
         return frozenset(key for group in groups if self._reserved(key := (GROUP, group)))
 
     def unnamed(self, agent: str | None, groups: Iterable[str]) -> tuple[tuple[str, ...], frozenset[Key]]:

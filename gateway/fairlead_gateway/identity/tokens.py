@@ -50,8 +50,8 @@ NOBODY: Final = invalid("the token says of nobody whose it is")
 
 
 class Tokens:
-    """See the module. `address` is the gateway's own, `now` the time of day in seconds, `clock` any other. `known`: all
-    issuers of names.
+    """Authenticator of tokens. `address` is the gateway's own, `now` the time of day in seconds, `clock` any other.
+    `known`: all issuers of names.
     """
 
     kind: Kind = "jwt"

@@ -115,7 +115,7 @@ class Holding:
 
 
 class AnswerBuffers:
-    """See the module. `most` and `most_each` (agent) are in bytes; 0 is any number."""
+    """Budgets of answer bytes in flight. `most` and `most_each` (agent) are in bytes; 0 is any number."""
 
     def __init__(self, most: int = 0, most_each: int = 0) -> None:
         self.whole = Budget(most)
@@ -202,7 +202,7 @@ class AnswerBuffers:
         return fits
 
     def release(self, agent: str, size: int) -> None:
-        """Of answers that were arriving or held."""
+        """Give back bytes of answers that were arriving or held."""
         budget = self._of(agent)
         budget.arriving -= size
         self.whole.arriving -= size

@@ -131,7 +131,7 @@ def _other(agent: str | None, groups: list[str], account: str | None, claims: li
 
 
 def _vouched(other: Identity, issuer: str | None, known: Issuers) -> Identity:
-    """The same with names from one issuer; without one, from the only one that may give them. Raises Problem."""
+    """The identity with names from one issuer, or from the only one that may give them. Raises Problem."""
     if issuer is None:
         names, doubtful = known.unnamed(other.agent, other.groups)
         return msgspec.structs.replace(other, issuers=names, doubtful=doubtful)

@@ -87,7 +87,7 @@ class Planned(msgspec.Struct, frozen=True):
     denied: str | None = None
     """Why it is kept from whoever asks, where that may be told."""
     denial: Denial | None = None
-    """What keeps it from whoever asks, for the audit log."""
+    """Decision that keeps it from the caller, for the audit log."""
 
     @property
     def runs(self) -> bool:

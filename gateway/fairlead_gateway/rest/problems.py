@@ -86,7 +86,7 @@ class ProblemDocument(msgspec.Struct, frozen=True, rename="camel", omit_defaults
     numbers: Any = None
     """Of OVER_BUDGET: where the tokens go."""
     hidden: HiddenTool | None = None
-    """Of OVER_BUDGET: the tool that a tier hides, why, and where it is."""
+    """With OVER_BUDGET: the tool that a tier hides, why, and where it is."""
 
 
 class Problem(Exception):

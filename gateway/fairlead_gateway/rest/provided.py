@@ -30,7 +30,7 @@ class Provided(msgspec.Struct, frozen=True):
     """Name of a definition that means one of our tools, to that tool's exposed name."""
     report: tuple[Loss, ...] = ()
     lacking: tuple[Loss, ...] = ()
-    """What a format other than theirs does not hold of its definitions."""
+    """Losses of their definitions in a format other than theirs."""
     names: Names = Names()
     """Of the visible tools and the caller's."""
     format: Format = registry.FORMATS[registry.MCP]

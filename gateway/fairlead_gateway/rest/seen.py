@@ -69,7 +69,7 @@ class Seen:
         return decide(self._selection.policies, self._selection.perspective(self.identity).rules, server, tool)
 
     def denial(self, view: View, name: str) -> Denial | None:
-        """What keeps a tool from this asker that calls it by a name which `view` does not show. Not in the loop."""
+        """Decision that keeps a tool, called by a name which `view` does not show, from this asker. Not in the loop."""
         return denial(self._selection, self.identity, view, name)
 
     def of_server(self, key: ServerKey) -> View | None:

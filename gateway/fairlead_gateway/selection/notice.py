@@ -1,4 +1,4 @@
-"""What a list says of the tools that its tier hides: how many, why, and where they are.
+"""Notice in a list about the tools that its tier hides: how many, why, and where they are.
 
 Pure module. MCP has it as `_meta["fairlead.dev/hidden"]` of `tools/list`, the REST plane as a field of its answers, and
 the refusal of a call in its text. Tools that a policy denies, or cuts by a limit on lists, are in none of them.

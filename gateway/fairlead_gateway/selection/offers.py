@@ -59,7 +59,7 @@ class Offers:
         self._alone = alone
 
     def without(self, servers: Collection[ServerKey], escaping: Collection[ServerKey] = frozenset()) -> Offers:
-        """The same without what some servers have, and with the control characters of others made visible."""
+        """Offers without those of some servers, and with the control characters of others made visible."""
 
         def rest(items: Mapping[str, tuple[Server, Item]]) -> dict[str, tuple[Server, Item]]:
             return {name: held for name, held in items.items() if held[0].key not in servers}

@@ -95,7 +95,7 @@ class Route:
 
     @property
     def bound_by(self) -> str:
-        """What sets the time of a call."""
+        """Source of the limit on a call's time, in words."""
         if self.impatient:
             return "the time that the caller or its latency tier gives it"
         limit_ms = self._tool.max_duration_ms

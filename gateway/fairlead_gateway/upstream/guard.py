@@ -255,7 +255,7 @@ class Guard:
         return True
 
     def _told(self, error: Exception | None, heard: int, *, trial: bool) -> None:
-        """What came of a ping."""
+        """Take the outcome of a ping."""
         self._pinging = False
         if error is not None and counts(error) and self.heard == heard:
             was_closed = self.breaker.closed

@@ -16,7 +16,7 @@ from fairlead_mcp.errors import ConnectFailed, McpError
 
 PING_SECONDS: Final = 5.0
 MAX_BYTES: Final = 1 << 20
-"""Of the answer: a server introduces itself in that of `server/discover`."""
+"""Longest answer: a server introduces itself in that of `server/discover`."""
 
 
 class Pinger:

@@ -1,4 +1,4 @@
-"""What clients are told of failures of transport: never where a server is. Pure."""
+"""Messages to clients about failures of transport: never where a server is. Pure."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Allowance(msgspec.Struct, frozen=True):
     """None without a checker."""
 
     def wrong(self, arguments: bytes, text: str, alike: str) -> str | None:
-        """What does not fit, one error a line; None: the rule allows them. See also `members.distinct`."""
+        """Errors of the arguments, one a line; None: the rule allows them. See also `members.distinct`."""
         if self.fault:
             return self.fault
         if self.checker is None or self.spelling is None:

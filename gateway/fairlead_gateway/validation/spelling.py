@@ -101,7 +101,7 @@ class Spelling:
 
 
 class _Place:
-    """What a schema says about the values at one place."""
+    """Subschemas that apply to the values at one place."""
 
     __slots__ = ("_applied", "_of_members", "_rest", "known", "of_items")
 

@@ -28,7 +28,7 @@ MAX_HEADERS: Final = 128
 MAX_HEAD_BYTES: Final = 64 << 10
 """Bytes of one answer without any body among them: bounds headers, interim answers, chunk extensions and trailers."""
 CHUNK_BYTES: Final = 32
-"""What the lines around a chunk may have in them without counting towards MAX_HEAD_BYTES."""
+"""Bytes of the lines around a chunk that do not count towards MAX_HEAD_BYTES."""
 DRAIN_SECONDS: Final = 1.0
 MAX_DRAIN_BYTES: Final = 256 << 10
 

@@ -18,7 +18,7 @@ SMALL: Final = 64 << 10
 
 
 class Arrival(Protocol):
-    """What is kept of an answer that is not complete."""
+    """Bytes kept of an answer that is not complete."""
 
     size: int
     """Bytes that were counted."""

@@ -78,8 +78,8 @@ class _Watch:
 
 
 class Course:
-    """See the module. `now` parameters are seconds of any one clock, as is `interval`; `account` says when each tool
-    may be probed again.
+    """Schedule of the probes of one server. `now` parameters are seconds of any one clock, as is `interval`; `account`
+    says when each tool may be probed again.
     """
 
     def __init__(

@@ -63,7 +63,7 @@ _decode = msgspec.json.Decoder(_Definition).decode
 
 
 def plan(server: McpServer, catalog: Catalog, default: ProbePolicy = "Declared") -> Plan:
-    """What may be probed of a server whose definitions are those of `catalog`; `default` where it does not say."""
+    """Probes that are allowed of a server whose definitions are those of `catalog`; `default` where it does not say."""
     policy = server.spec.calibration.allows(default)
     if policy == "Never":
         return Plan(policy=policy)

@@ -100,7 +100,7 @@ class _Means:
     accounts: dict[ServerKey, Account] = field(default_factory=dict)
 
     def account(self, key: ServerKey, held: Collection[ServerKey]) -> Account:
-        """What probes have had of the server's tools before. Forgets servers that are not `held` once it is due."""
+        """Time that probes took of the server's tools before. Forgets servers that are not `held` once it is due."""
         now = self.monotonic()
         for gone in [known for known, one in self.accounts.items() if known not in held and one.settled(now)]:
             del self.accounts[gone]

@@ -11,7 +11,7 @@ import math
 from typing import Final
 
 SHARE: Final = 0.05
-"""Of a tool's time."""
+"""Part of a tool's time that probes may take."""
 AHEAD_S: Final = 1.0
 """Seconds of probing that may be outstanding, the next probe included, which is taken to be as long as the last."""
 

@@ -115,7 +115,7 @@ _MEMBERS: Final = members.Known(
         "outputSchema", "size", "title", "uri", "uriTemplate",
     }
 )  # fmt: skip
-"""Of a definition of any kind (MCP 2026-07-28, schema)."""
+"""Members of a definition of any kind (MCP 2026-07-28, schema)."""
 
 
 @dataclass(frozen=True)
@@ -197,8 +197,8 @@ class Sieve:
 
 
 def _misread(raw: Raw) -> str:
-    """What clients may read otherwise than it is read here: they would list a name, or show a model a description, that
-    nobody has looked at.
+    """Members that clients may read otherwise than they are read here: they would list a name, or show a model a
+    description, that nobody has looked at.
     """
     own = jsonrpc.decode_object(raw)
     try:

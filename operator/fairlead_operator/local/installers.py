@@ -51,7 +51,7 @@ class Launch:
     command: str
     args: tuple[str, ...] = ()
     left_out: str = ""
-    """What its installation did not do and it may lack, in one sentence."""
+    """Sentence about steps that the installation left out and the server may lack."""
 
 
 @dataclass(frozen=True)

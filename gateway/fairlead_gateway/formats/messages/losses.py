@@ -25,12 +25,14 @@ _WHY: Final = {
 def losses_of_message(
     parts: Sequence[Part], calls: Sequence[ToolCall], target: MessageFormat
 ) -> tuple[ResultLoss, ...]:
-    """What of a message's parts the target does not hold as it was; `calls` are those of the parts, in their order."""
+    """Losses among a message's parts, which the target does not hold as they were. `calls`: those of the parts, in
+    their order.
+    """
     return _bounded(_of_parts(parts, calls, target), "/message")
 
 
 def losses_of_answers(answers: Iterable[Answer]) -> tuple[ResultLoss, ...]:
-    """What the messages behind a model's hold beside results."""
+    """Losses among the messages behind a model's: their parts beside results."""
     return _bounded(_of_answers(answers), "/results")
 
 
