@@ -28,6 +28,8 @@ SHOWN_CHARACTERS: Final = 40
 _members = msgspec.json.Decoder(dict[str, Raw]).decode
 _value = msgspec.json.Decoder().decode
 Place = tuple[str, Mapping[str, Raw]]
+_UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""Raised for what a decoder skips unread in raw JSON: numbers out of range, bytes that are no UTF-8, depth."""
 
 
 @dataclass(frozen=True)
@@ -84,15 +86,15 @@ def _places(definition: bytes | Raw) -> Iterator[Place]:
     """Each place that is a JSON object, and before it the object of ours that it holds."""
     try:
         tool = _members(definition)
-    except msgspec.MsgspecError:
+    except _UNREADABLE:
         return
     for place in PLACES:
         try:
             members = _members(tool[place]) if place else tool
-        except (KeyError, msgspec.MsgspecError):
+        except (KeyError, *_UNREADABLE):
             continue
         if OBJECT in members:
-            with contextlib.suppress(msgspec.MsgspecError):
+            with contextlib.suppress(*_UNREADABLE):
                 yield f"{place}[{OBJECT}]." if place else f"{OBJECT}.", _members(members[OBJECT])
         yield f"{place}." if place else "", members
 
@@ -109,11 +111,16 @@ def _said(places: list[Place], name: str) -> Iterator[tuple[str, bytes]]:
 
 def _scalar(said: bytes) -> Any:
     """None for an object or an array, which are not decoded: nobody bounds how deep they are."""
-    return None if said[:1] in (b"{", b"[") else _value(said)
+    if said[:1] in (b"{", b"["):
+        return None
+    try:
+        return _value(said)
+    except _UNREADABLE:
+        return None
 
 
 def _shown(said: bytes) -> str:
-    text = said.decode()
+    text = said.decode(errors="replace")
     short = text[:SHOWN_CHARACTERS] + ("…" if len(text) > SHOWN_CHARACTERS else "")
     return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in short)
 

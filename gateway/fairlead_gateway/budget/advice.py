@@ -33,11 +33,18 @@ def _lacking(best: Fit, pool: Pool, least: list[Candidate], needed: int) -> tupl
     hints += _smaller_reserve(best, needed)
     if pool.pinned:
         hints += _fewer_pins(best, pool)
-    if not pool.short and best.tokens(sum(cost(tool, True) for tool in least)) <= best.room:
+    if not pool.short and best.tokens(_shortest(pool)) <= best.room:
         hints.append("shortened descriptions")
     also = _limits_raised(best, pool, needed)
     hints = [" and ".join([hint, *also]) for hint in hints]
     return f"{what} not fit: {best.model.name}, the model with the most room, lacks {lacking} tokens", hints
+
+
+def _shortest(pool: Pool) -> int:
+    """Tokens of what has to fit at least, with shortened descriptions."""
+    if pool.pinned:
+        return sum(cost(tool, True) for tool in pool.pinned)
+    return min((cost(tool, True) for tool in pool.tools), default=0)
 
 
 def _smaller_input(best: Fit, lacking: int) -> Iterator[str]:
@@ -79,7 +86,9 @@ def _limited(best: Fit, pool: Pool, needed: int) -> tuple[str, list[str]]:
     if provider is not None and pinned > provider:
         reason = f"{pinned} tools are pinned, more than the {provider} that {best.model.name} takes"
     else:
-        reason = f"the limits leave no place for a tool: maxTools {best.max_tools}, toolTokens {best.tool_tokens}"
+        limits = {"maxTools": best.max_tools, "toolTokens": best.tool_tokens}
+        said = ", ".join(f"{name} {most}" for name, most in limits.items() if most is not None)
+        reason = f"the limits leave no place for a tool: {said}"
     return reason, [" and ".join(_limits_raised(best, pool, needed))]
 
 

@@ -72,8 +72,8 @@ class Issuers(msgspec.Struct, frozen=True, kw_only=True):
             free = {key for key in keys if not self._reserved(key) and not self.carried(key)}
             return (), frozenset(free | {(CLAIM,)})
         if self.api_keys and (not self.tokens or any(self.carried(key) for key in keys)):
-            return (API_KEYS,), frozenset()
-        return (self.tokens[0] if self.tokens else ()), frozenset()
+            return (API_KEYS,), self.of_api_key(groups)
+        return (self.tokens[0] if self.tokens else ()), self.of_token(agent, groups)
 
     def groups(self, setting: str, given: Iterable[str]) -> frozenset[Key]:
         """Groups in a setting, each written `NAME` or `ISSUER#NAME`. Raises BadSetting for one that may be that of

@@ -32,7 +32,7 @@ class Budget:
 
     def __init__(self, most: int) -> None:
         self.most = most
-        self.half = most // 2
+        self.half = max(1, most // 2)
         self.arriving = 0
         """Held ones included."""
         self.unread = 0
@@ -184,6 +184,7 @@ class AnswerBuffers:
             self._count(arrival, -1)
             self._paused[arrival] = None
             arrival.pause()
+            self._go_on()  # it may have been the only one that went on, while others waited for it
 
     def arrived(self, arrival: Arrival) -> None:
         if arrival.paused:

@@ -132,6 +132,8 @@ def _other(agent: str | None, groups: list[str], account: str | None, claims: li
 
 def _vouched(other: Identity, issuer: str | None, known: Issuers) -> Identity:
     """The identity with names from one issuer, or from the only one that may give them. Raises Problem."""
+    if issuer is None and other.service_account is not None:
+        return msgspec.structs.replace(other, issuers=(SERVICE_ACCOUNTS,))
     if issuer is None:
         names, doubtful = known.unnamed(other.agent, other.groups)
         return msgspec.structs.replace(other, issuers=names, doubtful=doubtful)

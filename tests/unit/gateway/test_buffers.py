@@ -64,6 +64,26 @@ def test_an_agent_takes_its_own_room_alone() -> None:
     assert buffers.agents == 0
 
 
+def test_others_go_on_when_the_only_answer_that_is_read_has_to_wait_for_its_own_agent() -> None:
+    buffers, mine, others = AnswerBuffers(100, 60), Source(), Source()
+    one = buffers.arrival("ada", mine)
+    one.grow(50)
+    buffers.arrival("bob", others).grow(1)
+    assert (mine.reading, others.reading) == (True, False)
+    buffers.unread("ada", 30)
+    one.grow(1)
+    assert (mine.reading, others.reading) == (False, True)
+
+
+def test_the_smallest_budget_refuses_only_who_leaves_something_unread() -> None:
+    buffers = AnswerBuffers(0, 1)
+    assert buffers.refusal("ada") is None
+    buffers.unread("ada", 1)
+    assert (buffers.refusal("ada") or (0, ""))[0] == 429
+    buffers.unread("ada", -1)
+    assert buffers.refusal("ada") is None
+
+
 def test_an_answer_that_is_given_up_while_it_waits_leaves_its_connection_readable() -> None:
     buffers, source = AnswerBuffers(100), Source()
     buffers.unread("ada", 50)

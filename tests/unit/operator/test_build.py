@@ -135,6 +135,15 @@ def test_only_a_value_that_cannot_be_used_is_warned_of(definition: dict[str, Any
     assert line.startswith(f"tool 'a': {sentence}")
 
 
+@pytest.mark.parametrize("value", [b"1e400", b'"\\ud800"', b"[" * 5000 + b"]" * 5000])
+@pytest.mark.parametrize("place", [b"%s", b'"_meta":{%s}', b'"annotations":{%s}'])
+def test_no_value_that_an_author_sends_costs_the_server_its_tools(place: bytes, value: bytes) -> None:
+    member = place.replace(b"%s", b'"max_duration_ms":' + value)
+    catalog, _ = built({"name": "b"}, b'{"name":"a","inputSchema":{"type":"object"},' + member + b"}")
+    assert {tool.name: tool.latency for tool in catalog.tools}.get("a") is None
+    assert "b" in {tool.name for tool in catalog.tools}
+
+
 @pytest.mark.parametrize(("said", "expected"), [(None, None), (True, True), (False, False)])
 def test_an_author_who_is_not_trusted_cannot_have_calls_repeated(said: bool | None, expected: bool | None) -> None:
     spec: dict[str, Any] = {} if said is None else {"tools": [{"name": "a", "latency": {"idempotent": said}}]}
