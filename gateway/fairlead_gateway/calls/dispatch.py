@@ -146,7 +146,7 @@ class Dispatcher:
                     flight.refuse(refusal)
                     return flight
             if route.offline and not route.guard.still_answers():
-                raise ConnectFailed(f"the server {route.server.key} is offline")
+                raise ConnectFailed(f"the server {route.server.key} is offline", reason="Offline")
             limiter = self._limiter
             if limiter is not None and (limiter.counts_all or route.counted) and flight.limited(limiter):
                 return flight

@@ -167,7 +167,7 @@ class Forwarder:
     ) -> Outcome:
         reach = errand.reach
         if not (reach.server.catalog.online or reach.guard.still_answers()):
-            raise ConnectFailed(f"the server {reach.server.key} is offline")
+            raise ConnectFailed(f"the server {reach.server.key} is offline", reason="Offline")
         if request.modern and errand.method in eras.NAMED and not await reach.upstream.era(None, started):
             bridged = await self._bridged(exchange, errand, request, started, span)
             if bridged is not None:

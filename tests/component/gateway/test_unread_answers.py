@@ -272,5 +272,4 @@ async def test_forty_clients_that_do_not_read_cost_a_bounded_amount_of_memory(tm
                     return (await ask(gateway, calling("demo__small"))).status == 503
 
                 await until_async("the gateway refuses calls", shed)
-                await eventually(lambda: len(upstream.seen) >= 40)
                 assert resident(gateway.process.pid) - before < 40 * LARGE // 2

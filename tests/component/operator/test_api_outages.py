@@ -105,7 +105,7 @@ async def test_policies_tiers_and_servers_are_as_declared_within_one_list_period
                     "tiers": {"kept": 1000, "changed": 2000, "new": 2000},
                     "servers": {"kept", "changed", "new"},
                 }
-                await world.until("as declared", lambda: in_force(world) == after, seconds=20)
+                await world.until("as declared", lambda: in_force(world) == after, seconds=60)
                 catalog = world.catalog("changed")
                 assert catalog is not None
                 assert catalog.prefix == "other"
@@ -126,4 +126,4 @@ async def test_a_policy_deleted_as_the_api_server_returns_from_a_crash_is_out_of
             await asyncio.to_thread(plane.kill_apiserver)
             await asyncio.to_thread(plane.start_apiserver)
             await asyncio.to_thread(delete, world, "toolpolicies", "gone")
-            await world.until("one in force", lambda: set(in_force(world)["policies"]) == {"kept"}, seconds=20)
+            await world.until("one in force", lambda: set(in_force(world)["policies"]) == {"kept"}, seconds=60)

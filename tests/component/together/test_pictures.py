@@ -125,7 +125,7 @@ class Traffic:
 
 @contextlib.asynccontextmanager
 async def operating(world: World, ports: Ports, proxy: ApiProxy) -> AsyncIterator[None]:
-    settings = replace(QUICK, gateways=f"http://127.0.0.1:{ports.relay}")
+    settings = replace(QUICK, gateways=f"http://127.0.0.1:{ports.relay}", default_tier="fast")
     async with (
         running(world, settings, kubeconfig=str(proxy.kubeconfig)) as operator,
         served(operator, "127.0.0.1", ports.operator),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairlead_gateway.endpoint import resumable
-from fairlead_gateway.endpoint.resumable import KEPT_BYTES, KEPT_EVENTS, KEPT_SECONDS, Thread, Threads
+from fairlead_gateway.endpoint.resumable import KEPT_BYTES, KEPT_EVENTS, KEPT_SECONDS, STREAM_BYTES, Thread, Threads
 
 SESSION = b"s"
 NAME = "n" * 24
@@ -88,8 +88,8 @@ def test_the_oldest_streams_make_room_and_go_on_for_those_who_listen() -> None:
     threads = Threads()
     paper = Paper()
     oldest = thread_of(threads, paper)
-    oldest.push(b"a" * 100)
-    thread_of(threads).push(b"b" * (KEPT_BYTES - 100))
+    oldest.push(b"a" * 3000)
+    thread_of(threads).push(b"b" * (KEPT_BYTES - 2 * STREAM_BYTES - 600))
     assert len(threads) == 1
     oldest.finish(b"the end")
     assert b"the end" in paper.written
@@ -105,7 +105,7 @@ def test_of_a_long_stream_the_latest_events_are_kept() -> None:
     paper = Paper()
     thread.attach(paper, 1)
     assert paper.written.count(b"data: ") == KEPT_EVENTS
-    assert thread.size == len(paper.written)
+    assert thread.size == STREAM_BYTES + len(thread.session) + len(paper.written)
 
 
 def test_an_event_id_of_another_shape_is_nobodys() -> None:
