@@ -50,7 +50,7 @@ class Cost:
     sent: int
     connections: int
     loop_ns: int
-    """Of the thread that everybody's calls are made in."""
+    """CPU of the event loop's thread, which carries all calls."""
     peak: int
     kept: int
 

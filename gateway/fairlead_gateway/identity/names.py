@@ -1,6 +1,6 @@
 """Who may give the name of an agent or a group: each issuer, API keys, the API server. Pure module.
 
-Two of them may give the same name to different people, so a name belongs to whoever gives it. In policies and settings
+Two of them may give the same name to different people, so a name belongs to its issuer. In policies and settings
 it is written with its issuer. One without an issuer is that of:
 
 - ServiceAccounts, where their tokens are taken and it is a group that begins with `system:`, which Kubernetes reserves;

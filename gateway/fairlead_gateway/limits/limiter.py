@@ -18,7 +18,7 @@ import msgspec
 from fairlead_gateway.limits.rate import MINUTE, Rate, Sharing
 
 MAX_ASKER: Final = 256
-"""Characters; whoever has a longer name is kept under a hash of it."""
+"""Characters; a longer name is kept as its hash."""
 MAX_ACCOUNTS: Final = 100_000
 """Beyond it, whoever was quiet longest is forgotten: it may call as after a pause."""
 SWEPT: Final = 2

@@ -205,7 +205,7 @@ def measure(body: bytes) -> Measured:
 
 
 def repeats(body: bytes) -> bool:
-    """Whether a member comes twice in a body; False for one that cannot be read, for whoever decodes it to say so."""
+    """Whether a member comes twice in a body; False for one that cannot be read, which the decoder reports."""
     try:
         return members.repeats(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -75,7 +75,7 @@ def names(answer: dict[str, Any]) -> list[str]:
 
 
 def named(rules: Rules, name: str) -> Rules:
-    """The same with an installation that names a default tier."""
+    """The rules of an installation that names a default tier."""
     return compile_rules([], [], {}, rules.default_action, name)
 
 

@@ -151,7 +151,7 @@ async def test_names_of_api_keys_can_be_asked_for(tmp_path: Path) -> None:
 
 
 async def status_of_others(gateway: Gateway, token: str) -> int:
-    """Of the answer to a question that administrators may ask."""
+    """Status of the answer to a question that administrators may ask."""
     asked = urlencode({"tool": "shop__refund", "agent": "somebody-else"})
     return (await get(gateway, f"/v1/access?{asked}", authorization=f"Bearer {token}")).status
 

@@ -165,7 +165,7 @@ def test_what_a_route_reserves_can_be_lowered_in_the_route_alone() -> None:
 
 
 def followed(hint: str, given: Given) -> Given:
-    """The same question, asked again as a hint says; every number in it has to be possible."""
+    """The question as a hint changes it; every number in the hint has to be possible."""
 
     def number(pattern: str) -> int | None:
         found = re.search(pattern, hint)
