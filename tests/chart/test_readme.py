@@ -49,7 +49,8 @@ def test_the_commands_of_the_page_do_what_it_says(
     helm(*uninstall)
     until("no Deployment", lambda: get(plane, "deployments", "-n", NAMESPACE) == [], seconds=30)
     (definitions,) = [line for line in commands("kubectl") if line[0] == "delete"]
-    plane.kubectl(*definitions)
+    # The API server looks for left instances for up to a minute before it tries a definition's deletion again.
+    plane.kubectl(*definitions, seconds=150)
     until("no kind of ours", lambda: ours(plane) == [], seconds=30)
 
 

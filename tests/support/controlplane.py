@@ -171,13 +171,19 @@ class ControlPlane:
         return path
 
     def kubectl(
-        self, *args: str, kubeconfig: Path | None = None, stdin: str | None = None, check: bool = True
+        self,
+        *args: str,
+        kubeconfig: Path | None = None,
+        stdin: str | None = None,
+        check: bool = True,
+        seconds: float = 45,
     ) -> subprocess.CompletedProcess[str]:
-        """Run kubectl as admin, or by another kubeconfig; with `check`, a refusal is an AssertionError."""
+        """Run kubectl as admin, or by another kubeconfig, for at most `seconds`; with `check`, a refusal is an
+        AssertionError."""
         command = [str(self.assets / "kubectl"), f"--kubeconfig={kubeconfig or self.kubeconfig}", *args]
         environment = {**os.environ, "HOME": str(self.folder)}  # its discovery cache must not outlive the plane
         done = subprocess.run(
-            command, input=stdin, env=environment, capture_output=True, text=True, timeout=45, check=False
+            command, input=stdin, env=environment, capture_output=True, text=True, timeout=seconds, check=False
         )
         if check and done.returncode:
             raise AssertionError(f"kubectl {' '.join(args)}: exit {done.returncode}\n{done.stderr.strip()}")
