@@ -1,0 +1,273 @@
+"""Choice of the line in a program's standard error that says why it failed.
+
+Pure, with the standard library alone, for the runner image has a copy of this file. The last line is the wrong one for
+many programs: npm ends with the path of its log, docker with advice, Node.js with its version, Java with a stack
+frame. `diagnosis` reads the lines from top to bottom into statements, of which each has a rank by the table `_ROWS`;
+the last statement of the highest rank is the answer. Output that spans lines (a traceback, npm's block, uv's chain of
+causes) is one statement.
+
+Nothing is chosen that says no more than what the program was doing: progress, banners, warnings, advice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+MOST_LINES: Final = 100
+"""Lines that are looked at: the last ones."""
+_LOOKED_AT: Final = 600
+"""Characters of a line that are."""
+MOST_CHARACTERS: Final = 400
+
+
+class Rank(IntEnum):
+    """How surely a statement is the reason of a failure."""
+
+    NOISE = 0
+    """Never the reason."""
+    INDENTED = 1
+    """Part of something longer."""
+    PLAIN = 2
+    COMPLAINT = 3
+    """Sounds like a failure."""
+    FAILURE = 4
+    """Is one, by the form that a known program gives it."""
+
+
+class _Row(NamedTuple):
+    rank: Rank
+    pattern: re.Pattern[str]
+    """Where it has a group `said`, that is the statement; otherwise the line is."""
+
+
+class _Statement(NamedTuple):
+    rank: Rank
+    text: str
+
+
+def _row(rank: Rank, pattern: str, flags: int = 0) -> _Row:
+    return _Row(rank, re.compile(pattern, flags))
+
+
+_ROWS: Final = (
+    # uv and uvx, before their warnings are noise
+    _row(Rank.FAILURE, r"^(?:warning: )?(?P<said>An executable named \S+ is not provided by package .*)"),
+    _row(Rank.FAILURE, r"^The executable \S+ was not found"),
+    _row(Rank.FAILURE, r"^Package \S+ does not provide any executables"),
+    _row(Rank.NOISE, r"^(?:The following executables are (?:available|provided)|Consider using|- )"),
+    _row(Rank.NOISE, r"^\s*(?:Installed|Resolved|Prepared|Downloaded|Audited|Uninstalled) \d+ packages? "),
+    _row(Rank.NOISE, r"^\s*(?:Building|Built|Downloading|Downloaded|Updating|Updated|Creating virtual) "),
+    # npm and npx say more than errors
+    _row(Rank.NOISE, r"^npm (?:warn|notice|http|info|verb|sill|timing)\b", re.IGNORECASE),
+    _row(Rank.FAILURE, r"^\s*ERR_PNPM_"),
+    # docker and podman
+    _row(Rank.NOISE, r"^(?:Unable to find image|Trying to pull|[0-9a-f]{12}: |Digest: |Status: |\S+: Pulling from)"),
+    _row(Rank.NOISE, r"^(?:See|Run|Try) ['\"`]?\S.*--?h(?:elp)?\b"),
+    _row(Rank.FAILURE, r"^docker: (?P<said>.*)"),
+    _row(Rank.FAILURE, r"Is the docker daemon running\?"),
+    # Node.js
+    _row(Rank.NOISE, r"^(?:Node\.js v\d|Require stack:|Emitted 'error' event|Thrown at:|\(node:\d+\)|\(Use `node)"),
+    _row(Rank.FAILURE, r"(?P<said>The promise rejected with the reason .*?)\]?(?: \{)?$"),
+    _row(Rank.FAILURE, r"^\S*node: (?:bad option|.* requires an argument)"),
+    # Python
+    _row(Rank.COMPLAINT, r"^(?:KeyboardInterrupt|(?:asyncio\.\w+\.)?CancelledError|SystemExit)\b"),
+    _row(Rank.NOISE, r"^(?:During handling of the above exception|The above exception was the direct cause)"),
+    _row(Rank.NOISE, r"^[^\s:]+:\d+: \w*Warning: |^\w*Warning: "),
+    _row(Rank.FAILURE, r": (?:can't open file |No module named )"),
+    # Go, Rust, Java
+    _row(Rank.NOISE, r"^(?:goroutine \d+ |\[signal |exit status \d+$|created by |stack backtrace:|note: )"),
+    _row(Rank.NOISE, r"^[\w./*]+\.[\w.()*]+\([^ ]*\)$"),  # Go: the function of a frame
+    _row(Rank.NOISE, r"^Caused by: |^\.\.\. \d+ more"),
+    _row(Rank.FAILURE, r"^Exception in thread \"[^\"]*\" (?P<said>.*)"),
+    _row(Rank.FAILURE, r"^panic: (?!$)"),
+    # shells
+    _row(Rank.FAILURE, r": (?:(?:command )?not found|[Pp]ermission denied|No such file(?: or directory)?|not set)$"),
+    _row(Rank.FAILURE, r": Syntax error: |: syntax error near "),
+    # what any program may print: first what it says in passing
+    _row(Rank.NOISE, r"^\s*(?:hint|tip|help|note|usage|warn|warning|info|debug|notice)\b\s*[:!]", re.IGNORECASE),
+    _row(Rank.NOISE, r"^(?:A complete log of this run|For more information)|Application startup failed\. Exiting"),
+    _row(Rank.FAILURE, r"^(?:[^\s:]+: )?(?:fatal |critical )?(?:error|fatal|critical)\b[^:]{0,60}: ", re.IGNORECASE),
+    _row(Rank.NOISE, r"^(?:.{0,40}\W)?(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING)\b"),
+    _row(Rank.NOISE, r"^.{0,40}\[(?:trace|debug|info|notice|warn|warning)\]"),
+    _row(Rank.NOISE, r"\blevel=\"?(?:trace|debug|info|notice|warn)|\"level\":\s*(?:[1-4]0\b|\"(?:debug|info|warn))"),
+    _row(Rank.NOISE, r"^\W*(?:exiting|bye|goodbye|aborted)?\W*$", re.IGNORECASE),
+    _row(Rank.NOISE, r"^[╭│╰├─┌└]"),  # the box of a traceback that rich prints
+    # then what it says of its failure
+    _row(
+        Rank.FAILURE,
+        r"(?:\blevel=\"?(?:error|fatal)|\"level\":\s*(?:[56]0\b|\"(?:error|fatal)))"
+        r".*?(?:\bmsg=\"|\"(?:msg|message)\":\s*\")(?P<said>(?:[^\"\\]|\\.)*)",
+        re.IGNORECASE,
+    ),
+    _row(Rank.FAILURE, r"\b[A-Z]\w*(?:Error|Exception)(?: \[\w+\])?(?:: |$)"),
+    _row(Rank.FAILURE, r"^(?:.{0,60}\W)?(?:ERROR|FATAL|CRITICAL|SEVERE)\b"),
+    _row(Rank.FAILURE, r"^(?:unknown (?:shorthand )?flag|unknown option|unrecognized (?:option|argument))"),
+    _row(Rank.INDENTED, r"^\s"),
+    _row(
+        Rank.COMPLAINT,
+        r"\b(?:fail(?:ed|ure|s)?|error|fatal|can(?:not|'t)|could(?: not|n't)|unable|no such|missing|requires?d?|must"
+        r"|invalid|unknown|unexpected|unsupported|denied|refused|forbidden|unauthori[sz]ed|revoked|expired|timed out"
+        r"|timeout|already in use|please (?:set|provide|specify|install)|not (?:found|set|installed|supported"
+        r"|available|configured|provided|defined|exist|allowed)|does(?: not|n't))\b",
+        re.IGNORECASE,
+    ),
+    _row(
+        Rank.NOISE, r"\b(?:(?:running|listening|serving|started|ready) (?:on|at|with)|shutting down)\b", re.IGNORECASE
+    ),
+    _row(Rank.PLAIN, r""),
+)
+"""The first row whose pattern is found in a line decides."""
+
+_NPM: Final = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"^404 +(?P<said>.*(?:could not be found|is not in this registry).*)",
+        r"^notarget (?P<said>No matching version .*)",
+        r"^(?P<said>npx canceled due to .*)",
+        r"^(?P<said>could not determine executable to run.*)",
+        r"^(?P<said>Missing script: .*)",
+        r"^enoent (?P<said>(?!This is related).+)",
+        r"^JSON\.parse (?P<said>Invalid .*)",
+        r"^(?P<said>\w*Error: .*)",
+        r"^(?P<said>(?:request to|network) .*)",
+        r"^(?P<said>404 Not Found .*)",
+    )
+)
+"""What npm's block of errors says, the most telling first."""
+_NPM_FIELD: Final = re.compile(r"^(code|syscall|path) (.+)")
+_NPM_NOISE: Final = re.compile(
+    r"^(?:\s|$|errno |dest |cwd |signal |command |Lifecycle script|workspace |location |[}\]]|A complete log"
+    r"|Log files were not|You can rerun|Your cache folder|To permanently fix|To see a list|If you are behind"
+    r"|404 Note|404 tarball|404 *$|notarget In most|enoent|JSON\.parse|code \d+$|node-)"
+)
+_NPM_LINE: Final = re.compile(r"^npm (?:error|ERR!)(?: (.*))?$")
+_CHAIN: Final = re.compile(r"^(?:error: |\s*× )(?P<said>.*)")
+_CAUSE: Final = re.compile(r"^\s+(?:cause: |Caused by: |[├╰]─▶ ?)(?P<said>.*)")
+_CONTINUED: Final = re.compile(r"^ {6}\S")
+_GENERIC: Final = re.compile(r"^No solution found|^Request failed after")
+_TRACEBACK: Final = re.compile(r"^\s*(?:\+ )?(?:Exception Group )?Traceback \(most recent call last\):")
+_PANICKED: Final = re.compile(r"^thread '.*panicked at (?:'(?P<said>.*)', )?\S+:\d+")
+_PLACE: Final = re.compile(r"^(?:file://)?(?:/|node:|[A-Za-z]:\\)\S*:\d+$")
+_UNFINISHED: Final = re.compile(r"[\[{:(]$|^\S*ValidationError: .* for \S+$")
+_GROUPED: Final = re.compile(r"^\s*\+ Exception Group Traceback ")
+_GROUP: Final = re.compile(r"^\s*\| ?|^\s*\+[-+ \d]*$")
+_TIME: Final = re.compile(
+    r"^\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d[.,\d]*(?:Z|[+-]\d\d:?\d\d)?\]?[ :-]*(?=\S)"
+)  # when it was printed
+
+
+def diagnosis(lines: Iterable[str]) -> str:
+    """Line that says why a program failed, out of what it printed to standard error, oldest first.
+
+    Empty where none does. At most `MOST_CHARACTERS`; control characters of the lines are the caller's affair.
+    """
+    best = _Statement(Rank.NOISE, "")
+    for statement in _statements(_flat([line[:_LOOKED_AT].rstrip() for line in lines][-MOST_LINES:])):
+        if statement.rank >= best.rank and statement.rank is not Rank.NOISE and statement.text:
+            best = statement
+    text = " ".join(_TIME.sub("", best.text.strip()).split())
+    return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"
+
+
+def _flat(lines: list[str]) -> list[str]:
+    """The lines without the frames that Python draws around the exceptions of a group."""
+    if not any(_GROUPED.match(line) for line in lines):
+        return lines
+    return [_GROUP.sub("", line) for line in lines]
+
+
+def _statements(lines: Sequence[str]) -> Iterator[_Statement]:
+    at, ignored = 0, False
+    while at < len(lines):
+        line = lines[at]
+        if _NPM_LINE.match(line):
+            end = _while(lines, at, _NPM_LINE)
+            yield _Statement(Rank.FAILURE, _npm([_NPM_LINE.sub(r"\1", each) for each in lines[at:end]]))
+            at = end
+        elif _TRACEBACK.match(line):
+            raised, at = _raised(lines, at + 1)
+            yield _Statement(Rank.NOISE if ignored else _ranked(raised).rank, raised)
+        elif (chain := _CHAIN.match(line)) and at + 1 < len(lines) and _CAUSE.match(lines[at + 1]):
+            text, at = _chained(chain["said"], lines, at + 1)
+            yield _Statement(Rank.FAILURE, text)
+        elif panic := _PANICKED.match(line):
+            at += 1
+            yield _Statement(Rank.FAILURE, panic["said"] or (lines[at] if at < len(lines) else ""))
+            at += panic["said"] is None
+        elif _PLACE.match(line):
+            at += 2  # Node.js shows where it threw: the next line is source code
+        else:
+            at += 1
+            yield _ranked(_finished(line, lines[at : at + 8]) if not line[:1].isspace() else line)
+        ignored = line.startswith("Exception ignored in")
+
+
+def _ranked(line: str) -> _Statement:
+    if not line:
+        return _Statement(Rank.NOISE, "")
+    row, found = next((row, found) for row in _ROWS if (found := row.pattern.search(line)))
+    said = found.groupdict().get("said")
+    return _Statement(row.rank, line if said is None else said)
+
+
+def _while(lines: Sequence[str], at: int, pattern: re.Pattern[str]) -> int:
+    """Index of the first line from `at` on that does not match."""
+    while at < len(lines) and pattern.match(lines[at]):
+        at += 1
+    return at
+
+
+def _npm(block: Sequence[str]) -> str:
+    """Reason in npm's block of errors, without its prefixes; empty where it only repeats that a script failed."""
+    for pattern in _NPM:
+        for line in block:
+            if found := pattern.match(line):
+                return found["said"]
+    for line in block:
+        if not _NPM_NOISE.match(line) and not _NPM_FIELD.match(line):
+            return line
+    fields = {found[1]: found[2] for line in block if (found := _NPM_FIELD.match(line))}
+    code = fields.get("code", "")
+    if not code.startswith("E"):
+        return ""
+    return f"{code}: {fields.get('syscall', '')} {fields.get('path', '')}".rstrip(": ")
+
+
+def _raised(lines: Sequence[str], at: int) -> tuple[str, int]:
+    """Exception at the end of a Python traceback whose frames begin at `at`, and the index behind it."""
+    while at < len(lines):
+        line = lines[at]
+        at += 1
+        if line and not line[0].isspace():
+            return _finished(line, lines[at : at + 8]), at
+    return "", at
+
+
+def _chained(first: str, lines: Sequence[str], at: int) -> tuple[str, int]:
+    """Statement of an error with its last cause, as uv and other Rust programs print them, and the index behind it."""
+    chain = [first.rstrip(":")]
+    while at < len(lines) and lines[at][:1].isspace():
+        if cause := _CAUSE.match(lines[at]):
+            chain.append(cause["said"])
+        elif _CONTINUED.match(lines[at]) and len(chain) > 1 and len(chain[-1]) < MOST_CHARACTERS:
+            chain[-1] = f"{chain[-1]} {lines[at].strip()}"
+        else:
+            break
+        at += 1
+    telling = [each for each in chain if not _GENERIC.match(each)] or chain
+    return telling[0] if len(telling) == 1 else f"{telling[0]}: {telling[-1]}", at
+
+
+def _finished(line: str, following: Sequence[str]) -> str:
+    """A line, and where it opens something that only the next lines say, these too."""
+    if not _UNFINISHED.search(line):
+        return line
+    joined = line
+    for more in following:
+        if _TRACEBACK.match(more) or re.match(r"^\s+at |^Node\.js v", more) or len(joined) > MOST_CHARACTERS:
+            break
+        joined = f"{joined} {more.strip()}"
+    return joined

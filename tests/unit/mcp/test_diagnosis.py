@@ -1,0 +1,111 @@
+"""The line that says why a program failed, against what real programs printed: `golden/stderr` has it, with the line to
+be chosen behind `===`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fairlead_mcp.diagnosis import MOST_CHARACTERS, diagnosis
+from fairlead_mcp.stdio import printable
+
+GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "stderr"
+
+
+def cases() -> Iterator[object]:
+    for file in sorted(GOLDEN.glob("*.txt")):
+        for part in f"\n{file.read_text()}".split("\n=== ")[1:]:
+            chosen, _, printed = part.partition("\n")
+            yield pytest.param(chosen, printed, id=f"{file.stem}: {chosen[:60]}")
+
+
+@pytest.mark.parametrize(("chosen", "printed"), [*cases()])
+def test_of_what_a_program_printed_the_line_is_chosen_that_says_why_it_failed(chosen: str, printed: str) -> None:
+    assert diagnosis(printable(line.encode()) for line in printed.splitlines()) == chosen
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "npm notice New minor version of npm available! 11.19.1 -> 11.21.2",
+        "npm warn deprecated inflight@1.0.6: This module is not supported",
+        "npm error A complete log of this run can be found in: /home/me/.npm/_logs/debug-0.log",
+        (
+            "npm error Lifecycle script `start` failed with error:\nnpm error code 1\nnpm error path /srv\n"
+            "npm error command failed\nnpm error command sh -c node index.js"
+        ),
+        (
+            "Exception ignored in: <function Connection.__del__>\nTraceback (most recent call last):\n"
+            '  File "x.py", line 1, in f\nRuntimeError: Event loop is closed'
+        ),
+        "/usr/lib/python3.11/x.py:7: RuntimeWarning: coroutine 'main' was never awaited",
+        "ERROR:    Application startup failed. Exiting.",
+        "INFO:     Shutting down",
+        "2026-01-02 03:04:05,678 - server - WARNING - no cache: cannot write",
+        '{"level":30,"msg":"error handler removed"}',
+        "hint: See above for the error",
+        "Weather server running on stdio",
+        "Exiting...",
+        "exit status 1",
+        "    ^",
+        "\x1b[31m\x1b[0m",
+    ],
+)
+def test_what_is_printed_after_the_reason_does_not_hide_it(after: str) -> None:
+    lines = ["Error: WEATHER_KEY is not set", *after.splitlines()]
+    assert diagnosis(printable(line.encode()) for line in lines) == "Error: WEATHER_KEY is not set"
+
+
+@pytest.mark.parametrize(
+    ("printed", "chosen"),
+    [
+        ("Reading config\nCannot open the vault\nGiving way to the next one", "Cannot open the vault"),
+        ("one\ntwo", "two"),
+        ("2026/11/22 13:45:37 the vault is locked", "the vault is locked"),
+        ("Error: Server already running on port 3000", "Error: Server already running on port 3000"),
+        ("Error: INFO endpoint failed", "Error: INFO endpoint failed"),
+        ('{"level":50,"time":1,"msg":"bad \\"token\\""}', 'bad \\"token\\"'),
+        ('time=2026-01-02T03:04:05Z level=ERROR msg="no database" attempt=3', "no database"),
+        ("[error] no database\n[info] bye", "[error] no database"),
+        (
+            ("Traceback (most recent call last):\n  File \"a.py\", line 1\npydantic_core.ValidationError: 1 validation "
+            "error for Settings\ntoken\n  Field required [type=missing]"),
+            "pydantic_core.ValidationError: 1 validation error for Settings token Field required [type=missing]",
+        ),
+        (
+            'ZodError: [\n  {\n    "path": ["KEY"],\n    "message": "Required"\n  }\n]\n    at parse (x.js:1:2)',
+            'ZodError: [ { "path": ["KEY"], "message": "Required" } ]',
+        ),
+        ("Error: cannot\n    at f (a.js:1)\n  [cause]: Error: deeper\n      at g (b.js:2)", "Error: cannot"),
+        ("npm ERR! code E404\nnpm ERR! 404 Not Found - GET https://r.example/x", "404 Not Found - GET https://r.example/x"),
+    ],
+)  # fmt: skip
+def test_other_forms_of_reasons(printed: str, chosen: str) -> None:
+    assert diagnosis(printed.splitlines()) == chosen
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        "",
+        "\n\n  \n",
+        "npm warn deprecated inflight@1.0.6: This module is not supported\nnpm notice new version",
+        "Installed 31 packages in 139ms",
+        "Weather MCP server running on stdio",
+        "INFO: ready",
+        "/srv/x.py:7: UserWarning: the cache cannot be written",
+        "Traceback (most recent call last):",
+        "thread 'main' panicked at r.rs:1:1:",
+    ],
+)
+def test_nothing_is_chosen_from_what_gives_no_reason(printed: str) -> None:
+    assert diagnosis(printed.splitlines()) == ""
+
+
+def test_the_line_is_bounded_however_much_was_printed() -> None:
+    assert len(diagnosis(["Error: " + "x" * 10_000] * 1000)) <= MOST_CHARACTERS
+    assert len(diagnosis(["ZodError: ["] + ["x" * 1000 for _ in range(1000)])) <= MOST_CHARACTERS
+    assert len(diagnosis(["error: x", *("  cause: " + "y" * 900,) * 500])) <= MOST_CHARACTERS
