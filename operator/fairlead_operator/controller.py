@@ -331,8 +331,5 @@ class Controller:
 
 
 def _tier_news(move: Move) -> Announcement:
-    lost = [tier for tier in move.before if tier not in move.after]
-    if not lost:
-        return Announcement("Normal", TIER_MOVED, f"{move.tool.name} is in {', '.join(move.after) or 'no tier'} again")
-    why = "; ".join(f"{tier}: {move.reasons[tier]}" for tier in lost if tier in move.reasons)
-    return Announcement("Warning", TIER_MOVED, f"{move.tool.name} has left {', '.join(lost)} ({why})")
+    lost = any(tier not in move.after for tier in move.before)
+    return Announcement("Warning" if lost else "Normal", TIER_MOVED, move.sentence)

@@ -8,7 +8,7 @@ A round looks at what was called since the last one, and at what time alone may 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -43,8 +43,8 @@ class Move:
     tool: ToolKey
     before: tuple[str, ...]
     after: tuple[str, ...]
-    reasons: Mapping[str, str]
-    """Tier that hides it to why."""
+    sentence: str
+    """What moved and by which calls, for people."""
 
 
 @dataclass
@@ -198,7 +198,7 @@ class Ledger:
                 self._moved.add(kept.shard)
             if before != after:
                 self.changes += 1
-                moves.append(Move(tool, before, after, record.state(tool.name, tool.environment, now).hidden))
+                moves.append(Move(tool, before, after, record.told(tool.name, before)))
             if record.restless:
                 self._restless[tool] = None
         self._stirred.clear()

@@ -13,6 +13,7 @@ from fairlead_api.documents.rules import Tier
 from fairlead_api.documents.state import DEGRADED, Health, ToolState
 from fairlead_operator.latency.bimodal import is_bimodal
 from fairlead_operator.latency.health import HealthScore
+from fairlead_operator.latency.moves import sentence
 from fairlead_operator.latency.samples import Outcome, Sample
 from fairlead_operator.latency.score import MEASURED, TierScore, definition
 from fairlead_operator.latency.window import Entry, Window
@@ -139,6 +140,12 @@ class ToolRecord:
             fits=fits,
             points={score.tier: score.points for score in self._scores},
         )
+
+    def told(self, name: str, before: Sequence[str]) -> str:
+        """The last decision as a sentence for people: how its tiers differ from those `before`, and why."""
+        scores = {score.tier: score for score in self._scores}
+        declared = self.declaration.estimated_ms
+        return sentence(name, before, self.tiers, scores, self.window, self.health, declared_ms=declared)
 
     def awaiting(self) -> float | None:
         """Milliseconds within which a probe speaks for bringing it back; None where nothing hides it. 0 for a tool with

@@ -113,7 +113,7 @@ async def test_a_tool_that_turns_slow_leaves_its_tier_and_comes_back_by_itself(t
         (("fast", "deep"), ("deep",)),
         (("deep",), ("fast", "deep")),
     ]
-    assert here.moves[0].reasons["fast"].startswith("over_budget p95=")
+    assert here.moves[0].sentence.startswith("knot left the fast tier: ")
 
 
 async def test_a_custom_tool_is_measured_and_moved_though_no_operator_declares_it(tmp_path: Path) -> None:

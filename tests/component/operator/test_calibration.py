@@ -81,7 +81,7 @@ async def test_a_trusted_servers_read_only_tools_are_measured_on_connect_and_a_s
 
         def told() -> bool:
             _, listing = world.request("GET", f"/apis/events.k8s.io/v1/namespaces/{world.namespace}/events")
-            return any(e["reason"] == "TierMoved" and "forecast has left fast" in e["note"] for e in listing["items"])
+            return any(e["reason"] == "TierMoved" and "forecast left the fast" in e["note"] for e in listing["items"])
 
         await world.until("an event", told)
     assert {name for name, _ in tools.called} == {"clock", "forecast"}

@@ -110,7 +110,7 @@ async def test_the_quick_start_declares_probes_of_its_demo_server_so_that_tiers_
             await until_async(f"{tier} to show {names}", listed, seconds=10)
 
         def supplier_left(event: Event) -> bool:
-            return event["event"] == "moved" and str(event["message"]).startswith("ask_supplier has left fast")
+            return event["event"] == "moved" and str(event["message"]).startswith("ask_supplier left the fast tier: ")
 
         await shown("fast", "get_stock", "search_orders", "ask_supplier")  # what takes 3 s says so itself
         await up.event(supplier_left, within=120)  # a second each twenty seconds, three of them
