@@ -6,11 +6,14 @@ import asyncio
 import os
 import sys
 
+_MAIN = "import sys; sys.argv = ['fairlead', *sys.argv[1:]]; from fairlead_cli.__main__ import main; main()"
 
-async def fairlead(*words: str, stdin: str = "", **environment: str) -> tuple[int, str, str]:
-    """Exit code, standard output and standard error."""
+
+async def fairlead(*words: str, stdin: str = "", code: str = "", **environment: str) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error. `code` runs before the command, in its interpreter."""
+    program = ["-c", f"{code}\n{_MAIN}"] if code else ["-m", "fairlead_cli"]
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "fairlead_cli", *words, env={**os.environ, **environment},
+        sys.executable, *program, *words, env={**os.environ, **environment},
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
     out, err = await asyncio.wait_for(process.communicate(stdin.encode()), 60)

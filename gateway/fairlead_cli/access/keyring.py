@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import base64
 import os
 import re
 import tempfile
@@ -12,11 +10,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, Protocol
 
-from fairlead_cli.failure import USED_WRONGLY, Failure, needs
+from fairlead_cli.access.keysecret import SecretPlace
+from fairlead_cli.failure import USED_WRONGLY, Failure
 from fairlead_cli.output import Output, print_json, print_table
-from fairlead_gateway.identity.keys import LABEL, MEMBER, BadKeys, KeyDocument, KeyRecord, id_of, new_key, read, written
+from fairlead_gateway.identity.keys import BadKeys, KeyDocument, KeyRecord, id_of, new_key, read, written
 
 _DURATION: Final = re.compile(r"([1-9][0-9]{0,5})(m|h|d)")
+_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _UNITS: Final = {"m": "minutes", "h": "hours", "d": "days"}
 Change = Callable[[KeyDocument], KeyDocument]
 
@@ -34,8 +34,13 @@ class Place(Protocol):
 
 
 def place(file: Path, secret: str | None, namespace: str, kubeconfig: Path | None) -> Place:
-    """The file, or the Secret where one is named."""
-    return FilePlace(file) if secret is None else SecretPlace(secret, namespace, kubeconfig)
+    """The file, or the Secret where one is named. Raises Failure for a name that the API server takes for none."""
+    if secret is None:
+        return FilePlace(file)
+    for option, name in (("--secret", secret), ("--namespace", namespace)):
+        if not _NAME.fullmatch(name):
+            raise Failure(f"{option}: {name!r} is no name of Kubernetes, such as fairlead-api-keys", code=USED_WRONGLY)
+    return SecretPlace(secret, namespace, kubeconfig)
 
 
 def run_create(
@@ -143,78 +148,6 @@ class FilePlace:
             os.replace(file.name, self._path)  # noqa: PTH105  # Path.replace takes no name
         except OSError as error:
             raise Failure(f"{self._path} cannot be written: {error}") from error
-
-
-class SecretPlace:
-    """A Secret, made with its label where it is not there."""
-
-    def __init__(self, name: str, namespace: str, kubeconfig: Path | None) -> None:
-        self._name = name
-        self._namespace = namespace
-        self._kubeconfig = kubeconfig
-
-    def load(self) -> KeyDocument:
-        found: list[KeyDocument] = []
-
-        def look(document: KeyDocument) -> KeyDocument:
-            found.append(document)
-            return document
-
-        self._run(look)
-        return found[0]
-
-    def change(self, change: Change) -> None:
-        self._run(change)
-
-    def _run(self, change: Change) -> None:
-        with needs("gateway"):
-            from kubernetes.aio.client.exceptions import ApiException
-
-            from fairlead_gateway.catalog.kubeapi import NoCluster
-        try:
-            asyncio.run(self._changed(change))
-        except (NoCluster, BadKeys) as error:
-            raise Failure(str(error)) from error
-        except ApiException as error:
-            what = f"Secret {self._namespace}/{self._name}"
-            if error.status == 409:
-                raise Failure(f"{what} was changed by somebody else meanwhile: try again") from error
-            raise Failure(f"{what} cannot be changed: {error.status} {error.reason}") from error
-
-    async def _changed(self, change: Change) -> None:
-        from kubernetes.aio.client import ApiClient, CoreV1Api, V1ObjectMeta, V1Secret
-        from kubernetes.aio.client.exceptions import ApiException
-
-        from fairlead_gateway.catalog.kubeapi import load_configuration
-
-        async with ApiClient(await load_configuration(self._kubeconfig)) as client:
-            api = CoreV1Api(client)
-            try:
-                secret = await api.read_namespaced_secret(self._name, self._namespace)
-            except ApiException as error:
-                if error.status != 404:
-                    raise
-                secret = None
-            data = {} if secret is None else secret.data or {}
-            before = read(_decoded(data.get(MEMBER, "")))
-            after = change(before)
-            if after is before:
-                return
-            text = written(after.keys).decode()
-            if secret is None:
-                made = V1Secret(
-                    metadata=V1ObjectMeta(name=self._name, labels={LABEL: "true"}), string_data={MEMBER: text}
-                )
-                await api.create_namespaced_secret(self._namespace, made)
-                return
-            if secret.metadata is not None:
-                secret.metadata.labels = {**(secret.metadata.labels or {}), LABEL: "true"}
-            secret.string_data = {MEMBER: text}
-            await api.replace_namespaced_secret(self._name, self._namespace, secret)
-
-
-def _decoded(value: str | bytes) -> bytes:
-    return base64.b64decode(value)
 
 
 def _shown(record: KeyRecord) -> dict[str, object]:

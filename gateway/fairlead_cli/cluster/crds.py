@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 from fairlead_api.crd import crd_files, crd_manifests
 from fairlead_api.meta import API_VERSION
-from fairlead_cli.failure import Failure, needs
+from fairlead_cli.cluster.reaching import on_cluster
+from fairlead_cli.failure import Failure
 
 if TYPE_CHECKING:
     from fairlead_operator.kube.client import Kube
@@ -22,40 +24,28 @@ def print_crds() -> None:
 
 def install_crds(kubeconfig: str, timeout: float) -> None:
     """Apply them on the server's side and wait until their resources are served. Raises Failure."""
-    with needs("operator"):
-        from fairlead_operator.kube.connection import CannotStart
-        from fairlead_operator.kube.errors import Forbidden, KubeError, Unauthorized
-
     try:
-        asyncio.run(_install(kubeconfig, timeout))
-    except CannotStart as error:
-        raise Failure(str(error)) from error
+        on_cluster(
+            kubeconfig,
+            partial(_install, timeout=timeout),
+            rights="Installing CRDs takes the rights of a cluster administrator.",
+        )
     except TimeoutError as error:
         raise Failure(f"the cluster did not serve the new resources within {timeout:g} s; try again") from error
-    except (Forbidden, Unauthorized) as error:
-        raise Failure(f"{error}. Installing CRDs takes the rights of a cluster administrator.") from error
-    except KubeError as error:
-        raise Failure(f"the API server did not take them: {error}") from error
 
 
-async def _install(kubeconfig: str, timeout: float) -> None:
-    from fairlead_operator.kube.client import Kube
-    from fairlead_operator.kube.connection import load_configuration
+async def _install(kube: Kube, timeout: float) -> None:
     from fairlead_operator.kube.resources import Kind
 
     definitions = Kind(
         "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
     )
-    kube = Kube.connect(await load_configuration(kubeconfig))
-    try:
-        async with asyncio.timeout(timeout):
-            manifests = crd_manifests()
-            for manifest in manifests:
-                await kube.apply(definitions, None, manifest, manager="fairlead-crds")
-                print(f"{manifest['metadata']['name']} applied")
-            await _served(kube, {manifest["spec"]["names"]["plural"] for manifest in manifests})
-    finally:
-        await kube.aclose()
+    async with asyncio.timeout(timeout):
+        manifests = crd_manifests()
+        for manifest in manifests:
+            await kube.apply(definitions, None, manifest, manager="fairlead-crds")
+            print(f"{manifest['metadata']['name']} applied")
+        await _served(kube, {manifest["spec"]["names"]["plural"] for manifest in manifests})
     print(f"{API_VERSION} is served")
 
 

@@ -5,7 +5,6 @@ Used by `approving`. Whoever may annotate the McpServer may approve; off a clust
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from fairlead_api.documents.codec import UnreadableDocument, decode
 from fairlead_api.documents.pins import PINS, Pins
 from fairlead_api.documents.store import Assembler
 from fairlead_api.meta import ANNOTATION_APPROVE, LABEL_DOCUMENT, ServerKey
+from fairlead_cli.cluster.reaching import on_cluster
 from fairlead_cli.failure import USED_WRONGLY, Failure, needs
 
 if TYPE_CHECKING:
@@ -107,24 +107,8 @@ class Cluster:
         self._run(annotate)
 
     def _run(self, work: Callable[[Kube], Awaitable[T]]) -> T:
-        with needs("operator"):
-            from fairlead_operator.kube.client import Kube
-            from fairlead_operator.kube.connection import CannotStart, load_configuration
-            from fairlead_operator.kube.errors import KubeError
-
-        async def run() -> T:
-            kube = Kube.connect(await load_configuration(self.kubeconfig))
-            try:
-                return await work(kube)
-            finally:
-                await kube.aclose()
-
-        try:
-            return asyncio.run(run())
-        except CannotStart as error:
-            raise Failure(str(error)) from error
-        except KubeError as error:
-            raise Failure(f"the API server refused: {error}") from error
+        rights = "Use an account that may list the release's configmaps, and patch mcpservers to approve."
+        return on_cluster(self.kubeconfig, work, rights=rights)
 
 
 def _pins(documents: Iterable[bytes]) -> dict[ServerKey, Pins]:
