@@ -16,7 +16,7 @@ import random as randomness
 import time
 from collections.abc import Callable
 from enum import Enum
-from typing import Final
+from typing import Final, Literal
 
 from msgspec import Raw
 
@@ -24,14 +24,18 @@ from fairlead_mcp.backoff import Backoff
 from fairlead_mcp.eras import Client, Era, Negotiated, listen_params, modern_params
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, Timeout, TransportError
 from fairlead_mcp.handshake import read_line, shake_hands
+from fairlead_mcp.masking import Mask
 from fairlead_mcp.multiplex import Multiplexer, Offering
-from fairlead_mcp.stdio import ChildSpec, Launcher, Process, StderrTail
+from fairlead_mcp.printed import PrintedLines
+from fairlead_mcp.stdio import ChildSpec, Launcher, Process, printable
 
 logger = logging.getLogger(__name__)
 
 START_SECONDS: Final = 120.0
 """From start to handshake; a first `uv tool run` or `npx` downloads the server."""
 STOP_SECONDS: Final = 2.0
+RECENT_SECONDS: Final = 10.0
+"""What a server that ran printed so long before its end is not the reason."""
 FAILED_AFTER: Final = 3
 """Failed starts in a row from which the state is FAILED; it is still tried again."""
 
@@ -72,6 +76,7 @@ class Child:
         on_notification: Callable[[str, bytes], None] | None = None,
         after: asyncio.Task[None] | None = None,
         offering: Offering | None = None,
+        printed: PrintedLines | None = None,
     ) -> None:
         self.name = name
         self.spec = spec
@@ -92,7 +97,9 @@ class Child:
         self._on_notification = on_notification
         self._after = after
         self._probe = True
-        self._stderr = StderrTail()
+        self.printed = printed or PrintedLines(clock)
+        """What its processes printed, without the secrets of their environment."""
+        self._mask = Mask.of_environment(dict(spec.env))
         self._life: _Life | None = None
         self._stopping: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
@@ -110,7 +117,7 @@ class Child:
     @property
     def stderr(self) -> tuple[str, ...]:
         """The last lines that it logged, over all its lives."""
-        return self._stderr.lines()
+        return self.printed.stderr()
 
     async def ready(self, deadline: float) -> Negotiated:
         """Wait until it takes requests. Raises at once while it is down: ConnectFailed with the reason of the cause,
@@ -198,6 +205,7 @@ class Child:
         """One process from start to end; the result is why it ended."""
         life = self._life = _Life(self)
         self.starts += 1
+        self.printed.began()
         try:
             life.process = await self._launcher.launch(self.spec, life)
             negotiated = await shake_hands(
@@ -233,7 +241,9 @@ class Child:
 
     def _start_failure(self, error: McpError) -> McpError:
         if isinstance(error, Timeout):
-            reason, what = "StartTimeout", f"did not answer the handshake within {self._start_seconds:g} s"
+            words = self.printed.telling()
+            printed = f"; it printed: {words}" if words else ""
+            reason, what = "StartTimeout", f"did not answer the handshake within {self._start_seconds:g} s{printed}"
         elif isinstance(error, ConnectionLost):
             reason, what = "StartFailed", str(error)
         else:
@@ -262,9 +272,16 @@ class Child:
 
     # Told by the process of a life
 
-    def logged(self, line: str) -> None:
-        self._stderr.add(line)
+    def logged(self, line: str, stream: Literal["stderr", "stdout"] = "stderr") -> None:
+        line = self._mask.text(line)
+        self.printed.add(stream, line)
         logger.debug("%s: %s", self.name, line)
+
+    def exited(self, how: str) -> str:
+        """`how` a process ended, with the line that it printed about it."""
+        self.printed.add("run", how)
+        words = self.printed.telling(RECENT_SECONDS if self.state is ChildState.RUNNING else float("inf"))
+        return f"{self.name} {how}: {words}" if words else f"{self.name} {how}"
 
     def notified(self, method: str, line: bytes) -> None:
         if self._on_notification is not None:
@@ -287,7 +304,6 @@ class _Life:
         self.end: asyncio.Future[McpError] = asyncio.get_running_loop().create_future()
         self._child = child
         self._skipped = 0
-        self._last_words = ""
 
     def _write(self, line: bytes) -> None:
         if self.end.done():
@@ -298,20 +314,18 @@ class _Life:
     def on_line(self, line: bytes) -> None:
         if not self.stream.feed(line):
             self._skipped += 1
+            self._child.logged(printable(line), "stdout")
             if self._skipped <= 10:
                 logger.warning("%s wrote to its output what is no MCP: %.80r", self._child.name, line)
 
     def on_stderr(self, line: str) -> None:
-        if line.strip():
-            self._last_words = line
         self._child.logged(line)
 
     def on_fault(self, error: McpError) -> None:
         self._over(error)
 
     def on_exit(self, how: str) -> None:
-        words = f": {self._last_words}" if self._last_words else ""
-        self._over(ConnectionLost(f"{self._child.name} {how}{words}", sent=True, reason="ProcessExited"))
+        self._over(ConnectionLost(self._child.exited(how), sent=True, reason="ProcessExited"))
 
     def _over(self, error: McpError) -> None:
         if not self.end.done():

@@ -79,7 +79,7 @@ _ROWS: Final = (
     _row(Rank.FAILURE, r": (?:can't open file |No module named )"),
     # Go, Rust, Java
     _row(Rank.NOISE, r"^(?:goroutine \d+ |\[signal |exit status \d+$|created by |stack backtrace:|note: )"),
-    _row(Rank.NOISE, r"^[\w./*]+\.[\w.()*]+\([^ ]*\)$"),  # Go: the function of a frame
+    _row(Rank.NOISE, r"^(?=[^\s(]*[./])[^\s(:]++\(.*\)$"),  # Go: the function of a frame
     _row(Rank.NOISE, r"^Caused by: |^\.\.\. \d+ more"),
     _row(Rank.FAILURE, r"^Exception in thread \"[^\"]*\" (?P<said>.*)"),
     _row(Rank.FAILURE, r"^panic: (?!$)"),
@@ -93,13 +93,13 @@ _ROWS: Final = (
     _row(Rank.NOISE, r"^(?:.{0,40}\W)?(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING)\b"),
     _row(Rank.NOISE, r"^.{0,40}\[(?:trace|debug|info|notice|warn|warning)\]"),
     _row(Rank.NOISE, r"\blevel=\"?(?:trace|debug|info|notice|warn)|\"level\":\s*(?:[1-4]0\b|\"(?:debug|info|warn))"),
-    _row(Rank.NOISE, r"^\W*(?:exiting|bye|goodbye|aborted)?\W*$", re.IGNORECASE),
+    _row(Rank.NOISE, r"^\W*+(?:(?:exiting|bye|goodbye|aborted)\W*+)?$", re.IGNORECASE),
     _row(Rank.NOISE, r"^[╭│╰├─┌└]"),  # the box of a traceback that rich prints
     # then what it says of its failure
     _row(
         Rank.FAILURE,
         r"(?:\blevel=\"?(?:error|fatal)|\"level\":\s*(?:[56]0\b|\"(?:error|fatal)))"
-        r".*?(?:\bmsg=\"|\"(?:msg|message)\":\s*\")(?P<said>(?:[^\"\\]|\\.)*)",
+        r".{0,200}?(?:\bmsg=\"|\"(?:msg|message)\":\s*\")(?P<said>(?:[^\"\\]|\\.)*)",
         re.IGNORECASE,
     ),
     _row(Rank.FAILURE, r"\b[A-Z]\w*(?:Error|Exception)(?: \[\w+\])?(?:: |$)"),

@@ -65,9 +65,10 @@ class ChildHost:
         child = self._children.get(key)
         if child is not None and child.spec == spec:
             return child
-        if child is not None:
+        before = child
+        if before is not None:
             self.retire(key)
-        self._children[key] = child = self._start(key, spec, offering)
+        self._children[key] = child = self._start(key, spec, offering, before)
         return child
 
     def find(self, key: Hashable) -> Child | None:
@@ -101,7 +102,7 @@ class ChildHost:
         await asyncio.gather(*self._closing.values(), return_exceptions=True)
         await self._launcher.aclose()
 
-    def _start(self, key: Hashable, spec: ChildSpec, offering: Offering | None) -> Child:
+    def _start(self, key: Hashable, spec: ChildSpec, offering: Offering | None, before: Child | None) -> Child:
         child: Child
 
         def changed() -> None:
@@ -124,6 +125,7 @@ class ChildHost:
             on_notification=notified,
             after=self._closing.get(key),
             offering=offering,
+            printed=None if before is None else before.printed,
         )
         return child
 

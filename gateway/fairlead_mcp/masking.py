@@ -6,7 +6,9 @@ server's results are its own words and pass untouched; whoever holds a credentia
 
 from __future__ import annotations
 
-from typing import Final, TypeVar
+import re
+from collections.abc import Mapping
+from typing import Final, Self, TypeVar
 
 from fairlead_api.documents.catalog import Credential
 from fairlead_mcp.errors import McpError, RpcError
@@ -14,6 +16,13 @@ from fairlead_mcp.errors import McpError, RpcError
 SHOWN: Final = "[credential]"
 SHORTEST: Final = 4
 """Characters of what is taken out: a shorter value would be found in every other word."""
+
+_SECRET: Final = re.compile(
+    r"key|token|secret|passw|_pwd|_pat$|auth(?!or)|credential|cookie|dsn|private|bearer", re.IGNORECASE
+)
+"""In the name of an environment variable: its value is one. `LOG_LEVEL=info` is none, and stays in what is shown."""
+_PASSWORD: Final = re.compile(r"^[a-z][a-z0-9+.-]*://[^/@\s]*:([^/@\s]+)@", re.IGNORECASE)
+"""In a URL."""
 
 E = TypeVar("E", bound=McpError)
 
@@ -28,6 +37,15 @@ class Mask:
         values = {*sent.headers.values(), *sent.env.values(), sent.token}
         values |= {value.rpartition(" ")[2] for value in sent.headers.values()}
         self._values = sorted((value for value in values if len(value) >= SHORTEST), key=len, reverse=True)
+
+    @classmethod
+    def of_environment(cls, env: Mapping[str, str]) -> Self:
+        """For what a process prints that has `env`: the variables whose names sound like secrets, passwords of URLs."""
+        secrets = {name: value for name, value in env.items() if _SECRET.search(name)}
+        passwords = {
+            f"password of {name}": found[1] for name, value in env.items() if (found := _PASSWORD.match(value))
+        }
+        return cls(Credential(env={**secrets, **passwords}))
 
     def __bool__(self) -> bool:
         return bool(self._values)

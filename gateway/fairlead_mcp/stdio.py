@@ -11,7 +11,6 @@ import os
 import re
 import signal
 import threading
-from collections import deque
 from collections.abc import Mapping
 from typing import Final, Protocol, cast
 
@@ -24,7 +23,6 @@ from fairlead_mcp.surroundings import INHERITED
 MAX_LINE: Final = 16 << 20
 MAX_BACKLOG: Final = 8 << 20
 """Bytes that a child may leave unread before further requests are refused."""
-STDERR_LINES: Final = 50
 STDERR_WIDTH: Final = 1000
 LAST_WORDS_SECONDS: Final = 0.25
 """How long to read on after a process ended: its last answer may still be in the pipe."""
@@ -32,6 +30,9 @@ MUTE_SECONDS: Final = 1.0
 """How long a process may live on after it closed its output."""
 
 
+_INSTALLS: Final = re.compile(r"(?:^|[\s/;&|])np[mx](?:\s|$)")
+"""A command, or a line of a shell, that runs npm or npx."""
+_CONSENT: Final = "npm_config_yes"
 _ESCAPES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 """Terminal escape sequences: colors, cursor movements, titles."""
 
@@ -53,7 +54,15 @@ class ChildSpec(msgspec.Struct, frozen=True):
 
     def environment(self, ours: Mapping[str, str]) -> dict[str, str]:
         """The whole environment of the process, given ours."""
-        return {name: ours[name] for name in INHERITED if name in ours} | dict(self.env)
+        inherited = {name: ours[name] for name in INHERITED if name in ours}
+        if self._installs and not any(name.lower() == _CONSENT for name, _ in self.env):
+            # npx asks before it installs, and nobody answers: its input is the protocol's. --no still forbids it.
+            inherited[_CONSENT] = "true"
+        return inherited | dict(self.env)
+
+    @property
+    def _installs(self) -> bool:
+        return any(_INSTALLS.search(word) for word in (self.command, *self.args))
 
 
 class Events(Protocol):
@@ -121,17 +130,40 @@ class LineBuffer:
             self._pieces.append(rest)
         return lines
 
-    def rest(self) -> bytes:
-        """What came after the last line break, and nothing from now on: the words of a process that has ended."""
-        line = b"".join(self._pieces).strip()
-        self._pieces.clear()
-        self._size = 0
-        return line
-
     def _bound(self, size: int) -> None:
         if size > self.limit:
             self._pieces.clear()
             raise TooLarge(f"the server's process wrote a line of more than {self.limit} bytes")
+
+
+class LogBuffer:
+    """Chunks of standard error in, lines out, indented as they were. A long line is cut and not refused: Node.js shows
+    the line where it threw, and that of a bundle may be a megabyte. Blank lines are dropped.
+    """
+
+    __slots__ = ("_held", "limit")
+
+    def __init__(self, limit: int = STDERR_WIDTH * 4) -> None:
+        self.limit = limit
+        self._held = b""
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        *complete, rest = chunk.split(b"\n")
+        lines = []
+        for piece in complete:
+            lines.append(self._cut(self._held + piece[: self.limit]))
+            self._held = b""
+        self._held = (self._held + rest)[: self.limit]
+        return [line for line in lines if line]
+
+    def rest(self) -> bytes:
+        """What came after the last line break, and nothing from now on: the words of a process that has ended."""
+        line, self._held = self._cut(self._held), b""
+        return line
+
+    def _cut(self, line: bytes) -> bytes:
+        shown = line.rstrip().rpartition(b"\r")[2]  # a progress bar writes over itself
+        return shown[: self.limit]
 
 
 class SubprocessLauncher:
@@ -174,8 +206,8 @@ class _Streams(asyncio.SubprocessProtocol):
     def __init__(self, events: Events) -> None:
         self._events = events
         self._lines = LineBuffer()
-        self._log = LineBuffer(limit=64 << 10)
-        self._output_open = True
+        self._log = LogBuffer()
+        self._open = {1, 2}
         self._told = False
         self.transport: asyncio.SubprocessTransport | None = None
         self.exited = asyncio.Event()
@@ -185,28 +217,27 @@ class _Streams(asyncio.SubprocessProtocol):
         self.transport = cast("asyncio.SubprocessTransport", transport)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
+        if fd == 2:
+            for line in self._log.feed(data):
+                self._events.on_stderr(printable(line))
+            return
         try:
-            if fd == 1:
-                for line in self._lines.feed(data):
-                    self._events.on_line(line)
-            else:
-                for line in self._log.feed(data):
-                    self._events.on_stderr(printable(line))
+            for line in self._lines.feed(data):
+                self._events.on_line(line)
         except TooLarge as error:
-            if fd == 1:
-                self._events.on_fault(error)
+            self._events.on_fault(error)
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
-        if fd == 1:
-            self._output_open = False
-            if self.exited.is_set():
+        self._open.discard(fd)
+        if self.exited.is_set():
+            if not self._open:
                 self._tell()
-            else:
-                asyncio.get_running_loop().call_later(MUTE_SECONDS, self._mute)
+        elif fd == 1:
+            asyncio.get_running_loop().call_later(MUTE_SECONDS, self._mute)
 
     def process_exited(self) -> None:
         self.exited.set()
-        if self._output_open:  # its last words are on the way, or a grandchild holds the pipe
+        if self._open:  # its last words are on the way, or a grandchild holds the pipe
             asyncio.get_running_loop().call_later(LAST_WORDS_SECONDS, self._tell)
         else:
             self._tell()
@@ -271,19 +302,6 @@ class _Subprocess:
         except TimeoutError:
             return False
         return True
-
-
-class StderrTail:
-    """The last lines that a process logged."""
-
-    def __init__(self, lines: int = STDERR_LINES) -> None:
-        self._lines: deque[str] = deque(maxlen=lines)
-
-    def add(self, line: str) -> None:
-        self._lines.append(line)
-
-    def lines(self) -> tuple[str, ...]:
-        return tuple(self._lines)
 
 
 def printable(line: bytes) -> str:

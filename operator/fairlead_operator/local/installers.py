@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
+from fairlead_mcp.diagnosis import diagnosis
 from fairlead_mcp.surroundings import INHERITED, NETWORK
 
 Registry = Literal["npm", "pypi"]
@@ -147,13 +148,10 @@ _NETWORK: Final = re.compile(
 )
 _ABSENT: Final = re.compile(r"there is no version of|was not found in the package registry|\bE404\b|\bETARGET\b")
 _UNBUILT: Final = re.compile(r"building from source is disabled|has no usable wheels")
-_NOISE: Final = re.compile(
-    r"npm (?:warn|http)|A complete log of this run|npm error code |hint:|warning:", re.IGNORECASE
-)
 
 
 def explain(package: Package, lines: Sequence[str]) -> InstallFailed:
-    """Turn the output of an installer that failed into one sentence; the cause stands in the last useful line."""
+    """Turn the output of an installer that failed into one sentence."""
     output = "\n".join(lines)
     title = TITLES[package.registry]
     if _NETWORK.search(output):
@@ -165,10 +163,8 @@ def explain(package: Package, lines: Sequence[str]) -> InstallFailed:
         )
     if _ABSENT.search(output):
         return InstallFailed(f"{title} has no {package}: check the name and the version")
-    useful = [text for line in lines if (text := line.strip()) and not _NOISE.match(text)]
-    last = useful[-1] if useful else "it printed nothing"
-    last = re.sub(r"^(?:npm error|error:|cause:|╰─▶|×)\s*", "", last)
-    return InstallFailed(f"{package} could not be installed: {last[:300]}")
+    cause = re.sub(r"^error:\s*", "", diagnosis(lines)) or "it printed nothing"
+    return InstallFailed(f"{package} could not be installed: {cause}")
 
 
 def _python(environment: Path) -> Path:

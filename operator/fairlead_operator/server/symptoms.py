@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from fairlead_api.v1alpha1.conditions import Reason
+from fairlead_mcp.diagnosis import diagnosis
+from fairlead_mcp.stdio import printable
 from fairlead_operator.server.manifests import INSTALL
 
 TEXT: Final = 400
@@ -93,13 +95,19 @@ def _of_installation(state: Mapping[str, Any], ended: Mapping[str, Any] | None) 
 
 
 def _crashed(ended: Mapping[str, Any]) -> Symptom:
-    words = _cut(ended.get("message") or ended.get("reason") or "it said nothing")
+    printed = str(ended.get("message") or "")  # the end of its log, where it left no message
+    words = _cut(_telling(printed) or printed or ended.get("reason") or "it said nothing")
     said = f"it ended with exit code {ended.get('exitCode')}: {words}"
     if ended.get("reason") == "OOMKilled":
         return Symptom(Reason.CRASH_LOOPING, "it was killed for using more memory than spec.resources.limits allows")
-    if _ROOT.search(words):
+    if _ROOT.search(words) or _ROOT.search(_cut(printed)):
         return Symptom(Reason.RUN_AS_ROOT_REFUSED, f"it does not start as an ordinary user ({said}): {RELAX}")
     return Symptom(Reason.CRASH_LOOPING, said)
+
+
+def _telling(printed: str) -> str:
+    """Line that says why a container ended, out of the end of its log."""
+    return diagnosis(printable(line.encode()) for line in printed.splitlines())
 
 
 def _ended(container: Mapping[str, Any]) -> Mapping[str, Any] | None:

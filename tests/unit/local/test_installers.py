@@ -76,7 +76,7 @@ TOOLS = Tools(uv="/bin/uv", npm="/bin/npm", node="/bin/node", python="/bin/pytho
             TIME,
             "Resolved 3 packages\nerror: Failed to build `x`\n  cause: gcc: not found\n\nhint: ask somebody",
             False,
-            "mcp-server-time==1.0 could not be installed: gcc: not found",
+            "mcp-server-time==1.0 could not be installed: Failed to build `x`: gcc: not found",
         ),
         (TIME, "", False, "mcp-server-time==1.0 could not be installed: it printed nothing"),
     ],

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead_mcp.errors import TooLarge
-from fairlead_mcp.stdio import ChildSpec, LineBuffer, StderrTail, describe_exit, printable
+from fairlead_mcp.stdio import ChildSpec, LineBuffer, LogBuffer, describe_exit, printable
 
 
 @pytest.mark.parametrize(
@@ -63,11 +63,41 @@ def test_an_exit_is_described(code: int | None, text: str) -> None:
     assert describe_exit(code) == text
 
 
-def test_the_tail_of_a_log_is_bounded() -> None:
-    tail = StderrTail(lines=2)
-    for line in "abc":
-        tail.add(line)
-    assert tail.lines() == ("b", "c")
+@pytest.mark.parametrize(
+    ("chunks", "lines"),
+    [
+        ([b"a\r\n\n  b \n"], [b"a", b"  b"]),
+        ([b"  a", b"b", b"\nc"], [b"  ab"]),
+        ([b"10 %\r50 %\rdone\n"], [b"done"]),
+        ([b"x" * 9000, b"x" * 90, b"\nError: y\n"], [b"x" * 4000, b"Error: y"]),
+        ([b"x" * 9000 + b"\nError: y\n"], [b"x" * 4000, b"Error: y"]),
+    ],
+)
+def test_a_log_keeps_its_indentation_and_what_follows_a_line_of_any_length(
+    chunks: list[bytes], lines: list[bytes]
+) -> None:
+    buffer = LogBuffer()
+    assert [line for chunk in chunks for line in buffer.feed(chunk)] == lines
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        ChildSpec("npx", ("server",)),
+        ChildSpec("/usr/bin/npx", ("-p", "x", "server")),
+        ChildSpec("npm", ("exec", "server")),
+        ChildSpec("sh", ("-c", "cd /srv && npx server")),
+        ChildSpec("env", ("A=1", "npx", "server")),
+    ],
+)
+def test_npx_installs_without_a_question_that_nobody_would_answer(spec: ChildSpec) -> None:
+    assert spec.environment({"PATH": "/bin"}) == {"PATH": "/bin", "npm_config_yes": "true"}
+
+
+def test_other_programs_get_no_settings_of_npm_and_what_the_spec_says_of_them_stays() -> None:
+    assert ChildSpec("node", ("/srv/npx-server.js",)).environment({}) == {}
+    for name in ("npm_config_yes", "NPM_CONFIG_YES"):
+        assert ChildSpec.of("npx", ["server"], {name: "false"}).environment({}) == {name: "false"}
 
 
 def test_equal_specs_are_equal_whatever_the_order_of_their_variables() -> None:

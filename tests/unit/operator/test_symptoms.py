@@ -33,6 +33,8 @@ def ended(code: int, message: str = "", name: str = "server") -> Json:
 
 ROOT = 'container has runAsNonRoot and image will run as root (pod: "x")'
 
+NODE = "npm warn x\nError: KEY is not set\n    at f (/srv/a.js:1:2)\n\nNode.js v20.20.2\n"
+
 
 @pytest.mark.parametrize(
     ("seen", "reason", "words"),
@@ -42,6 +44,7 @@ ROOT = 'container has runAsNonRoot and image will run as root (pod: "x")'
         (pod(waiting("CreateContainerConfigError", "secret gone")), "DeploymentFailed", "secret gone"),
         (pod(waiting("RunContainerError", "exec: x: executable file not found in $PATH")), "CommandNotFound", "x"),
         (pod(waiting("CrashLoopBackOff", exitCode=3, message="no config")), "CrashLooping", "code 3: no config"),
+        (pod(waiting("CrashLoopBackOff", exitCode=1, message=NODE)), "CrashLooping", "code 1: Error: KEY is not set"),
         (pod(waiting("CrashLoopBackOff", exitCode=1, message="must be run as root")), "RunAsRootRefused", "runAsUser"),
         (pod(waiting("CrashLoopBackOff", exitCode=1, message="EACCES: /etc/x")), "RunAsRootRefused", "ordinary user"),
         (pod(waiting("CrashLoopBackOff", exitCode=137, reason="OOMKilled")), "CrashLooping", "memory"),
