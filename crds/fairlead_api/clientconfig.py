@@ -2,19 +2,22 @@
 
 Three forms are read: `{"mcpServers": {NAME: …}}` (most clients), `{"servers": {NAME: …}}` (VS Code), and the list
 `mcpServers: [{id: NAME, …}]`. Values of `env`, of `headers` and of `apiKey` go into the credential and never into the
-resource. Members that only concern a client (`disabled` excepted) are ignored, as the clients do among each other.
+resource. Keys that only concern a client (`disabled` excepted) are ignored, as the clients do among each other; slips
+and keys that nobody knows are told of (`clientkeys`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from fairlead_api.clientkeys import LISTS, TRANSPORTS, URLS, Remark, remarks
 from fairlead_api.documents.catalog import Credential
 from fairlead_api.interpolation import UnsetVariable, interpolate
-from fairlead_api.meta import API_VERSION, short_hash
+from fairlead_api.meta import ANNOTATION_FORM, API_VERSION, CLIENT_CONFIGURATION, short_hash
+from fairlead_api.problems import Complaint
 
 NAMESPACE: Final = "default"
 _NAME_LIMIT: Final = 50
@@ -59,6 +62,8 @@ class Translated:
     credential: Credential
     cwd: str | None = None
     """Working directory that the entry asks for, as written."""
+    remarks: tuple[Remark, ...] = ()
+    """Keys that are not heeded."""
 
 
 def is_client_configuration(content: object) -> bool:
@@ -68,9 +73,14 @@ def is_client_configuration(content: object) -> bool:
     return isinstance(content.get("mcpServers"), Mapping | list) or isinstance(content.get("servers"), Mapping)
 
 
+def list_of(content: Mapping[str, Any]) -> str:
+    """The key of a file under which its servers stand."""
+    return next((name for name in LISTS if name in content), LISTS[0])
+
+
 def entries(content: Mapping[str, Any]) -> Iterator[Entry]:
     """The entries of a server list, in its order; disabled ones are left out."""
-    member = "mcpServers" if "mcpServers" in content else "servers"
+    member = list_of(content)
     listed = content[member]
     named: Iterator[tuple[str, str | int, Any]]
     if isinstance(listed, Mapping):
@@ -99,20 +109,43 @@ def translate(entry: Entry, environ: Mapping[str, str]) -> Translated:
         raise EntryProblem("", "must be an object with command, or with url")
     if not entry.name:
         raise EntryProblem("id", "is missing: it names the server")
+    found = tuple(remarks(content))
+    for remark in found:
+        if remark.stops:
+            raise EntryProblem(remark.key, remark.message)
     read = _Reader(content, environ)
-    command, url = read.text("command"), read.text("url") or read.text("serverUrl")
+    command, (_, url) = read.text("command"), read.first(URLS)
+    if command is not None and not command.strip():
+        raise EntryProblem("command", "is empty: it names the program that is the server")
     if (command is None) == (url is None):
         raise EntryProblem("", "needs command, for a local server, or url, for a remote one, and not both")
-    transport = _transport(read.text("transport") or read.text("type"), remote=url is not None)
+    transport = _transport(*read.first(TRANSPORTS), remote=url is not None)
     if url is not None:
         spec: dict[str, Any] = {"url": url, "transport": transport}
         credential = Credential(headers=_headers(read))
     else:
         spec = {"command": [command], "args": read.texts("args"), "transport": transport}
         credential = Credential(env=read.mapping("env"))
-    metadata = {"name": resource_name(entry.name), "namespace": NAMESPACE}
+    metadata = {
+        "name": resource_name(entry.name),
+        "namespace": NAMESPACE,
+        "annotations": {ANNOTATION_FORM: CLIENT_CONFIGURATION},
+    }
     manifest = {"apiVersion": API_VERSION, "kind": "McpServer", "metadata": metadata, "spec": spec}
-    return Translated(manifest, credential, read.text("cwd"))
+    return Translated(manifest, credential, read.text("cwd"), found)
+
+
+def in_words_of(entry: Entry, complaint: Complaint) -> EntryProblem:
+    """What is wrong with the McpServer of an entry, by the keys that the entry has."""
+    field = complaint.field.removeprefix("spec.")
+    if field == "command[0]":
+        field = "command"
+    for known in (URLS, TRANSPORTS):
+        if field == known[0] and isinstance(entry.content, Mapping):
+            field = next((name for name in known if name in entry.content), field)
+    return EntryProblem(
+        field, complaint.message.replace("a credential goes into auth", "a credential goes into headers")
+    )
 
 
 def _identifier(entry: object) -> str:
@@ -122,15 +155,15 @@ def _identifier(entry: object) -> str:
     return found if isinstance(found, str) else ""
 
 
-def _transport(named: str | None, *, remote: bool) -> str:
+def _transport(key: str, named: str | None, *, remote: bool) -> str:
     if named is None:
         return "streamable-http" if remote else "stdio"
     known = _TRANSPORTS.get(named.lower())
     if known is None:
-        raise EntryProblem("transport", f"{named!r} is none of stdio, sse, streamable-http")
+        raise EntryProblem(key, f"{named!r} is none of stdio, sse, streamable-http")
     if (known != "stdio") != remote:
         wants = "command" if known == "stdio" else "url"
-        raise EntryProblem("transport", f"{named!r} goes with {wants}")
+        raise EntryProblem(key, f"{named!r} goes with {wants}")
     return known
 
 
@@ -155,6 +188,13 @@ class _Reader:
         value = self._content.get(field)
         return None if value is None else self._fill(field, value)
 
+    def first(self, fields: Sequence[str]) -> tuple[str, str | None]:
+        """The first of some keys that mean the same, with its value."""
+        for field in fields:
+            if value := self.text(field):
+                return field, value
+        return fields[0], None
+
     def texts(self, field: str) -> list[str]:
         value = self._content.get(field)
         if value is None:
@@ -176,6 +216,8 @@ class _Reader:
             value = "true" if value else "false"
         if isinstance(value, int | float):
             value = str(value)
+        if field == "command" and isinstance(value, list):
+            raise EntryProblem(field, "must be one program, as a text; its arguments go into args")
         if not isinstance(value, str):
             raise EntryProblem(field, "must be a text")
         if _INPUT.search(value):

@@ -56,9 +56,12 @@ class Problem:
     field: str
     """Path within the object, such as `spec.tools[0].name`; empty for the document as a whole."""
     message: str
+    column: int = 0
+    """From 1; 0 where the line says enough."""
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}" if self.line else self.file
+        place += f":{self.column}" if self.line and self.column else ""
         return ": ".join(part for part in (place, self.field, self.message) if part)
 
 

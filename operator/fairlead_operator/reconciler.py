@@ -322,7 +322,7 @@ class Reconciler:
                 logger.warning("%s: %s", key, line)
 
     async def _show(self, server: McpServer, verdicts: Verdicts, facts: Facts) -> None:
-        status = build_status(server, verdicts, facts, self._now())
+        status = build_status(server, verdicts, facts, self._now(), self._platform.environment)
         await self._platform.report(server, status)
         ready = status.condition(ConditionType.READY)
         self._shown(server.key, None if ready is None else (ready.status, ready.reason))

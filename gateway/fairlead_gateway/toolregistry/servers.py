@@ -23,6 +23,7 @@ from fairlead_api.clientconfig import (
     EntryProblem,
     Translated,
     entries,
+    in_words_of,
     is_client_configuration,
     resource_name,
     translate,
@@ -165,7 +166,7 @@ def _of_entry(entry: Entry, environ: Mapping[str, str]) -> Declared:
     except EntryProblem as problem:
         place = ".".join(part for part in (entry.name, problem.field) if part)
         raise BadServer(f"{place}: {problem}") from problem
-    server = _validated(translated.manifest, entry.name)
+    server = _validated(translated.manifest, entry.name, entry)
     return _of_resource(server, entry.name, translated.credential, translated.cwd)
 
 
@@ -210,12 +211,15 @@ def _headers(server: Server) -> dict[str, str]:
     return {**headers, "Authorization": f"Bearer {server.api_key}"}
 
 
-def _validated(manifest: Mapping[str, Any], name: str) -> McpServer:
+def _validated(manifest: Mapping[str, Any], name: str, entry: Entry | None = None) -> McpServer:
     try:
         return McpServer.model_validate(manifest)
     except ValidationError as error:
         first = complaints(error, McpServer)[0]
-        raise BadServer(f"{name or 'a server'}: {first}") from error
+        if entry is None:
+            raise BadServer(f"{name or 'a server'}: {first}") from error
+        problem = in_words_of(entry, first)
+        raise BadServer(f"{'.'.join(part for part in (name, problem.field) if part)}: {problem}") from error
 
 
 def _of_resource(

@@ -5,8 +5,6 @@ Used by `sources`. `clientconfig` knows the forms; this module knows files, line
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,16 +17,23 @@ from fairlead_api.clientconfig import (
     EntryProblem,
     Translated,
     entries,
+    in_words_of,
     is_client_configuration,
+    list_of,
     translate,
 )
+from fairlead_api.clientkeys import LISTS, list_meant
+from fairlead_api.jsondocuments import BadJson, JsonDocument, parse_json
 from fairlead_api.load import Problem
 from fairlead_api.problems import complaints
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_api.yamldocuments import BadDocument, Document, documents
 from fairlead_operator.local.inventory import DeclaredServer
 
-_COMMENT_LINE: Final = re.compile(r"^\s*//.*$", re.MULTILINE)
+EXAMPLE: Final = '"time": {"command": "uvx", "args": ["mcp-server-time"]}'
+EMPTY_FILE: Final = f'is empty: write {{"mcpServers": {{{EXAMPLE}}}}} into it, or a manifest of an McpServer'
+EMPTY_LIST: Final = f"is empty: add a server, such as {EXAMPLE}"
+NO_LIST: Final = f'declares no server: a client configuration begins with {{"mcpServers": {{{EXAMPLE}}}}}'
 
 
 @dataclass
@@ -37,41 +42,75 @@ class Configuration:
 
     servers: list[DeclaredServer] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
+    remarks: list[Problem] = field(default_factory=list)
+    """What costs no server that is meant."""
 
 
 def read_configuration(
     text: str, file: Path, environ: Mapping[str, str], is_own: Callable[[str], bool]
 ) -> Configuration | None:
     """Read a client configuration; None for a file that is something else. JSON that is broken is a problem, too."""
-    json_file = file.suffix == ".json"
-    # Tabs and lines of comment are no YAML; JSON has tabs, and editors allow the comments.
-    readable = _COMMENT_LINE.sub("", text).replace("\t", " ") if json_file else text
-    parsed = list(documents(readable))
-    if len(parsed) != 1:
-        return None
-    document = parsed[0]
-    if isinstance(document, BadDocument):
-        if not json_file:
-            return None
-        message = document.message.replace("not valid YAML", "not valid JSON")
-        return Configuration(problems=[Problem(str(file), document.line, "", message)])
-    content = _as_json(text, document)
-    if not is_client_configuration(content):
-        return None
-    return _read(content, document, file, environ, is_own)
-
-
-def _as_json(text: str, document: Document) -> Any:
-    """The content by the rules of JSON where it is JSON: YAML reads some of its escapes differently."""
     try:
-        return json.loads(text)
-    except ValueError:
-        return document.content
+        document = parse_json(text) if file.suffix == ".json" else _only_document(text)
+    except BadJson as error:
+        if _are_manifests(text):
+            return None
+        problem = Problem(str(file), error.line, "", f"not valid JSON: {error}", error.column)
+        return Configuration(problems=[problem])
+    if document is None:
+        return Configuration(remarks=[Problem(str(file), 0, "", EMPTY_FILE)]) if _is_blank(text, file) else None
+    content = document.content
+    if is_client_configuration(content):
+        return _read(content, document, file, environ, is_own)
+    wrong = _no_list(content, json=file.suffix == ".json")
+    if wrong is None:
+        return None
+    key, message = wrong
+    return Configuration(problems=[Problem(str(file), document.line_of((key,)) if key else 0, key, message)])
+
+
+def _only_document(text: str) -> Document | None:
+    """The document of a YAML file that holds one, and that is valid."""
+    parsed = list(documents(text))
+    document = parsed[0] if len(parsed) == 1 else None
+    return None if isinstance(document, BadDocument) else document
+
+
+def _are_manifests(text: str) -> bool:
+    """Whether what is no JSON is YAML for `kubectl` all the same."""
+    parsed = list(documents(text))
+    return bool(parsed) and all(
+        isinstance(one, Document) and isinstance(one.content, Mapping) and "kind" in one.content for one in parsed
+    )
+
+
+def _is_blank(text: str, file: Path) -> bool:
+    return file.suffix == ".json" or not list(documents(text))
+
+
+def _no_list(content: object, *, json: bool) -> tuple[str, str] | None:
+    """Key and message for a file that is no server list but should be one; None for what is something else."""
+    if not isinstance(content, Mapping):
+        return ("", NO_LIST) if json else None
+    if "kind" in content or "apiVersion" in content:
+        return None
+    if LISTS[0] in content:
+        if content[LISTS[0]] is None:
+            return LISTS[0], EMPTY_LIST
+        return LISTS[0], f"must be an object of names and servers, such as {{{EXAMPLE}}}"
+    if not json:
+        return None
+    if "servers" in content:
+        return "servers", f"must be an object of names and servers, such as {{{EXAMPLE}}}"
+    meant = list_meant(content)
+    if meant is not None:
+        return meant, "unknown key: did you mean mcpServers?"
+    return "", NO_LIST
 
 
 def _read(
     content: Mapping[str, Any],
-    document: Document,
+    document: Document | JsonDocument,
     file: Path,
     environ: Mapping[str, str],
     is_own: Callable[[str], bool],
@@ -79,37 +118,84 @@ def _read(
     configuration = Configuration()
     names: dict[str, str] = {}
     for entry in entries(content):
-        line = document.line_of(entry.path)
         try:
-            translated = translate(entry, environ)
-            url = translated.manifest["spec"].get("url")
-            if url is not None and is_own(url):
+            declared = _declared(entry, document, file, environ, is_own, configuration)
+            if declared is None:
                 continue
-            server = _validated(translated)
-            first = names.setdefault(server.metadata.name, entry.name)
+            name = declared.server.metadata.name
+            first = names.setdefault(name, entry.name)
             if first is not entry.name:
-                raise EntryProblem("", f"its name comes to {server.metadata.name}, as that of {first} does: rename one")
+                raise EntryProblem("", f"its name comes to {name}, as that of {first} does: rename one")
         except EntryProblem as problem:
-            line = document.line_of((*entry.path, *_steps(problem.field)))
-            configuration.problems.append(Problem(str(file), line, _path(entry, problem.field), str(problem)))
+            configuration.problems.append(_problem(entry, problem.field, str(problem), document, file))
         else:
-            cwd = None if translated.cwd is None else str((file.parent / translated.cwd).expanduser().resolve())
-            declared = DeclaredServer(server, translated.credential, cwd, f"{file}:{line}")
             configuration.servers.append(declared)
+    configuration.remarks += _of_the_list(content, document, file, configuration)
     return configuration
 
 
-def _validated(translated: Translated) -> McpServer:
+def _declared(
+    entry: Entry,
+    document: Document | JsonDocument,
+    file: Path,
+    environ: Mapping[str, str],
+    is_own: Callable[[str], bool],
+    configuration: Configuration,
+) -> DeclaredServer | None:
+    """The server of an entry; None for this gateway itself. Adds remarks. Raises EntryProblem."""
+    translated = translate(entry, environ)
+    url = translated.manifest["spec"].get("url")
+    if url is not None and is_own(url):
+        return None
+    server = _validated(entry, translated)
+    for remark in translated.remarks:
+        configuration.remarks.append(_problem(entry, remark.key, remark.message, document, file))
+    cwd = None if translated.cwd is None else str((file.parent / translated.cwd).expanduser().resolve())
+    return DeclaredServer(server, translated.credential, cwd, f"{file}:{document.line_of(entry.path)}")
+
+
+def _of_the_list(
+    content: Mapping[str, Any], document: Document | JsonDocument, file: Path, found: Configuration
+) -> list[Problem]:
+    """What is to be said of the list as a whole, and of keys that stand twice."""
+    told = []
+    member = list_of(content)
+    listed = len(content[member])
+    line = document.line_of((member,))
+    if not listed:
+        told.append(Problem(str(file), line, member, EMPTY_LIST))
+    elif not any(True for _ in entries(content)):
+        servers = "its server is" if listed == 1 else f"all of its {listed} servers are"
+        told.append(Problem(str(file), line, member, f"{servers} disabled: remove disabled: true from one"))
+    elif not found.servers and not found.problems:
+        told.append(Problem(str(file), line, member, "the only server is this gateway itself: add another"))
+    if member == LISTS[0] and isinstance(content.get(LISTS[1]), Mapping):
+        other = document.line_of((LISTS[1],))
+        told.append(
+            Problem(str(file), other, LISTS[1], f"is not read beside {member}: keep all servers in one of them")
+        )
+    for twice in document.twice if isinstance(document, JsonDocument) else ():
+        path = ".".join(str(step) for step in twice.place if step != "\0")
+        message = f"stands in line {twice.first_line} already, and this one is left out: rename or remove one"
+        told.append(Problem(str(file), twice.line, path, message))
+    return told
+
+
+def _problem(entry: Entry, inner: str, message: str, document: Document | JsonDocument, file: Path) -> Problem:
+    line = document.line_of((*entry.path, *_steps(inner)))
+    return Problem(str(file), line, _path(entry, inner), message)
+
+
+def _validated(entry: Entry, translated: Translated) -> McpServer:
     try:
         return McpServer.model_validate(translated.manifest)
     except ValidationError as error:
-        first = complaints(error, McpServer)[0]
-        raise EntryProblem(first.field.removeprefix("spec."), first.message) from error
+        raise in_words_of(entry, complaints(error, McpServer)[0]) from error
 
 
 def _path(entry: Entry, inner: str) -> str:
     member, step = entry.path
-    outer = f"{member}[{step}]" if isinstance(step, int) else f"{member}.{step}"
+    outer = f"{member}[{step}]" if isinstance(step, int) and not entry.name else f"{member}.{entry.name}"
     return f"{outer}.{inner}" if inner else outer
 
 

@@ -40,6 +40,14 @@ class FileContents:
     secrets: list[Secret] = field(default_factory=list)
     config_maps: list[Secret] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
+    remarks: list[Problem] = field(default_factory=list)
+    """What is told like a problem, and is a state that may be meant: nothing that the file declared before is kept."""
+
+    @property
+    def silent(self) -> bool:
+        """Whether it declares nothing, and nothing is wrong with it."""
+        declared = (self.servers, self.tiers, self.policies, self.secrets, self.config_maps)
+        return not any((*declared, self.problems, self.remarks))
 
 
 @dataclass(frozen=True)
@@ -90,13 +98,26 @@ class Sources:
                 fresh = self._read(file, named)
                 known[file] = (signature, fresh if last is None else _keeping(fresh, last[1]))
         self._known, self._unreadable, self._scanned = known, unreadable, True
-        folders = FileContents(problems=unreadable)
+        folders = FileContents(problems=[*unreadable, *self._empty_folders()])
         return _merged([folders, *(contents for _, contents in known.values())])
+
+    def _empty_folders(self) -> Iterator[Problem]:
+        """Folders that were named and declare nothing."""
+        for path in self._paths:
+            if not path.is_dir():
+                continue
+            files = [contents for file, (_, contents) in self._known.items() if file.parent == path]
+            if all(contents.silent for contents in files) and not any(
+                one.file == str(path) for one in self._unreadable
+            ):
+                yield Problem(str(path), 0, "", _nothing_in(len(files)))
 
     def _files(self, unreadable: list[Problem]) -> Iterator[tuple[Path, bool]]:
         """Each file, with whether it was named itself; adds the folders that cannot be read to `unreadable`."""
         for path in self._paths:
             if not path.is_dir():
+                if not path.exists():
+                    unreadable.append(Problem(str(path), 0, "", "is gone, and its servers with it"))
                 yield path, True
                 continue
             try:
@@ -113,21 +134,25 @@ class Sources:
         try:
             if file.stat().st_size > MAX_FILE_BYTES:
                 raise ValueError(f"larger than {MAX_FILE_BYTES // 1024 // 1024} MiB")
-            text = file.read_text("utf-8")
+            text = file.read_text("utf-8-sig")
         except FileNotFoundError:
             return FileContents()
+        except UnicodeDecodeError:
+            return FileContents(problems=[Problem(str(file), 0, "", "is not UTF-8 text: save it as UTF-8")])
         except (OSError, ValueError) as error:
             words = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
             return FileContents(problems=[Problem(str(file), 0, "", f"cannot be read: {words}")])
         contents = self._parsed(text, file)
         if not named and not any(word in text for word in _OURS):
-            contents.problems = []
+            contents.problems, contents.remarks = [], []
         return contents
 
     def _parsed(self, text: str, file: Path) -> FileContents:
         configuration = read_configuration(text, file, self._environ, self._is_own)
         if configuration is not None:
-            return FileContents(servers=configuration.servers, problems=configuration.problems)
+            return FileContents(
+                servers=configuration.servers, problems=configuration.problems, remarks=configuration.remarks
+            )
         return self._manifests(load_text(text, str(file)))
 
     def _manifests(self, loaded: Loaded) -> FileContents:
@@ -174,6 +199,13 @@ def _secret(content: Mapping[str, Any], metadata: Mapping[str, Any], environ: Ma
     )
 
 
+def _nothing_in(files: int) -> str:
+    """Why a folder of so many files that could declare something is none of use, and what to do."""
+    ends = ", ".join(SUFFIXES)
+    what = f"there is no file of {ends} in it" if not files else "none of its files declares a server"
+    return f"{what}: put an mcp.json or manifests into it; folders inside it are not read"
+
+
 def _signature(file: Path) -> Signature | None:
     try:
         stat = file.stat()
@@ -209,12 +241,13 @@ def _merged(files: Iterable[FileContents]) -> Scan:
     config_maps: dict[tuple[str, str], Secret] = {}
     problems: list[Problem] = []
     for contents in files:
-        problems += contents.problems
+        problems += [*contents.problems, *contents.remarks]
         for declared in contents.servers:
             first = servers.setdefault(declared.key, declared)
             if first is not declared:
                 file, _, line = declared.origin.rpartition(":")
-                message = f"McpServer {declared.key} stands in {first.origin} already"
+                what = f"a server called {declared.key.name} stands in {first.origin} already"
+                message = f"{what}, and this one is left out: rename one of them"
                 problems.append(Problem(file, int(line), "", message))
         for tier in contents.tiers:
             tiers.setdefault(tier.key, tier)

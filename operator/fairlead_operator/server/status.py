@@ -15,11 +15,12 @@ import msgspec
 
 from fairlead_api.documents.catalog import Catalog, ChildEndpoint, Endpoint, LocalEndpoint, TcpEndpoint
 from fairlead_api.documents.codec import catalog_name
+from fairlead_api.meta import ANNOTATION_FORM, CLIENT_CONFIGURATION
 from fairlead_api.v1alpha1.common import Condition
 from fairlead_api.v1alpha1.conditions import READY_DEPENDS_ON, ConditionType, Reason, Status
 from fairlead_api.v1alpha1.mcpserver import CatalogReference, LatencySummary, McpServer, McpServerStatus, ServerInfo
-from fairlead_api.v1alpha1.reasons import EXPLANATIONS
-from fairlead_operator.ports import Verdict
+from fairlead_api.v1alpha1.remedies import Form, in_words_of, remedy
+from fairlead_operator.ports import Environment, Verdict
 
 _REASONS: Final = frozenset(Reason)
 MESSAGE_LIMIT: Final = 2000
@@ -55,8 +56,12 @@ class Facts:
     """Of the slowest tool; None = nothing new is known, one without a tool = nothing is measured."""
 
 
-def build_status(server: McpServer, verdicts: Verdicts, facts: Facts, now: datetime) -> McpServerStatus:
-    """The whole status; equal input gives equal output, whatever the time, as long as nothing changes."""
+def build_status(
+    server: McpServer, verdicts: Verdicts, facts: Facts, now: datetime, environment: Environment = "cluster"
+) -> McpServerStatus:
+    """The whole status; equal input gives equal output, whatever the time, as long as nothing changes. `environment`
+    and the file that declares the server choose the words of advice.
+    """
     shown, generation = server.status, server.metadata.generation
     given: dict[ConditionType, Verdict] = {
         ConditionType.ACCEPTED: verdicts.accepted,
@@ -68,7 +73,10 @@ def build_status(server: McpServer, verdicts: Verdicts, facts: Facts, now: datet
     for kind, verdict in _of_definitions(server, verdicts):
         given[kind] = verdict
     given[ConditionType.READY] = ready(given)
-    conditions = [_condition(kind, verdict, shown, generation, now) for kind, verdict in given.items()]
+    form: Form = environment
+    if environment == "local" and server.metadata.annotations.get(ANNOTATION_FORM) == CLIENT_CONFIGURATION:
+        form = CLIENT_CONFIGURATION
+    conditions = [_condition(kind, verdict, shown, generation, now, form) for kind, verdict in given.items()]
     catalog = facts.catalog
     return McpServerStatus(
         conditions=conditions,
@@ -113,7 +121,7 @@ def _as_shown(shown: McpServerStatus, kind: ConditionType) -> Verdict | None:
 
 
 def _condition(
-    kind: ConditionType, verdict: Verdict, shown: McpServerStatus, generation: int, now: datetime
+    kind: ConditionType, verdict: Verdict, shown: McpServerStatus, generation: int, now: datetime, form: Form
 ) -> Condition:
     status: Status = "Unknown" if verdict.ok is None else "True" if verdict.ok else "False"
     before = shown.condition(kind)
@@ -122,7 +130,7 @@ def _condition(
         type=kind,
         status=status,
         reason=verdict.reason,
-        message=_advised(verdict),
+        message=_advised(verdict, form),
         observed_generation=generation,
         last_transition_time=before.last_transition_time
         if before is not None and unchanged
@@ -130,14 +138,15 @@ def _condition(
     )
 
 
-def _advised(verdict: Verdict) -> str:
+def _advised(verdict: Verdict, form: Form) -> str:
     """The message with what to do about it, which survives where a long one is cut; what is still open needs none."""
-    explanation = EXPLANATIONS.get(Reason(verdict.reason)) if verdict.reason in _REASONS else None
-    remedy = explanation.remedy if explanation is not None and verdict.ok is not None else ""
-    if not remedy or verdict.message.endswith(remedy):
-        return verdict.message[:MESSAGE_LIMIT]
-    said = verdict.message[: MESSAGE_LIMIT - len(remedy) - 2].rstrip()
-    return f"{said}{'' if said.endswith('.') else '.'} {remedy}"
+    known = verdict.reason in _REASONS and verdict.ok is not None
+    advice = remedy(Reason(verdict.reason), form) if known else ""
+    message = in_words_of(verdict.message, form)
+    if not advice or message.endswith(advice):
+        return message[:MESSAGE_LIMIT]
+    said = message[: MESSAGE_LIMIT - len(advice) - 2].rstrip()
+    return f"{said}{'' if said.endswith('.') else '.'} {advice}"
 
 
 def _tools(catalog: Catalog | None, shown: McpServerStatus) -> int | None:

@@ -97,18 +97,162 @@ def test_two_names_that_come_to_one_are_told_apart() -> None:
     assert str(found.problems[0]).startswith("/etc/mcp.json:2: mcpServers.my-time: its name comes to my-time")
 
 
-def test_json_that_breaks_off_is_named_with_its_line() -> None:
-    found = read('{"mcpServers": {\n  "a": {"command": "x"\n')
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"mcpServers": {\n  "a": {"command": "x"\n', "3:1: not valid JSON: the text ends before the { of line 2 is"),
+        (
+            '{"mcpServers": {\n  "a": {"command": "x"}\n  "b": {}}}',
+            '3:3: not valid JSON: a comma or } is missing before "b"',
+        ),
+        (
+            '{"mcpServers": {"a": {command: "x"}}}',
+            "1:23: not valid JSON: a name in double quotes is missing before command",
+        ),
+    ],
+)
+def test_broken_json_is_named_with_line_and_column(text: str, said: str) -> None:
+    found = read(text)
     assert found.servers == []
-    assert found.problems[0].line == 3
-    assert found.problems[0].message.startswith("not valid JSON")
+    assert str(found.problems[0]).startswith(f"/etc/mcp.json:{said}")
+
+
+def test_manifests_in_a_file_called_json_are_none_of_its_business() -> None:
+    assert read_configuration('---\n{"kind": "McpServer"}\n', Path("a.json"), {}, lambda url: False) is None
+    assert read_configuration("kind: McpServer\n---\nkind: Secret\n", Path("a.json"), {}, lambda url: False) is None
 
 
 @pytest.mark.parametrize(
-    "text", ['{"name": "left-pad"}', "[1]", "{}", '{"mcpServers": 5}', '{"servers": [{"url": "x"}]}']
+    ("text", "said"),
+    [
+        ('{"name": "left-pad"}', ': declares no server: a client configuration begins with {"mcpServers"'),
+        ("[1]", ": declares no server"),
+        ("{}", ": declares no server"),
+        ('{"mcpServers": 5}', ":1: mcpServers: must be an object of names and servers, such as"),
+        ('{"mcpServers": null}', ":1: mcpServers: is empty: add a server"),
+        ('{"servers": [{"url": "x"}]}', ":1: servers: must be an object of names and servers"),
+        ('{\n"mcpServer": {"a": {"command": "x"}}}', ":2: mcpServer: unknown key: did you mean mcpServers?"),
+        ('{\n"mcp_servers": {"a": {"command": "x"}}}', ":2: mcp_servers: unknown key: did you mean mcpServers?"),
+    ],
 )
-def test_other_json_is_no_configuration(text: str) -> None:
-    assert read_configuration(text, Path("package.json"), {}, lambda url: False) is None
+def test_json_that_is_no_server_list_says_what_is_missing(text: str, said: str) -> None:
+    found = read(text)
+    assert found.servers == []
+    assert str(found.problems[0]).startswith(f"/etc/mcp.json{said}")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", ': is empty: write {"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}} into it'),
+        ("// nothing yet\n", ": is empty: write"),
+        ('{"mcpServers": {}}', ':1: mcpServers: is empty: add a server, such as "time": {"command": "uvx"'),
+        ('{\n"servers": {}}', ":2: servers: is empty"),
+        ('{"mcpServers": []}', ":1: mcpServers: is empty"),
+        ('{"mcpServers": {"a": {"command": "x", "disabled": true}}}', ":1: mcpServers: its server is disabled: remove"),
+        (
+            '{"mcpServers": {"a": {"enabled": false}, "b": {"disabled": true}}}',
+            ":1: mcpServers: all of its 2 servers are",
+        ),
+    ],
+)
+def test_what_is_empty_says_so_and_what_to_do(text: str, said: str) -> None:
+    found = read(text)
+    assert (found.servers, found.problems) == ([], [])
+    assert str(found.remarks[0]).startswith(f"/etc/mcp.json{said}")
+
+
+@pytest.mark.parametrize("text", ["", "# nothing yet\n", "mcpServers: {}\n", "mcpServers:\n"])
+def test_empty_yaml_says_so_as_json_does(text: str) -> None:
+    found = read(text, "servers.yaml")
+    assert "is empty: " in str([*found.problems, *found.remarks][0])
+
+
+@pytest.mark.parametrize(
+    ("entry", "key", "meant"),
+    [
+        ('{"comand": "npx"}', "comand", "command"),
+        ('{"Command": "npx"}', "Command", "command"),
+        ('{"cmd": "npx"}', "cmd", "command"),
+        ('{"command": "npx", "arg": ["x"]}', "arg", "args"),
+        ('{"command": "npx", "arguments": ["x"]}', "arguments", "args"),
+        ('{"command": "npx", "evn": {"A": "1"}}', "evn", "env"),
+        ('{"command": "npx", "environment": {"A": "1"}}', "environment", "env"),
+        ('{"command": "npx", "disabeld": true}', "disabeld", "disabled"),
+        ('{"url": "http://x/mcp", "header": {}}', "header", "headers"),
+        ('{"url": "http://x/mcp", "transprot": "sse"}', "transprot", "transport"),
+        ('{"uri": "http://x/mcp"}', "uri", "url"),
+        ('{"command": "npx", "workingDirectory": "/"}', "workingDirectory", "cwd"),
+    ],
+)
+def test_a_misspelt_key_stops_its_server_and_names_the_one_that_was_meant(entry: str, key: str, meant: str) -> None:
+    found = read(f'{{"mcpServers": {{\n"time": {entry},\n"good": {{"command": "x"}}}}}}')
+    assert [declared.server.metadata.name for declared in found.servers] == ["good"]
+    said = f"/etc/mcp.json:2: mcpServers.time.{key}: unknown key: did you mean {meant}?"
+    assert [str(problem) for problem in found.problems] == [said]
+
+
+def test_keys_that_concern_a_client_alone_are_passed_over() -> None:
+    entry = {
+        "type": "stdio", "command": "x", "args": [], "env": {}, "cwd": ".", "disabled": False, "alwaysAllow": ["a"],
+        "autoApprove": ["a"], "timeout": 60, "dev": {}, "gallery": True, "trust": True, "description": "d", "oauth": {},
+        "tools": ["*"], "disabledTools": [], "_comment": "why", "$schema": "x", "transportType": "stdio",
+    }  # fmt: skip
+    found = read(json.dumps({"inputs": [], "mcpServers": {"a": entry}, "numStartupTools": 3}))
+    assert len(found.servers) == 1
+    assert (found.problems, found.remarks) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("colour", '"red"', "is no key of a server that is known here, and is not heeded"),
+        ("envFile", '".env"', "is not read: put its variables into env"),
+        ("disabledTools", '["rm"]', "is not heeded: its tools are offered"),
+        ("alwaysAlow", '["rm"]', "unknown key: did you mean alwaysAllow?"),
+    ],
+)
+def test_a_key_that_is_not_heeded_is_named_and_its_server_runs(key: str, value: str, message: str) -> None:
+    found = read(f'{{"mcpServers": {{"time": {{"command": "x",\n"{key}": {value}}}}}}}')
+    assert len(found.servers) == 1
+    (remark,) = found.remarks
+    assert str(remark).startswith(f"/etc/mcp.json:2: mcpServers.time.{key}: {message}")
+
+
+def test_comments_and_last_commas_are_read_as_editors_read_them() -> None:
+    found = read('{ // mine\n"mcpServers": {\n/* the time */ "time": {"command": "uvx", "args": ["a", ], }, }, }')
+    assert [declared.origin for declared in found.servers] == ["/etc/mcp.json:3"]
+    assert (found.problems, found.remarks) == ([], [])
+
+
+def test_a_name_that_stands_twice_is_told_of_with_both_lines_and_costs_no_other() -> None:
+    found = read('{"mcpServers": {\n"time": {"command": "a"},\n"git": {"command": "b"},\n"time": {"command": "c"}}}')
+    assert [(one.server.metadata.name, one.server.spec.command) for one in found.servers] == [
+        ("time", ["a"]),
+        ("git", ["b"]),
+    ]
+    said = "mcpServers.time: stands in line 2 already, and this one is left out: rename or remove one"
+    assert [str(remark) for remark in found.remarks] == [f"/etc/mcp.json:4: {said}"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "field", "message"),
+    [
+        ('{"serverUrl": "https://u:p@x/mcp"}', "serverUrl", "a credential goes into headers"),
+        ('{"url": "http://x/mcp", "type": "stdio"}', "type", "'stdio' goes with command"),
+        ('{"url": "http://x/mcp", "type": "ws"}', "type", "is none of stdio, sse, streamable-http"),
+        ('{"command": ["npx", "-y", "x"]}', "command", "its arguments go into args"),
+        ('{"command": " "}', "command", "names the program that is the server"),
+        ('{"command": "x", "args": ["%s"]}' % ("y" * 5000), "args[0]", "at most 4096 characters"),
+        ('{"command": "%s"}' % ("y" * 5000), "command", "at most 4096 characters"),
+        ('{"command": "x", "args": ["y"' + ', "y"' * 200 + "]}", "args", "at most 128 items"),
+    ],
+)
+def test_what_is_wrong_is_told_by_the_keys_of_the_file(entry: str, field: str, message: str) -> None:
+    (problem,) = read(f'{{"mcpServers": {{"a": {entry}}}}}').problems
+    assert problem.field == f"mcpServers.a.{field}"
+    assert message in problem.message
+    assert "spec" not in str(problem)
 
 
 def test_the_gateway_itself_is_left_out_of_its_own_servers() -> None:

@@ -6,6 +6,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 from fairlead_operator.local.sources import Scan, Sources
 
 SERVER = """\
@@ -137,7 +139,10 @@ def test_a_server_that_is_declared_twice_stays_the_first_one(tmp_path: Path) -> 
     scan = scanned(over([tmp_path]))
     (declared,) = scan.contents.servers.values()
     assert declared.server.spec.command == ["first"]
-    assert str(scan.problems[0]) == f"{tmp_path}/b.yaml:1: McpServer default/a stands in {tmp_path}/a.yaml:1 already"
+    assert str(scan.problems[0]) == (
+        f"{tmp_path}/b.yaml:1: a server called a stands in {tmp_path}/a.yaml:1 already, and this one is left out: "
+        "rename one of them"
+    )
 
 
 def test_secrets_are_read_from_manifests_with_values_of_the_environment(tmp_path: Path) -> None:
@@ -157,8 +162,58 @@ def test_a_secret_that_names_an_unset_variable_is_a_problem_with_its_name(tmp_pa
     assert "NOPE is not set" in str(scan.problems[0])
 
 
-def test_a_file_that_cannot_be_read_is_a_problem(tmp_path: Path) -> None:
+def test_a_file_that_is_no_utf8_is_a_problem_that_says_what_to_do(tmp_path: Path) -> None:
     file = tmp_path / "bad.yaml"
     file.write_bytes(b"\xff\xfe fairlead.dev/")
     scan = scanned(over([file]))
-    assert str(scan.problems[0]).startswith(f"{file}: cannot be read: ")
+    assert [str(problem) for problem in scan.problems] == [f"{file}: is not UTF-8 text: save it as UTF-8"]
+
+
+def test_a_byte_order_mark_is_no_matter(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_bytes(b'\xef\xbb\xbf{"mcpServers": {"a": {"command": "x"}}}')
+    scan = scanned(over([file]))
+    assert (names(scan), scan.problems) == (["a"], ())
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({}, "there is no file of .yaml, .yml, .json in it: put an mcp.json or manifests into it"),
+        ({"README.md": "x", ".hidden.json": "{}"}, "there is no file of .yaml, .yml, .json in it"),
+        ({"package.json": '{"name": "x"}', "ci.yaml": "on: push"}, "none of its files declares a server"),
+        ({"mcp.json": ""}, "none of its files declares a server"),
+    ],
+)
+def test_a_folder_that_declares_nothing_says_so_and_what_to_do(
+    tmp_path: Path, files: dict[str, str], said: str
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    sources = over([tmp_path])
+    (problem,) = scanned(sources).problems
+    assert str(problem).startswith(f"{tmp_path}: {said}")
+    (tmp_path / "mcp.json").write_text('{"mcpServers": {"a": {"command": "x"}}}')
+    assert scanned(sources).problems == ()
+
+
+def test_a_list_that_was_emptied_stops_its_servers_and_says_so(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text('{"mcpServers": {"a": {"command": "x"}}}')
+    sources = over([file])
+    assert names(scanned(sources)) == ["a"]
+    rewrite(file, '{"mcpServers": {}}')
+    scan = scanned(sources)
+    assert names(scan) == []
+    assert "mcpServers: is empty: add a server" in str(scan.problems[0])
+
+
+def test_a_file_that_goes_away_is_told_of_and_takes_its_servers_along(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text('{"mcpServers": {"a": {"command": "x"}}}')
+    sources = over([file])
+    scanned(sources)
+    file.unlink()
+    scan = scanned(sources)
+    assert names(scan) == []
+    assert [str(problem) for problem in scan.problems] == [f"{file}: is gone, and its servers with it"]

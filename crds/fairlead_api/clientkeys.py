@@ -1,0 +1,118 @@
+"""The keys of a server in a client configuration: which are read, which concern a client alone, which are slips. Pure.
+
+A slip of a key that is read stops its server: without `command`, `env` or `headers` it would be another one. A key that
+nobody knows is named, and the server runs.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+URLS: Final = ("url", "serverUrl", "httpUrl")
+TRANSPORTS: Final = ("transport", "type", "transportType")
+READ: Final = frozenset(
+    {"command", "args", "env", "cwd", "headers", "apiKey", "id", "name", "disabled", "enabled", *URLS, *TRANSPORTS}
+)
+LISTS: Final = ("mcpServers", "servers")
+"""Where the servers of a file stand."""
+
+_OF_CLIENTS: Final = frozenset(
+    {
+        # approval, time and shape in Claude Desktop, Claude Code, Cursor, Cline, Roo Code, Windsurf, Kiro, Amazon Q
+        "alwaysAllow", "alwaysLoad", "auth", "autoApprove", "autoStart", "description", "headersHelper", "icon",
+        "iconPath", "iconUrl", "networkTimeout", "oauth", "oauthScopes", "timeout", "title", "trust", "watchPaths",
+        # VS Code
+        "dev", "gallery", "sandbox", "sandboxEnabled", "version",
+        # Gemini CLI, LibreChat, Continue, proxies, marketplaces
+        "authProviderType", "author", "category", "chatMenu", "connectionTimeout", "customUserVars", "extension",
+        "faviconUrl", "homepage", "initTimeout", "installed", "isActive", "license", "logEnabled", "logoUrl",
+        "metadata", "options", "panelEnabled", "provider", "providerUrl", "registry", "repository", "requestOptions",
+        "requiresOAuth", "scopes", "serverInstructions", "source", "startup", "startupTimeout", "tags",
+        "targetAudience", "toolTimeout",
+    }
+)  # fmt: skip
+_NOT_HEEDED: Final[Mapping[str, str]] = {
+    "envFile": "is not read: put its variables into env, or set them before fairlead up and write ${NAME}",
+    "disabledTools": "is not heeded: its tools are offered; a manifest hides one by enabled: false",
+    "excludeTools": "is not heeded: its tools are offered; a manifest hides one by enabled: false",
+    "includeTools": "is not heeded: all tools are offered; a manifest hides one by enabled: false",
+    "tools": "is not heeded: all tools are offered; a manifest hides one by enabled: false",
+}
+"""Keys of clients without which the server does something else than its user expects."""
+_NOTHING_ASKED: Final[tuple[Any, ...]] = (None, "", "*", [], ["*"])
+_MEANT: Final[Mapping[str, str]] = {
+    "arg": "args",
+    "arguments": "args",
+    "bin": "command",
+    "cmd": "command",
+    "dir": "cwd",
+    "endpoint": "url",
+    "environment": "env",
+    "environmentvariables": "env",
+    "envvars": "env",
+    "exec": "command",
+    "executable": "command",
+    "params": "args",
+    "program": "command",
+    "requestheaders": "headers",
+    "uri": "url",
+    "workdir": "cwd",
+    "workingdirectory": "cwd",
+}
+_NEAR: Final = 0.75
+_NEAR_SHORT: Final = 0.66
+"""`evn` shares two of three letters with `env`."""
+MOST_REMARKS: Final = 5
+"""Told of one server."""
+
+
+class Remark(NamedTuple):
+    """One key that is not read."""
+
+    key: str
+    message: str
+    stops: bool
+    """Whether the server is not run for it."""
+
+
+def remarks(content: Mapping[str, Any]) -> Iterator[Remark]:
+    """What is to be said of the keys of one server, at most `MOST_REMARKS`, the grave ones first."""
+    found = [remark for key, value in content.items() if (remark := _remark(str(key), value)) is not None]
+    yield from sorted(found, key=lambda remark: not remark.stops)[:MOST_REMARKS]
+
+
+def list_meant(content: Mapping[str, Any]) -> str | None:
+    """The key of a file that was probably meant for `mcpServers` or `servers`."""
+    for key, value in content.items():
+        if isinstance(value, Mapping | list) and _alike(str(key)) in _LISTS_ALIKE:
+            return str(key)
+    near = {str(key): _nearest(str(key), LISTS) for key, value in content.items() if isinstance(value, Mapping | list)}
+    return next((key for key, name in near.items() if name is not None), None)
+
+
+def _remark(key: str, value: Any) -> Remark | None:
+    if key in READ or key in _OF_CLIENTS or key.startswith(("_", "$", "#", "//", "x-")):  # the last ones are comments
+        return None
+    if key in _NOT_HEEDED:
+        return None if value in _NOTHING_ASKED else Remark(key, _NOT_HEEDED[key], stops=False)
+    known = (*READ, *_OF_CLIENTS, *_NOT_HEEDED)
+    near = _MEANT.get(_alike(key)) or _nearest(key, known)
+    if near is None:
+        return Remark(key, "is no key of a server that is known here, and is not heeded", stops=False)
+    return Remark(key, f"unknown key: did you mean {near}?", stops=near in READ)
+
+
+def _nearest(key: str, known: Iterable[str]) -> str | None:
+    alike = {_alike(name): name for name in sorted(known) if len(name) > 2}  # everything short is near to `id`
+    cutoff = _NEAR_SHORT if len(key) <= 4 else _NEAR
+    found = difflib.get_close_matches(_alike(key), alike, n=1, cutoff=cutoff)
+    return alike[found[0]] if found else None
+
+
+def _alike(key: str) -> str:
+    return key.lower().replace("_", "").replace("-", "")
+
+
+_LISTS_ALIKE: Final = frozenset({"mcpserver", "mcpservers", "server", "servers", "contextservers", "mcp"})

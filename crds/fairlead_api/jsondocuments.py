@@ -1,0 +1,205 @@
+"""JSON as editors write it (comments, a comma after the last member), with the line of every member.
+
+Strict otherwise (RFC 8259). A mistake is a `BadJson` with line and column; a key that stands twice is told of and costs
+no other. Pure.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+MAX_DEPTH: Final = 200
+"""Lists and objects inside of each other."""
+_BLANK: Final = re.compile(r"(?:[ \t\r\n]+|//[^\r\n]*|/\*.*?\*/)+", re.DOTALL)
+_STRING: Final = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"', re.DOTALL)
+_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_WORD: Final = re.compile(r"[A-Za-z_$][\w$-]*")
+_WORDS: Final = {"true": True, "false": False, "null": None}
+_SHOWN: Final = 30
+
+Place = tuple[str | int, ...]
+
+
+class BadJson(ValueError):
+    """Text that is no JSON; the message says what is wrong there."""
+
+    def __init__(self, message: str, line: int, column: int) -> None:
+        super().__init__(message)
+        self.line = line
+        """From 1."""
+        self.column = column
+        """From 1, in characters."""
+
+
+@dataclass(frozen=True)
+class Twice:
+    """A key that its object had already; the first value stays."""
+
+    place: Place
+    line: int
+    first_line: int
+
+
+@dataclass(frozen=True)
+class JsonDocument:
+    """A parsed text: its plain content, and where everything stands."""
+
+    content: Any
+    line: int
+    _lines: dict[Place, int] = field(repr=False)
+    twice: tuple[Twice, ...] = ()
+
+    def line_of(self, place: Sequence[str | int]) -> int:
+        """Line of the member at `place`, or of the nearest thing around it that exists."""
+        steps = tuple(place)
+        while steps and steps not in self._lines:
+            steps = steps[:-1]
+        return self._lines.get(steps, self.line)
+
+
+def parse_json(text: str) -> JsonDocument | None:
+    """Read one text; None where it holds nothing but blanks and comments. Raises BadJson."""
+    reader = _Reader(text.removeprefix("\N{BYTE ORDER MARK}"))
+    return reader.document()
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+        self._lines: dict[Place, int] = {}
+        self._twice: list[Twice] = []
+        self._counted_at, self._counted = 0, 1
+
+    def document(self) -> JsonDocument | None:
+        self._skip()
+        if self._at == len(self._text):
+            return None
+        line = self._line(self._at)
+        content = self._value(())
+        self._skip()
+        if self._at < len(self._text):
+            raise self._bad(f"the value has ended, and {self._seen()} follows")
+        return JsonDocument(content, line, self._lines, tuple(self._twice))
+
+    def _value(self, place: Place) -> Any:
+        if len(place) > MAX_DEPTH:
+            raise self._bad(f"more than {MAX_DEPTH} lists and objects are inside of each other")
+        char = self._text[self._at : self._at + 1]
+        if char == "{":
+            return self._object(place)
+        if char == "[":
+            return self._list(place)
+        if char == '"':
+            return self._string()
+        if number := _NUMBER.match(self._text, self._at):
+            return self._number(number)
+        word = _WORD.match(self._text, self._at)
+        if word and word.group() in _WORDS:
+            self._at = word.end()
+            return _WORDS[word.group()]
+        if word:
+            raise self._bad(f"{word.group()[:_SHOWN]} stands without quotes: a text is written in double quotes")
+        raise self._bad(f"a value is missing before {self._seen()}" if char else "the text ends without a value")
+
+    def _object(self, place: Place) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        opened = self._at
+        self._at += 1
+        while not self._closes("}", opened):
+            key_at = self._at
+            if self._text[key_at] != '"':
+                raise self._bad(f"a name in double quotes is missing before {self._seen()}")
+            key = self._string()
+            line, inner = self._line(key_at), (*place, key)
+            self._skip()
+            if self._text[self._at : self._at + 1] != ":":
+                raise self._bad(f"a colon is missing after {json.dumps(key, ensure_ascii=False)[: _SHOWN + 2]}")
+            self._at += 1
+            self._skip()
+            if key in found:
+                self._twice.append(Twice(inner, line, self._lines[inner]))
+                self._value((*place, key, "\0"))  # a place of nobody's
+            else:
+                self._lines[inner] = line
+                found[key] = self._value(inner)
+            self._separated("}", opened)
+        return found
+
+    def _list(self, place: Place) -> list[Any]:
+        found: list[Any] = []
+        opened = self._at
+        self._at += 1
+        while not self._closes("]", opened):
+            inner = (*place, len(found))
+            self._lines[inner] = self._line(self._at)
+            found.append(self._value(inner))
+            self._separated("]", opened)
+        return found
+
+    def _closes(self, bracket: str, opened: int) -> bool:
+        """Whether the bracket is next, which is then read; also after a last comma."""
+        self._skip()
+        if self._at >= len(self._text):
+            raise self._unclosed(opened)
+        if self._text[self._at] != bracket:
+            return False
+        self._at += 1
+        return True
+
+    def _separated(self, bracket: str, opened: int) -> None:
+        self._skip()
+        if self._at >= len(self._text):
+            raise self._unclosed(opened)
+        if self._text[self._at] == ",":
+            self._at += 1
+        elif self._text[self._at] != bracket:
+            raise self._bad(f"a comma or {bracket} is missing before {self._seen()}")
+
+    def _string(self) -> str:
+        match = _STRING.match(self._text, self._at)
+        if match is None:
+            raise self._bad("a text begins here whose closing quote is missing on its line")
+        try:
+            value: str = json.loads(match.group())
+        except ValueError as error:
+            raise self._bad("a text holds a \\ that begins no escape: a backslash is written \\\\") from error
+        self._at = match.end()
+        return value
+
+    def _number(self, match: re.Match[str]) -> Any:
+        try:
+            value = json.loads(match.group())
+        except ValueError as error:  # more digits than an interpreter converts
+            raise self._bad(f"the number {match.group()[:_SHOWN]}… is too long") from error
+        self._at = match.end()
+        return value
+
+    def _skip(self) -> None:
+        blank = _BLANK.match(self._text, self._at)
+        if blank is not None:
+            self._at = blank.end()
+
+    def _seen(self) -> str:
+        rest = self._text[self._at : self._at + _SHOWN].split("\n")[0].strip()
+        return rest or "the end of the text"
+
+    def _unclosed(self, opened: int) -> BadJson:
+        return self._bad(f"the text ends before the {self._text[opened]} of line {self._counted_to(opened)} is closed")
+
+    def _bad(self, message: str) -> BadJson:
+        at = min(self._at, len(self._text))
+        return BadJson(message, self._counted_to(at), at - (self._text.rfind("\n", 0, at) + 1) + 1)
+
+    def _line(self, at: int) -> int:
+        """Line of a position that is not before the last one asked for."""
+        self._counted += self._text.count("\n", self._counted_at, at)
+        self._counted_at = at
+        return self._counted
+
+    def _counted_to(self, at: int) -> int:
+        return self._text.count("\n", 0, at) + 1

@@ -1,0 +1,74 @@
+"""JSON of editors: what is read, where everything stands, and what is said of a mistake."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from fairlead_api.jsondocuments import MAX_DEPTH, BadJson, parse_json
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": [1, -2.5e3, true, false, null, "\\u00e9\\ud83d\\ude00\\n"], "b": {}}',
+        "[]",
+        '"text"',
+        '\ufeff{"a": "http://x/*y*/"}',
+        '\r\n{\t"a" :\r\n "b" }\n',
+    ],
+)
+def test_json_is_read_as_json(text: str) -> None:
+    parsed = parse_json(text)
+    assert parsed is not None
+    assert parsed.content == json.loads(text.removeprefix("\ufeff"))
+    assert parsed.twice == ()
+
+
+def test_comments_and_a_last_comma_are_taken_as_editors_take_them() -> None:
+    parsed = parse_json('// top\n{ /* one\n two */ "a": [1, 2,], // "b": 3,\n "c": "//no", }\n// end')
+    assert parsed is not None
+    assert parsed.content == {"a": [1, 2], "c": "//no"}
+    assert [parsed.line_of(place) for place in ((), ("a",), ("a", 1), ("c",), ("c", "x"), ("z",))] == [2, 3, 3, 4, 4, 2]
+
+
+@pytest.mark.parametrize("text", ["", " \n\t", "// nothing\n", "/* nothing */", "\ufeff"])
+def test_a_text_without_a_value_is_told_apart(text: str) -> None:
+    assert parse_json(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column", "message"),
+    [
+        ('{"a": {\n  "b": 1\n', 3, 1, "the text ends before the { of line 1 is closed"),
+        ('{"a": 1\n "b": 2}', 2, 2, 'a comma or } is missing before "b": 2}'),
+        ('{"a": [1 2]}', 1, 10, "a comma or ] is missing before 2]}"),
+        ('{"a" 1}', 1, 6, 'a colon is missing after "a"'),
+        ("{a: 1}", 1, 2, "a name in double quotes is missing before a: 1}"),
+        ("{'a': 1}", 1, 2, "a name in double quotes is missing before 'a': 1}"),
+        ('{"a": npx}', 1, 7, "npx stands without quotes: a text is written in double quotes"),
+        ('{"a": ,}', 1, 7, "a value is missing before ,}"),
+        ('{"a":', 1, 6, "the text ends without a value"),
+        ('{"a": "b\n"}', 1, 7, "a text begins here whose closing quote is missing on its line"),
+        ('{"a": "C:\\Users"}', 1, 7, "a text holds a \\ that begins no escape: a backslash is written \\\\"),
+        ('{"a": 1} {"b": 2}', 1, 10, 'the value has ended, and {"b": 2} follows'),
+        ("{,}", 1, 2, "a name in double quotes is missing before ,}"),
+        ("[1,,2]", 1, 4, "a value is missing before ,2]"),
+        ("[" * (MAX_DEPTH + 2), 1, MAX_DEPTH + 2, f"more than {MAX_DEPTH} lists and objects are inside of each other"),
+        ('{"a": /* no end', 1, 7, "a value is missing before /* no end"),
+    ],
+)
+def test_a_mistake_is_named_with_line_and_column(text: str, line: int, column: int, message: str) -> None:
+    with pytest.raises(BadJson) as raised:
+        parse_json(text)
+    assert (str(raised.value), raised.value.line, raised.value.column) == (message, line, column)
+
+
+def test_a_key_that_stands_twice_keeps_its_first_value_and_is_told_of_with_both_lines() -> None:
+    parsed = parse_json('{"m": {\n"time": {"x": 1},\n"git": 2,\n"time": {"x": [{}]}}}')
+    assert parsed is not None
+    assert parsed.content == {"m": {"time": {"x": 1}, "git": 2}}
+    (twice,) = parsed.twice
+    assert (twice.place, twice.line, twice.first_line) == (("m", "time"), 4, 2)
+    assert parsed.line_of(("m", "time", "x")) == 2
