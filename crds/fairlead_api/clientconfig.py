@@ -61,7 +61,7 @@ class Translated:
     """An McpServer, not validated yet."""
     credential: Credential
     cwd: str | None = None
-    """Working directory that the entry asks for, as written."""
+    """Working directory that the entry asks for, relative to its file."""
     remarks: tuple[Remark, ...] = ()
     """Keys that are not heeded."""
 
@@ -114,7 +114,7 @@ def translate(entry: Entry, environ: Mapping[str, str]) -> Translated:
         if remark.stops:
             raise EntryProblem(remark.key, remark.message)
     read = _Reader(content, environ)
-    command, (_, url) = read.text("command"), read.first(URLS)
+    command, (_, url) = read.path("command"), read.first(URLS)
     if command is not None and not command.strip():
         raise EntryProblem("command", "is empty: it names the program that is the server")
     if (command is None) == (url is None):
@@ -132,7 +132,7 @@ def translate(entry: Entry, environ: Mapping[str, str]) -> Translated:
         "annotations": {ANNOTATION_FORM: CLIENT_CONFIGURATION},
     }
     manifest = {"apiVersion": API_VERSION, "kind": "McpServer", "metadata": metadata, "spec": spec}
-    return Translated(manifest, credential, read.text("cwd"), found)
+    return Translated(manifest, credential, read.path("cwd"), found)
 
 
 def in_words_of(entry: Entry, complaint: Complaint) -> EntryProblem:
@@ -194,6 +194,11 @@ class _Reader:
             if value := self.text(field):
                 return field, value
         return fields[0], None
+
+    def path(self, field: str) -> str | None:
+        """A text in which a leading `~/` is the home folder, as in a shell."""
+        value, home = self.text(field), self._environ.get("HOME")
+        return home + value[1:] if value is not None and home and (value == "~" or value.startswith("~/")) else value
 
     def texts(self, field: str) -> list[str]:
         value = self._content.get(field)

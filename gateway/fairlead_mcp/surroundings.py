@@ -4,6 +4,8 @@ standard library alone, for the runner image has a copy of this file.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import PurePath
 from typing import Final
 
 INHERITED: Final = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
@@ -12,10 +14,13 @@ NETWORK: Final = frozenset(
     {
         "all_proxy",
         "curl_ca_bundle",
+        "git_ssl_cainfo",
         "http_proxy",
         "https_proxy",
         "no_proxy",
         "node_extra_ca_certs",
+        "node_use_env_proxy",
+        "node_use_system_ca",
         "requests_ca_bundle",
         "ssl_cert_dir",
         "ssl_cert_file",
@@ -24,3 +29,32 @@ NETWORK: Final = frozenset(
 """How a program on this machine reaches the network, in lower case: without these, many a server starts and then
 fails.
 """
+_NPM: Final = ("npm_config_",)
+_DOCKER: Final = ("docker_", "xdg_runtime_dir")
+SETTINGS: Final[Mapping[str, tuple[str, ...]]] = {
+    "bun": (*_NPM, "bun_"),
+    "bunx": (*_NPM, "bun_"),
+    "deno": ("deno_",),
+    "docker": _DOCKER,
+    "npm": _NPM,
+    "npx": _NPM,
+    "pip": ("pip_",),
+    "pipx": ("pip_", "pipx_"),
+    "pnpm": (*_NPM, "pnpm_"),
+    "podman": (*_DOCKER, "container_"),
+    "uv": ("uv_",),
+    "uvx": ("uv_",),
+}
+"""Programs that fetch a server as they start it, and how the names of their own settings begin, in lower case."""
+
+
+def passed_on(program: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """Variables of `environ` that a server's process gets beyond `INHERITED`: how to reach the network, and the
+    settings of `program` (a name or a path) where that fetches the server.
+    """
+    settings = SETTINGS.get(PurePath(program).name, ())
+    return {
+        name: value
+        for name, value in environ.items()
+        if (lower := name.lower()) in NETWORK or lower.startswith(settings)
+    }

@@ -260,7 +260,7 @@ class ToolRegistry:
 
     def execute(
         self,
-        call: str | ToolCall | Request,
+        call: str | ToolCall | Request | None,
         arguments: Mapping[str, Any] | str | None = None,
         *,
         timeout: float | None = None,
@@ -272,12 +272,12 @@ class ToolRegistry:
         try:
             return self._wait(self._registry.execute(call, arguments, timeout=timeout, retry=retry))
         except Closed as error:
-            name = call if isinstance(call, str) else call.name
+            name = call if isinstance(call, str) else getattr(call, "name", "")
             return Outcome(name, error=ExecutionError(name, str(error), code=CLOSED, cause=error))
 
     def execute_all(
         self,
-        requests: Iterable[Request | ToolCall],
+        requests: Iterable[Request | ToolCall] | None,
         strategy: Strategy = "parallel",
         *,
         timeout: float | None = None,

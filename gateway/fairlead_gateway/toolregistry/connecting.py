@@ -5,6 +5,7 @@ One `Connector` per registry, used by `remote`. It belongs to the loop and the t
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from fairlead_mcp.errors import RpcError
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.http.dial import Resolve
 from fairlead_mcp.opening import Heard, network_session
+from fairlead_mcp.programs import find_program
 from fairlead_mcp.session import McpSession
 from fairlead_mcp.stdio import ChildSpec, SubprocessLauncher
 
@@ -108,7 +110,8 @@ class Connector:
                 ),
             )
         self._heard[server.name] = heard
-        spec = ChildSpec.of(endpoint.command, endpoint.args, credential.env, endpoint.cwd)
+        command = find_program(endpoint.command, os.environ, endpoint.cwd) or endpoint.command
+        spec = ChildSpec.of(command, endpoint.args, credential.env, endpoint.cwd)
         child = self._children().get(server.name, spec)
         return Connection(server, McpSession.over_child(child), child)
 

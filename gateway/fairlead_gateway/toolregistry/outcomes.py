@@ -151,6 +151,16 @@ class Outcome:
         return {"content": content, "isError": True, "_meta": {META_ERROR: detail}}
 
 
+def no_call(given: object) -> Outcome:
+    """What a call comes to that names no tool: None, or an object of a provider's SDK."""
+    what = "None" if given is None else f"an object of type {type(given).__name__}"
+    message = (
+        f"{what} is no call: give a tool's name, a Request or a ToolCall. A model's message goes to execute_message "
+        "as a whole, also one without calls"
+    )
+    return Outcome("", error=InvalidArguments("", message, (message,)))
+
+
 def text_of(result: JsonObject) -> str:
     """The text blocks of a result. Tolerant of every other shape."""
     content = result.get("content")

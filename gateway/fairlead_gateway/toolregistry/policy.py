@@ -18,6 +18,7 @@ from fairlead_gateway.calls.refusals import (
 )
 from fairlead_gateway.calls.retries import worth_it
 from fairlead_gateway.toolregistry.outcomes import ExecutionError, InvalidArguments, ToolCallError
+from fairlead_gateway.toolregistry.restarts import LeftAlone
 from fairlead_mcp.errors import ConnectFailed, HttpRefused, McpError, PoolFull, RpcError, Timeout
 from fairlead_mcp.jsonrpc import INVALID_PARAMS
 
@@ -120,6 +121,8 @@ def failure(tool: str, error: McpError, *, repeatable: bool) -> ToolCallError:
         refused.__cause__ = error
         return refused
     after = None if refusal.retry_after_ms is None else refusal.retry_after_ms / 1000
+    if isinstance(error, LeftAlone):
+        after = error.retry_after
     return ExecutionError(
         tool,
         message,

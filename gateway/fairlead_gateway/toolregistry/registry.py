@@ -31,7 +31,14 @@ from fairlead_gateway.toolregistry.execution import Executor
 from fairlead_gateway.toolregistry.local import LocalTool, LocalTools
 from fairlead_gateway.toolregistry.messages import Executed, answered, decoded
 from fairlead_gateway.toolregistry.offering import Definitions, added, definitions, openai_format
-from fairlead_gateway.toolregistry.outcomes import CLOSED, ExecutionError, Outcome, ToolCallError, UnknownFunction
+from fairlead_gateway.toolregistry.outcomes import (
+    CLOSED,
+    ExecutionError,
+    Outcome,
+    ToolCallError,
+    UnknownFunction,
+    no_call,
+)
 from fairlead_gateway.toolregistry.policy import CALL_SECONDS, ONCE, Request, Retry, Strategy, at_once, failure
 from fairlead_gateway.toolregistry.remote import Remote
 from fairlead_gateway.toolregistry.servers import Servers, declared
@@ -130,7 +137,7 @@ class AsyncToolRegistry:
         """List the tools of all servers now. A server that cannot be reached is logged, and delays no other."""
         self._check_open()
         for remote in self._remotes.values():
-            remote.invalidate()
+            remote.renew()
         await self._ensure_fresh(float("inf"))
 
     def clear_cache(self) -> None:
@@ -225,15 +232,18 @@ class AsyncToolRegistry:
 
     async def execute(
         self,
-        call: str | ToolCall | Request,
+        call: str | ToolCall | Request | None,
         arguments: Mapping[str, Any] | str | None = None,
         *,
         timeout: float | None = None,
         retry: Retry | None = None,
     ) -> Outcome:
         """Call a tool, by any name that `get_tool` knows or as a provider's message has it; `arguments` may be JSON
-        text. Never raises: what goes wrong is in the outcome. Cancelling it cancels the call at the server.
+        text. Never raises: what goes wrong is in the outcome, also where `call` is nothing that could be called, as
+        None. Cancelling it cancels the call at the server.
         """
+        if not isinstance(call, str | ToolCall | Request):
+            return no_call(call)
         name = call if isinstance(call, str) else call.name
         given: object = arguments
         if isinstance(call, Request):
@@ -263,17 +273,17 @@ class AsyncToolRegistry:
 
     async def execute_all(
         self,
-        requests: Iterable[Request | ToolCall],
+        requests: Iterable[Request | ToolCall] | None,
         strategy: Strategy = "parallel",
         *,
         timeout: float | None = None,
         retry: Retry | None = None,
     ) -> list[Outcome]:
         """Several calls; the outcomes in the order of the requests, whatever the strategy: `sequential`, `parallel` (at
-        most `policy.MAX_PARALLEL` at a time) or `parallel_with_limit(n)`. One that fails stops no other. Raises
-        ValueError for another strategy.
+        most `policy.MAX_PARALLEL` at a time) or `parallel_with_limit(n)`. One that fails stops no other; None is a list
+        without any. Raises ValueError for another strategy.
         """
-        calls = list(requests)
+        calls = list(requests or ())
         works = [functools.partial(self.execute, call, timeout=timeout, retry=retry) for call in calls]
         return await run_all(works, at_once=at_once(strategy, len(calls)))
 

@@ -3,7 +3,7 @@
 Nothing is connected before somebody asks. A listing is kept for the registry's TTL (shorter where the server says so,
 `ttlMs`), made stale by `list_changed` and by the loss of the connection, and renewed by whoever asks next, once for all
 who ask meanwhile. A connection that failed is dropped, so that the next request makes a new one; calls that are still
-running on it may end.
+running on it may end. A process that fails again and again is left alone for a while: see `restarts`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from msgspec import Raw
 from fairlead_gateway.catalog.names import exposed_name, tool_id
 from fairlead_gateway.toolregistry.callbacks import Callbacks
 from fairlead_gateway.toolregistry.connecting import Connection, Connector, ask
+from fairlead_gateway.toolregistry.restarts import LeftAlone, Restarts
 from fairlead_gateway.toolregistry.servers import Declared
 from fairlead_gateway.toolregistry.shared import Shared
 from fairlead_gateway.toolregistry.tools import Tool, listed
@@ -75,6 +76,7 @@ class Remote:
         self._fresh_until = float("-inf")
         self._complaint = ""
         self._failure: McpError | None = None
+        self._restarts = Restarts(clock, randomness.random)
         self._slow = False
         self._changes = 0
         self._seen = -1
@@ -105,7 +107,7 @@ class Remote:
 
     async def _renewed(self) -> None:
         for _ in range(_ROUNDS):
-            if self.fresh:
+            if self.fresh or self._refusal() is not None:
                 return
             try:
                 await self._refreshing.result()
@@ -131,16 +133,21 @@ class Remote:
         ids = tool_id(server.key._replace(name=server.name), "")
         if self.online or not name.startswith((exposed_name(server.prefix, "") if server.prefix else ids, ids)):
             return None
-        return self._failure or Timeout(f"{server.name} has not answered yet", sent=False)
+        return self._refusal() or self._failure or Timeout(f"{server.name} has not answered yet", sent=False)
 
     def invalidate(self) -> None:
         """Have the next lookup ask the server; the tools stay known for calls."""
         self._changes += 1
         self._fresh_until = float("-inf")
 
+    def renew(self) -> None:
+        """Have the next lookup ask the server, also one whose process failed a moment ago."""
+        self._restarts.forget()
+        self.invalidate()
+
     def forget(self) -> None:
         """Drop the cached tools."""
-        self.invalidate()
+        self.renew()
         self.tools = {}
         self._moved()
 
@@ -158,6 +165,8 @@ class Remote:
                 self.tools = listed(self.server, items)
         except McpError as error:
             self._failure = error
+            if self._connection is None and not isinstance(error, LeftAlone):
+                self._restarts.failed(error)
             self._slow = isinstance(error, Timeout) or error.reason == "ConnectTimeout"
             self._set_online(False)
             raise
@@ -192,6 +201,7 @@ class Remote:
 
     async def check(self) -> bool:
         """Whether a handshake succeeds now. Raises nothing."""
+        self._restarts.forget()
         try:
             if self._connector.runs(self.server):
                 connection = await self._connected()
@@ -212,10 +222,23 @@ class Remote:
     async def _connected(self) -> Connection:
         if self._closed:
             raise ConnectFailed("the registry is closed", reason="Closed")
-        return self._connection or await self._connecting.result()
+        if self._connection is not None:
+            return self._connection
+        if (refusal := self._refusal()) is not None:
+            raise refusal
+        return await self._connecting.result()
+
+    def _refusal(self) -> McpError | None:
+        """Why a server that is a process is not started now; a URL is asked each time."""
+        return self._restarts.refusal if self._connector.runs(self.server) else None
 
     async def _connect(self) -> Connection:
-        connection = await self._connector.open(self.server, self._heard)
+        try:
+            connection = await self._connector.open(self.server, self._heard)
+        except McpError as error:
+            self._restarts.failed(error)
+            raise
+        self._restarts.up()
         self._connection = connection
         self._callbacks.connected(self.server.name)
         self._watch = asyncio.get_running_loop().create_task(
@@ -248,6 +271,8 @@ class Remote:
         self._callbacks.disconnected(self.server.name, error)
         if error is not None:
             logger.warning("the connection to %s is lost: %s", self.server.name, error)
+            if connection.busy == 0:  # else a call may have ended it, and what is called again is up to the caller
+                self._restarts.lost(error)
             self.online = False
         self.invalidate()
         self._moved()
@@ -268,6 +293,7 @@ class Remote:
         """Close the connection; the next request makes a new one. Bounded."""
         await self._connecting.stop()
         await self._refreshing.stop()
+        self._restarts.forget()
         connection = self._connection
         if connection is not None:
             self._lose(connection, None)

@@ -33,11 +33,10 @@ from fairlead_api.load import load_text
 from fairlead_api.meta import API_VERSION, ServerKey
 from fairlead_api.problems import complaints
 from fairlead_api.v1alpha1.mcpserver import McpServer, Package, ToolOverride
+from fairlead_mcp.surroundings import passed_on
 
 Transport: TypeAlias = Literal["streamable-http", "sse"]
 PACKAGE: Final = re.compile(r"(?P<registry>npm|pypi):(?P<name>.+?)(?:==|(?<=.)@)(?P<version>[^@=]+)")
-_PASSED_ON: Final = re.compile(r"(?i)(?:UV|PIP|NPM_CONFIG)_\w+|NPM_TOKEN|\w+_PROXY|SSL_CERT_(?:FILE|DIR)")
-"""Variables of ours by which `uv` and `npx` find their registry."""
 
 
 class BadServer(ValueError):
@@ -63,7 +62,7 @@ class Server:
     """The program of a package, where it is not called like the package."""
     args: Sequence[str] = ()
     env: Mapping[str, str] = field(default_factory=dict)
-    """Added to the few variables that every child process gets (`fairlead_mcp.surroundings.INHERITED`)."""
+    """Added to what a child process gets of our environment: `fairlead_mcp.surroundings`."""
     cwd: str | Path | None = None
     transport: Transport | None = None
     """Of a `url`: `streamable-http`, unless it is said to be `sse`."""
@@ -128,7 +127,7 @@ def _each(servers: Servers, environ: Mapping[str, str]) -> Iterator[Declared]:
         if isinstance(item, Server):
             yield _of_server(item, environ)
         elif isinstance(item, McpServer):
-            yield _of_resource(item, item.metadata.name, Credential(), None)
+            yield _of_resource(item, item.metadata.name, Credential(), None, environ)
         elif isinstance(item, Mapping):
             yield from _of_mapping(item, environ)
         else:
@@ -141,7 +140,7 @@ def _of_mapping(content: Mapping[str, Any], environ: Mapping[str, str]) -> Itera
             yield _of_entry(entry, environ)
     elif content.get("kind") == "McpServer":
         server = _manifest(content)
-        yield _of_resource(server, server.metadata.name, Credential(), None)
+        yield _of_resource(server, server.metadata.name, Credential(), None, environ)
     else:
         name = content.get("id") or content.get("name")
         yield _of_entry(Entry(name if isinstance(name, str) else "", content, ()), environ)
@@ -167,7 +166,7 @@ def _of_entry(entry: Entry, environ: Mapping[str, str]) -> Declared:
         place = ".".join(part for part in (entry.name, problem.field) if part)
         raise BadServer(f"{place}: {problem}") from problem
     server = _validated(translated.manifest, entry.name, entry)
-    return _of_resource(server, entry.name, translated.credential, translated.cwd)
+    return _of_resource(server, entry.name, translated.credential, translated.cwd, environ)
 
 
 def _of_server(server: Server, environ: Mapping[str, str]) -> Declared:
@@ -190,7 +189,7 @@ def _of_server(server: Server, environ: Mapping[str, str]) -> Declared:
     credential = Credential(headers=_headers(server), env=dict(server.env))
     resource = _validated(manifest, server.name)
     cwd = None if server.cwd is None else str(server.cwd)
-    return _of_resource(resource, server.name, credential, cwd, bare=server.prefix == "", environ=environ)
+    return _of_resource(resource, server.name, credential, cwd, environ, bare=server.prefix == "")
 
 
 def _package(server: Server) -> dict[str, Any]:
@@ -227,9 +226,9 @@ def _of_resource(
     name: str,
     credential: Credential,
     cwd: str | None,
+    environ: Mapping[str, str],
     *,
     bare: bool = False,
-    environ: Mapping[str, str] = os.environ,
 ) -> Declared:
     spec = server.spec
     if spec.image is not None:
@@ -244,11 +243,8 @@ def _of_resource(
         kind = EventsEndpoint if spec.effective_transport == "sse" else HttpEndpoint
         endpoint = kind(url=spec.url, host_header=spec.host_header, ca_bundle=spec.ca_bundle)
     else:
-        if spec.package is not None:
-            words = _runner(spec.package)
-            env = {name: value for name, value in environ.items() if _PASSED_ON.fullmatch(name)} | env
-        else:
-            words = [*(spec.command or ()), *spec.args]
+        words = _runner(spec.package) if spec.package is not None else [*(spec.command or ()), *spec.args]
+        env = passed_on(words[0], environ) | env
         endpoint = ChildEndpoint(command=words[0], args=tuple(words[1:]), cwd=cwd)
     return Declared(
         name=name,

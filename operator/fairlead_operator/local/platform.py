@@ -6,13 +6,9 @@ far each is, and `wake` is called with the server's key when there is news.
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
 from collections.abc import AsyncIterator, Callable, Collection, Hashable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Final, Literal, Protocol
 
 from fairlead_api.documents.catalog import ChildEndpoint, Credential, Endpoint, EventsEndpoint, HttpEndpoint
@@ -23,6 +19,7 @@ from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_mcp.child import Child, ChildState
 from fairlead_mcp.egress import Egress
 from fairlead_mcp.host import ChildHost
+from fairlead_mcp.programs import find_program
 from fairlead_mcp.session import McpSession
 from fairlead_mcp.stdio import ChildSpec
 from fairlead_operator.discovery.connect import NetworkConnector
@@ -182,10 +179,10 @@ class LocalPlatform:
         if spec.command is None:
             return Verdict(False, Reason.NOT_SUPPORTED_HERE, "an image needs a cluster to run on")
         program, *arguments = spec.command
-        found = shutil.which(program, path=search_path(self._environ))
+        found = find_program(program, self._environ, declared.cwd)
         if found is None:
             return Verdict(False, Reason.COMMAND_NOT_FOUND, f"there is no program {program} on this machine")
-        return Launch(str(Path(found).absolute()), (*arguments, *spec.args))
+        return Launch(found, (*arguments, *spec.args))
 
     def _started(self, declared: DeclaredServer, launch: Launch, credential: Credential | None) -> Workload:
         endpoint = ChildEndpoint(command=launch.command, args=launch.args, cwd=declared.cwd)
@@ -240,11 +237,6 @@ class Wakening:
         """Implements ChildListener."""
         if isinstance(key, ServerKey) and method.endswith("/list_changed"):
             self._relisted(key)
-
-
-def search_path(environ: Mapping[str, str]) -> str:
-    """`PATH`, and after it the folder of the interpreter: what is installed beside Fairlead is found."""
-    return os.pathsep.join([environ.get("PATH", os.defpath), str(Path(sys.executable).parent)])
 
 
 def _package(server: McpServer) -> Package | None:

@@ -7,22 +7,18 @@ labelled as one, and goes only to the hosts that it names.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import PurePath
 from typing import Final
 
 from fairlead_api.documents.catalog import Credential
 from fairlead_api.meta import ANNOTATION_HOSTS, LABEL_CREDENTIAL
 from fairlead_api.v1alpha1.conditions import Reason
 from fairlead_api.v1alpha1.mcpserver import EnvFromSource, EnvVar
-from fairlead_mcp.surroundings import NETWORK
+from fairlead_mcp.surroundings import passed_on
 from fairlead_operator.local.inventory import Contents, DeclaredServer
 from fairlead_operator.ports import Verdict
 from fairlead_operator.server.hosts import hosts_allow, origin
 
 RESOLVED: Final = Verdict(True, Reason.RESOLVED_REFS, "all references lead to something that may be used")
-
-_INSTALLERS: Final = {"uv": "uv_", "uvx": "uv_", "npm": "npm_config_", "npx": "npm_config_"}
-"""Programs that fetch a server as they start it, and what their own settings begin with."""
 
 
 class Unresolved(Exception):
@@ -49,12 +45,7 @@ def surroundings(declared: DeclaredServer, environ: Mapping[str, str]) -> dict[s
     if declared.server.spec.url is not None:
         return {}
     command = declared.server.spec.command or [""]
-    prefix = _INSTALLERS.get(PurePath(command[0]).name)
-    return {
-        name: value
-        for name, value in environ.items()
-        if name.lower() in NETWORK or (prefix is not None and name.lower().startswith(prefix))
-    }
+    return passed_on(command[0], environ)
 
 
 def _environment(declared: DeclaredServer, contents: Contents) -> dict[str, str]:

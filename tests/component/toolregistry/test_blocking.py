@@ -118,6 +118,14 @@ def test_a_closed_registry_says_so() -> None:
     outcome = registry.execute("s__echo")
     assert outcome.error is not None
     assert outcome.error.code == "CLOSED"
+    assert not registry.execute(None).ok
+
+
+def test_a_call_that_a_model_did_not_make_is_an_error_and_no_exception() -> None:
+    with ToolRegistry() as registry:
+        assert not registry.execute(None).ok
+        assert registry.execute_all(None) == []
+        assert registry.execute_message("openai", None).messages == ()
 
 
 def test_a_registry_that_nobody_closed_is_closed_with_its_last_reference() -> None:

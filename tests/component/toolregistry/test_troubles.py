@@ -60,6 +60,61 @@ async def test_a_server_that_is_killed_while_nobody_calls_is_offline_at_once() -
         assert len(await registry.get_all_tools()) == 6
 
 
+async def test_a_process_that_dies_is_not_started_anew_by_each_look_at_the_tools(tmp_path: Path) -> None:
+    starts = tmp_path / "starts"
+    program = f"open({str(starts)!r}, 'a').write('x'); raise SystemExit('no key was given')"
+    now = 1000.0
+    async with AsyncToolRegistry(
+        [Server(name="dead", command=[sys.executable, "-c", program])], clock=lambda: now
+    ) as registry:
+        for _ in range(20):
+            assert await registry.get_all_tools() == ()
+            assert await registry.get_openai_tools() == []
+        outcome = await registry.execute("dead__anything")
+        assert len(starts.read_text()) == 1
+        assert "no key was given" in outcome.text
+        assert "starts it again, refresh_cache() at once" in outcome.text
+        assert isinstance(outcome.error, ExecutionError)
+        assert outcome.error.retryable
+        assert outcome.error.retry_after is not None
+        assert 0 < outcome.error.retry_after <= 1
+        now += 1
+        for _ in range(3):
+            await registry.get_all_tools()
+        assert len(starts.read_text()) == 2
+        await registry.refresh_cache()
+        await registry.health_check()
+        registry.clear_cache()
+        await registry.get_all_tools()
+        assert len(starts.read_text()) == 5
+
+
+async def test_a_process_that_dies_as_it_lists_its_tools_is_left_alone_too(tmp_path: Path) -> None:
+    starts = tmp_path / "starts"
+    program = f"""
+        import sys
+        with open({str(starts)!r}, "a") as file:
+            file.write("x")
+        for line in sys.stdin:
+            if '"initialize"' in line:
+                print('{{"jsonrpc": "2.0", "id": ' + str(__import__("json").loads(line)["id"]) + ', "result": '
+                      '{{"protocolVersion": "2025-11-25", "capabilities": {{"tools": {{}}}}, "serverInfo": '
+                      '{{"name": "s", "version": "1"}}}}}}', flush=True)
+            elif "tools/list" in line:
+                sys.exit("the database is gone")
+            elif "server/discover" in line:
+                print('{{"jsonrpc": "2.0", "id": ' + str(__import__("json").loads(line)["id"]) + ', "error": '
+                      '{{"code": -32601, "message": "no"}}}}', flush=True)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    async with AsyncToolRegistry([Server(name="s", command=command)], clock=lambda: 1000.0) as registry:
+        for _ in range(5):
+            await registry.get_all_tools()
+        outcome = await registry.execute("s__x")
+        assert "the database is gone" in outcome.text
+        assert len(starts.read_text()) == 1
+
+
 async def test_no_process_is_left_when_the_registry_is_closed() -> None:
     async with AsyncToolRegistry([Server(name="s", command=[sys.executable, LEGACY_STDIO])]) as registry:
         pid = pid_of(registry, "s")

@@ -91,6 +91,15 @@ def test_a_bad_entry_is_named_with_its_line_and_costs_no_other(entry: str, line:
     assert message in problem.message
 
 
+def test_a_tilde_is_the_home_folder_where_a_path_is_expected() -> None:
+    text = '{"mcpServers": {"a": {"command": "~/bin/x", "args": ["~/data"], "cwd": "~"}}}'
+    found = read_configuration(text, Path("/etc/mcp.json"), {"HOME": "/home/ada"}, lambda url: False)
+    assert found is not None
+    (declared,) = found.servers
+    assert (declared.server.spec.command, declared.server.spec.args) == (["/home/ada/bin/x"], ["~/data"])
+    assert declared.cwd == "/home/ada"
+
+
 def test_two_names_that_come_to_one_are_told_apart() -> None:
     found = read('{"mcpServers": {"My Time": {"command": "x"},\n"my-time": {"command": "y"}}}')
     assert [declared.server.spec.command for declared in found.servers] == [["x"]]

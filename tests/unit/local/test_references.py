@@ -111,6 +111,10 @@ def test_a_process_gets_of_our_environment_what_reaches_the_network_and_no_more(
     assert surroundings(declared({"command": ["/usr/bin/uvx"]}), ours) == {**network, "UV_INDEX_URL": "u"}
     npm = {"NPM_CONFIG_REGISTRY": "r", "npm_config_cache": "k"}
     assert surroundings(declared({"command": ["npx", "-y", "x"]}), ours) == {**network, **npm}
+    assert surroundings(declared({"command": ["docker", "run", "x"]}), {**ours, "DOCKER_HOST": "d"}) == {
+        **network,
+        "DOCKER_HOST": "d",
+    }
     package = {"registry": "npm", "name": "x", "version": "1"}
     assert surroundings(declared({"package": package}), ours) == network
     assert surroundings(declared({"url": "http://x/mcp"}), ours) == {}

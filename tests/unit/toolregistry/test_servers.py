@@ -32,7 +32,7 @@ def test_a_url_is_streamable_http_unless_it_is_said_to_be_sse() -> None:
 def test_a_command_is_a_program_with_its_arguments() -> None:
     server = one(Server(name="s", command="run it", args=["a b"], env={"A": "1"}, cwd="/x", prefix=""))
     assert server.endpoint == ChildEndpoint(command="run it", args=("a b",), cwd="/x")
-    assert (server.credential.env, server.prefix, server.trusted) == ({"A": "1"}, "", True)
+    assert (server.credential.env, server.prefix, server.trusted) == ({"A": "1", "https_proxy": "p"}, "", True)
     assert one(Server(name="s", command=["a", "b"], args=["c"])).endpoint == ChildEndpoint(command="a", args=("b", "c"))
 
 
@@ -52,7 +52,8 @@ def test_a_package_is_fetched_and_run_in_one_exact_version(server: Server, words
     found = one(server)
     assert found.endpoint.command.endswith("uv" if "pypi" in str(server.package) else "npx")
     assert list(found.endpoint.args) == words
-    assert found.credential.env == {"UV_INDEX_URL": "there", "https_proxy": "p"}
+    own = {"UV_INDEX_URL": "there"} if "pypi" in str(server.package) else {}
+    assert found.credential.env == {**own, "https_proxy": "p"}
 
 
 def test_the_content_of_an_mcp_json_is_taken_with_its_references_filled_in() -> None:
@@ -64,7 +65,8 @@ def test_the_content_of_an_mcp_json_is_taken_with_its_references_filled_in() -> 
         }
     }
     files, remote = declared(content, ENVIRON)
-    assert (files.name, files.prefix, files.credential.env) == ("Files", "files", {"T": "t0"})
+    env = {"T": "t0", "https_proxy": "p"}
+    assert (files.name, files.prefix, files.credential.env) == ("Files", "files", env)
     assert remote.credential.headers == {"Authorization": "Bearer t0"}
 
 

@@ -1,0 +1,31 @@
+"""What a model that calls no tool leaves for a registry to execute."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fairlead_gateway.formats import registry as formats
+from fairlead_gateway.toolregistry import AsyncToolRegistry, Executed, InvalidArguments
+
+NO_CALLS: list[Any] = [None, [], {}, 5, b"x", {"name": "x"}, {"function": {"name": "x", "arguments": "{}"}}]
+
+
+@pytest.mark.parametrize("given", NO_CALLS)
+async def test_what_is_no_call_is_an_error_that_says_what_is_one(given: Any) -> None:
+    async with AsyncToolRegistry() as registry:
+        outcome = await registry.execute(given)
+        assert isinstance(outcome.error, InvalidArguments)
+        assert (outcome.name, outcome.attempts) == ("", 0)
+        assert "give a tool's name, a Request or a ToolCall" in outcome.text
+        assert "execute_message" in outcome.text
+        assert [one.ok for one in await registry.execute_all([given])] == [False]
+
+
+@pytest.mark.parametrize("form", sorted(formats.ALIASES))
+@pytest.mark.parametrize("message", [None, [], {}, "", "hello", {"content": "hello"}, {"tool_calls": None}])
+async def test_a_message_without_calls_comes_to_nothing_in_every_format(form: str, message: object) -> None:
+    async with AsyncToolRegistry() as registry:
+        assert await registry.execute_message(form, message) == Executed((), (), (), ())
+        assert await registry.execute_all(None) == []

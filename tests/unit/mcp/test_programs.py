@@ -1,0 +1,32 @@
+"""Programs are found in PATH, beside the interpreter, and from the folder that their server runs in."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from fairlead_mcp.programs import find_program
+
+
+def program(path: Path) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_a_name_is_looked_for_in_path_and_then_beside_the_interpreter(tmp_path: Path) -> None:
+    mine = program(tmp_path / "bin" / "server")
+    environ = {"PATH": str(tmp_path / "bin")}
+    assert find_program("server", environ) == mine
+    assert find_program(Path(sys.executable).name, environ) == sys.executable
+    assert find_program("nonesuch", environ) is None
+
+
+def test_a_path_is_relative_to_the_folder_that_the_server_runs_in(tmp_path: Path) -> None:
+    mine = program(tmp_path / "work" / "bin" / "server")
+    environ = {"PATH": "/nowhere"}
+    for path in ("./bin/server", "bin/server", mine):
+        assert find_program(path, environ, str(tmp_path / "work")) == mine
+    assert find_program("bin/server", environ, str(tmp_path)) is None
+    assert find_program("server", environ, str(tmp_path / "work" / "bin")) is None

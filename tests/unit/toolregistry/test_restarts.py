@@ -1,0 +1,67 @@
+"""When a process that failed may be started again."""
+
+from __future__ import annotations
+
+from fairlead_gateway.toolregistry.restarts import Restarts
+from fairlead_mcp.errors import ConnectFailed, ConnectionLost
+
+
+class Life:
+    """A process under a clock that stands still."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.restarts = Restarts(lambda: self.now, lambda: 0.0)
+
+    def fails(self) -> float:
+        """Seconds until the next start."""
+        self.restarts.failed(ConnectFailed("it exited with code 1", reason="StartFailed"))
+        return self.left()
+
+    def lives(self, seconds: float) -> float:
+        self.restarts.up()
+        self.now += seconds
+        self.restarts.lost(ConnectionLost("it exited", sent=False))
+        return self.left()
+
+    def left(self) -> float:
+        refusal = self.restarts.refusal
+        return 0.0 if refusal is None else refusal.retry_after
+
+
+def test_the_delay_doubles_with_each_start_that_fails_up_to_a_minute() -> None:
+    life = Life()
+    assert [life.fails() for _ in range(8)] == [1, 2, 4, 8, 16, 32, 60, 60]
+
+
+def test_one_error_that_is_told_twice_counts_once() -> None:
+    life = Life()
+    error = ConnectFailed("it exited with code 1")
+    life.restarts.failed(error)
+    life.restarts.failed(error)
+    assert life.left() == 1
+
+
+def test_what_came_up_is_replaced_at_once_and_then_less_and_less_often() -> None:
+    life = Life()
+    assert [life.lives(1) for _ in range(4)] == [0, 2, 4, 8]
+    assert [life.lives(10), life.lives(3600), life.lives(1)] == [0, 0, 2]
+
+
+def test_who_asks_before_is_told_why_how_often_and_when() -> None:
+    life = Life()
+    life.fails()
+    life.now += 0.5
+    life.fails()
+    refusal = life.restarts.refusal
+    assert refusal is not None
+    assert (refusal.reason, refusal.retry_after) == ("StartFailed", 2)
+    assert str(refusal) == (
+        "it exited with code 1 (it failed 2 times in a row; the next use after 2 s starts it again, "
+        "refresh_cache() at once)"
+    )
+    life.now += 2
+    assert life.restarts.refusal is None
+    life.fails()
+    life.restarts.forget()
+    assert life.restarts.refusal is None
