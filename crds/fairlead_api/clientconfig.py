@@ -2,8 +2,8 @@
 
 Three forms are read: `{"mcpServers": {NAME: …}}` (most clients), `{"servers": {NAME: …}}` (VS Code), and the list
 `mcpServers: [{id: NAME, …}]`. Values of `env`, of `headers` and of `apiKey` go into the credential and never into the
-resource. Keys that only concern a client (`disabled` excepted) are ignored, as the clients do among each other; slips
-and keys that nobody knows are told of (`clientkeys`).
+resource. The key `fairlead` holds fields of the spec that no client has. Keys that only concern a client (`disabled`
+excepted) are ignored, as the clients do among each other; slips and keys that nobody knows are told of (`clientkeys`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from fairlead_api.clientkeys import LISTS, TRANSPORTS, URLS, Remark, remarks
+from fairlead_api.clientkeys import LISTS, OWN, TRANSPORTS, URLS, Remark, remarks
 from fairlead_api.documents.catalog import Credential
 from fairlead_api.interpolation import UnsetVariable, interpolate
 from fairlead_api.meta import ANNOTATION_FORM, API_VERSION, CLIENT_CONFIGURATION, short_hash
@@ -29,6 +29,12 @@ _TRANSPORTS: Final = {
     "streamablehttp": "streamable-http",
     "streamable_http": "streamable-http",
 }
+
+OWN_FIELDS: Final = (
+    "caBundle", "calibration", "discovery", "hostHeader", "limits", "pin", "prefix", "session", "tools",
+    "trustAnnotations",
+)  # fmt: skip
+"""Fields of an McpServer's spec that an entry may set under `OWN`; the others have keys that clients read too."""
 
 _INPUT: Final = re.compile(r"\$\{(?:input|command):")
 """What an editor would ask its user for."""
@@ -126,6 +132,7 @@ def translate(entry: Entry, environ: Mapping[str, str]) -> Translated:
     else:
         spec = {"command": [command], "args": read.texts("args"), "transport": transport}
         credential = Credential(env=read.mapping("env"))
+    spec |= _own(content.get(OWN))
     metadata = {
         "name": resource_name(entry.name),
         "namespace": NAMESPACE,
@@ -140,12 +147,25 @@ def in_words_of(entry: Entry, complaint: Complaint) -> EntryProblem:
     field = complaint.field.removeprefix("spec.")
     if field == "command[0]":
         field = "command"
+    if field.partition(".")[0].partition("[")[0] in OWN_FIELDS:
+        field = f"{OWN}.{field}"
     for known in (URLS, TRANSPORTS):
         if field == known[0] and isinstance(entry.content, Mapping):
             field = next((name for name in known if name in entry.content), field)
     return EntryProblem(
         field, complaint.message.replace("a credential goes into auth", "a credential goes into headers")
     )
+
+
+def _own(fields: object) -> dict[str, Any]:
+    if fields is None:
+        return {}
+    if not isinstance(fields, Mapping):
+        raise EntryProblem(OWN, "must be an object of fields, such as prefix or session")
+    for name in fields:
+        if name not in OWN_FIELDS:
+            raise EntryProblem(f"{OWN}.{name}", f"is no field that may stand here: {', '.join(OWN_FIELDS)}")
+    return dict(fields)
 
 
 def _identifier(entry: object) -> str:

@@ -10,10 +10,12 @@ import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+OWN: Final = "fairlead"
+"""The key for fields of the spec that no client has."""
 URLS: Final = ("url", "serverUrl", "httpUrl")
 TRANSPORTS: Final = ("transport", "type", "transportType")
 READ: Final = frozenset(
-    {"command", "args", "env", "cwd", "headers", "apiKey", "id", "name", "disabled", "enabled", *URLS, *TRANSPORTS}
+    {"command", "args", "env", "cwd", "headers", "apiKey", "id", "name", "disabled", "enabled", OWN, *URLS, *TRANSPORTS}
 )
 LISTS: Final = ("mcpServers", "servers")
 """Where the servers of a file stand."""

@@ -12,6 +12,7 @@ from typing import Final, Self, TypeVar
 
 from fairlead_api.documents.catalog import Credential
 from fairlead_mcp.errors import McpError, RpcError
+from fairlead_mcp.surroundings import NETWORK
 
 SHOWN: Final = "[credential]"
 SHORTEST: Final = 4
@@ -34,7 +35,9 @@ class Mask:
 
     def __init__(self, credential: Credential | None) -> None:
         sent = credential or Credential()
-        values = {*sent.headers.values(), *sent.env.values(), sent.token}
+        # where certificates and proxies are, is no secret, and what a server's failure is understood by
+        own = {value for name, value in sent.env.items() if name.lower() not in NETWORK or "@" in value}
+        values = {*sent.headers.values(), *own, sent.token}
         values |= {value.rpartition(" ")[2] for value in sent.headers.values()}
         self._values = sorted((value for value in values if len(value) >= SHORTEST), key=len, reverse=True)
 

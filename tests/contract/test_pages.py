@@ -50,6 +50,7 @@ RUN_BY = {
 }
 """Pages with commands, and the tests that run them."""
 NOT_RUN = {
+    "docs/up.md": "a file of the reader's own; tests/unit/local/test_up_page.py reads its examples",
     "gateway/fairlead_gateway/endpoint/PERFORMANCE.md": "benchmarks of a quarter of an hour; `--quick` runs in CI",
     "gateway/fairlead_gateway/toolregistry/README.md": "one `pip install`",
 }

@@ -74,6 +74,10 @@ def test_no_credential_ends_up_in_a_resource() -> None:
         ('{"command": "x", "env": {"A": "${input:key}"}}', 3, "mcpServers.a.env.A", "asks for an input of the editor"),
         ('{"command": "x", "transport": "http"}', 3, "mcpServers.a.transport", "'http' goes with url"),
         ('{"url": "http://y", "transport": "carrier pigeon"}', 3, "mcpServers.a.transport", "is none of stdio, sse"),
+        ('{"command": "x",\n"fairlead": {\n"session": "Own"}}', 5, "mcpServers.a.fairlead.session", "PerClient"),
+        ('{"command": "x", "fairlead": {"tools": [{}]}}', 3, "mcpServers.a.fairlead.tools[0].name", "Required"),
+        ('{"command": "x",\n"fairlead": {"url": "y"}}', 4, "mcpServers.a.fairlead.url", "is no field that may stand"),
+        ('{"command": "x", "fairlead": "fast"}', 3, "mcpServers.a.fairlead", "must be an object of fields"),
         ('{"url": "ftp://y"}', 3, "mcpServers.a.url", "must be an http or https URL"),
         (
             '{"url": "http://y", "apiKey": "k", "headers": {"authorization": "z"}}',

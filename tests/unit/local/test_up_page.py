@@ -1,0 +1,131 @@
+"""The page on `fairlead up` and mcp.json says what the parser does, and the other way round."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead_api.clientconfig import OWN_FIELDS, Entry, EntryProblem, Translated, entries, translate
+from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerSpec
+from fairlead_gateway.toolregistry.servers import declared
+from fairlead_mcp.surroundings import INHERITED, NETWORK, SETTINGS
+from fairlead_operator.local.configfile import read_configuration
+
+PAGE = (Path(__file__).parents[3] / "docs" / "up.md").read_text()
+ENVIRON = {"HOME": "/home/ada", "TOOLS_TOKEN": "t", "GITHUB_TOKEN": "g", "NAME": "value", "EMPTY": ""}
+
+
+def section(title: str) -> str:
+    found = re.search(rf"^## {re.escape(title)}$(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
+    assert found is not None, title
+    return found[1]
+
+
+def rows(title: str) -> Iterator[list[str]]:
+    """The cells of a section's table, without its head."""
+    table = [line for line in section(title).splitlines() if line.startswith("|")]
+    for line in table[2:]:
+        yield [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def code(cell: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", cell)
+
+
+def blocks() -> list[Any]:
+    return [json.loads(block) for block in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)]
+
+
+class Watched(dict[str, Any]):
+    """A server that remembers which keys it was asked for."""
+
+    asked: set[str]
+
+    def __init__(self, content: Mapping[str, Any]) -> None:
+        super().__init__(content)
+        self.asked = set()
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.asked.add(key)
+        return super().get(key, default)
+
+
+def test_every_key_that_is_read_is_on_the_page_and_no_other() -> None:
+    asked: set[str] = set()
+    for content in ({"command": "x"}, {"url": "http://x"}):
+        watched = Watched(content)
+        for entry in entries({"mcpServers": [watched]}):
+            translate(Entry("a", entry.content, entry.path), ENVIRON)
+        asked |= watched.asked
+    assert {key for cells in rows("The file") for key in code(cells[0])} == asked
+
+
+@pytest.mark.parametrize("block", blocks())
+def test_each_example_is_taken_by_up_and_by_a_tool_registry(block: dict[str, Any]) -> None:
+    found = read_configuration(json.dumps(block), Path("/etc/mcp.json"), ENVIRON, lambda url: False)
+    assert found is not None
+    assert found.problems == []
+    assert not getattr(found, "remarks", [])
+    named = [entry.name for entry in entries(block)]
+    assert [one.server.metadata.name for one in found.servers] == named
+    assert [server.name for server in declared(block, ENVIRON)] == named
+
+
+def test_what_a_server_inherits_is_what_the_page_says() -> None:
+    inherited, proxies, certificates, *settings = rows("What a server inherits")
+    assert tuple(code(inherited[0])) == INHERITED
+    assert {name.lower() for name in code(proxies[0] + certificates[0])} == NETWORK
+    of_programs: dict[str, set[str]] = {}
+    for cells in settings:
+        shared = [name.removesuffix("*") for name in code(cells[0])]
+        for words in re.split(r"\), |(?<=`), (?=`\w+` \()", cells[1]):
+            named, _, own = words.partition(" (with ")
+            for program in code(named):
+                of_programs[program] = {*shared, *(name.removesuffix("*") for name in code(own))}
+    assert of_programs == {program: set(names) for program, names in SETTINGS.items()}
+
+
+def test_the_fields_that_only_fairlead_has_are_on_the_page_and_all_others_have_keys_of_clients() -> None:
+    title = "Session, prefix, probes and limits per server"
+    assert sorted(name for cells in rows(title) for name in code(cells[0])) == sorted(OWN_FIELDS)
+    elsewhere = {"args", "auth", "command", "env", "transport", "url"}
+    of_a_cluster = {"envFrom", "image", "package", "path", "podTemplate", "port", "replicas", "resources"}
+    fields = {field.alias or name for name, field in McpServerSpec.model_fields.items()}
+    assert fields == {*OWN_FIELDS, *elsewhere, *of_a_cluster}
+
+
+def test_an_entry_sets_fields_that_only_fairlead_has() -> None:
+    spec = McpServer.model_validate(of(blocks()[-1]["mcpServers"]["browser"]).manifest).spec
+    assert (spec.session, spec.prefix, spec.limits.concurrency) == ("PerClient", "web", 4)
+    assert [(one.name, one.enabled) for one in spec.tools] == [("browser_close", False), ("browser_snapshot", True)]
+
+
+@pytest.mark.parametrize(
+    ("text", "becomes"),
+    [
+        ("${NAME}", "value"),
+        ("${env:NAME}", "value"),
+        ("${OTHER:-text}", "text"),
+        ("${EMPTY:-text}", "text"),
+        ("$${NAME}", "${NAME}"),
+    ],
+)
+def test_references_become_what_the_page_says(text: str, becomes: str) -> None:
+    forms = [form for cells in rows("Values from the environment") for form in code(cells[0])]
+    assert re.sub("OTHER|EMPTY", "NAME", text) in forms
+    assert of({"command": text}).manifest["spec"]["command"] == [becomes]
+
+
+@pytest.mark.parametrize("text", ["${OTHER}", "${input:key}", "${command:pick}"])
+def test_references_that_lead_nowhere_are_refused(text: str) -> None:
+    with pytest.raises(EntryProblem):
+        of({"command": "x", "args": [text]})
+
+
+def of(content: dict[str, Any]) -> Translated:
+    return translate(Entry("a", content, ("mcpServers", "a")), ENVIRON)
