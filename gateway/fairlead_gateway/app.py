@@ -280,6 +280,7 @@ def build(
     )
 
     front.session_ended = registry.end_session
+    front.threads.cancels_abandoned = settings.cancel_abandoned
     front.auditor = accounting.auditor
 
     swaps = Swaps(settings, front, registry, checks, book, outbox, news, own_info, clock, trust.names)

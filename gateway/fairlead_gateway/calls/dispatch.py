@@ -122,6 +122,12 @@ class Dispatcher:
             if flight.request.id == request_id and flight.request.session == session:
                 flight.cancel()
 
+    def end_session(self, session: bytes) -> None:
+        """A legacy client gives its session up, and so the calls that it made in it."""
+        for flight in [*self.flights]:
+            if flight.request.session == session:
+                flight.cancel()
+
     def start(self, exchange: Exchange, route: Route, request: Request) -> Flight:
         """Make the call; the flight answers it, possibly before this returns. Raises nothing."""
         started = self.clock()

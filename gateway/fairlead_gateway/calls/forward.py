@@ -92,6 +92,12 @@ class Forwarder:
         if task is not None:
             task.cancel()
 
+    def end_session(self, session: bytes) -> None:
+        """As of the dispatcher."""
+        for (owner, _), task in [*self._cancellable.items()]:
+            if owner == session:
+                task.cancel()
+
     async def aclose(self) -> None:
         """End what goes on between requests: watches, and calls that wait for their clients."""
         await self.watches.aclose()

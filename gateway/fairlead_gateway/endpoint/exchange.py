@@ -55,6 +55,11 @@ class Wire:
         """Call once it is no longer congested, or gone."""
         raise NotImplementedError
 
+    @property
+    def cancels_abandoned(self) -> bool:
+        """Whether calls of legacy clients that went away are cancelled."""
+        raise NotImplementedError
+
     def count_unread(self) -> None:
         """Count what was written and is not read, on a connection that is congested."""
         raise NotImplementedError
@@ -127,14 +132,18 @@ class Exchange(calls.Exchange):
         return self.disconnected or self._wire.transport.is_closing()
 
     def lost(self) -> None:
-        """The client closed the connection: in the modern era that is how a call is cancelled, in the legacy era
-        not.
+        """The client closed the connection. In the modern era that is how a call is cancelled; in the legacy era it
+        "SHOULD NOT be interpreted as the client cancelling its request" (2025-11-25, Transports), unless a setting
+        says otherwise. A stream that the client knows of is waited for: see `Threads.sweep`.
         """
         self.disconnected = True
         if self.thread is not None:
             self.thread.detach(self)
         call, self.call = self.call, None
-        if self.modern and call is not None:
+        if call is None:
+            return
+        awaited = self.thread is not None and self.thread.primed
+        if self.modern or (self._wire.cancels_abandoned and not awaited):
             call.cancel()
 
     @property

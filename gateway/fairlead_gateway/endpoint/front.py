@@ -212,6 +212,8 @@ class Front:
 
     def _end_session(self, exchange: Exchange) -> None:
         if self.forwarder.live.sessions.end(exchange.headers[SESSION]):
+            self.dispatcher.end_session(exchange.headers[SESSION])
+            self.forwarder.end_session(exchange.headers[SESSION])
             self.session_ended(exchange.headers[SESSION])
             exchange.acknowledge(200)  # the SDK's client takes a 202 for a failure
         else:
@@ -329,6 +331,8 @@ class Front:
         self._make_resumable(exchange, asked)
         work = self.forwarder.run(exchange, errand, asked)
         exchange.call = task = asyncio.get_running_loop().create_task(work, name=asked.method)
+        if exchange.thread is not None:
+            exchange.thread.call = task
         self.errands.add(task)
         task.add_done_callback(self.errands.discard)
 

@@ -88,6 +88,10 @@ class Lane(Wire):
     def congested(self) -> bool:
         return self.flow.write_paused
 
+    @property
+    def cancels_abandoned(self) -> bool:
+        return self._front.threads.cancels_abandoned
+
     def when_clear(self, go_on: Callable[[], None]) -> None:
         self._held_up.append(go_on)
 

@@ -21,13 +21,21 @@ SINCE: Final = "2025-11-25"
 """Older clients may take the empty event at the start of such a stream for a message."""
 RETRY_MS: Final = 500
 KEPT_SECONDS: Final = 60.0
-"""How long a finished stream is kept."""
+"""How long a finished stream is kept, and one without a client is waited with before its call is cancelled."""
 KEPT_BYTES: Final = 8 << 20
 STREAM_BYTES: Final = 1024
 """That a stream is counted for beside its events and the id of its session, about."""
 KEPT_EVENTS: Final = 256
 """Of one stream; older ones are forgotten first."""
 _EVENT_ID: Final = re.compile(rb"([0-9A-Za-z_-]{16,64})\.([0-9]{1,12})")
+
+
+class Cancellable(Protocol):
+    """The call whose stream it is."""
+
+    def cancel(self) -> object:
+        """No-op once it is answered."""
+        ...
 
 
 class Outlet(Protocol):
@@ -45,7 +53,10 @@ class Outlet(Protocol):
 class Thread:
     """The stream of one request. Until `prime` nobody knows of it."""
 
-    __slots__ = ("_count", "_events", "_forgotten", "_name", "_outlet", "_threads", "done", "session", "size", "until")
+    __slots__ = (
+        "_count", "_events", "_forgotten", "_name", "_outlet", "_threads", "call", "done", "left", "session", "size",
+        "until",
+    )  # fmt: skip
 
     def __init__(self, threads: Threads, name: bytes, session: bytes) -> None:
         self._threads = threads
@@ -59,6 +70,9 @@ class Thread:
         """Bytes kept."""
         self.done = False
         self.until = float("inf")
+        self.call: Cancellable | None = None
+        self.left = float("inf")
+        """Since when no client reads it."""
 
     @property
     def primed(self) -> bool:
@@ -84,6 +98,7 @@ class Thread:
         """Send the answer, or keep it."""
         event = self._keep(message)
         self.done = True
+        self.call = None
         self.until = self._threads.clock() + KEPT_SECONDS
         outlet, self._outlet = self._outlet, None
         if outlet is not None:
@@ -92,6 +107,7 @@ class Thread:
     def pause(self) -> None:
         """End the stream for now: its client comes back for the rest."""
         outlet, self._outlet = self._outlet, None
+        self.left = self._threads.clock()
         if outlet is not None:
             outlet.end(replies.END_OF_STREAM)
 
@@ -99,6 +115,7 @@ class Thread:
         """The connection is gone."""
         if self._outlet is outlet:
             self._outlet = None
+            self.left = self._threads.clock()
 
     def attach(self, outlet: Outlet, after: int) -> None:
         """Go on at another connection, with what came after the event of that number. The former ends."""
@@ -108,6 +125,7 @@ class Thread:
             outlet.end(missed, replies.END_OF_STREAM)
         else:
             self._outlet = outlet
+            self.left = float("inf")
             outlet.write(missed)
 
     def forget(self) -> None:
@@ -152,6 +170,8 @@ class Threads:
         new_name: Callable[[], str] = lambda: secrets.token_urlsafe(18),
     ) -> None:
         self.clock = clock
+        self.cancels_abandoned = False
+        """Whether the call is cancelled whose client does not come back for KEPT_SECONDS."""
         self._new_name = new_name
         self._kept: OrderedDict[bytes, Thread] = OrderedDict()
         self._bytes = 0
@@ -179,8 +199,13 @@ class Threads:
             self._drop(next(iter(self._kept)))
 
     def sweep(self) -> None:
-        """Forget what was finished long enough ago. Called every second or so."""
+        """Forget what was finished long enough ago, and cancel what is given up. Called every second or so."""
         now = self.clock()
+        if self.cancels_abandoned:
+            for thread in [thread for thread in self._kept.values() if now - thread.left >= KEPT_SECONDS]:
+                call, thread.call = thread.call, None
+                if call is not None:
+                    call.cancel()
         for name in [name for name, thread in self._kept.items() if thread.until <= now]:
             self._drop(name)
 

@@ -113,3 +113,59 @@ def test_an_event_id_of_another_shape_is_nobodys() -> None:
     for ident in (b"", b"1", b"%b" % NAME.encode(), b"%b.x" % NAME.encode(), b"%b.1" % NAME.encode()):
         assert threads.find(SESSION, ident) is None
     assert resumable.SINCE == "2025-11-25"
+
+
+class Call:
+    """A call that remembers whether it was cancelled."""
+
+    cancelled = False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+def abandoned(threads: Threads) -> Call:
+    """The call of a stream whose client has just gone."""
+    paper = Paper()
+    thread = thread_of(threads, paper)
+    thread.call = call = Call()
+    thread.detach(paper)
+    return call
+
+
+def test_a_call_goes_on_without_its_client_unless_a_setting_says_otherwise() -> None:
+    clock = Clock()
+    threads = Threads(clock)
+    call = abandoned(threads)
+    clock.now = 10 * KEPT_SECONDS
+    threads.sweep()
+    assert not call.cancelled
+
+
+def test_a_call_is_cancelled_where_its_client_does_not_come_back_in_time() -> None:
+    clock = Clock()
+    threads = Threads(clock)
+    threads.cancels_abandoned = True
+    call = abandoned(threads)
+    clock.now = KEPT_SECONDS - 1
+    threads.sweep()
+    assert not call.cancelled
+    clock.now = KEPT_SECONDS
+    threads.sweep()
+    assert call.cancelled
+
+
+def test_a_stream_that_its_server_paused_is_given_up_like_one_that_broke() -> None:
+    clock = Clock()
+    threads = Threads(clock)
+    threads.cancels_abandoned = True
+    thread = thread_of(threads)
+    thread.call = call = Call()
+    thread.pause()
+    clock.now = KEPT_SECONDS - 1
+    thread.attach(Paper(), 1)
+    clock.now = 2 * KEPT_SECONDS
+    threads.sweep()
+    assert not call.cancelled
+    thread.finish(b"answer")
+    assert thread.call is None
