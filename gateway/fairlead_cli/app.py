@@ -28,7 +28,7 @@ from fairlead_cli.options import (
 )
 from fairlead_cli.output import Output
 from fairlead_cli.pinning.commands import approve, diff
-from fairlead_cli.servers.commands import events, refresh
+from fairlead_cli.servers.commands import events, logs, refresh
 from fairlead_cli.speed.predicting import predict
 from fairlead_cli.speed.scores import leaderboard, scores
 from fairlead_cli.speed.telemetry import telemetry
@@ -173,6 +173,7 @@ app.command()(convert)
 app.command()(plan)
 app.command()(refresh)
 app.command()(events)
+app.command()(logs)
 app.command()(tiers)
 app.command()(explain)
 app.command()(can)

@@ -312,6 +312,20 @@ SMUGGLING = (
         "403",
     ),
     Guard(
+        "what servers printed, read by somebody who is no administrator",
+        f"{GATEWAY}.rest.logs",
+        (("if not plane.administers(seen.identity):", "if False:"),),
+        f"{AT}/test_logs_of_servers.py::test_what_servers_print_is_shown_to_administrators_alone",
+        "200",
+    ),
+    Guard(
+        "what servers printed, read from another machine where nobody is asked who they are",
+        f"{GATEWAY}.rest.logs",
+        (("if plane.guard.identities.open and not is_here(request):", "if False:"),),
+        f"{AT}/test_logs_of_servers.py::test_where_nobody_is_asked_who_they_are_only_this_machine_reads_it",
+        "200",
+    ),
+    Guard(
         "a body without end",
         f"{GATEWAY}.endpoint.server",
         (("if len(exchange.body) + len(body) > self._front.bounds.body:", "if False:"),),

@@ -131,7 +131,7 @@ _PROGRAMMED: Final = {
     Reason.CRASH_LOOPING: Explanation(
         "False",
         "The server ends soon after each start; the message has its last words where they are known.",
-        "Read its log: kubectl logs, or the lines that fairlead up shows.",
+        "Read its whole log with kubectl logs.",
     ),
     Reason.RUN_AS_ROOT_REFUSED: Explanation(
         "False",
@@ -160,11 +160,15 @@ _PROGRAMMED: Final = {
 }
 
 _PROGRAMMED_OR_VERIFIED: Final = {
-    Reason.START_FAILED: Explanation("False", "The process could not be started.", "Check the program and its rights."),
+    Reason.START_FAILED: Explanation(
+        "False", "The process could not be started, or ended at once.", "See all that it printed with fairlead logs."
+    ),
     Reason.COMMAND_NOT_FOUND: Explanation(
         "False", "The program to start does not exist or may not be run.", "Install it, or correct spec.command."
     ),
-    Reason.BACKING_OFF: Explanation("False", "The process ended several times; the next start waits.", "Read its log."),
+    Reason.BACKING_OFF: Explanation(
+        "False", "The process ended several times; the next start waits.", "See fairlead logs."
+    ),
 }
 
 _CALIBRATED: Final = {

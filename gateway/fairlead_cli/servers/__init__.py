@@ -1,1 +1,1 @@
-"""The life of servers, seen and hurried: `fairlead refresh` and `fairlead events`."""
+"""The life of servers, seen and hurried: `fairlead refresh`, `fairlead events` and `fairlead logs`."""

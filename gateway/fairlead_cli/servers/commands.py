@@ -1,4 +1,6 @@
-"""`fairlead refresh` and `fairlead events`: the life of servers, with their options and help. No work is done here."""
+"""`fairlead refresh`, `fairlead events` and `fairlead logs`: the life of servers, with their options and help. No work
+is done here.
+"""
 
 from __future__ import annotations
 
@@ -54,3 +56,35 @@ def events(
     from fairlead_cli.servers.events import run_events
 
     run_events(Destination.parse(url, header or [], None, timeout, token), output)
+
+
+def logs(
+    server: Annotated[str, typer.Argument(metavar="SERVER", help="NAMESPACE/NAME, or the name or prefix alone.")],
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what it prints. Ctrl-C ends it.")] = False,
+    tail: Annotated[
+        int | None,
+        typer.Option("--tail", "-n", min=0, help="So many of the last lines; without it all that are kept, 128 KiB."),
+    ] = None,
+    timestamps: Annotated[bool, typer.Option("--timestamps", help="Print when each line was printed.")] = False,
+    url: UrlOption = DEFAULT_URL,
+    header: HeaderOption = None,
+    token: TokenOption = None,
+    timeout: TimeoutOption = 30.0,
+    output: OutputOption = Output.table,
+) -> None:
+    """Print what the processes of a server printed: standard error, and on standard output what is no MCP message.
+
+    Lines such as `--- run 2 started again` say where a restart is. Secrets of the server's environment are taken out.
+    In a cluster, Kubernetes keeps what servers print, and the answer is the kubectl command that shows it.
+
+    Examples:
+
+        fairlead logs time
+
+        fairlead logs default/time --follow --tail 20
+    """
+    from fairlead_cli.connecting import Destination
+    from fairlead_cli.servers.logs import run_logs
+
+    destination = Destination.parse(url, header or [], None, timeout, token)
+    run_logs(destination, server, output, tail=tail, follow=follow, timestamps=timestamps)

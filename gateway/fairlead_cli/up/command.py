@@ -11,7 +11,7 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,7 +99,7 @@ async def _serve(options: UpOptions, where: Folders, display: Display, abandon: 
     _stop_on_signals(stop, abandon)
     children = ChildHost(client=Client(name=NAME, version=VERSION))
     scanner, skipped = _scanner(options)
-    gateway, custom = _gateway(options, where, children, nudge)
+    gateway, custom = _gateway(options, where, children, nudge, lambda: station.declared)
     board = Board(lambda key: _tools_of(station.documents, key), news.set)
     telemetry = Telemetry()
     telemetry.leader.set(1)
@@ -185,7 +185,13 @@ def _check_tier(named: str | None, known: tuple[str, ...]) -> None:
         raise Failure(f"--tier: there is no latency tier {named!r}; tiers: {', '.join(known)}", code=USED_WRONGLY)
 
 
-def _gateway(options: UpOptions, where: Folders, children: ChildHost, nudge: asyncio.Event) -> tuple[Gateway, Loaded]:
+def _gateway(
+    options: UpOptions,
+    where: Folders,
+    children: ChildHost,
+    nudge: asyncio.Event,
+    declared: Callable[[], Iterable[ServerKey]],
+) -> tuple[Gateway, Loaded]:
     try:
         settings = Settings.from_env(
             os.environ,
@@ -208,6 +214,7 @@ def _gateway(options: UpOptions, where: Folders, children: ChildHost, nudge: asy
             custom=custom.tools,
             models=load_models(settings.routes),
             trust=trusted(settings),
+            declared=declared,
         )
     except BadSetting as error:
         raise Failure(str(error), code=USED_WRONGLY) from error

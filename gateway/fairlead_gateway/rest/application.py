@@ -20,6 +20,7 @@ from fairlead_gateway.rest import (
     convert,
     events,
     explain,
+    logs,
     models,
     openapi,
     plans,
@@ -75,7 +76,7 @@ def resources(readiness: Callable[[], Readiness], plane: Plane) -> FastAPI:
         docs_url=None, redoc_url=None, max_body_size=None,
     )  # fmt: skip
     for resource in (
-        access, explain, tools, servers, events, tiers, convert, toolcalls, plans, models, scores, aggregates,
+        access, explain, tools, servers, logs, events, tiers, convert, toolcalls, plans, models, scores, aggregates,
     ):  # fmt: skip
         # not `include_router`, which goes through every router twice for each request
         app.router.routes.extend(resource.router(plane).routes)

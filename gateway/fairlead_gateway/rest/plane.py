@@ -28,6 +28,7 @@ from fairlead_gateway.news import News
 from fairlead_gateway.rest.bodies import read_pieces
 from fairlead_gateway.rest.guard import Guard
 from fairlead_gateway.rest.jobs import COUNT, MEASURE, REPEATS, TWICE, Measured, measure, repeats
+from fairlead_gateway.rest.outputs import Outputs
 from fairlead_gateway.rest.pace import Pace
 from fairlead_gateway.rest.pool import Pool
 from fairlead_gateway.rest.problems import INVALID_ARGUMENTS, RATE_LIMITED, UNKNOWN_FORMAT, Problem
@@ -92,12 +93,15 @@ class Plane:
         tallies: Tallies | None = None,
         admin_groups: Collection[Key] = (),
         issuers: Issuers = UNISSUED,
+        outputs: Outputs | None = None,
     ) -> None:
         self._selection = selection
         self._shelves = Shelves()
         self._admin_groups = frozenset(admin_groups)
         self.issuers = issuers
         """Who may give the names of agents and groups."""
+        self.outputs = outputs or Outputs()
+        """What the processes of servers printed."""
         self._sizes: Sizes | None = None
         self.caller = caller
         self.guard = guard

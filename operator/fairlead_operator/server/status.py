@@ -146,7 +146,7 @@ def _advised(verdict: Verdict, form: Form) -> str:
     if not advice or message.endswith(advice):
         return message[:MESSAGE_LIMIT]
     said = message[: MESSAGE_LIMIT - len(advice) - 2].rstrip()
-    return f"{said}{'' if said.endswith('.') else '.'} {advice}"
+    return f"{said}{'' if said.endswith(('.', '!', '?')) else '.'} {advice}"
 
 
 def _tools(catalog: Catalog | None, shown: McpServerStatus) -> int | None:

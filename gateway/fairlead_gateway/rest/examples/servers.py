@@ -25,6 +25,23 @@ SERVERS: Final[dict[str, Any]] = {
     }
 }
 SERVER: Final[dict[str, Any]] = {"one server": SERVERS["one server"]["servers"][0]}
+LOG: Final[dict[str, Any]] = {
+    "a server that did not start": {
+        "server": "default/weather",
+        "lines": [
+            {"at": "2026-11-21T05:00:00.120+00:00", "run": 1, "stream": "run", "text": "started"},
+            {
+                "at": "2026-11-21T05:00:00.481+00:00",
+                "run": 1,
+                "stream": "stderr",
+                "text": "Error: WEATHER_KEY is not set",
+            },
+            {"at": "2026-11-21T05:00:00.502+00:00", "run": 1, "stream": "run", "text": "exited with code 1"},
+        ],
+        "next": 3,
+        "missed": False,
+    }
+}
 REFRESH: Final[dict[str, Any]] = {
     "asked for the second time": {
         "server": "default/demo",

@@ -1,0 +1,64 @@
+"""`fairlead logs`: what the processes of a server printed, over its restarts, and what they print from now on."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import quote
+
+from fairlead_cli.connecting import Destination
+from fairlead_cli.failure import USED_WRONGLY, Failure
+from fairlead_cli.output import Output, printable
+from fairlead_cli.rest import Plane
+
+LOOK_SECONDS: Final = 0.5
+LONGEST_PAUSE: Final = 5.0
+
+
+def run_logs(
+    destination: Destination, server: str, output: Output, *, tail: int | None, follow: bool, timestamps: bool
+) -> None:
+    """Print the lines that are kept; with `follow` also those to come, until interrupted. Raises Failure."""
+    plane = Plane.of(destination)
+    path = f"/v1/logs/{quote(server, safe='/')}"
+    shown = plane.get(path, **({} if tail is None else {"tail": str(tail)}))
+    _show(shown["lines"], output, timestamps)
+    if not follow:
+        if not shown["lines"] and tail != 0:
+            print(f"{shown['server']} has printed nothing: no process of it was started here.", file=sys.stderr)
+        return
+    sys.stdout.flush()
+    failures, after = 0, shown["next"]
+    while True:
+        time.sleep(min(LOOK_SECONDS * 2.0**failures, LONGEST_PAUSE))
+        try:
+            shown = plane.get(path, after=str(after))
+            if shown["next"] < after:  # the gateway has started anew, and so has its count
+                shown = plane.get(path)
+        except Failure as error:
+            if error.code == USED_WRONGLY:  # it is not declared any more
+                raise
+            failures = min(failures + 1, 10)
+            if failures == 1:
+                print(f"{error}; trying again", file=sys.stderr)
+            continue
+        failures, after = 0, shown["next"]
+        if shown["missed"]:
+            print("Some lines were missed.", file=sys.stderr)
+        _show(shown["lines"], output, timestamps)
+
+
+def _show(lines: list[dict[str, Any]], output: Output, timestamps: bool) -> None:
+    for line in lines:
+        print(json.dumps(line) if output is Output.json else _text(line, timestamps))
+    sys.stdout.flush()
+
+
+def _text(line: Mapping[str, Any], timestamps: bool) -> str:
+    text = printable(str(line["text"]))
+    if line["stream"] == "run":
+        return f"--- run {line['run']} {text} at {printable(str(line['at']))}"
+    return f"{printable(str(line['at']))} {text}" if timestamps else text

@@ -1,0 +1,36 @@
+"""What the child processes of servers printed, by server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from fairlead_api.meta import ServerKey
+from fairlead_mcp.host import ChildHost
+from fairlead_mcp.printed import PrintedLines
+
+
+class Outputs:
+    """Output of the processes of `children`; with None there are no processes. `declared` names servers that have, or
+    could have, one.
+    """
+
+    def __init__(
+        self, children: ChildHost | None = None, declared: Callable[[], Iterable[ServerKey]] | None = None
+    ) -> None:
+        self._children = children
+        self._declared = declared or tuple
+
+    @property
+    def kept(self) -> bool:
+        """Whether this gateway runs processes at all."""
+        return self._children is not None
+
+    def servers(self) -> set[ServerKey]:
+        """Those that have output, and those that are declared."""
+        held = () if self._children is None else self._children.children()
+        return {*self._declared(), *(key for key in held if isinstance(key, ServerKey))}
+
+    def of(self, server: ServerKey) -> PrintedLines | None:
+        """Lines that its processes printed; None for one without a process."""
+        child = None if self._children is None else self._children.find(server)
+        return None if child is None else child.printed

@@ -1,0 +1,139 @@
+"""What servers printed: `GET /v1/logs`, who may read it, and `fairlead logs`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from commands import fairlead
+from fairlead_api.documents.catalog import ChildEndpoint, HttpEndpoint, TcpEndpoint
+from fairlead_api.meta import ServerKey
+from fairlead_gateway.identity.setup import Trust
+from fairlead_mcp.host import ChildHost
+from fairlead_mcp.stdio import ChildSpec
+from gatewayworld import catalog, running
+from policyworld import Vouching, anybody
+from restworld import get, problem
+from waiting import eventually
+
+TRUST = Trust((Vouching(anybody("npc", "players"), anybody("root", "admins")),))
+SAYS = "import os, sys; sys.exit('Error: the vault is locked, not opened by ' + os.environ['VAULT_KEY'])"
+SECRET = "k3y-of-the-vault"
+
+
+async def failed(children: ChildHost, name: str = "vault") -> None:
+    """A server whose process has ended, with what it said."""
+    child = children.get(
+        ServerKey("default", name), ChildSpec.of(sys.executable, ("-c", SAYS), env={"VAULT_KEY": SECRET})
+    )
+    await eventually(lambda: child.failure is not None)
+
+
+async def test_a_server_that_never_answered_has_a_log_with_its_runs_and_without_its_secrets(tmp_path: Path) -> None:
+    children = ChildHost()
+    try:
+        async with running(tmp_path, children=children) as gateway:
+            await failed(children)
+            for name in ("default/vault", "vault"):
+                found = (await get(gateway, f"/v1/logs/{name}")).message
+                assert found["server"] == "default/vault"
+                assert [(line["run"], line["stream"], line["text"]) for line in found["lines"][:3]] == [
+                    (1, "run", "started"),
+                    (1, "stderr", "Error: the vault is locked, not opened by [credential]"),
+                    (1, "run", "exited with code 1"),
+                ]
+            last = (await get(gateway, "/v1/logs/vault?tail=1")).message
+            assert len(last["lines"]) == 1
+            later = (await get(gateway, f"/v1/logs/vault?after={last['next']}")).message
+            assert all(line["run"] > 1 for line in later["lines"])
+    finally:
+        await children.aclose()
+
+
+async def test_lines_that_are_not_kept_any_more_are_told_of(tmp_path: Path) -> None:
+    children = ChildHost()
+    try:
+        async with running(tmp_path, children=children) as gateway:
+            await failed(children)
+            child = children.find(ServerKey("default", "vault"))
+            assert child is not None
+            for _ in range(300):
+                child.printed.add("stderr", "x" * 1000)
+            found = (await get(gateway, "/v1/logs/vault?after=1")).message
+            assert found["missed"]
+            assert sum(len(line["text"]) for line in found["lines"]) <= 128 << 10
+            assert not (await get(gateway, "/v1/logs/vault")).message["missed"], "nobody had read before"
+    finally:
+        await children.aclose()
+
+
+async def test_what_servers_print_is_shown_to_administrators_alone(tmp_path: Path) -> None:
+    children = ChildHost()
+    try:
+        async with running(tmp_path, children=children, trust=TRUST, admin_groups=("admins",)) as gateway:
+            await failed(children)
+            assert (await get(gateway, "/v1/logs/vault", authorization="Bearer root")).status == 200
+            for name in ("vault", "no-such-server"):
+                refused = await get(gateway, f"/v1/logs/{name}", authorization="Bearer npc")
+                assert problem(refused) == (403, "FORBIDDEN")
+                assert b"vault" not in refused.body, "whether there is such a server is not told either"
+    finally:
+        await children.aclose()
+
+
+@pytest.mark.parametrize("header", ["x-forwarded-for", "forwarded"])
+async def test_where_nobody_is_asked_who_they_are_only_this_machine_reads_it(tmp_path: Path, header: str) -> None:
+    children = ChildHost()
+    try:
+        async with running(tmp_path, children=children) as gateway:
+            await failed(children)
+            assert (await get(gateway, "/v1/logs/vault")).status == 200
+            passed_on = await get(gateway, "/v1/logs/vault", **{header: "127.0.0.1"})
+            assert problem(passed_on) == (403, "FORBIDDEN")
+            assert "FAIRLEAD_ADMIN_GROUPS" in passed_on.message["detail"]
+    finally:
+        await children.aclose()
+
+
+async def test_a_server_that_runs_elsewhere_says_where_its_log_is(tmp_path: Path) -> None:
+    servers = (
+        catalog("pod", TcpEndpoint(host="pod.default.svc", port=9000), ["a"]),
+        catalog("image", HttpEndpoint(url="http://image.default.svc:8000/mcp"), ["a"]),
+        catalog("far", HttpEndpoint(url="http://127.0.0.1:9/mcp"), ["a"]),
+        catalog("gone", ChildEndpoint(command="no-such-program"), ["a"]),
+    )
+    async with running(tmp_path, *servers) as gateway:
+        for name in ("pod", "image"):
+            answer = await get(gateway, f"/v1/logs/{name}")
+            assert problem(answer) == (409, "NOT_KEPT")
+            assert f"kubectl logs --namespace default --selector fairlead.dev/server={name}" in answer.message["detail"]
+        answer = await get(gateway, "/v1/logs/far")
+        assert problem(answer) == (409, "NOT_KEPT")
+        assert "reached by its URL" in answer.message["detail"]
+        assert (await get(gateway, "/v1/logs/gone")).message["lines"] == []
+        answer = await get(gateway, "/v1/logs/imag")
+        assert problem(answer) == (404, "UNKNOWN_SERVER")
+        assert answer.message["didYouMean"] == "image"
+        assert "did you mean 'image'?" in answer.message["detail"]
+
+
+async def test_the_command_prints_what_a_server_printed(tmp_path: Path) -> None:
+    children = ChildHost()
+    try:
+        async with running(tmp_path, children=children) as gateway:
+            await failed(children)
+            url = f"http://127.0.0.1:{gateway.port}/mcp"
+            code, out, _ = await fairlead("logs", "vault", "--url", url)
+            assert code == 0
+            assert out.splitlines()[1] == "Error: the vault is locked, not opened by [credential]"
+            assert out.startswith("--- run 1 started at ")
+            assert SECRET not in out
+            code, out, _ = await fairlead("logs", "vault", "--tail", "0", "--url", url)
+            assert (code, out) == (0, "")
+            code, _, said = await fairlead("logs", "vualt", "--url", url)
+            assert code == 2
+            assert "did you mean 'vault'?" in said
+    finally:
+        await children.aclose()
