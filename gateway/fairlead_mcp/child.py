@@ -36,6 +36,10 @@ START_SECONDS: Final = 120.0
 STOP_SECONDS: Final = 2.0
 RECENT_SECONDS: Final = 10.0
 """What a server that ran printed so long before its end is not the reason."""
+SILENT_SECONDS: Final = 10.0
+"""From start on; a process that wrote nothing at all for so long is spoken of."""
+_SILENT_GRACE: Final = 0.5
+"""`initialize` goes out that late where a server ignores what comes before it, and is answered within this time."""
 FAILED_AFTER: Final = 3
 """Failed starts in a row from which the state is FAILED; it is still tried again."""
 
@@ -72,6 +76,7 @@ class Child:
         clock: Callable[[], float] = time.monotonic,
         start_seconds: float = START_SECONDS,
         probe_seconds: float = 10.0,
+        silent_seconds: float = SILENT_SECONDS,
         on_state: Callable[[], None] | None = None,
         on_notification: Callable[[str, bytes], None] | None = None,
         after: asyncio.Task[None] | None = None,
@@ -87,12 +92,16 @@ class Child:
         self.failure: McpError | None = None
         """Why it is not running, or why it last ended."""
         self.starts = 0
+        self.silent = False
+        """Whether it was started `silent_seconds` ago and has written nothing since, to output or standard error."""
         self._launcher = launcher
         self.client = client or Client()
         self.offering = offering
         self._backoff = Backoff(random)
         self._start_seconds = start_seconds
         self._probe_seconds = probe_seconds
+        self._silent_seconds = silent_seconds
+        self._retry = asyncio.Event()
         self._on_state = on_state
         self._on_notification = on_notification
         self._after = after
@@ -168,6 +177,14 @@ class Child:
             raise ConnectionLost(f"{self.name} ended the subscription", sent=True)
         raise await self.end()
 
+    def retry(self) -> None:
+        """Start it now if it waits for its next start; the delays after failures begin anew."""
+        if self.state in (ChildState.BACKOFF, ChildState.FAILED) and not self._task.done():
+            self._backoff.failures = 0
+            self.failure = None
+            self._retry.set()
+            self._enter(ChildState.STARTING)
+
     async def aclose(self) -> None:
         """Stop the process and the restarts. Bounded; idempotent."""
         self._task.cancel()
@@ -190,6 +207,7 @@ class Child:
         if self._after is not None:
             await asyncio.wait([self._after])
         while True:
+            self._retry.clear()
             self._enter(ChildState.STARTING)
             born, failure = self.clock(), await self._live()
             lived = self.clock() - born if self.state is ChildState.RUNNING else 0.0
@@ -199,15 +217,24 @@ class Child:
             failed = self._backoff.failures >= FAILED_AFTER
             self._enter(ChildState.FAILED if failed else ChildState.BACKOFF)  # before what may take its time
             await self._bury(failure)
-            await asyncio.sleep(delay)
+            await self._pause(delay)
+
+    async def _pause(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._retry.wait()
+        except TimeoutError:
+            return
 
     async def _live(self) -> McpError:
         """One process from start to end; the result is why it ended."""
         life = self._life = _Life(self)
         self.starts += 1
         self.printed.began()
+        watch: asyncio.TimerHandle | None = None
         try:
             life.process = await self._launcher.launch(self.spec, life)
+            watch = asyncio.get_running_loop().call_later(self._silent_seconds + _SILENT_GRACE, self._unheard, life)
             negotiated = await shake_hands(
                 life.stream,
                 self.client,
@@ -220,6 +247,9 @@ class Child:
             if isinstance(error, ConnectionLost):
                 self._probe = not self._probe  # some servers end when they do not know the first message
             return self._start_failure(error)
+        finally:
+            if watch is not None:
+                watch.cancel()
         self.negotiated = negotiated
         self._enter(ChildState.RUNNING)
         return await life.end
@@ -261,16 +291,33 @@ class Child:
         down.__cause__ = cause
         return down
 
+    def _unheard(self, life: _Life) -> None:
+        """It has had its time to say something."""
+        if life is self._life and not life.heard:
+            self.silent = True
+            logger.warning("%s", silence(self.name, self._silent_seconds))
+            self._tell()
+
     def _enter(self, state: ChildState) -> None:
         self.state = state
+        self.silent = False
         if state is not ChildState.RUNNING:
             self.negotiated = None
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
+        self._tell()
+
+    def _tell(self) -> None:
         if self._on_state is not None:
             self._on_state()
 
     # Told by the process of a life
+
+    def spoke(self) -> None:
+        """The running process wrote its first line."""
+        if self.silent:
+            self.silent = False
+            self._tell()
 
     def logged(self, line: str, stream: Literal["stderr", "stdout"] = "stderr") -> None:
         line = self._mask.text(line)
@@ -288,6 +335,15 @@ class Child:
             self._on_notification(method, line)
 
 
+def silence(name: str, seconds: float) -> str:
+    """Sentence about a process that was started and has written nothing since, with what to do."""
+    return (
+        f"{name} has said nothing for {seconds:g} s: no answer to initialize, no line on standard error. A first start "
+        "through npx or uvx may still be downloading; else run its command in a terminal, to see whether it waits for "
+        "input, or serves HTTP and not stdio"
+    )
+
+
 def _sentence(name: str, what: object, joint: str = ": ") -> str:
     """`what`, with the name of the child in front unless it is there already."""
     text = str(what)
@@ -302,6 +358,8 @@ class _Life:
         on_request = None if child.offering is None else child.offering.on_request
         self.stream = Multiplexer(self._write, on_notification=child.notified, on_request=on_request, clock=child.clock)
         self.end: asyncio.Future[McpError] = asyncio.get_running_loop().create_future()
+        self.heard = False
+        """Whether it wrote anything."""
         self._child = child
         self._skipped = 0
 
@@ -312,6 +370,8 @@ class _Life:
         self.process.write(line)
 
     def on_line(self, line: bytes) -> None:
+        if not self.heard:
+            self._hear()
         if not self.stream.feed(line):
             self._skipped += 1
             self._child.logged(printable(line), "stdout")
@@ -319,7 +379,13 @@ class _Life:
                 logger.warning("%s wrote to its output what is no MCP: %.80r", self._child.name, line)
 
     def on_stderr(self, line: str) -> None:
+        if not self.heard:
+            self._hear()
         self._child.logged(line)
+
+    def _hear(self) -> None:
+        self.heard = True
+        self._child.spoke()
 
     def on_fault(self, error: McpError) -> None:
         self._over(error)

@@ -344,3 +344,68 @@ async def test_a_launcher_that_breaks_leaves_nobody_waiting() -> None:
     with pytest.raises(ConnectFailed, match="unforeseen"):
         await host.get("a", SPEC).ready(now() + 5)
     await host.aclose()
+
+
+async def test_a_process_that_says_nothing_is_spoken_of_after_ten_seconds_and_no_more_once_it_speaks(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    host = host_of(launcher := FakeLauncher(mute))
+    changes: list[tuple[float, bool]] = []
+
+    class Listener:
+        def child_changed(self, key: Hashable, child: Child) -> None:
+            changes.append((now(), child.silent))
+
+        def child_notified(self, key: Hashable, child: Child, method: str, line: bytes) -> None: ...
+
+    host.listen(Listener())
+    child = host.get("a", SPEC)
+    await asyncio.sleep(9)
+    assert not child.silent
+    await asyncio.sleep(2)
+    assert child.silent
+    assert changes[-1] == (pytest.approx(10, abs=1), True)
+    assert "a has said nothing for 10 s" in caplog.text
+    launcher.launched[0].events.on_stderr("downloading")
+    assert not child.silent
+    assert not changes[-1][1]
+    await host.aclose()
+
+
+@pytest.mark.parametrize("server", [modern, legacy, silent])
+async def test_a_server_that_answers_in_time_is_not_called_silent(server: Any) -> None:
+    host = host_of(FakeLauncher(server))
+    child = host.get("a", SPEC)
+    seen: list[bool] = []
+    for _ in range(60):
+        await asyncio.sleep(0.5)
+        seen.append(child.silent)
+    assert not any(seen), "one that answers `initialize` alone is asked that after 10 s"
+    await host.aclose()
+
+
+async def test_a_process_that_logs_and_answers_nothing_is_not_silent() -> None:
+    host = host_of(launcher := FakeLauncher(mute))
+    child = host.get("a", SPEC)
+    await asyncio.sleep(1)
+    launcher.launched[0].events.on_stderr("loading the index")
+    await asyncio.sleep(60)
+    assert not child.silent
+    await host.aclose()
+
+
+async def test_a_child_that_failed_is_started_at_once_when_it_is_to_be_tried_again() -> None:
+    launcher = FakeLauncher(modern)
+    launcher.refusal = ConnectFailed("there is no such program", reason="CommandNotFound")
+    host = host_of(launcher)
+    child = host.get("a", SPEC)
+    await asyncio.sleep(100)
+    assert child.state is ChildState.FAILED
+    launcher.refusal, starts, asked = None, child.starts, now()
+    child.retry()
+    assert (child.state, child.failure) == (ChildState.STARTING, None)
+    await child.ready(now() + 30)
+    assert (child.starts, now()) == (starts + 1, pytest.approx(asked, abs=0.1))
+    child.retry()
+    assert child.state is ChildState.RUNNING, "what runs is left alone"
+    await host.aclose()
