@@ -26,8 +26,8 @@ from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, Timeout
 from fairlead_mcp.handshake import read_line, shake_hands
 from fairlead_mcp.masking import Mask
 from fairlead_mcp.multiplex import Multiplexer, Offering
-from fairlead_mcp.printed import PrintedLines
-from fairlead_mcp.stdio import ChildSpec, Launcher, Process, printable
+from fairlead_mcp.printed import PrintedLines, printable
+from fairlead_mcp.stdio import ChildSpec, Launcher, Process
 
 logger = logging.getLogger(__name__)
 

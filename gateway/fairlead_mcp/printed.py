@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import deque
 from collections.abc import Callable
@@ -13,6 +14,11 @@ MOST_BYTES: Final = 128 << 10
 """Bytes of text that are kept per server."""
 LINE_BYTES: Final = 100
 """Counted for each line beside its text: so many empty ones are bounded too."""
+
+LINE_WIDTH: Final = 1000
+"""Characters of a line."""
+_ESCAPES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+"""Terminal escape sequences: colors, cursor movements, titles."""
 
 Stream = Literal["stderr", "stdout", "run"]
 """`stdout` has what is no MCP message, `run` has how runs of the process began and ended."""
@@ -86,3 +92,9 @@ class PrintedLines:
 
 def _cost(text: str) -> int:
     return LINE_BYTES + len(text.encode("utf-8", "replace"))
+
+
+def printable(line: bytes) -> str:
+    """A logged line without control characters and cut to a width: it ends up on terminals and in conditions."""
+    text = _ESCAPES.sub("", line[: LINE_WIDTH * 4].decode("utf-8", "replace"))
+    return "".join(c if c.isprintable() else " " for c in text)[:LINE_WIDTH]

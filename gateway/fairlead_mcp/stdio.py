@@ -18,12 +18,12 @@ import msgspec
 
 from fairlead_mcp import processes
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, PoolFull, TooLarge
+from fairlead_mcp.printed import LINE_WIDTH, printable
 from fairlead_mcp.surroundings import INHERITED
 
 MAX_LINE: Final = 16 << 20
 MAX_BACKLOG: Final = 8 << 20
 """Bytes that a child may leave unread before further requests are refused."""
-STDERR_WIDTH: Final = 1000
 LAST_WORDS_SECONDS: Final = 0.25
 """How long to read on after a process ended: its last answer may still be in the pipe."""
 MUTE_SECONDS: Final = 1.0
@@ -33,8 +33,6 @@ MUTE_SECONDS: Final = 1.0
 _INSTALLS: Final = re.compile(r"(?:^|[\s/;&|])np[mx](?:\s|$)")
 """A command, or a line of a shell, that runs npm or npx."""
 _CONSENT: Final = "npm_config_yes"
-_ESCAPES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
-"""Terminal escape sequences: colors, cursor movements, titles."""
 
 
 class ChildSpec(msgspec.Struct, frozen=True):
@@ -143,7 +141,7 @@ class LogBuffer:
 
     __slots__ = ("_held", "limit")
 
-    def __init__(self, limit: int = STDERR_WIDTH * 4) -> None:
+    def __init__(self, limit: int = LINE_WIDTH * 4) -> None:
         self.limit = limit
         self._held = b""
 
@@ -302,12 +300,6 @@ class _Subprocess:
         except TimeoutError:
             return False
         return True
-
-
-def printable(line: bytes) -> str:
-    """A logged line without control characters and cut to a width: it ends up on terminals and in conditions."""
-    text = _ESCAPES.sub("", line[: STDERR_WIDTH * 4].decode("utf-8", "replace"))
-    return "".join(c if c.isprintable() else " " for c in text)[:STDERR_WIDTH]
 
 
 def describe_exit(code: int | None) -> str:

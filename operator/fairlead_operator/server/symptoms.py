@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from fairlead_api.v1alpha1.conditions import Reason
 from fairlead_mcp.diagnosis import diagnosis
-from fairlead_mcp.stdio import printable
+from fairlead_mcp.printed import printable
 from fairlead_operator.server.manifests import INSTALL
 
 TEXT: Final = 400

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fairlead_mcp.diagnosis import MOST_CHARACTERS, diagnosis
-from fairlead_mcp.stdio import printable
+from fairlead_mcp.printed import printable
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "stderr"
 

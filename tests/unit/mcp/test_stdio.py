@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead_mcp.errors import TooLarge
-from fairlead_mcp.stdio import ChildSpec, LineBuffer, LogBuffer, describe_exit, printable
+from fairlead_mcp.printed import printable
+from fairlead_mcp.stdio import ChildSpec, LineBuffer, LogBuffer, describe_exit
 
 
 @pytest.mark.parametrize(
