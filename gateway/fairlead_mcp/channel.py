@@ -31,11 +31,16 @@ class Lined(Protocol):
 
 
 class LineChannel:
-    """See the module. `close` ends what is spoken to, where that is the session's own."""
+    """See the module. `close` ends what is spoken to, where that is the session's own. `capabilities` (raw JSON) are
+    declared with each modern request; a legacy server was given them in its handshake.
+    """
 
-    def __init__(self, lined: Lined, close: Callable[[], Awaitable[None]] | None = None) -> None:
+    def __init__(
+        self, lined: Lined, close: Callable[[], Awaitable[None]] | None = None, capabilities: bytes = b"{}"
+    ) -> None:
         self._lined = lined
         self._close = close
+        self._capabilities = capabilities
 
     @property
     def negotiated(self) -> Negotiated | None:
@@ -49,7 +54,7 @@ class LineChannel:
         """The raw result; the envelope of the era is added here. Raises McpError."""
         agreed = await self._lined.ready(deadline)
         if agreed.era is Era.MODERN:
-            params = modern_params(params, self._lined.client)
+            params = modern_params(params, self._lined.client, self._capabilities)
         return read_line(await self._lined.request(method, params, deadline=deadline))
 
     async def listen(self, deadline: float) -> None:

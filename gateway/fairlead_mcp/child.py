@@ -252,7 +252,8 @@ class Child:
                 watch.cancel()
         self.negotiated = negotiated
         self._enter(ChildState.RUNNING)
-        return await life.end
+        # shielded, or closing the child would cancel what its last lines still look at
+        return await asyncio.shield(life.end)
 
     async def _bury(self, failure: McpError) -> None:
         life, self._life = self._life, None
@@ -261,6 +262,7 @@ class Child:
                 await self._stopping
             return
         lost = failure if isinstance(failure, TransportError) else ConnectionLost(str(failure), sent=True)
+        life.over(lost)
         life.stream.fail_all(lost)
         if life.process is not None:
             # a cancellation on the way must not leave the process half stopped
@@ -388,12 +390,13 @@ class _Life:
         self._child.spoke()
 
     def on_fault(self, error: McpError) -> None:
-        self._over(error)
+        self.over(error)
 
     def on_exit(self, how: str) -> None:
-        self._over(ConnectionLost(self._child.exited(how), sent=True, reason="ProcessExited"))
+        self.over(ConnectionLost(self._child.exited(how), sent=True, reason="ProcessExited"))
 
-    def _over(self, error: McpError) -> None:
+    def over(self, error: McpError) -> None:
+        """End it, for that reason unless it has ended for another."""
         if not self.end.done():
             self.end.set_result(error)
             self.stream.fail_all(error)

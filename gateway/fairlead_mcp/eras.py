@@ -167,11 +167,13 @@ def meta_members(client: Client, capabilities: bytes = b"{}") -> dict[str, Raw]:
     }
 
 
-def modern_params(params: bytes | Raw | None, client: Client) -> bytes:
-    """`params` with the modern envelope merged into `_meta`; every other member stays byte for byte."""
+def modern_params(params: bytes | Raw | None, client: Client, capabilities: bytes = b"{}") -> bytes:
+    """`params` with the modern envelope merged into `_meta`; every other member stays byte for byte. `capabilities` are
+    those of the client, raw JSON.
+    """
     members = jsonrpc.decode_object(params) if params is not None else {}
     meta = jsonrpc.decode_object(members["_meta"]) if "_meta" in members else {}
-    meta.update(meta_members(client))
+    meta.update(meta_members(client, capabilities))
     members["_meta"] = Raw(jsonrpc.encode(meta))
     return jsonrpc.encode(members)
 

@@ -41,11 +41,13 @@ async def shake_hands(
     capabilities: bytes = b"{}",
 ) -> Negotiated:
     """Negotiate. `probe=False` goes straight to `initialize`, for servers that end on the unknown; `capabilities`, raw
-    JSON, are declared there. Raises McpError.
+    JSON, are declared in either era. Raises McpError.
     """
     if not probe:
         return await _initialize(stream, client, deadline, capabilities)
-    discovery = asyncio.get_running_loop().create_task(_discover(stream, client, deadline), name="server/discover")
+    discovery = asyncio.get_running_loop().create_task(
+        _discover(stream, client, deadline, capabilities), name="server/discover"
+    )
     pending = {discovery}
     try:
         await asyncio.wait(pending, timeout=probe_seconds)
@@ -64,9 +66,9 @@ async def shake_hands(
         await asyncio.gather(*pending, return_exceptions=True)
 
 
-async def _discover(stream: Multiplexer, client: Client, deadline: float) -> Negotiated | None:
+async def _discover(stream: Multiplexer, client: Client, deadline: float, capabilities: bytes) -> Negotiated | None:
     try:
-        line = await stream.request("server/discover", modern_params(None, client), deadline=deadline)
+        line = await stream.request("server/discover", modern_params(None, client, capabilities), deadline=deadline)
         return read_discover(read_line(line))
     except TransportError:
         raise

@@ -116,16 +116,27 @@ def with_member(params: bytes | Raw | None, name: str, value: bytes) -> bytes:
     return encode(members)
 
 
+CAPABILITY_OF: Final = {
+    "sampling/createMessage": "sampling",
+    "elicitation/create": "elicitation",
+    "roots/list": "roots",
+}
+"""Method of a server's request to the client capability that it presupposes."""
 NO_CLIENT_FEATURES: Final = "This client offers no features to servers"
 
 
 def reply_to_server(request: Message) -> bytes:
-    """The answer to a request that a legacy server sends on a stream: `{}` for ping, an error for anything else.
+    """The answer to a request that a legacy server sends to a client which has not declared the capability: `{}` for
+    ping, an error for anything else.
 
-    No client capability is ever declared, so such a request breaks the protocol; but an unanswered one can hang the
-    server's handler for good.
+    Such a request breaks the protocol; but an unanswered one can hang the server's handler for good. Most servers quote
+    the error in the tool's result, so it names the capability.
     """
     assert request.id is not UNSET
     if request.method == "ping":
         return result(request.id, b"{}")
-    return error(request.id, METHOD_NOT_FOUND, NO_CLIENT_FEATURES)
+    capability = CAPABILITY_OF.get(str(request.method))
+    if capability is None:
+        return error(request.id, METHOD_NOT_FOUND, NO_CLIENT_FEATURES)
+    message = f"The client of this request has not declared the capability {capability}"
+    return error(request.id, METHOD_NOT_FOUND, message)

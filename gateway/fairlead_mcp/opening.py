@@ -18,6 +18,7 @@ from fairlead_mcp.http.events import EventsOpener
 from fairlead_mcp.http.target import Target
 from fairlead_mcp.link import Link, Opener
 from fairlead_mcp.messages import Message
+from fairlead_mcp.multiplex import Offering
 from fairlead_mcp.session import McpSession
 from fairlead_mcp.tcp import TcpOpener
 
@@ -36,9 +37,10 @@ def network_session(
     resolve: Resolve | None = None,
     connections: int = CONNECTIONS,
     installation: str = "",
+    offering: Offering | None = None,
 ) -> McpSession:
     """A session that is not connected yet. `name` is for people, `resolve` maps host names to addresses (default: DNS),
-    `installation` is what requests carry in `Via`.
+    `installation` is what requests carry in `Via`; without an `offering` no client capability is declared.
 
     Raises McpError for an address, a header or a certificate that cannot be used.
     """
@@ -51,6 +53,7 @@ def network_session(
             resolve=resolve,
             on_notification=_of_message(heard),
             connections=connections,
+            offering=offering,
         )
     opener: Opener
     if isinstance(endpoint, TcpEndpoint):
@@ -66,7 +69,9 @@ def network_session(
     else:
         raise McpError(f"{name} is not reached over a network")
     legacy = isinstance(endpoint, EventsEndpoint)
-    return McpSession.over_link(Link(name, opener, legacy=legacy, on_notification=_of_line(heard)))
+    link = Link(name, opener, legacy=legacy, on_notification=_of_line(heard))
+    link.offering = offering
+    return McpSession.over_link(link)
 
 
 def _of_message(heard: Heard | None) -> Callable[[Message], None] | None:

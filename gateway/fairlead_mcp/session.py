@@ -33,6 +33,7 @@ from fairlead_mcp.http.pool import Pool
 from fairlead_mcp.http.target import Target
 from fairlead_mcp.link import Link
 from fairlead_mcp.messages import Message
+from fairlead_mcp.multiplex import Offering
 
 CONNECT_SECONDS: Final = 10.0
 LIST_SECONDS: Final = 30.0
@@ -87,26 +88,33 @@ class McpSession:
         client: Client | None = None,
         on_notification: Callable[[Message], None] | None = None,
         connections: int = 4,
+        offering: Offering | None = None,
     ) -> McpSession:
-        """A session with `connections` of its own, made as needed. `ssl` defaults to the system's trust for https URLs.
+        """A session with `connections` of its own, made as needed. `ssl` defaults to the system's trust for https URLs;
+        without an `offering` no client capability is declared.
 
         Raises InvalidTarget for headers that cannot be sent.
         """
         if target.tls and ssl is None:
             ssl = tls.create_default_context()
         pool = Pool(target.host, target.port, ssl=ssl if target.tls else None, limit=connections, resolve=resolve)
-        channel = HttpChannel(target, pool, headers=headers, client=client, on_notification=on_notification)
+        channel = HttpChannel(
+            target, pool, headers=headers, client=client, on_notification=on_notification, offering=offering
+        )
         return cls(channel, pool=pool)
 
     @classmethod
-    def over_child(cls, child: Child) -> McpSession:
-        """A session with a running child process, which goes on when the session is closed."""
-        return cls(LineChannel(child), clock=child.clock)
+    def over_child(cls, child: Child, capabilities: bytes = b"{}") -> McpSession:
+        """A session with a running child process, which goes on when the session is closed. `capabilities` (raw JSON)
+        are declared with each request where the process speaks the modern era.
+        """
+        return cls(LineChannel(child, capabilities=capabilities), clock=child.clock)
 
     @classmethod
     def over_link(cls, link: Link) -> McpSession:
         """A session over a stream of messages (`tcp`, `http.events`), which is closed with the session."""
-        return cls(LineChannel(link, link.aclose), clock=link.clock)
+        capabilities = b"{}" if link.offering is None else link.offering.capabilities
+        return cls(LineChannel(link, link.aclose, capabilities), clock=link.clock)
 
     async def __aenter__(self) -> Self:
         try:

@@ -44,6 +44,7 @@ from fairlead_mcp.http.pool import NEVER, Pool
 from fairlead_mcp.http.reading import read_answer, refusal
 from fairlead_mcp.http.target import Target, with_body
 from fairlead_mcp.messages import Message
+from fairlead_mcp.multiplex import Offering
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +58,7 @@ _NOT_THIS_ERA: Final = frozenset({jsonrpc.UNSUPPORTED_PROTOCOL_VERSION, jsonrpc.
 
 class HttpChannel:
     """One server over one pool. `headers` are sent with every request (credentials); the pool stays the caller's.
+    Without an `offering` no client capability is declared.
 
     `negotiated` and `session_id` (legacy servers that use sessions) are known once `connect` has returned. Deadlines
     are absolute, in the pool's clock.
@@ -71,7 +73,10 @@ class HttpChannel:
         client: Client | None = None,
         max_bytes: int = MAX_ANSWER,
         on_notification: Callable[[Message], None] | None = None,
+        offering: Offering | None = None,
     ) -> None:
+        self._offering = offering
+        self._capabilities = b"{}" if offering is None else offering.capabilities
         self.negotiated: Negotiated | None = None
         self.session_id: bytes | None = None
         self._target = target
@@ -159,7 +164,7 @@ class HttpChannel:
     async def _discover(self, deadline: float) -> Negotiated | None:
         for _ in range(2):
             ident = self._next_id()
-            body = jsonrpc.request(ident, "server/discover", modern_params(None, self._client))
+            body = jsonrpc.request(ident, "server/discover", modern_params(None, self._client, self._capabilities))
             try:
                 answer = await self._post(self._modern_lines("server/discover", None), body, ident, deadline)
                 return read_discover(read_answer(answer, ident))
@@ -173,7 +178,7 @@ class HttpChannel:
 
     async def _initialize(self, deadline: float) -> Negotiated:
         ident = self._next_id()
-        body = jsonrpc.request(ident, "initialize", initialize_params(self._client))
+        body = jsonrpc.request(ident, "initialize", initialize_params(self._client, self._capabilities))
         answer = await self._post(b"", body, ident, deadline)
         agreed = read_initialize(read_answer(answer, ident))
         self.session_id = answer.headers.get(b"mcp-session-id")
@@ -190,7 +195,7 @@ class HttpChannel:
         ident = self._next_id()
         modern = agreed.era is Era.MODERN
         if modern:
-            params = modern_params(params, self._client)
+            params = modern_params(params, self._client, self._capabilities)
         body = jsonrpc.request(ident, method, params)
         lines = self._modern_lines(method, params) if modern else self._legacy_lines(agreed.protocol_version)
         try:
@@ -231,13 +236,19 @@ class HttpChannel:
         except jsonrpc.UNREADABLE:
             return True  # its reader says what is wrong with it
         if message.is_request:
-            self._spawn(self._send_aside(jsonrpc.reply_to_server(message), ""))
+            self._asked(message)
         elif not message.is_response:
             if self._on_notification is not None:
                 self._on_notification(message)
         else:
             return isinstance(message.id, Raw) and bytes(message.id) in (ident, b"null")
         return False
+
+    def _asked(self, message: Message) -> None:
+        if self._offering is None:
+            self._spawn(self._send_aside(jsonrpc.reply_to_server(message), ""))
+        else:
+            self._offering.on_request(message, lambda body: self._spawn(self._send_aside(body, "")))
 
     def _era_lines(self, method: str, params: bytes | Raw | None) -> bytes:
         if self.negotiated is None:
