@@ -24,6 +24,7 @@ from fairlead_api.v1alpha1.conditions import Reason
 from fairlead_api.v1alpha1.latencytier import LatencyTier
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_api.v1alpha1.toolpolicy import ToolPolicy, ToolPolicyStatus
+from fairlead_mcp.capabilities import declares
 from fairlead_mcp.eras import Era, Negotiated
 from fairlead_mcp.errors import ConnectionLost, RpcError, Timeout
 from fairlead_mcp.session import McpSession
@@ -199,19 +200,32 @@ class Script:
     """Seconds of the loop's time that `tools/list` takes."""
     failing: dict[str, Exception] = field(default_factory=dict)
     """What is raised for a method, in place of its listing."""
+    gated: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """Tools listed only to clients with a capability, by its name."""
+    incomparable: Exception | None = None
+    """Raised for sessions that declare capabilities."""
     asked: int = 0
+    """Sessions that declared no capability."""
+    compared: list[bytes] = field(default_factory=list)
+    """What the others declared."""
 
 
 class ScriptedChannel:
     """The transport of a session that ends in this process."""
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: Script, capabilities: bytes | None = None) -> None:
         self._script = script
+        self._capabilities = capabilities
         self.negotiated: Negotiated | None = None
 
     async def connect(self, deadline: float) -> Negotiated:
         script = self._script
-        script.asked += 1
+        if self._capabilities is None:
+            script.asked += 1
+        else:
+            script.compared.append(self._capabilities)
+            if script.incomparable is not None:
+                raise script.incomparable
         if script.hang:
             await asyncio.Event().wait()
         if script.error is not None:
@@ -234,7 +248,10 @@ class ScriptedChannel:
                     await asyncio.sleep(self._script.takes)
             except TimeoutError as error:
                 raise Timeout("the server did not answer in time", sent=True) from error
-        listings = {"tools/list": self._script.tools, **self._script.listings}
+        more = [
+            tool for name, tools in self._script.gated.items() if declares(self._capabilities, name) for tool in tools
+        ]
+        listings = {"tools/list": [*self._script.tools, *more], **self._script.listings}
         if method not in listings:
             raise RpcError(-32601, "Method not found")
         hint = {} if self._script.ttl_ms is None else {"ttlMs": self._script.ttl_ms}
@@ -258,9 +275,15 @@ class ScriptedConnector:
 
     @asynccontextmanager
     async def session(
-        self, key: ServerKey, endpoint: Endpoint, credential: Credential | None, heard: Heard | None = None
+        self,
+        key: ServerKey,
+        endpoint: Endpoint,
+        credential: Credential | None,
+        heard: Heard | None = None,
+        *,
+        capabilities: bytes | None = None,
     ) -> AsyncIterator[McpSession]:
-        async with McpSession(ScriptedChannel(self.scripts[key])) as session:
+        async with McpSession(ScriptedChannel(self.scripts[key], capabilities)) as session:
             yield session
 
     async def line(self, key: ServerKey, endpoint: Endpoint, known: tuple[str, int] | None) -> Line | None:

@@ -118,6 +118,8 @@ class ToolEntry(DocumentStruct, kw_only=True, frozen=True):
     """Of all agents together; None = no limit."""
     concurrency: int | None = None
     """The same, at each gateway replica."""
+    requires: tuple[str, ...] = ()
+    """Client capabilities without which the server neither lists nor knows it, such as `sampling`."""
 
 
 class Definition(DocumentStruct, kw_only=True, frozen=True):

@@ -70,7 +70,7 @@ def plan(server: McpServer, catalog: Catalog, default: ProbePolicy = "Declared")
     most = server.spec.limits.timeout.seconds
     probes, refused = [], []
     for entry in catalog.tools:
-        if not entry.enabled:
+        if not entry.enabled or entry.requires:  # a probe declares no client capability
             continue
         try:
             arguments = _arguments(entry, by_annotations=policy == "ReadOnly" and catalog.trust_annotations)

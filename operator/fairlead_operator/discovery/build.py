@@ -62,7 +62,7 @@ def build_catalog(server: McpServer, found: Found, reached: Reached) -> tuple[Ca
     modern = eras.era_of(found.protocol_version) is eras.Era.MODERN
     sieve = Sieve(in_headers=modern and isinstance(reached.endpoint, HttpEndpoint))
     overrides = {override.name: override for override in server.spec.tools}
-    tools, unusable = _tools(found.tools, overrides, sieve, trusted=server.spec.trusts_annotations)
+    tools, unusable = _tools(found, overrides, sieve, trusted=server.spec.trusts_annotations)
     notes += unusable
     missing = sorted(set(overrides) - {tool.name for tool in tools})
     if missing:
@@ -96,14 +96,15 @@ def build_catalog(server: McpServer, found: Found, reached: Reached) -> tuple[Ca
 
 
 def _tools(
-    items: Iterable[Raw], overrides: dict[str, ToolOverride], sieve: Sieve, *, trusted: bool
+    found: Found, overrides: dict[str, ToolOverride], sieve: Sieve, *, trusted: bool
 ) -> tuple[tuple[ToolEntry, ...], list[str]]:
     """The tools, sorted by name, and a note for each declaration of latency that cannot be used."""
     tools, notes = [], []
-    for name, raw in sieve.usable(items, TOOL):
+    for name, raw in sieve.usable(found.tools, TOOL):
         authored = authored_latency(raw)
         notes += [f"tool '{name}': {sentence}; it counts as not declared" for sentence in authored.unusable]
-        tools.append(_tool(name, raw, overrides.get(name), authored.latency, trusted=trusted))
+        tool = _tool(name, raw, overrides.get(name), authored.latency, trusted=trusted)
+        tools.append(msgspec.structs.replace(tool, requires=found.requires.get(name, ())))
     return tuple(sorted(tools, key=lambda tool: tool.name)), notes
 
 

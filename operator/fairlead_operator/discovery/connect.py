@@ -12,11 +12,13 @@ from typing import Final
 
 from fairlead_api.documents.catalog import Credential, Endpoint, EventsEndpoint, HttpEndpoint
 from fairlead_api.meta import ServerKey
+from fairlead_mcp.capabilities import decline
 from fairlead_mcp.egress import Egress
 from fairlead_mcp.errors import McpError
 from fairlead_mcp.http.dial import Address, Dialer, Resolve, resolve_by_dns
 from fairlead_mcp.http.target import Target
 from fairlead_mcp.masking import Mask
+from fairlead_mcp.multiplex import Offering
 from fairlead_mcp.opening import network_session
 from fairlead_mcp.session import McpSession
 from fairlead_operator.discovery.line import Line
@@ -38,13 +40,15 @@ class NetworkConnector:
 
     @asynccontextmanager
     async def session(
-        self, key: ServerKey, endpoint: Endpoint, credential: Credential | None, heard: Heard | None = None
-    ) -> AsyncIterator[McpSession]:
+        self, key: ServerKey, endpoint: Endpoint, credential: Credential | None, heard: Heard | None = None,
+        *, capabilities: bytes | None = None,
+    ) -> AsyncIterator[McpSession]:  # fmt: skip
         """A negotiated session; closed on the way out. Raises McpError."""
         resolve = self._egress.guarded(self._resolve, key.namespace)
         opened = network_session(
             str(key), endpoint, credential or Credential(), heard=heard, resolve=resolve,
             installation=self._installation,
+            offering=None if capabilities is None else Offering(capabilities, decline),
         )  # fmt: skip
         try:
             async with opened as session:

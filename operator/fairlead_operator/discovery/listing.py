@@ -5,6 +5,7 @@ Used by `rounds`. Does no more than read; what it finds is judged in `build`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -36,6 +37,10 @@ class Found:
     resources: tuple[Raw, ...] = ()
     resource_templates: tuple[Raw, ...] = ()
     prompts: tuple[Raw, ...] = ()
+    requires: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Tools that are listed only to clients with capabilities, by name, and the names of these capabilities."""
+    compared: bool = True
+    """Whether it is known which tools those are."""
     ttl_ms: int = 0
     """How long the server says that its lists keep, the shortest of them; 0 = it does not say."""
     notes: tuple[str, ...] = ()

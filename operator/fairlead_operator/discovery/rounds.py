@@ -22,6 +22,7 @@ from fairlead_mcp.errors import McpError
 from fairlead_operator.discovery.lines import Lines, Told
 from fairlead_operator.discovery.listening import Listeners, Source
 from fairlead_operator.discovery.listing import Found, read_everything
+from fairlead_operator.discovery.looking import Looks
 from fairlead_operator.discovery.turn import Turn
 from fairlead_operator.ports import Connector, Verdict
 from fairlead_operator.workqueue import Backoff
@@ -139,6 +140,7 @@ class Rounds:
         self._monotonic = monotonic
         self._rng = rng or random.Random()
         self._rounds: dict[ServerKey, Round] = {}
+        self._looks = Looks(connector, monotonic)
         self._listeners = Listeners(connector, self.hint, retry=self._pace.retry, rng=self._rng)
         self._lines = Lines(connector, Told(self.lost, self.back), rng=self._rng)
 
@@ -231,6 +233,7 @@ class Rounds:
         """The server is gone."""
         self._listeners.drop(key)
         self._lines.drop(key)
+        self._looks.forget(key)
         self._cancel(self._rounds.pop(key, None))
 
     def until_due(self, round_: Round) -> float:
@@ -266,7 +269,7 @@ class Rounds:
     async def _ask(self, key: ServerKey, round_: Round, credential: Credential | None, interval: float) -> None:
         try:
             async with Turn(self._suspects if round_.failures else self._slots):
-                outcome = await self._discover(key, round_.subject.endpoint, credential)
+                outcome = await self._discover(key, round_, credential)
             self._settle(round_, outcome, interval)
         except Exception as error:
             logger.exception("the discovery of %s broke down", key)
@@ -275,11 +278,13 @@ class Rounds:
             round_.task = None
             self._finished(key)
 
-    async def _discover(self, key: ServerKey, endpoint: Endpoint, credential: Credential | None) -> Found | Failure:
+    async def _discover(self, key: ServerKey, round_: Round, credential: Credential | None) -> Found | Failure:
+        endpoint = round_.subject.endpoint
         try:
             async with asyncio.timeout(self._pace.timeout):
                 async with self._connector.session(key, endpoint, credential) as session:
-                    return await read_everything(session, self._pace.timeout)
+                    found = await read_everything(session, self._pace.timeout)
+            return await self._looks.completed(key, endpoint, credential, found, anew=bool(round_.answering))
         except McpError as error:
             return Failure(error.reason, str(error))
         except TimeoutError:

@@ -16,9 +16,13 @@ from fairlead_api.meta import ANNOTATION_APPROVE, ServerKey
 from fairlead_api.v1alpha1.common import Resource
 from fairlead_api.v1alpha1.conditions import Reason
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
+from fairlead_mcp.capabilities import decline
 from fairlead_mcp.child import Child, ChildState
 from fairlead_mcp.egress import Egress
+from fairlead_mcp.eras import Era
+from fairlead_mcp.gated import LOOK_SECONDS
 from fairlead_mcp.host import ChildHost
+from fairlead_mcp.multiplex import Offering
 from fairlead_mcp.programs import find_program
 from fairlead_mcp.session import McpSession
 from fairlead_mcp.stdio import ChildSpec
@@ -200,16 +204,33 @@ class LocalConnector:
 
     @asynccontextmanager
     async def session(
-        self, key: ServerKey, endpoint: Endpoint, credential: Credential | None, heard: Heard | None = None
-    ) -> AsyncIterator[McpSession]:
-        """A negotiated session. The child goes on when it is closed, and is heard by `Wakening`. Raises McpError."""
-        if isinstance(endpoint, ChildEndpoint):
-            child = self._children.get(key, child_spec(endpoint, credential))
-            async with McpSession.over_child(child) as session:
+        self, key: ServerKey, endpoint: Endpoint, credential: Credential | None, heard: Heard | None = None,
+        *, capabilities: bytes | None = None,
+    ) -> AsyncIterator[McpSession]:  # fmt: skip
+        """A negotiated session. The child goes on when it is closed, and is heard by `Wakening`. Raises McpError.
+
+        A legacy child was told the capabilities of its clients when it started, so other ones take a child of their
+        own, which ends with the session.
+        """
+        if not isinstance(endpoint, ChildEndpoint):
+            async with self._network.session(key, endpoint, credential, heard, capabilities=capabilities) as session:
                 yield session
-        else:
-            async with self._network.session(key, endpoint, credential, heard) as session:
+            return
+        spec = child_spec(endpoint, credential)
+        child = self._children.get(key, spec)
+        modern = child.negotiated is not None and child.negotiated.era is Era.MODERN
+        if capabilities is None or modern:
+            async with McpSession.over_child(child, capabilities or b"{}") as session:
                 yield session
+            return
+        name = f"{key} as seen with client capabilities"
+        own = self._children.get(name, spec, Offering(capabilities, decline))
+        try:
+            session = McpSession.over_child(own)
+            await session.connect(LOOK_SECONDS)
+            yield session
+        finally:
+            self._children.retire(name)
 
     async def line(self, key: ServerKey, endpoint: Endpoint, known: tuple[str, int] | None) -> Line | None:
         """See the port. The end of a child is told by its host."""

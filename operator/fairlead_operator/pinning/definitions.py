@@ -21,6 +21,7 @@ from fairlead_api.meta import ANNOTATION_APPROVE, ServerKey
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_operator.discovery.build import Reached, build_catalog
 from fairlead_operator.discovery.listing import Found
+from fairlead_operator.discovery.looking import remembered
 from fairlead_operator.discovery.remarks import Remarks
 from fairlead_operator.pinning import decide, scan
 from fairlead_operator.pinning.decide import Decision
@@ -75,7 +76,7 @@ class Definitions:
 
         `published` is what was served before: where nothing is pinned yet, that is what people have seen.
         """
-        key = server.key
+        key, found = server.key, remembered(found, published)
         catalog, remarks = build_catalog(server, found, reached)
         now = listed(catalog)
         suspicious, news = await self._scan(key, now)

@@ -44,7 +44,13 @@ class Dialled:
         return answer
 
     def session(
-        self, key: ServerKey, endpoint: Endpoint, credential: Credential | None, heard: Heard | None = None
+        self,
+        key: ServerKey,
+        endpoint: Endpoint,
+        credential: Credential | None,
+        heard: Heard | None = None,
+        *,
+        capabilities: bytes | None = None,
     ) -> AbstractAsyncContextManager[McpSession]:
         raise AssertionError("a line asks nothing")
 

@@ -101,7 +101,13 @@ class World:
 
     @asynccontextmanager
     async def session(
-        self, key: ServerKey, endpoint: Endpoint, credential: Credential | None, heard: Heard | None = None
+        self,
+        key: ServerKey,
+        endpoint: Endpoint,
+        credential: Credential | None,
+        heard: Heard | None = None,
+        *,
+        capabilities: bytes | None = None,
     ) -> AsyncIterator[McpSession]:
         self.server.sessions += 1
         async with McpSession(self.server, clock=asyncio.get_running_loop().time) as session:

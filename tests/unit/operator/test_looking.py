@@ -1,0 +1,116 @@
+"""Tools that a server lists only to clients with a capability, found by a discovery that declares every one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fairlead_api.documents.catalog import Catalog, ChildEndpoint, Endpoint, HttpEndpoint, ToolEntry
+from fairlead_api.meta import ServerKey
+from fairlead_mcp import capabilities
+from fairlead_mcp.errors import ConnectFailed
+from fairlead_operator.discovery.listing import Found, read_everything
+from fairlead_operator.discovery.looking import KEPT_SECONDS, Looks, remembered
+from operatorfakes import Script, ScriptedConnector, tool_named
+
+KEY = ServerKey("team", "demo")
+HTTP = HttpEndpoint(url="http://demo.example/mcp")
+CHILD = ChildEndpoint(command="demo")
+GATED = {"sampling": [tool_named("ask_model")], "elicitation.url": [tool_named("open_page")]}
+
+
+@dataclass
+class Bench:
+    script: Script
+    endpoint: Endpoint = HTTP
+    now: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.connector = ScriptedConnector({KEY: self.script})
+        self.looks = Looks(self.connector, lambda: self.now)
+
+    async def found(self, *, anew: bool = False) -> Found:
+        async with self.connector.session(KEY, self.endpoint, None) as session:
+            found = await read_everything(session)
+        return await self.looks.completed(KEY, self.endpoint, None, found, anew=anew)
+
+    def compared(self) -> int:
+        """Sessions with capabilities since the last time."""
+        count = len(self.script.compared)
+        self.script.compared.clear()
+        return count
+
+
+async def test_a_gated_tool_is_found_with_the_capability_that_it_requires() -> None:
+    bench = Bench(Script([tool_named("plain")], gated=GATED))
+    found = await bench.found()
+    assert len(found.tools) == 3
+    assert found.requires == {"ask_model": ("sampling",), "open_page": ("elicitation.url",)}
+    assert bench.script.compared[0] == capabilities.ALL
+
+
+async def test_a_tool_that_no_single_capability_brings_forth_requires_them_together() -> None:
+    script = Script(gated={"sampling.context": [tool_named("ask")]})
+    assert (await Bench(script).found()).requires == {"ask": ("roots", "sampling", "elicitation")}
+
+
+async def test_a_server_without_gated_tools_is_compared_once() -> None:
+    bench = Bench(Script([tool_named("plain")]))
+    for _ in range(3):
+        assert (await bench.found()).requires == {}
+    assert bench.compared() == 1
+
+
+async def test_a_server_is_compared_again_when_it_changes_or_is_asked_to_or_after_an_hour() -> None:
+    bench = Bench(Script([tool_named("plain")]))
+    await bench.found()
+    bench.compared()
+    bench.script.tools.append(tool_named("more"))
+    await bench.found()
+    assert bench.compared() == 1, "it lists other tools"
+    await bench.found(anew=True)
+    assert bench.compared() == 1, "somebody asked for it"
+    bench.now += KEPT_SECONDS + 1
+    await bench.found()
+    assert bench.compared() == 1, "the last one is old"
+
+
+async def test_a_process_of_ours_is_not_started_again_because_time_has_passed() -> None:
+    bench = Bench(Script([tool_named("plain")]), CHILD)
+    await bench.found()
+    bench.now += KEPT_SECONDS + 1
+    await bench.found()
+    assert bench.compared() == 1
+
+
+async def test_a_comparison_that_fails_takes_no_tool_off_the_list() -> None:
+    bench = Bench(Script([tool_named("plain")], gated=GATED))
+    before = await bench.found()
+    bench.script.incomparable = ConnectFailed("one at a time", reason="Refused")
+    bench.script.tools.append(tool_named("more"))
+    after = await bench.found()
+    assert after.requires == before.requires
+    assert len(after.tools) == 4
+
+
+async def test_a_gated_tool_that_is_listed_to_everybody_now_requires_nothing() -> None:
+    bench = Bench(Script([tool_named("plain")], gated={"sampling": [tool_named("ask_model")]}))
+    await bench.found()
+    bench.script.tools.append(tool_named("ask_model"))
+    found = await bench.found()
+    assert (len(found.tools), found.requires) == (2, {})
+
+
+async def test_what_is_published_counts_while_a_new_operator_cannot_compare() -> None:
+    bench = Bench(Script([tool_named("plain")], gated=GATED))
+    raw = (await bench.found()).tools[1]
+    entry = ToolEntry(name="ask_model", definition=raw, hash="h", search_hash="s", requires=("sampling",))
+    published = Catalog(
+        namespace="team", name="demo", uid="u", generation=1, endpoint=HTTP, protocol_version="2026-07-28",
+        tools=(entry,),
+    )  # fmt: skip
+    later = Bench(Script([tool_named("plain")], incomparable=ConnectFailed("busy", reason="Refused")))
+    found = await later.found()
+    assert not found.compared
+    kept = remembered(found, published)
+    assert (len(kept.tools), kept.requires) == (2, {"ask_model": ("sampling",)})
+    assert remembered(await bench.found(), published).requires == (await bench.found()).requires
