@@ -23,7 +23,7 @@ Level = Literal["off", "denials", "all"]
 
 MAX_NAME: Final = 256
 """Characters of a tool's name that somebody made up."""
-_KEPT_BACK: Final = frozenset({"INVALID_ARGUMENTS", "OVER_BUDGET", "BREAKER_OPEN"})
+_KEPT_BACK: Final = frozenset({"INVALID_ARGUMENTS", "OVER_BUDGET", "BREAKER_OPEN", "MISSING_CLIENT_CAPABILITY"})
 
 
 class Asked(Protocol):

@@ -337,6 +337,11 @@ class Flight(Recipient):
     def refuse(self, refusal: Refusal) -> None:
         """Answer with a refusal, as a result in the client's era; the gateway speaks for itself in it."""
         request = self.request
+        if refusal.required is not None and request.modern:
+            code = jsonrpc.MISSING_CLIENT_CAPABILITY
+            body = jsonrpc.error(request.id, code, refusal.message, refusal.required)
+            self._end(refusal.code, eras.status_for(code), (body,))
+            return
         outcome = translate.result(
             refusals.result(refusal), from_modern=False, to_modern=request.modern,
             server_info=self._dispatcher.server_info,

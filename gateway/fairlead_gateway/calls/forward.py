@@ -276,7 +276,7 @@ class Forwarder:
         inquiry = Inquiry(
             ident, errand.method, params, deadline, reach.max_bytes, errand.named, errand.headers + lines,
             notify, live.client, on_request, pin, exchange.pause, self._session(request), live.level, live.listener,
-            exchange,
+            exchange, gated=errand.route is not None and bool(errand.route.requires),
         )  # fmt: skip
         try:
             raw = await upstream.ask(inquiry)

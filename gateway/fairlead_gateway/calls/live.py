@@ -36,11 +36,6 @@ MAX_ASKED: Final = 64
 CANCELLED: Final = "notifications/cancelled"
 RESOURCE_UPDATED: Final = "notifications/resources/updated"
 
-_FEATURE_OF: Final = {
-    "sampling/createMessage": b'"sampling"',
-    "elicitation/create": b'"elicitation"',
-    "roots/list": b'"roots"',
-}
 _PASSED_ON: Final = frozenset({"notifications/elicitation/complete"})
 
 
@@ -240,10 +235,10 @@ def cancelled_id(params: Raw) -> bytes:
 
 def offers(client: Counterpart | None, message: Message) -> bool:
     """Whether a server's request is for something that the client offers, under an id that is worth keeping."""
-    feature = _FEATURE_OF.get(str(message.method))
-    if feature is None or client is None or not isinstance(message.id, Raw) or len(message.id) > MAX_ID:
+    capability = jsonrpc.CAPABILITY_OF.get(str(message.method))
+    if capability is None or client is None or not isinstance(message.id, Raw) or len(message.id) > MAX_ID:
         return False
-    return feature in client.features
+    return b'"%b"' % capability.encode() in client.features
 
 
 class _LevelMeta(msgspec.Struct):

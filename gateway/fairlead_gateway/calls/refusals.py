@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from fairlead_api.meta import ServerKey
 from fairlead_gateway.limits.limiter import Limited
 from fairlead_gateway.upstream import guard
 from fairlead_gateway.upstream.wording import without_address
+from fairlead_mcp import capabilities as client_capabilities
 from fairlead_mcp import errors, jsonrpc
 
 if TYPE_CHECKING:
@@ -42,6 +44,8 @@ BREAKER_OPEN: Final = guard.BREAKER_OPEN
 """The server failed several times in a row, and is left alone for a while."""
 CANCELLED: Final = "CANCELLED"
 """The client gave the call up."""
+MISSING_CLIENT_CAPABILITY: Final = "MISSING_CLIENT_CAPABILITY"
+"""The tool asks something of its client that this one has not declared; the message names the capability."""
 
 
 OUTPUT_SCHEMA_MISMATCH: Final = "OUTPUT_SCHEMA_MISMATCH"
@@ -54,6 +58,8 @@ class Refusal(msgspec.Struct, frozen=True):
     code: str
     message: str
     retry_after_ms: int | None = None
+    required: bytes | None = None
+    """`data` of the JSON-RPC error that a modern client gets in place of the result, raw JSON; None: the result."""
 
 
 _OF_ERROR: Final[tuple[tuple[type[errors.McpError], str], ...]] = (
@@ -70,6 +76,14 @@ def invalid_arguments(wrong: str) -> Refusal:
     """Of arguments that do not fit the input schema; `wrong` has one error a line."""
     listed = "".join(f"\n- {line}" for line in wrong.split("\n"))
     return Refusal(INVALID_ARGUMENTS, f"The arguments do not fit the tool's input schema:{listed}")
+
+
+def lacking(tool: str, server: ServerKey, capabilities: tuple[str, ...]) -> Refusal:
+    """Refusal for a client that has not declared what a tool requires. A modern one gets the error that the protocol
+    has for it (MCP 2026-07-28, MissingRequiredClientCapability).
+    """
+    message = client_capabilities.sentence(f"{tool} of {server}", capabilities)
+    return Refusal(MISSING_CLIENT_CAPABILITY, message, required=client_capabilities.required(capabilities))
 
 
 def limited(found: Limited) -> Refusal:
@@ -121,7 +135,9 @@ def _of_rpc_error(error: errors.RpcError) -> Refusal:
     if error.code == jsonrpc.INVALID_PARAMS:
         return Refusal(INVALID_ARGUMENTS, str(error))
     if error.code == jsonrpc.MISSING_CLIENT_CAPABILITY:
-        return Refusal(UPSTREAM_ERROR, f"the tool needs something of the client that it did not offer: {error.message}")
+        named = ", ".join(client_capabilities.named(error.data)) or "which the server does not name"
+        message = f"The tool needs a client capability that this client has not declared ({named}): {error.message}"
+        return Refusal(MISSING_CLIENT_CAPABILITY, message)
     return Refusal(UPSTREAM_ERROR, str(error))
 
 

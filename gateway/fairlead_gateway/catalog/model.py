@@ -62,6 +62,8 @@ class Tool(msgspec.Struct, frozen=True):
     tags: tuple[str, ...] = ()
     """As given in the McpServer; policies name them."""
     categories: tuple[str, ...] = ()
+    requires: tuple[str, ...] = ()
+    """Client capabilities without which its server does not know it."""
 
 
 class Server(msgspec.Struct, frozen=True):
@@ -208,6 +210,7 @@ def _tool(entry: ToolEntry, catalog: Catalog) -> Tool:
         caps=Caps(entry.calls_per_minute, entry.concurrency) or None,
         tags=entry.tags,
         categories=entry.categories,
+        requires=entry.requires,
     )
 
 

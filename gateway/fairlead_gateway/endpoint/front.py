@@ -315,7 +315,9 @@ class Front:
         forwarded = route.mirrored or streaming or needs_more(asked, self.forwarder.live)
         if asked.modern and not forwarded and not route.modern:
             forwarded = features_of(asked) is not None
-        if forwarded and route.closed is None:
+        if route.closed is not None:
+            forwarded = route.opens_to(_declared_by(asked))
+        if forwarded:
             self._forward(exchange, call_of(route, asked, exchange.headers), asked)
             return
         exchange.modern = asked.modern
@@ -377,6 +379,14 @@ class Front:
     def _reject(self, exchange: Exchange, rejection: Rejection) -> None:
         self.book.reject(rejection.status)
         exchange.reject(rejection, b"allow: POST\r\n" if rejection.status == 405 else replies.NO_EXTRA)
+
+
+def _declared_by(asked: Request) -> bytes | None:
+    """The client's capabilities, normalized raw JSON; None for none."""
+    if asked.modern:
+        return features_of(asked)
+    features = None if asked.opened is None else asked.opened.features
+    return None if features is None else features.encode()
 
 
 def _name_in(asked: Request) -> str | None:

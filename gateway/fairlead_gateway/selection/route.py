@@ -12,7 +12,7 @@ from msgspec import Raw
 
 from fairlead_gateway.calls.cache import scope
 from fairlead_gateway.calls.mirrored import Mirrored, mirrored
-from fairlead_gateway.calls.refusals import Refusal
+from fairlead_gateway.calls.refusals import MISSING_CLIENT_CAPABILITY, Refusal, lacking
 from fairlead_gateway.catalog.model import Server, Tool
 from fairlead_gateway.reports.samples import Meter
 from fairlead_gateway.selection.reach import Reach
@@ -21,6 +21,7 @@ from fairlead_gateway.upstream.base import Submit, Upstream
 from fairlead_gateway.validation.constraint import Constraint
 from fairlead_gateway.validation.shelf import ToolCheck
 from fairlead_mcp import eras, jsonrpc
+from fairlead_mcp.capabilities import declares
 
 if TYPE_CHECKING:
     from fairlead_gateway.selection.policy import Share
@@ -80,8 +81,8 @@ class Route:
         self.check = check
         """Of arguments and results; None where they are not checked."""
         self.offline = not server.catalog.online
-        self.closed: Refusal | None = None
-        """Why it is not called; answered in place of the server."""
+        self.closed: Refusal | None = lacking(tool.name, server.key, tool.requires) if tool.requires else None
+        """Why it is not called; answered in place of the server. See `opens_to`."""
         self.constraint: Constraint | None = None
         """What policies allow of the arguments; None: anything."""
         self.escapes = False
@@ -94,6 +95,11 @@ class Route:
         """Arguments that travel in headers too."""
 
     @property
+    def requires(self) -> tuple[str, ...]:
+        """Client capabilities without which its server does not know the tool."""
+        return self._tool.requires
+
+    @property
     def bound_by(self) -> str:
         """Source of the limit on a call's time, in words."""
         if self.impatient:
@@ -102,6 +108,14 @@ class Route:
         if limit_ms is not None and limit_ms / 1000 <= self.reach.timeout:
             return "its own maximum (maxDurationMs)"
         return "the time of a call (limits.timeout of the server, or FAIRLEAD_CALL_TIMEOUT)"
+
+    def opens_to(self, capabilities: bytes | None) -> bool:
+        """Whether it is closed for clients without some capability alone, and a client that declared these (raw JSON)
+        is none of them.
+        """
+        if self.closed is None or self.closed.code != MISSING_CLIENT_CAPABILITY:
+            return False
+        return all(declares(capabilities, name) for name in self.requires)
 
     def closed_by(self, refusal: Refusal) -> Route:
         """The same route, that answers every call with a refusal."""

@@ -16,6 +16,7 @@ from fairlead_gateway.upstream.base import Gauges
 from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
 from fairlead_gateway.upstream.lines import OwnStream, ask_over, call_over
 from fairlead_gateway.upstream.order import Order
+from fairlead_gateway.upstream.perclient import PerClientUpstream
 from fairlead_gateway.upstream.places import Places
 from fairlead_mcp.child import Child
 from fairlead_mcp.eras import Era
@@ -25,7 +26,9 @@ from fairlead_mcp.stdio import ChildSpec
 
 class ChildUpstream:
     """See the module. With `shared`, somebody else decides what runs under this key: it is used and never replaced.
-    With `own`, its process is that of one client of these capabilities, who gets its log messages and questions.
+    With `own`, its process is that of one client of these capabilities, who gets its log messages and questions. A
+    legacy process that all share is told of no capability, so that tools which it would not list then are called
+    `apart`.
     """
 
     def __init__(
@@ -39,7 +42,9 @@ class ChildUpstream:
         limit: int,
         shared: bool,
         own: bytes | None = None,
+        apart: PerClientUpstream | None = None,
     ) -> None:
+        self.apart = apart
         self._host = host
         self._key = key
         self._spec = ChildSpec.of(endpoint.command, endpoint.args, env, endpoint.cwd)
@@ -71,6 +76,8 @@ class ChildUpstream:
         return self.modern
 
     async def ask(self, inquiry: Inquiry) -> Raw:
+        if inquiry.gated and self.apart is not None and not self.modern:
+            return await self.apart.ask(inquiry)
         with self._places:
             child = self._child()
             if self._own is not None:
@@ -82,6 +89,8 @@ class ChildUpstream:
 
     async def aclose(self, grace: float) -> None:
         """The process ends with the host, or with the server that it was; nothing here outlives a call."""
+        if self.apart is not None:
+            await self.apart.aclose(grace)
         if self._unlisten is not None:
             self._unlisten()
             self._unlisten = None

@@ -75,6 +75,8 @@ class Inquiry(msgspec.Struct, frozen=True):
     """Whom `notify` tells."""
     counter: Counter | None = None
     """Counts a large answer while it arrives."""
+    gated: bool = False
+    """Calls a tool that the server knows only in a session which declared the client's capabilities."""
 
 
 class Inquirable(Protocol):

@@ -15,6 +15,7 @@ from fairlead_gateway.upstream.base import Gauges
 from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
 from fairlead_gateway.upstream.lines import OwnStream, ask_over, call_over
 from fairlead_gateway.upstream.order import Order
+from fairlead_gateway.upstream.perclient import PerClientUpstream
 from fairlead_gateway.upstream.places import Places
 from fairlead_mcp.eras import Era
 from fairlead_mcp.errors import McpError
@@ -24,12 +25,15 @@ from fairlead_mcp.masking import Mask
 
 class LinkUpstream:
     """See the module. `modern` is what its catalog says, and holds until the connection says otherwise; `own` are the
-    capabilities of the one client whose connection it is; None where many share it.
+    capabilities of the one client whose connection it is; None where many share it, and tools that a legacy server
+    lists only to clients with a capability are called `apart`.
     """
 
     def __init__(
-        self, link: Link, *, modern: bool, limit: int, own: bytes | None = None, mask: Mask | None = None
-    ) -> None:
+        self, link: Link, *, modern: bool, limit: int, own: bytes | None = None, mask: Mask | None = None,
+        apart: PerClientUpstream | None = None,
+    ) -> None:  # fmt: skip
+        self.apart = apart
         self._link = link
         self._mask = mask or Mask(None)
         self._modern = modern
@@ -58,6 +62,8 @@ class LinkUpstream:
         return self.modern
 
     async def ask(self, inquiry: Inquiry) -> Raw:
+        if inquiry.gated and self.apart is not None and not self.modern:
+            return await self.apart.ask(inquiry)
         with self._places:
             try:
                 if self._own is not None:
@@ -71,5 +77,7 @@ class LinkUpstream:
         return Gauges(busy=busy, idle=int(busy == 0 and self._link.negotiated is not None))
 
     async def aclose(self, grace: float) -> None:
+        if self.apart is not None:
+            await self.apart.aclose(grace)
         await self._places.quiet(grace)
         await self._link.aclose()

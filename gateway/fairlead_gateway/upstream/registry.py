@@ -265,15 +265,14 @@ class Registry:
         stateless = isinstance(endpoint, HttpEndpoint) and identity.modern
         per_client = identity.per_client and not stateless
         if isinstance(endpoint, ChildEndpoint):
+
+            def child(offered: bytes) -> Upstream:
+                return self._child(f"{key} for client {next(self._numbers)}", identity, endpoint, credential, offered)
+
             if per_client and self._children is not None:
-
-                def child(offered: bytes) -> Upstream:
-                    return self._child(
-                        f"{key} for client {next(self._numbers)}", identity, endpoint, credential, offered
-                    )
-
                 return self._per_client(key, identity, child)
-            return self._child(key, identity, endpoint, credential)
+            apart = self._per_client(key, identity, child)
+            return self._child(key, identity, endpoint, credential, apart=apart)
         make = await (
             self._http(key, identity, endpoint, credential)
             if isinstance(endpoint, HttpEndpoint)
@@ -281,7 +280,7 @@ class Registry:
         )
         return self._per_client(key, identity, make) if per_client else make(None)
 
-    def _per_client(self, key: ServerKey, identity: _Identity, make: Callable[[bytes], Upstream]) -> Upstream:
+    def _per_client(self, key: ServerKey, identity: _Identity, make: Callable[[bytes], Upstream]) -> PerClientUpstream:
         return PerClientUpstream(
             str(key), make, modern=identity.modern, most=self._sessions, idle=self._session_seconds
         )
@@ -289,18 +288,21 @@ class Registry:
     def end_session(self, session: bytes) -> None:
         """A client's session has ended, and with it all that servers hold for it."""
         for held in self._held.values():
-            if isinstance(held.upstream, PerClientUpstream):
-                held.upstream.end(session)
+            upstream = held.upstream
+            if isinstance(upstream, ChildUpstream | LinkUpstream) and upstream.apart is not None:
+                upstream = upstream.apart
+            if isinstance(upstream, PerClientUpstream):
+                upstream.end(session)
 
     def _child(
         self, key: Hashable, identity: _Identity, endpoint: ChildEndpoint, credential: Credential,
-        own: bytes | None = None,
+        own: bytes | None = None, apart: PerClientUpstream | None = None,
     ) -> Upstream:  # fmt: skip
         if self._children is None:
             return Unreachable(f"{key} is a child process, and this gateway runs none")
         return ChildUpstream(
             self._children, key, endpoint, env=credential.env, modern=identity.modern,
-            limit=identity.limit, shared=self._shared and own is None, own=own,
+            limit=identity.limit, shared=self._shared and own is None, own=own, apart=apart,
         )  # fmt: skip
 
     def _own(self, key: ServerKey, identity: _Identity) -> Upstream:
@@ -334,8 +336,10 @@ class Registry:
 
         def make(own: bytes | None) -> Upstream:
             link = Link(str(key), opener, client=self._client, legacy=not identity.modern, idle=IDLE_SECONDS)
-            mask = Mask(credential)
-            return LinkUpstream(link, modern=identity.modern, limit=identity.limit, own=own, mask=mask)
+            apart = self._per_client(key, identity, make) if own is None else None
+            return LinkUpstream(
+                link, modern=identity.modern, limit=identity.limit, own=own, mask=Mask(credential), apart=apart
+            )
 
         return make
 
@@ -355,5 +359,7 @@ class Registry:
     async def _close_later(self, key: ServerKey, upstream: Upstream) -> None:
         await asyncio.sleep(RETIRE_DELAY)
         if isinstance(upstream, ChildUpstream) and key in self._held:
+            if upstream.apart is not None:
+                await upstream.apart.aclose(RETIRE_SECONDS)
             return  # the process of this key is no longer this upstream's to end
         await upstream.aclose(RETIRE_SECONDS)

@@ -82,7 +82,7 @@ def test_a_listed_origin_is_allowed_and_the_local_ones_are_not_any_more() -> Non
         (errors.BadJson("x"), "UPSTREAM_ERROR", None),
         (errors.BadHttp("x"), "UPSTREAM_ERROR", None),
         (errors.RpcError(-32602, "x"), "INVALID_ARGUMENTS", None),
-        (errors.RpcError(-32021, "x"), "UPSTREAM_ERROR", None),
+        (errors.RpcError(-32021, "x"), "MISSING_CLIENT_CAPABILITY", None),
         (errors.RpcError(-32603, "x"), "UPSTREAM_ERROR", None),
     ],
 )
