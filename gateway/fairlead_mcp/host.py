@@ -13,6 +13,7 @@ from collections.abc import Callable, Hashable
 from typing import Protocol
 
 from fairlead_mcp.child import Child
+from fairlead_mcp.direct import DirectLauncher
 from fairlead_mcp.eras import Client
 from fairlead_mcp.multiplex import Offering
 from fairlead_mcp.stdio import ChildSpec, Launcher, SubprocessLauncher
@@ -42,7 +43,7 @@ class ChildHost:
         clock: Callable[[], float] = time.monotonic,
         start_seconds: float = 120.0,
     ) -> None:
-        self._launcher = launcher or SubprocessLauncher()
+        self._launcher = launcher or DirectLauncher(SubprocessLauncher())
         self._client = client or Client()
         self._random = random
         self._clock = clock

@@ -23,7 +23,7 @@ import ctypes
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -74,13 +74,18 @@ def descendants(pid: int) -> list[Stray]:
     found: list[Stray] = []
     pending = [pid]
     while pending:
-        # every thread has children of its own: uv starts the server from another thread than the first
-        for path in Path(f"/proc/{pending.pop()}/task").glob("*/children"):
-            with contextlib.suppress(OSError, ValueError):
-                children = [int(child) for child in path.read_text().split()]
-                found += [Stray(child, started_at(child)) for child in children]
-                pending += children
+        for children in _children(pending.pop()):
+            found += [Stray(child, started_at(child)) for child in children]
+            pending += children
     return found
+
+
+def _children(pid: int) -> Iterator[list[int]]:
+    """Children of each thread of a process; uv starts the server from another thread than the first."""
+    with contextlib.suppress(OSError):  # the folder itself goes while it is listed
+        for path in Path(f"/proc/{pid}/task").glob("*/children"):
+            with contextlib.suppress(OSError, ValueError):
+                yield [int(child) for child in path.read_text().split()]
 
 
 def started_at(pid: int) -> int:

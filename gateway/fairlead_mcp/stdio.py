@@ -175,22 +175,27 @@ class SubprocessLauncher:
         self._thread = thread
 
     async def launch(self, spec: ChildSpec, events: Events) -> Process:
+        return await self.start((spec.command, *spec.args), spec.environment(os.environ), spec.cwd, events)
+
+    async def start(
+        self, argv: tuple[str, ...], environment: Mapping[str, str], cwd: str | None, events: Events
+    ) -> Process:
+        """Run `argv` with `environment` and nothing else. Raises as `launch` does."""
         await self._guard.start()
         loop = asyncio.get_running_loop()
         try:
             transport, protocol = await loop.subprocess_exec(
                 lambda: _Streams(events),
-                spec.command,
-                *spec.args,
-                env=spec.environment(os.environ),
-                cwd=spec.cwd,
+                *argv,
+                env=dict(environment),
+                cwd=cwd,
                 start_new_session=True,
                 preexec_fn=processes.dying_with_parent(self._thread),
             )
         except FileNotFoundError as error:
-            raise ConnectFailed(f"{error.filename or spec.command} does not exist", reason="CommandNotFound") from error
+            raise ConnectFailed(f"{error.filename or argv[0]} does not exist", reason="CommandNotFound") from error
         except (OSError, ValueError) as error:
-            raise ConnectFailed(f"{spec.command} cannot be started ({error})", reason="StartFailed") from error
+            raise ConnectFailed(f"{argv[0]} cannot be started ({error})", reason="StartFailed") from error
         self._guard.add(transport.get_pid())
         return _Subprocess(transport, protocol, self._guard)
 

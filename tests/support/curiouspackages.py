@@ -43,6 +43,8 @@ def build_wheel(directory, config_settings=None, metadata_directory=None):
     return name
 """
 _POSTINSTALL: Final = 'require("fs").writeFileSync(OUT, JSON.stringify(process.env))'
+NPX_ITSELF: Final = 'require("child_process").execSync(`npx -c "echo built by npx > ${OUT}"`)'
+"""An install script that runs a command by `npx`, as many do."""
 
 
 def curious_sdist(folder: Path, out: Path) -> None:
@@ -57,7 +59,9 @@ def curious_sdist(folder: Path, out: Path) -> None:
 
 
 @contextmanager
-def curious_npm(out: Path) -> Iterator[str]:
+def curious_npm(
+    out: Path, program: str = "#!/usr/bin/env node\nprocess.exit(3)\n", postinstall: str = _POSTINSTALL
+) -> Iterator[str]:
     """URL of an npm registry that has the package alone; its install script writes `out`, its program ends at once."""
     manifest = {
         "name": NAME,
@@ -67,8 +71,8 @@ def curious_npm(out: Path) -> Iterator[str]:
     }
     files = {
         "package.json": json.dumps(manifest),
-        "postinstall.js": f"const OUT = {json.dumps(str(out))};\n{_POSTINSTALL}",
-        "program.js": "#!/usr/bin/env node\nprocess.exit(3)\n",
+        "postinstall.js": f"const OUT = {json.dumps(str(out))};\n{postinstall}",
+        "program.js": program,
     }
     tarball = _tarball("package", files)
     integrity = f"sha512-{base64.b64encode(hashlib.sha512(tarball).digest()).decode()}"

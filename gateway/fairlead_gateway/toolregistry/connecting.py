@@ -16,6 +16,7 @@ from fairlead_gateway.about import NAME, VERSION
 from fairlead_gateway.toolregistry.policy import MAX_PARALLEL
 from fairlead_gateway.toolregistry.servers import Declared
 from fairlead_mcp.child import Child
+from fairlead_mcp.direct import DirectLauncher
 from fairlead_mcp.eras import Client
 from fairlead_mcp.errors import RpcError
 from fairlead_mcp.host import ChildHost
@@ -117,7 +118,7 @@ class Connector:
 
     def _children(self) -> ChildHost:
         if self._host is None:
-            launcher = SubprocessLauncher(threading.current_thread())
+            launcher = DirectLauncher(SubprocessLauncher(threading.current_thread()))
             self._host = ChildHost(launcher=launcher, client=Client(NAME, VERSION), start_seconds=self.start_seconds)
             self._host.listen(_Ears(self._heard))
         return self._host

@@ -1,0 +1,253 @@
+"""Starts the servers of `npx` and `uvx` without these in front: wrappers that wait held half the memory of servers.
+
+At each start the wrapper runs first and does all that it does (resolve, fetch, install, choose the program, set up its
+environment), but what it then starts is a script of ours, which prints how it was started and ends, and so does the
+wrapper. The program is then started as the script was. So it is the same whatever the wrapper makes of its settings,
+and a wrapper that fails does so in its own words. What is unusual is started as it is written: `fairlead_mcp.wrappers`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from fairlead_mcp import processes
+from fairlead_mcp.errors import ConnectFailed, McpError
+from fairlead_mcp.stdio import ChildSpec, Events, Process, SubprocessLauncher
+from fairlead_mcp.wrappers import SHELL, Start, Wrapper, is_npm, is_uv, script, start, wrapper
+
+logger = logging.getLogger(__name__)
+
+RESOLVE_SECONDS: Final = 120.0
+"""To find, and where need be to fetch, the program of a package."""
+ASK_SECONDS: Final = 10.0
+"""To print a version."""
+END_SECONDS: Final = 1.0
+"""A wrapper has so long to end by itself after its script, and again after SIGTERM."""
+
+
+class DirectLauncher:
+    """Launches what a wrapper would run, and everything else as `inner` does. `environ` is what wrappers inherit of."""
+
+    def __init__(
+        self,
+        inner: SubprocessLauncher,
+        environ: Mapping[str, str] = os.environ,
+        seconds: float = RESOLVE_SECONDS,
+    ) -> None:
+        self._inner = inner
+        self._environ = environ
+        self._seconds = seconds
+        self._genuine: dict[tuple[str, int], bool] = {}
+        self._works: bool | None = None
+        self._fetched: set[tuple[str, str]] = set()
+        self._locks: defaultdict[tuple[str, str], asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def launch(self, spec: ChildSpec, events: Events) -> Process:
+        """Implements Launcher. Also raises ConnectFailed (StartTimeout) where the wrapper takes too long."""
+        wrapped = wrapper(spec)
+        environment = spec.environment(self._environ)
+        if wrapped is None or not await self._usable(wrapped, environment, spec.cwd):
+            return await self._inner.launch(spec, events)
+        found = await self._in_turn(wrapped, environment, spec, events)
+        if isinstance(found, Start):
+            return await self._inner.start(found.argv, found.env, found.cwd, events)
+        return found or await self._inner.launch(spec, events)
+
+    async def aclose(self) -> None:
+        """Implements Launcher."""
+        await self._inner.aclose()
+
+    # Whether it can be done
+
+    async def _usable(self, wrapped: Wrapper, environment: Mapping[str, str], cwd: str | None) -> bool:
+        """Whether the wrapper is the program it is called like, and scripts of ours run on this machine."""
+        path = shutil.which(wrapped.command, path=environment.get("PATH"))
+        if path is None:
+            return False
+        key = (path, _changed(path))
+        if key not in self._genuine:
+            genuine = _belongs_to_npm(path) if wrapped.kind == "npx" else await self._is_uv(path, environment)
+            if not genuine:
+                logger.info("%s is no %s as it is known here: servers keep it in front of them", path, wrapped.kind)
+            self._genuine[key] = genuine
+        return self._genuine[key] and await self._script_runs(wrapped)
+
+    async def _is_uv(self, path: str, environment: Mapping[str, str]) -> bool:
+        return is_uv(await self._output((path, "--version"), environment))
+
+    async def _script_runs(self, wrapped: Wrapper) -> bool:
+        """Asked once: a folder for temporary files may be one that no program runs from."""
+        if self._works is None:
+            with _script(wrapped._replace(kind="uvx"), {}) as (path, mark):
+                self._works = (await self._output((path,), {})).startswith(mark)
+            if not self._works:
+                logger.info("no program runs from %s: servers keep npx and uvx in front of them", tempfile.gettempdir())
+        return self._works
+
+    async def _output(self, argv: tuple[str, ...], environment: Mapping[str, str]) -> str:
+        """The first line that a short program prints; empty where it does not run."""
+        told = _Told(None, "")
+        try:
+            await self._run(argv, environment, None, told, ASK_SECONDS)
+        except McpError:
+            return ""
+        return told.answer or ""
+
+    # What the wrapper would run
+
+    async def _in_turn(
+        self, wrapped: Wrapper, environment: Mapping[str, str], spec: ChildSpec, events: Events
+    ) -> Start | Process | None:
+        """The program, or the wrapper as it failed, or None to start the latter. What one start fetches, another one
+        of the same package waits for: two of npm in one folder of its cache break each other.
+        """
+        package = (wrapped.kind, wrapped.package)
+        if package in self._fetched:
+            return await self._found(wrapped, environment, spec, events)
+        async with self._locks[package]:
+            found = await self._found(wrapped, environment, spec, events)
+        if isinstance(found, Start):
+            self._fetched.add(package)
+            self._locks.pop(package, None)
+        return found
+
+    async def _found(
+        self, wrapped: Wrapper, environment: Mapping[str, str], spec: ChildSpec, events: Events
+    ) -> Start | Process | None:
+        with _script(wrapped, environment) as (path, mark):
+            told = _Told(events, mark, holding=wrapped.kind == "uvx")
+            asked = {**environment, SHELL: path} if wrapped.kind == "npx" else environment
+            process = await self._run(wrapped.probe(path), asked, spec.cwd, told, self._seconds)
+        if told.answer is None:
+            if wrapped.kind == "uvx" or told.end == "exited with code 0":
+                return None  # other words than the user's were run, or more than expected: the wrapper itself decides
+            events.on_exit(told.end)
+            return process
+        told.release()
+        found = start(wrapped, told.answer)
+        return found if found is not None and _same(wrapped, found) else None
+
+    async def _run(
+        self, argv: tuple[str, ...], environment: Mapping[str, str], cwd: str | None, told: _Told, seconds: float
+    ) -> Process:
+        """Run a program until it has answered, or ended; whatever happens, it and all that it started are gone then."""
+        process = await self._inner.start(argv, environment, cwd, told)
+        try:
+            async with asyncio.timeout(seconds):
+                await told.done.wait()
+        except TimeoutError as error:
+            words = f"{Path(argv[0]).name} did not find or fetch its program within {seconds:g} s"
+            raise ConnectFailed(words, reason="StartTimeout") from error
+        finally:
+            if not told.done.is_set():
+                processes.signal_group(process.pid, signal.SIGTERM)
+            # a cancellation on the way must not leave it half stopped
+            await asyncio.shield(asyncio.ensure_future(process.stop(END_SECONDS)))
+        return process
+
+
+class _Told:
+    """Events of a wrapper on its way to the script: its log goes on to `events`, the script's line is kept.
+
+    With `holding`, what follows the first line of an error is kept back until `release`.
+    """
+
+    def __init__(self, events: Events | None, mark: str, *, holding: bool = False) -> None:
+        self.answer: str | None = None
+        self.end = ""
+        self.done = asyncio.Event()
+        self._events = events
+        self._mark = mark.encode()
+        self._holding = holding
+        self._held: list[str] = []
+
+    def on_line(self, line: bytes) -> None:
+        if self.answer is None and line.startswith(self._mark):
+            self.answer = line[len(self._mark) :].decode("utf-8", "replace")
+            self.done.set()
+        elif self._events is not None:
+            self._events.on_line(line)
+
+    def on_stderr(self, line: str) -> None:
+        if self._events is None:
+            return
+        if self._holding and (self._held or line.lstrip().startswith(("error", "×"))):
+            self._held = [*self._held[-_KEPT:], line]
+        else:
+            self._events.on_stderr(line)
+
+    def on_fault(self, error: McpError) -> None:
+        self.on_exit(str(error))
+
+    def on_exit(self, how: str) -> None:
+        self.end = self.end or how
+        self.done.set()
+
+    def release(self) -> None:
+        """Hand on what was kept back."""
+        held, self._held, self._holding = self._held, [], False
+        if self._events is not None:
+            for line in held:
+                self._events.on_stderr(line)
+
+
+_KEPT: Final = 100
+
+
+@contextmanager
+def _script(wrapped: Wrapper, given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Path and mark of a script in a folder of its owner alone, which is removed at the end."""
+    with tempfile.TemporaryDirectory(prefix="fairlead-start-") as folder:
+        path, mark = Path(folder) / "start", f"{folder} "
+        # by a link: the path of an interpreter may be too long for a first line, or hold blanks
+        interpreter = Path(folder) / "python"
+        interpreter.symlink_to(Path(sys.executable).resolve())
+        path.write_text(script(str(interpreter), mark, wrapped, given))
+        path.chmod(0o700)
+        yield str(path), mark
+
+
+def _changed(path: str) -> int:
+    """When a program last changed, in nanoseconds; 0 where that cannot be told."""
+    try:
+        return Path(path).stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _belongs_to_npm(path: str) -> bool:
+    """Whether `npx` is npm's own, and no shim of a version manager that may do more."""
+    real = Path(path).resolve()
+    try:
+        return real.name == "npx-cli.js" and is_npm((real.parent.parent / "package.json").read_bytes())
+    except OSError:
+        return False
+
+
+def _same(wrapped: Wrapper, found: Start) -> bool:
+    """Whether the program, started alone, is the one that the wrapper would start."""
+    if wrapped.kind == "uvx":  # one of another package, or of this machine, is for the wrapper to tell of
+        first = found.env.get("PATH", "").split(os.pathsep)[0]
+        return os.access(Path(first) / wrapped.program, os.X_OK)
+    env = found.env
+    project = Path(env.get("npm_config_local_prefix", found.cwd), ".npmrc")
+    named = [Path(env[name]) for name in ("npm_config_userconfig", "npm_config_globalconfig") if env.get(name)]
+    return not any("script-shell" in _text(file) for file in [project, *named])
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(errors="replace")
+    except OSError:
+        return ""
