@@ -28,7 +28,7 @@ HYSTERESIS: Final = Rule(
 class TierSelection(Model):
     """What in a conversation asks for this tier. Absent members ask for nothing."""
 
-    keywords: Annotated[list[Phrase], Distinct()] = Field(default=[], max_length=256)
+    keywords: Annotated[list[Phrase], Distinct()] = Field(default=[], max_length=4096)
     """Words and phrases in what a user says, compared without case."""
     commands: Annotated[list[Phrase], Distinct()] = Field(default=[], max_length=64)
     """Phrases that ask for this tier outright, such as `take your time`; stronger than anything else."""

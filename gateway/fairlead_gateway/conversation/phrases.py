@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import permutations
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import re2
 
@@ -58,10 +58,11 @@ class Phrases(Generic[Meaning]):
         """A phrase without a word, or with a stem that is too short, raises ValueError, which names it."""
         self._phrases = sorted(phrases, key=lambda pair: (-len(pair[0]), pair[0]))
         self._longer = _longer(self._phrases)
-        self._singles = [re2.compile(f"(?:^| ){expression(phrase)}(?:$| )".encode()) for phrase, _ in self._phrases]
+        self._patterns = [f"(?:^| ){expression(phrase)}(?:$| )".encode() for phrase, _ in self._phrases]
+        self._compiled: dict[int, Any] = {}  # on demand: few are ever looked for alone, and each takes 5 kB
         self._all = re2.Set.SearchSet(_options())
-        for single in self._singles:
-            self._all.Add(single.pattern)
+        for pattern in self._patterns:
+            self._all.Add(pattern)
         self._all.Compile()
 
     def find(self, text: str) -> list[tuple[str, Meaning]]:
@@ -87,12 +88,19 @@ class Phrases(Generic[Meaning]):
 
     def _starts(self, place: int, text: bytes) -> Iterator[int]:
         """Where a phrase begins: at its blank, or at the begin of the text."""
-        at = 0
-        while (match := self._singles[place].search(text, at)) is not None:
+        at, single = 0, self._single(place)
+        while (match := single.search(text, at)) is not None:
             yield match.start()
             at = match.end() - 1  # the blank behind a phrase may stand in front of the next
             if at <= match.start():
                 return
+
+    def _single(self, place: int) -> Any:
+        """The search for one phrase alone."""
+        found = self._compiled.get(place)
+        if found is None:
+            found = self._compiled[place] = re2.compile(self._patterns[place])
+        return found
 
 
 def _longer(phrases: Sequence[tuple[str, Meaning]]) -> dict[int, list[int]]:
