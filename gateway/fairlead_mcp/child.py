@@ -21,13 +21,14 @@ from typing import Final, Literal
 from msgspec import Raw
 
 from fairlead_mcp.backoff import Backoff
+from fairlead_mcp.childprocess import ChildProcess
 from fairlead_mcp.eras import Client, Era, Negotiated, listen_params, modern_params
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, Timeout, TransportError
 from fairlead_mcp.handshake import read_line, shake_hands
 from fairlead_mcp.masking import Mask
-from fairlead_mcp.multiplex import Multiplexer, Offering
-from fairlead_mcp.printed import PrintedLines, printable
-from fairlead_mcp.stdio import ChildSpec, Launcher, Process
+from fairlead_mcp.multiplex import Offering
+from fairlead_mcp.printed import PrintedLines
+from fairlead_mcp.stdio import ChildSpec, Launcher
 
 logger = logging.getLogger(__name__)
 
@@ -109,7 +110,7 @@ class Child:
         self.printed = printed or PrintedLines(clock)
         """What its processes printed, without the secrets of their environment."""
         self._mask = Mask.of_environment(dict(spec.env))
-        self._life: _Life | None = None
+        self._life: ChildProcess | None = None
         self._stopping: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
         self._task = asyncio.get_running_loop().create_task(self._run(), name=f"child {name}")
@@ -228,7 +229,7 @@ class Child:
 
     async def _live(self) -> McpError:
         """One process from start to end; the result is why it ended."""
-        life = self._life = _Life(self)
+        life = self._life = ChildProcess(self)
         self.starts += 1
         self.printed.began()
         watch: asyncio.TimerHandle | None = None
@@ -293,7 +294,7 @@ class Child:
         down.__cause__ = cause
         return down
 
-    def _unheard(self, life: _Life) -> None:
+    def _unheard(self, life: ChildProcess) -> None:
         """It has had its time to say something."""
         if life is self._life and not life.heard:
             self.silent = True
@@ -350,53 +351,3 @@ def _sentence(name: str, what: object, joint: str = ": ") -> str:
     """`what`, with the name of the child in front unless it is there already."""
     text = str(what)
     return text if text.startswith(name) else f"{name}{joint}{text}"
-
-
-class _Life:
-    """One process of a child: its message stream and how it ended."""
-
-    def __init__(self, child: Child) -> None:
-        self.process: Process | None = None
-        on_request = None if child.offering is None else child.offering.on_request
-        self.stream = Multiplexer(self._write, on_notification=child.notified, on_request=on_request, clock=child.clock)
-        self.end: asyncio.Future[McpError] = asyncio.get_running_loop().create_future()
-        self.heard = False
-        """Whether it wrote anything."""
-        self._child = child
-        self._skipped = 0
-
-    def _write(self, line: bytes) -> None:
-        if self.end.done():
-            raise self.end.result()
-        assert self.process is not None
-        self.process.write(line)
-
-    def on_line(self, line: bytes) -> None:
-        if not self.heard:
-            self._hear()
-        if not self.stream.feed(line):
-            self._skipped += 1
-            self._child.logged(printable(line), "stdout")
-            if self._skipped <= 10:
-                logger.warning("%s wrote to its output what is no MCP: %.80r", self._child.name, line)
-
-    def on_stderr(self, line: str) -> None:
-        if not self.heard:
-            self._hear()
-        self._child.logged(line)
-
-    def _hear(self) -> None:
-        self.heard = True
-        self._child.spoke()
-
-    def on_fault(self, error: McpError) -> None:
-        self.over(error)
-
-    def on_exit(self, how: str) -> None:
-        self.over(ConnectionLost(self._child.exited(how), sent=True, reason="ProcessExited"))
-
-    def over(self, error: McpError) -> None:
-        """End it, for that reason unless it has ended for another."""
-        if not self.end.done():
-            self.end.set_result(error)
-            self.stream.fail_all(error)

@@ -1,0 +1,202 @@
+"""What a child process prints, what is told of its end and of its silence, in virtual time and without processes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Hashable
+from typing import Any
+
+import pytest
+
+from fairlead_mcp.child import Child, ChildState
+from fairlead_mcp.errors import ConnectFailed
+from fairlead_mcp.host import ChildHost
+from fairlead_mcp.printed import PrintedLines
+from fairlead_mcp.stdio import ChildSpec
+from fakeprocesses import FakeLauncher, legacy, modern, mute, silent
+
+pytestmark = [pytest.mark.looptime(start=0)]
+SPEC = ChildSpec("server")
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def host_of(launcher: FakeLauncher) -> ChildHost:
+    return ChildHost(launcher=launcher, random=lambda: 0.0, clock=now)
+
+
+async def test_the_reason_of_a_start_that_failed_is_the_line_that_says_it_and_not_the_last() -> None:
+    launcher = FakeLauncher(mute)
+    host = host_of(launcher)
+    child = host.get("a", SPEC)
+    await asyncio.sleep(0)
+    printed = ["npm warn deprecated x@1", "npm error code E404", "npm error 404  'x@*' is not in this registry."]
+    for line in [*printed, "npm error A complete log of this run can be found in: /x.log"]:
+        launcher.launched[0].events.on_stderr(line)
+    launcher.launched[0].die()
+    with pytest.raises(ConnectFailed) as caught:
+        await child.ready(now() + 5)
+    assert str(caught.value) == "a exited with code 1: 'x@*' is not in this registry."
+    await asyncio.sleep(1)
+    launcher.launched[1].events.on_stderr("npm warn deprecated x@1")
+    launcher.launched[1].die("exited with code 2")
+    await asyncio.sleep(0)
+    assert str(child.failure) == "a exited with code 2", "nothing of the run before"
+    await host.aclose()
+
+
+async def test_what_a_server_printed_long_before_its_end_is_not_the_reason() -> None:
+    launcher = FakeLauncher(modern)
+    host = host_of(launcher)
+    child = host.get("a", SPEC)
+    await child.ready(now() + 5)
+    launcher.launched[0].events.on_stderr("Error: one call failed")
+    await asyncio.sleep(11)
+    launcher.launched[0].die("was killed by SIGKILL")
+    await asyncio.sleep(0.1)
+    assert str(child.failure) == "a was killed by SIGKILL"
+    await host.aclose()
+
+
+async def test_a_handshake_without_an_answer_is_told_with_what_was_printed_meanwhile() -> None:
+    launcher = FakeLauncher(mute)
+    host = host_of(launcher)
+    child = host.get("a", SPEC)
+    await asyncio.sleep(0)
+    launcher.launched[0].events.on_stderr("Please log in at https://login.example/device")
+    await asyncio.sleep(121)
+    assert str(child.failure) == (
+        "a did not answer the handshake within 120 s; it printed: Please log in at https://login.example/device"
+    )
+    await host.aclose()
+
+
+async def test_an_error_on_standard_output_is_the_reason_where_standard_error_has_none() -> None:
+    launcher = FakeLauncher(mute)
+    host = host_of(launcher)
+    child = host.get("a", SPEC)
+    await asyncio.sleep(0)
+    launcher.launched[0].events.on_line(b'{"result": NaN}')
+    launcher.launched[0].events.on_line(b"Missing API key")
+    launcher.launched[0].events.on_line(b'{"result": NaN}')
+    launcher.launched[0].die()
+    await asyncio.sleep(0.1)
+    assert str(child.failure) == "a exited with code 1: Missing API key"
+    await host.aclose()
+
+
+async def test_secrets_of_the_environment_are_in_nothing_that_is_kept_of_what_was_printed() -> None:
+    launcher = FakeLauncher(mute)
+    host = host_of(launcher)
+    database = "postgres://me:hunter22@db/x"
+    spec = ChildSpec.of("server", env={"API_KEY": "k3y-of-mine", "DB": database, "LOG_LEVEL": "info"})
+    child = host.get("a", spec)
+    await asyncio.sleep(0)
+    launcher.launched[0].events.on_stderr(f"Error: k3y-of-mine is not valid for {database} (info)")
+    launcher.launched[0].die()
+    await asyncio.sleep(0.1)
+    shown = "Error: [credential] is not valid for postgres://me:[credential]@db/x (info)"
+    assert child.stderr == (shown,)
+    assert str(child.failure) == f"a exited with code 1: {shown}"
+    await host.aclose()
+
+
+async def test_runs_are_told_apart_in_what_was_printed_also_when_the_spec_changed() -> None:
+    launcher = FakeLauncher(mute)
+    host = host_of(launcher)
+    host.get("a", SPEC)
+    await asyncio.sleep(0)
+    launcher.launched[0].events.on_stderr("one")
+    launcher.launched[0].die()
+    await asyncio.sleep(1)
+    launcher.launched[1].events.on_stderr("two")
+    child = host.get("a", ChildSpec("other"))
+    await asyncio.sleep(1)
+    launcher.launched[2].events.on_stderr("three")
+    told = [(line.run, line.stream, line.text) for line in child.printed.after()]
+    assert told == [
+        (1, "run", "started"), (1, "stderr", "one"), (1, "run", "exited with code 1"),
+        (2, "run", "started again"), (2, "stderr", "two"),
+        (3, "run", "started again"), (3, "stderr", "three"),
+    ]  # fmt: skip
+    await host.aclose()
+
+
+def test_what_is_kept_of_what_was_printed_is_bounded_in_bytes() -> None:
+    printed = PrintedLines(lambda: 0.0, most_bytes=1000)
+    printed.began()
+    for _ in range(100):
+        printed.add("stderr", "é" * 50)
+        printed.add("stderr", "")
+    kept = printed.after()
+    assert sum(len(line.text.encode()) for line in kept) <= 1000
+    assert len(kept) <= 10
+    assert kept[-1].number == printed.number == 201
+
+
+async def test_a_process_that_says_nothing_is_spoken_of_after_ten_seconds_and_no_more_once_it_speaks(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    host = host_of(launcher := FakeLauncher(mute))
+    changes: list[tuple[float, bool]] = []
+
+    class Listener:
+        def child_changed(self, key: Hashable, child: Child) -> None:
+            changes.append((now(), child.silent))
+
+        def child_notified(self, key: Hashable, child: Child, method: str, line: bytes) -> None: ...
+
+    host.listen(Listener())
+    child = host.get("a", SPEC)
+    await asyncio.sleep(9)
+    assert not child.silent
+    await asyncio.sleep(2)
+    (told, is_silent) = changes[-1]
+    assert is_silent
+    assert told == pytest.approx(10, abs=1)
+    assert "a has said nothing for 10 s" in caplog.text
+    launcher.launched[0].events.on_stderr("downloading")
+    assert changes[-1][1:] == (False,)
+    await host.aclose()
+
+
+@pytest.mark.parametrize("server", [modern, legacy, silent])
+async def test_a_server_that_answers_in_time_is_not_called_silent(server: Any) -> None:
+    host = host_of(FakeLauncher(server))
+    child = host.get("a", SPEC)
+    seen: list[bool] = []
+    for _ in range(60):
+        await asyncio.sleep(0.5)
+        seen.append(child.silent)
+    assert not any(seen), "one that answers `initialize` alone is asked that after 10 s"
+    await host.aclose()
+
+
+async def test_a_process_that_logs_and_answers_nothing_is_not_silent() -> None:
+    host = host_of(launcher := FakeLauncher(mute))
+    child = host.get("a", SPEC)
+    await asyncio.sleep(1)
+    launcher.launched[0].events.on_stderr("loading the index")
+    await asyncio.sleep(60)
+    assert not child.silent
+    await host.aclose()
+
+
+async def test_a_child_that_failed_is_started_at_once_when_it_is_to_be_tried_again() -> None:
+    launcher = FakeLauncher(modern)
+    launcher.refusal = ConnectFailed("there is no such program", reason="CommandNotFound")
+    host = host_of(launcher)
+    child = host.get("a", SPEC)
+    await asyncio.sleep(100)
+    assert child.state is ChildState.FAILED
+    launcher.refusal, starts, asked = None, child.starts, now()
+    child.retry()
+    assert child.failure is None
+    await child.ready(now() + 30)
+    assert child.starts == starts + 1
+    assert now() == pytest.approx(asked, abs=0.1)
+    child.retry()
+    assert child.negotiated is not None, "what runs is left alone"
+    await host.aclose()
