@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from fairlead_api.clientkeys import LISTS, OWN, TRANSPORTS, URLS, Remark, remarks
+from fairlead_api.clientkeys import LISTS, OWN, OWN_FIELDS, TRANSPORTS, URLS, Remark, remarks
 from fairlead_api.documents.catalog import Credential
 from fairlead_api.interpolation import UnsetVariable, interpolate
 from fairlead_api.meta import ANNOTATION_FORM, API_VERSION, CLIENT_CONFIGURATION, short_hash
@@ -29,12 +29,6 @@ _TRANSPORTS: Final = {
     "streamablehttp": "streamable-http",
     "streamable_http": "streamable-http",
 }
-
-OWN_FIELDS: Final = (
-    "caBundle", "calibration", "discovery", "hostHeader", "limits", "pin", "prefix", "session", "tools",
-    "trustAnnotations",
-)  # fmt: skip
-"""Fields of an McpServer's spec that an entry may set under `OWN`; the others have keys that clients read too."""
 
 _INPUT: Final = re.compile(r"\$\{(?:input|command):")
 """What an editor would ask its user for."""
@@ -164,7 +158,7 @@ def _own(fields: object) -> dict[str, Any]:
         raise EntryProblem(OWN, "must be an object of fields, such as prefix or session")
     for name in fields:
         if name not in OWN_FIELDS:
-            raise EntryProblem(f"{OWN}.{name}", f"is no field that may stand here: {', '.join(OWN_FIELDS)}")
+            raise EntryProblem(f"{OWN}.{name}", f"is no field of it; known are {', '.join(OWN_FIELDS)}")
     return dict(fields)
 
 

@@ -11,6 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 OWN: Final = "fairlead"
+OWN_FIELDS: Final = (
+    "caBundle", "calibration", "discovery", "hostHeader", "limits", "pin", "prefix", "session", "tools",
+    "trustAnnotations",
+)  # fmt: skip
+"""Fields of an McpServer's spec that a server sets under `OWN`; the others have keys that clients read too."""
 """The key for fields of the spec that no client has."""
 URLS: Final = ("url", "serverUrl", "httpUrl")
 TRANSPORTS: Final = ("transport", "type", "transportType")
@@ -35,12 +40,13 @@ _OF_CLIENTS: Final = frozenset(
         "targetAudience", "toolTimeout",
     }
 )  # fmt: skip
+_HIDES: Final = 'hide one by "fairlead": {"tools": [{"name": "NAME", "enabled": false}]}'
 _NOT_HEEDED: Final[Mapping[str, str]] = {
     "envFile": "is not read: put its variables into env, or set them before fairlead up and write ${NAME}",
-    "disabledTools": "is not heeded: its tools are offered; a manifest hides one by enabled: false",
-    "excludeTools": "is not heeded: its tools are offered; a manifest hides one by enabled: false",
-    "includeTools": "is not heeded: all tools are offered; a manifest hides one by enabled: false",
-    "tools": "is not heeded: all tools are offered; a manifest hides one by enabled: false",
+    "disabledTools": f"is not heeded: its tools are offered; {_HIDES}",
+    "excludeTools": f"is not heeded: its tools are offered; {_HIDES}",
+    "includeTools": f"is not heeded: all tools are offered; {_HIDES}",
+    "tools": f"is not heeded: all tools are offered; {_HIDES}",
 }
 """Keys of clients without which the server does something else than its user expects."""
 _NOTHING_ASKED: Final[tuple[Any, ...]] = (None, "", "*", [], ["*"])
@@ -99,6 +105,8 @@ def _remark(key: str, value: Any) -> Remark | None:
         return None
     if key in _NOT_HEEDED:
         return None if value in _NOTHING_ASKED else Remark(key, _NOT_HEEDED[key], stops=False)
+    if key in OWN_FIELDS:
+        return Remark(key, f'is read inside of {OWN} only: write "{OWN}": {{"{key}": …}}', stops=False)
     known = (*READ, *_OF_CLIENTS, *_NOT_HEEDED)
     near = _MEANT.get(_alike(key)) or _nearest(key, known)
     if near is None:

@@ -104,8 +104,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """
     cancel_abandoned: bool = False
     """Whether the call of a client of 2025-11-25 or before that closes its connection is cancelled at the server: at
-    once where the client has no event to come back with, else when it did not for 60 s. Off by default, as that
-    revision of MCP asks; from 2026-07-28 on a closed connection cancels in any case.
+    once where the client has no event to resume its stream from, else after 60 s without the client. Off by default,
+    as that revision of MCP asks; from 2026-07-28 on a closed connection cancels in any case.
     """
     client_header_seconds: Annotated[float, Meta(gt=0)] = 10.0
     """Seconds in which the head of a request has to arrive."""

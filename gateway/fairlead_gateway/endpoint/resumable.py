@@ -171,7 +171,7 @@ class Threads:
     ) -> None:
         self.clock = clock
         self.cancels_abandoned = False
-        """Whether the call is cancelled whose client does not come back for KEPT_SECONDS."""
+        """Whether a call is cancelled whose stream no client has read for KEPT_SECONDS."""
         self._new_name = new_name
         self._kept: OrderedDict[bytes, Thread] = OrderedDict()
         self._bytes = 0

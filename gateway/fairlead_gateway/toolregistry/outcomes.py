@@ -152,7 +152,7 @@ class Outcome:
 
 
 def no_call(given: object) -> Outcome:
-    """What a call comes to that names no tool: None, or an object of a provider's SDK."""
+    """Outcome of a call that names no tool: of None, or of an object of a provider's SDK."""
     what = "None" if given is None else f"an object of type {type(given).__name__}"
     message = (
         f"{what} is no call: give a tool's name, a Request or a ToolCall. A model's message goes to execute_message "

@@ -27,7 +27,7 @@ class LeftAlone(ConnectFailed):
 
 class Restarts:
     """Failures in a row of one process, and the growing delays between its starts. A life of `Backoff.stable` seconds
-    ends the row; the first process of a row that ends after it came up is replaced at once.
+    ends the row; the first process of a row that ends after a successful start is replaced at once.
     """
 
     def __init__(self, clock: Callable[[], float], random: Callable[[], float]) -> None:
@@ -38,16 +38,16 @@ class Restarts:
         self._began = float("-inf")
 
     def up(self) -> None:
-        """The process came up."""
+        """The process was started and negotiated with."""
         self._began = self._clock()
         self._failure = None
 
     def failed(self, error: McpError) -> None:
-        """It did not come up, or did not list its tools. The same error counts once."""
+        """It could not be started, or did not list its tools. The same error counts once."""
         self._failed(error, 0.0)
 
     def lost(self, error: McpError) -> None:
-        """It ended after it had come up."""
+        """It ended after a successful start."""
         lived = self._clock() - self._began
         first = lived >= self._backoff.stable or self._backoff.failures == 0
         self._failed(error, lived)

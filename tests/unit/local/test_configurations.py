@@ -76,7 +76,12 @@ def test_no_credential_ends_up_in_a_resource() -> None:
         ('{"url": "http://y", "transport": "carrier pigeon"}', 3, "mcpServers.a.transport", "is none of stdio, sse"),
         ('{"command": "x",\n"fairlead": {\n"session": "Own"}}', 5, "mcpServers.a.fairlead.session", "PerClient"),
         ('{"command": "x", "fairlead": {"tools": [{}]}}', 3, "mcpServers.a.fairlead.tools[0].name", "Required"),
-        ('{"command": "x",\n"fairlead": {"url": "y"}}', 4, "mcpServers.a.fairlead.url", "is no field that may stand"),
+        (
+            '{"command": "x",\n"fairlead": {"url": "y"}}',
+            4,
+            "mcpServers.a.fairlead.url",
+            "is no field of it; known are caBundle,",
+        ),
         ('{"command": "x", "fairlead": "fast"}', 3, "mcpServers.a.fairlead", "must be an object of fields"),
         ('{"url": "ftp://y"}', 3, "mcpServers.a.url", "must be an http or https URL"),
         (
@@ -222,6 +227,7 @@ def test_keys_that_concern_a_client_alone_are_passed_over() -> None:
         ("colour", '"red"', "is no key of a server that is known here, and is not heeded"),
         ("envFile", '".env"', "is not read: put its variables into env"),
         ("disabledTools", '["rm"]', "is not heeded: its tools are offered"),
+        ("prefix", '"y"', 'is read inside of fairlead only: write "fairlead": {"prefix": …}'),
         ("alwaysAlow", '["rm"]', "unknown key: did you mean alwaysAllow?"),
     ],
 )

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from fairlead_api.clientconfig import OWN_FIELDS, Entry, EntryProblem, Translated, entries, translate
+from fairlead_api import clientkeys
+from fairlead_api.clientconfig import Entry, EntryProblem, Translated, entries, translate
+from fairlead_api.clientkeys import OWN_FIELDS, READ
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerSpec
 from fairlead_gateway.toolregistry.servers import declared
 from fairlead_mcp.surroundings import INHERITED, NETWORK, SETTINGS
@@ -26,9 +28,9 @@ def section(title: str) -> str:
     return found[1]
 
 
-def rows(title: str) -> Iterator[list[str]]:
-    """The cells of a section's table, without its head."""
-    table = [line for line in section(title).splitlines() if line.startswith("|")]
+def rows(title: str, number: int = 0) -> Iterator[list[str]]:
+    """The cells of one of a section's tables, without its head."""
+    table = re.findall(r"(?:^\|.*\n)+", section(title), re.MULTILINE)[number].splitlines()
     for line in table[2:]:
         yield [cell.strip() for cell in line.strip("|").split("|")]
 
@@ -62,7 +64,14 @@ def test_every_key_that_is_read_is_on_the_page_and_no_other() -> None:
         for entry in entries({"mcpServers": [watched]}):
             translate(Entry("a", entry.content, entry.path), ENVIRON)
         asked |= watched.asked
-    assert {key for cells in rows("The file") for key in code(cells[0])} == asked
+    assert {key for cells in rows("The file", 0) for key in code(cells[0])} == asked == READ
+
+
+def test_keys_of_clients_without_which_a_server_does_something_else_are_on_the_page() -> None:
+    listed = {key for cells in rows("The file", 1) for key in code(cells[0])}
+    assert listed == clientkeys._NOT_HEEDED.keys()
+    named = [remark.key for remark in clientkeys.remarks({key: ["x"] for key in sorted(listed)})]
+    assert set(named) == listed
 
 
 @pytest.mark.parametrize("block", blocks())
