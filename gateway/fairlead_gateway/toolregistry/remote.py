@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 TOOLS_CHANGED: Final = "notifications/tools/list_changed"
 LIST_SECONDS: Final = 30.0
 IMPATIENT: Final = 1.0
-"""Seconds that a lookup waits for a server that was too slow to connect the last time; it goes on being tried."""
+"""Seconds that a lookup waits for a server that failed the last time, or was too slow; it goes on being tried."""
 _ROUNDS: Final = 2
 """Listings that one lookup waits for, where the server announces a change under the first."""
 
@@ -98,9 +98,14 @@ class Remote:
 
     async def ensure_fresh(self, patience: float | None = None) -> None:
         """Renew the listing where it is stale. Raises nothing: `online` says whether the server answered. `patience` is
-        how many seconds to wait for it; None: as long as it takes, or not for long where it was slow the last time.
+        how many seconds to wait for it; None: as long as it takes, or not for long where it was slow, or its process
+        failed, the last time.
         """
-        patience = patience if patience is not None else IMPATIENT if self._slow else float("inf")
+        if patience is None:
+            doubtful = self._slow or (self._failure is not None and self._connector.runs(self.server))
+            if doubtful and self._refreshing.running:
+                return  # somebody has waited for it already
+            patience = IMPATIENT if doubtful else float("inf")
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(patience if patience < float("inf") else None):
                 await self._renewed()
@@ -170,7 +175,7 @@ class Remote:
             self._slow = isinstance(error, Timeout) or error.reason == "ConnectTimeout"
             self._set_online(False)
             raise
-        self._slow = False
+        self._slow, self._failure = False, None
         self._set_online(True)
         self._seen = before
         if self._changes == before:

@@ -22,6 +22,11 @@ class Shared(Generic[T]):
         self._work = work
         self._task: asyncio.Task[T] | None = None
 
+    @property
+    def running(self) -> bool:
+        """Whether the work is being done."""
+        return self._task is not None
+
     async def result(self) -> T:
         """What the running work comes to; begins it where none is running. Raises what it raises, and ConnectFailed
         where it was stopped.

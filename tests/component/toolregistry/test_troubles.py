@@ -89,6 +89,27 @@ async def test_a_process_that_dies_is_not_started_anew_by_each_look_at_the_tools
         assert len(starts.read_text()) == 5
 
 
+async def test_a_lookup_does_not_wait_for_long_for_a_process_that_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "IMPATIENT", 0.05)
+    failed = tmp_path / "failed"
+    program = f"""
+        import os, sys, time
+        if os.path.exists({str(failed)!r}):
+            time.sleep(600)
+        open({str(failed)!r}, "w")
+        sys.exit("no key was given")
+    """
+    now = 1000.0
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    async with AsyncToolRegistry([Server(name="s", command=command)], clock=lambda: now) as registry:
+        now += 1
+        assert await asyncio.wait_for(registry.get_all_tools(), 20) == ()
+        assert registry._connector._host is not None
+        assert registry._connector._host.find("s") is not None  # it is being started
+
+
 async def test_a_process_that_dies_as_it_lists_its_tools_is_left_alone_too(tmp_path: Path) -> None:
     starts = tmp_path / "starts"
     program = f"""
