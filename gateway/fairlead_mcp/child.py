@@ -109,7 +109,7 @@ class Child:
         self._probe = True
         self.printed = printed or PrintedLines(clock)
         """What its processes printed, without the secrets of their environment."""
-        self._mask = Mask.of_environment(dict(spec.env))
+        self._mask = Mask.of_process(spec.args, dict(spec.env))
         self._life: ChildProcess | None = None
         self._stopping: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()

@@ -6,8 +6,9 @@ server's results are its own words and pass untouched; whoever holds a credentia
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, Self, TypeVar
 
 from fairlead_api.documents.catalog import Credential
@@ -19,11 +20,14 @@ SHORTEST: Final = 4
 """Characters of what is taken out: a shorter value would be found in every other word."""
 
 _SECRET: Final = re.compile(
-    r"key|token|secret|passw|_pwd|_pat$|auth(?!or)|credential|cookie|dsn|private|bearer", re.IGNORECASE
+    r"key|token|secret|passw|_pwd|_pat$|auth(?!ors?\b|or_)|credential|cookie|dsn|private|bearer", re.IGNORECASE
 )
 """In the name of an environment variable: its value is one. `LOG_LEVEL=info` is none, and stays in what is shown."""
 _PASSWORD: Final = re.compile(r"^[a-z][a-z0-9+.-]*://[^/@\s]*:([^/@\s]+)@", re.IGNORECASE)
 """In a URL."""
+
+_ASSIGNED: Final = re.compile("[=:]")
+"""Between a name and its value in one argument: `--api-key=…`, `Authorization: Bearer …`."""
 
 E = TypeVar("E", bound=McpError)
 
@@ -42,13 +46,16 @@ class Mask:
         self._values = sorted((value for value in values if len(value) >= SHORTEST), key=len, reverse=True)
 
     @classmethod
-    def of_environment(cls, env: Mapping[str, str]) -> Self:
-        """For what a process prints that has `env`: the variables whose names sound like secrets, passwords of URLs."""
-        secrets = {name: value for name, value in env.items() if _SECRET.search(name)}
-        passwords = {
-            f"password of {name}": found[1] for name, value in env.items() if (found := _PASSWORD.match(value))
-        }
-        return cls(Credential(env={**secrets, **passwords}))
+    def of_process(cls, args: Sequence[str], env: Mapping[str, str]) -> Self:
+        """For what a process prints that was started with these: values of variables and options whose names sound like
+        secrets, values of such headers in its arguments, and passwords in URLs.
+        """
+        options = [pair for pair in itertools.pairwise(args) if pair[0].startswith("-") and "=" not in pair[0]]
+        named = [*env.items(), *options, *(_ASSIGNED.split(word, maxsplit=1) for word in args)]
+        secrets = [pair[1].strip() for pair in named if len(pair) == 2 and _SECRET.search(pair[0])]
+        passwords = [found[1] for word in (*args, *env.values()) if (found := _PASSWORD.match(word))]
+        values = (*secrets, *(value.rpartition(" ")[2] for value in secrets), *passwords)
+        return cls(Credential(env={str(number): value for number, value in enumerate(values)}))
 
     def __bool__(self) -> bool:
         return bool(self._values)

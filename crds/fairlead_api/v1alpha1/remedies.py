@@ -49,7 +49,7 @@ _CLIENT: Final[Mapping[Reason, str]] = MappingProxyType(
         Reason.PREFIX_TAKEN: "Rename one of the two: tools are called by the name of their server.",
         Reason.NOT_SUPPORTED_HERE: "Use command, or url with another type.",
         Reason.COMMAND_NOT_FOUND: "Install it, or correct command; arguments go into args, one by one.",
-        Reason.START_FAILED: "Check command, cwd, and whether the program may be run.",
+        Reason.START_FAILED: "See all that it printed with fairlead logs; check command, cwd and env.",
         Reason.QUEUE_TIMEOUT: "It is busy: call it less at once.",
         Reason.CONNECTION_REFUSED: "Check url and its port, and that the server runs.",
         Reason.UNKNOWN_HOST: "Check the host name in url.",

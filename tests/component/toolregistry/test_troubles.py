@@ -285,6 +285,12 @@ async def test_a_server_with_odd_tools_harms_neither_its_other_tools_nor_other_s
     assert caplog.text.count("a tool of odd is left out") == 3
 
 
+async def test_a_server_that_does_not_start_is_told_of_in_the_words_that_say_why() -> None:
+    program = "import sys; print('Error: no key', 'Node.js v20.20.2', sep='\\n', file=sys.stderr); sys.exit(1)"
+    async with AsyncToolRegistry([Server(name="s", command=[sys.executable, "-c", program])]) as registry:
+        assert str((await registry.execute("s__a", {})).error) == "s exited with code 1: Error: no key"
+
+
 async def test_connecting_again_and_again_leaves_nothing_behind() -> None:
     async with modern_server([tool("a")]) as server:
         servers = [Server(name="http", url=server.url), Server(name="child", command=[sys.executable, LEGACY_STDIO])]

@@ -91,14 +91,24 @@ async def test_secrets_of_the_environment_are_in_nothing_that_is_kept_of_what_wa
     launcher = FakeLauncher(mute)
     host = host_of(launcher)
     database = "postgres://me:hunter22@db/x"
-    spec = ChildSpec.of("server", env={"API_KEY": "k3y-of-mine", "DB": database, "LOG_LEVEL": "info"})
+    args = [
+        "--token=t0ken-of-mine",
+        "--header",
+        "Authorization: Bearer b3arer",
+        "--api-key",
+        "opt1on",
+        "https://u:pa55@h/",
+    ]
+    args += ["-e", "API_KEY", "some/image"]
+    spec = ChildSpec.of("server", args, {"API_KEY": "k3y-of-mine", "DB": database, "LOG_LEVEL": "info"})
     child = host.get("a", spec)
     await asyncio.sleep(0)
+    launcher.launched[0].events.on_stderr("with t0ken-of-mine, b3arer, opt1on, pa55, some/image")
     launcher.launched[0].events.on_stderr(f"Error: k3y-of-mine is not valid for {database} (info)")
     launcher.launched[0].die()
     await asyncio.sleep(0.1)
     shown = "Error: [credential] is not valid for postgres://me:[credential]@db/x (info)"
-    assert child.stderr == (shown,)
+    assert child.stderr == ("with [credential], [credential], [credential], [credential], some/image", shown)
     assert str(child.failure) == f"a exited with code 1: {shown}"
     await host.aclose()
 

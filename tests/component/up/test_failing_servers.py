@@ -1,0 +1,100 @@
+"""Servers that fail on a laptop: the reason that `fairlead up` gives, and all that they printed, by `fairlead logs`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from commands import fairlead
+from npmmirror import registry_of_this_machine
+from upprocess import fairlead_up
+
+INSTALL_SECONDS = 120.0
+NPM = pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
+NODE = pytest.mark.skipif(shutil.which("node") is None, reason="Node.js is not installed")
+TRACEBACK = "import json, sys\nprint('reading', file=sys.stderr)\njson.loads('')\n"
+THROWS = "function start() { throw new Error('WEATHER_KEY is not set') }\nstart()\n"
+
+
+def configured(folder: Path, **servers: list[str]) -> Path:
+    """An `mcp.json` of commands."""
+    file = folder / "mcp.json"
+    entries = {name: {"command": words[0], "args": words[1:]} for name, words in servers.items()}
+    file.write_text(json.dumps({"mcpServers": entries}))
+    return file
+
+
+async def test_a_server_that_raises_fails_with_its_exception_and_its_traceback_is_in_the_log(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(TRACEBACK)
+    file = configured(tmp_path, broken=[sys.executable, str(tmp_path / "a.py")], absent=["no-such-program"])
+    async with fairlead_up(file, cwd=tmp_path) as up:
+        failed = await up.server("default/broken", "failed")
+        reason = "json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)"
+        assert failed["message"].startswith(f"default/broken exited with code 1: {reason}.")
+        assert "fairlead logs" in failed["message"]
+        code, out, _ = await fairlead("logs", "broken", "--url", up.url)
+        lines = out.splitlines()
+        assert code == 0
+        assert lines[0].startswith("--- run 1 started at ")
+        assert lines[1:3] == ["reading", "Traceback (most recent call last):"]
+        assert lines[3].startswith("  File "), "indented as it was"
+        assert reason in lines
+        code, out, said = await fairlead("logs", "absent", "--url", up.url)
+        assert (code, out) == (0, "")
+        assert "no process of it was started" in said
+        code, _, said = await fairlead("logs", "brokn", "--url", up.url)
+        assert (code, "did you mean 'broken'?" in said) == (2, True)
+
+
+@NODE
+async def test_a_server_on_nodejs_fails_with_its_error_and_not_with_the_version_of_nodejs(tmp_path: Path) -> None:
+    (tmp_path / "a.js").write_text(THROWS)
+    async with fairlead_up(configured(tmp_path, broken=["node", str(tmp_path / "a.js")]), cwd=tmp_path) as up:
+        failed = await up.server("default/broken", "failed")
+        assert failed["message"].startswith("default/broken exited with code 1: Error: WEATHER_KEY is not set.")
+
+
+async def test_following_a_log_goes_on_over_restarts_until_it_is_interrupted(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("import sys; sys.exit('no config')")
+    async with fairlead_up(configured(tmp_path, broken=[sys.executable, str(tmp_path / "a.py")]), cwd=tmp_path) as up:
+        await up.server("default/broken", "failed")
+        following = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "fairlead_cli", "logs", "broken", "-f", "--tail", "1", "--url", up.url,
+            stdout=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        assert following.stdout is not None
+        try:
+            async with asyncio.timeout(60):
+                runs = set()
+                while len(runs) < 3:
+                    line = (await following.stdout.readline()).decode()
+                    assert line, "it ended by itself"
+                    if line.startswith("--- run "):
+                        runs.add(line.split()[2])
+        finally:
+            following.kill()
+            await following.wait()
+
+
+@NPM
+async def test_npx_without_a_yes_installs_what_npm_would_ask_about(tmp_path: Path) -> None:
+    settings = tmp_path / "npmrc"
+    settings.write_text(f"registry={registry_of_this_machine()}\nyes=false\n")
+    env = {"npm_config_userconfig": str(settings), "npm_config_cache": str(tmp_path / "cache")}
+    words = ["npx", "@modelcontextprotocol/server-memory@2026.8.31"]
+    absent = ["npx", "@fairlead-nowhere/no-such-server"]
+    async with fairlead_up(configured(tmp_path, memory=words, absent=absent), cwd=tmp_path, env=env) as up:
+        found = {}
+        while len(found) < 2:
+            event = await up.event(lambda event: event.get("state") in ("ready", "failed"), within=INSTALL_SECONDS)
+            found[event["server"]] = event
+        assert found["default/memory"]["state"] == "ready", found
+        message = found["default/absent"]["message"]
+        assert "'@fairlead-nowhere/no-such-server@*' could not be found" in message
+        assert "npm_config_yes" not in os.environ
