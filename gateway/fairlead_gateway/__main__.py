@@ -7,6 +7,7 @@ SIGINT, and with 1 and one sentence on standard error when it cannot start.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import signal
 import sys
@@ -25,6 +26,7 @@ from fairlead_gateway.configuration import load_models
 from fairlead_gateway.custom.load import load
 from fairlead_gateway.custom.tools import CustomTools
 from fairlead_gateway.endpoint.listener import PortTaken
+from fairlead_gateway.endpoint.ports import instead
 from fairlead_gateway.identity.setup import trusted
 from fairlead_gateway.settings import BadSetting, Settings
 from fairlead_gateway.upstream.registry import Credentials
@@ -92,13 +94,20 @@ async def _run(settings: Settings) -> None:
         try:
             await gateway.start()
         except PortTaken as error:
-            raise CannotStart(f"{error}: choose another with --port or --metrics-port") from error
+            raise CannotStart(f"{error}: {_other_ports(error, settings)}") from error
         _announce(gateway)
         try:
             await ending.wait()
         finally:
             log.info("Stopping: draining for %g s, then calls in flight get up to %g s", settings.drain, settings.grace)
             await gateway.stop()
+
+
+def _other_ports(error: PortTaken, settings: Settings) -> str:
+    cause = error.__cause__
+    if isinstance(cause, OSError) and cause.errno == errno.EADDRINUSE:
+        return instead(settings.host, {"--port": settings.port, "--metrics-port": settings.metrics_port})
+    return "choose another with --port or --metrics-port"
 
 
 def _custom_tools(settings: Settings) -> CustomTools:

@@ -22,6 +22,7 @@ _LOG: Final = "Read its log: fairlead logs SERVER."
 
 _LOCAL: Final[Mapping[Reason, str]] = MappingProxyType(
     {
+        Reason.START_FAILED: "Check the program, its arguments and env; fairlead logs SERVER has what it printed.",
         Reason.CRASH_LOOPING: _LOG,
         Reason.BACKING_OFF: _LOG,
         Reason.PROCESS_EXITED: _LOG,
@@ -49,7 +50,7 @@ _CLIENT: Final[Mapping[Reason, str]] = MappingProxyType(
         Reason.PREFIX_TAKEN: "Rename one of the two: tools are called by the name of their server.",
         Reason.NOT_SUPPORTED_HERE: "Use command, or url with another type.",
         Reason.COMMAND_NOT_FOUND: "Install it, or correct command; arguments go into args, one by one.",
-        Reason.START_FAILED: "See all that it printed with fairlead logs; check command, cwd and env.",
+        Reason.START_FAILED: "Check command, args, cwd and env; fairlead logs SERVER has all that it printed.",
         Reason.QUEUE_TIMEOUT: "It is busy: call it less at once.",
         Reason.CONNECTION_REFUSED: "Check url and its port, and that the server runs.",
         Reason.UNKNOWN_HOST: "Check the host name in url.",

@@ -6,13 +6,14 @@ Implements the local platform's Audience; `display` draws it.
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 from typing import Final, Literal
 
-from fairlead_api.load import Problem
+from fairlead_api.load import DEFAULT_NAMESPACE, Problem
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.common import Condition, Resource
 from fairlead_api.v1alpha1.conditions import ConditionType, Reason
@@ -40,12 +41,22 @@ class Row:
     """Names under which its tools are offered."""
 
     @property
+    def name(self) -> str:
+        """As its user calls it: with the namespace only where that is not the default."""
+        return plain_name(self.key)
+
+    @property
+    def said(self) -> str:
+        """The message without the server's name, which stands before it."""
+        return self.message.removeprefix(f"{self.key} ")
+
+    @property
     def text(self) -> str:
         """The state in words."""
         if self.state == "ready":
             counted = f"ready, {len(self.tools)} tool{'' if len(self.tools) == 1 else 's'}"
-            return f"{counted}: {self.message}" if self.message else counted
-        return f"{self.state}: {self.message}" if self.message else self.state
+            return f"{counted}: {self.said}" if self.message else counted
+        return f"{self.state}: {self.said}" if self.message else self.state
 
 
 @dataclass(frozen=True)
@@ -59,15 +70,29 @@ class News:
 
 
 ToolsOf = Callable[[ServerKey], tuple[str, ...]]
+COMING: Final[tuple[State, ...]] = ("waiting", "starting")
+"""One state to who waits for a server."""
 
 
 class Board:
-    """The rows, renewed as the operator reports. `changed` is called after each news."""
+    """The rows, renewed as the operator reports. `changed` is called after each news.
 
-    def __init__(self, tools_of: ToolsOf, changed: Callable[[], None]) -> None:
+    `starts_of` says how often the process of a server was started; `clock` counts seconds.
+    """
+
+    def __init__(
+        self,
+        tools_of: ToolsOf,
+        changed: Callable[[], None],
+        starts_of: Callable[[ServerKey], int] = lambda key: 0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._tools_of = tools_of
         self._changed = changed
+        self._starts_of = starts_of
+        self._clock = clock
         self._rows: dict[ServerKey, Row] = {}
+        self._since: dict[ServerKey, float] = {}
         self._problems: tuple[Problem, ...] = ()
         self._numbers = count()
         self._news: deque[News] = deque(maxlen=NEWS_KEPT)
@@ -89,20 +114,34 @@ class Board:
         """The last ones, the newest at the end."""
         return tuple(self._news)
 
+    def seconds(self, key: ServerKey) -> float:
+        """Since the server is in its state."""
+        return self._clock() - self._since.get(key, self._clock())
+
+    def restarts(self, key: ServerKey) -> int:
+        """How often its process was started again."""
+        return max(0, self._starts_of(key) - 1)
+
+    @property
+    def earlier(self) -> int:
+        """How many news are not kept any more."""
+        return self._news[0].number if self._news else 0
+
     def own(self, key: ServerKey, custom: Loaded) -> None:
         """The gateway's own tools, which no operator reports."""
         self._own_problems = tuple(Problem(one.source, 0, "", one.message) for one in custom.problems)
         if len(custom.tools):
             self._own = key
-            self._rows[key] = Row(key, "ready", tools=tuple(sorted(one.name for one in custom.tools)))
+            self._put(Row(key, "ready", tools=tuple(sorted(one.name for one in custom.tools))))
 
     def declare(self, key: ServerKey) -> None:
         """A server that nothing is known of yet."""
-        self._rows.setdefault(key, Row(key, "waiting"))
+        if key not in self._rows:
+            self._put(Row(key, "waiting"))
 
     def skip(self, skipped: Skipped) -> None:
         """A server that is shown, and not run."""
-        self._rows[skipped.key] = Row(skipped.key, "skipped", message=skipped.why)
+        self._put(Row(skipped.key, "skipped", message=skipped.why))
 
     def complain(self, problems: tuple[Problem, ...]) -> None:
         """The problems with the files, all of them."""
@@ -120,7 +159,7 @@ class Board:
             return
         row = row_for(server.key, status, self._tools_of(server.key))
         if self._rows.get(server.key) != row:
-            self._rows[server.key] = row
+            self._put(row)
             self._changed()
 
     def announced(self, resource: Resource, announcement: Announcement) -> None:
@@ -132,7 +171,20 @@ class Board:
     def forgotten(self, key: ServerKey) -> None:
         """Implements Audience."""
         if key != self._own and self._rows.pop(key, None) is not None:
+            self._since.pop(key, None)
             self._changed()
+
+    def _put(self, row: Row) -> None:
+        before = self._rows.get(row.key)
+        same = before is not None and (before.state == row.state or {before.state, row.state} <= {*COMING})
+        if not same:
+            self._since[row.key] = self._clock()
+        self._rows[row.key] = row
+
+
+def plain_name(key: ServerKey) -> str:
+    """A server's name for people."""
+    return key.name if key.namespace == DEFAULT_NAMESPACE else str(key)
 
 
 def row_for(key: ServerKey, status: McpServerStatus, tools: tuple[str, ...]) -> Row:

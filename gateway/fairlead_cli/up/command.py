@@ -6,6 +6,7 @@ Called by `app`. One process, one event loop: the operator of this machine and t
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import os
 import shutil
@@ -29,6 +30,7 @@ from fairlead_cli.up.display import Addresses, Display, JsonLines, Lines, LiveTa
 from fairlead_cli.up.folders import folders
 from fairlead_cli.up.gateways import OwnGateway
 from fairlead_cli.up.logs import configure_logging
+from fairlead_cli.up.places import missing
 from fairlead_cli.up.quickstart import Skipped, quick_start
 from fairlead_gateway.about import NAME, VERSION
 from fairlead_gateway.app import Gateway, build
@@ -38,6 +40,7 @@ from fairlead_gateway.configuration import load_models
 from fairlead_gateway.custom.load import Loaded, load
 from fairlead_gateway.custom.tools import SERVER
 from fairlead_gateway.endpoint.listener import PortTaken
+from fairlead_gateway.endpoint.ports import instead
 from fairlead_gateway.identity.setup import trusted
 from fairlead_gateway.settings import BadSetting, Settings
 from fairlead_mcp import processes
@@ -54,6 +57,8 @@ GRACE: Final = 10.0
 """Seconds that calls in flight get at the end."""
 REDRAW_SECONDS: Final = 0.1
 """News within this time are shown together."""
+TICK_SECONDS: Final = 1.0
+"""Without news the screen is drawn as often: it has times."""
 _LOCAL: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
@@ -78,11 +83,11 @@ class UpOptions:
 
 def run_up(options: UpOptions) -> None:
     """Serve until a signal comes. Raises Failure for what a person can put right."""
-    for path in options.paths:
-        if not path.exists():
-            raise Failure(f"there is no file or folder {path}", code=USED_WRONGLY)
+    for place in missing(options.paths, options.tools, options.routes):
+        raise Failure(place, code=USED_WRONGLY)
     console = Console()
-    live = console.is_terminal and not (options.plain or options.json)
+    live = console.is_terminal and not console.is_dumb_terminal and sys.stdout.isatty()
+    live = live and not (options.plain or options.json)
     configure_logging(verbose=options.verbose, console=console if live else None)
     display: Display = LiveTable(console) if live else JsonLines() if options.json else Lines()
     with ExitStack() as stack:
@@ -100,7 +105,7 @@ async def _serve(options: UpOptions, where: Folders, display: Display, abandon: 
     children = ChildHost(client=Client(name=NAME, version=VERSION))
     scanner, skipped = _scanner(options)
     gateway, custom = _gateway(options, where, children, nudge, lambda: station.declared)
-    board = Board(lambda key: _tools_of(station.documents, key), news.set)
+    board = Board(lambda key: _tools_of(station.documents, key), news.set, lambda key: _starts_of(children, key))
     telemetry = Telemetry()
     telemetry.leader.set(1)
     gateway.metrics.register(telemetry.registry)
@@ -157,8 +162,13 @@ async def _until_stopped(
 
 
 async def _keep_showing(display: Display, board: Board, news: asyncio.Event) -> None:
+    """Show what is new, and what time alone changes."""
+    with contextlib.suppress(NotImplementedError, ValueError):  # a loop or a system without this signal
+        asyncio.get_running_loop().add_signal_handler(signal.SIGWINCH, news.set)
     while True:
-        await news.wait()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(TICK_SECONDS):
+                await news.wait()
         news.clear()
         display.refresh(board)
         await asyncio.sleep(REDRAW_SECONDS)
@@ -170,14 +180,16 @@ async def _start(gateway: Gateway, options: UpOptions) -> None:
     except PortTaken as error:
         cause = error.__cause__
         number = cause.errno if isinstance(cause, OSError) else None
+        raise Failure(f"{error}: {_remedy(number, error, options)}") from error
+
+
+def _remedy(number: int | None, error: PortTaken, options: UpOptions) -> str:
+    if number == errno.EADDRINUSE:
+        return instead(options.host, {"--port": options.port, "--metrics-port": options.metrics_port})
+    if number == errno.EACCES:
         metrics = f"{options.metrics_port} " in str(error) and options.metrics_port != options.port
-        port, option = (options.metrics_port, "--metrics-port") if metrics else (options.port, "--port")
-        remedy = "--host must be an address of this machine"
-        if number == errno.EADDRINUSE:
-            remedy = f"choose another with {option}, such as {option} {port + 1}"
-        elif number == errno.EACCES:
-            remedy = f"choose one above 1024 with {option}"
-        raise Failure(f"{error}: {remedy}") from error
+        return f"choose one above 1024 with {'--metrics-port' if metrics else '--port'}"
+    return "--host must be an address of this machine"
 
 
 def _check_tier(named: str | None, known: tuple[str, ...]) -> None:
@@ -246,6 +258,11 @@ def installers(environ: Mapping[str, str]) -> Tools:
     except FileNotFoundError:
         found = shutil.which("uv", path=path)
     return Tools(uv=found, npm=shutil.which("npm", path=path), node=shutil.which("node", path=path))
+
+
+def _starts_of(children: ChildHost, key: ServerKey) -> int:
+    child = children.find(key)
+    return 0 if child is None else child.starts
 
 
 def _tools_of(documents: DirectoryDocuments, key: ServerKey) -> tuple[str, ...]:

@@ -8,34 +8,26 @@ from __future__ import annotations
 import json
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console
 from rich.live import Live
-from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from fairlead_api.load import Problem
 from fairlead_api.meta import ServerKey
-from fairlead_cli.output import printable
-from fairlead_cli.up.board import Board, News, Row, State
+from fairlead_cli.up.board import COMING, Board, News, Row, plain_name
+from fairlead_cli.up.cells import harmless
 from fairlead_cli.up.clients import client_lines
+from fairlead_cli.up.layout import Line, Server, View, screen
+from fairlead_cli.up.repeats import Repeats, times
 
-_LAST_NEWS: Final = 3
-"""Under the live table."""
-_STYLES: Final[dict[State, str]] = {
-    "waiting": "dim",
-    "installing": "cyan",
-    "starting": "cyan",
-    "ready": "green",
-    "offline": "yellow",
-    "failed": "red",
-    "skipped": "dim",
-}
+NAMES_TOLD: Final = 6
+"""Tools of a server that a line names; the others are counted."""
 
 
 @dataclass(frozen=True)
@@ -69,12 +61,13 @@ class Display(Protocol):
 
 
 class LiveTable:
-    """For a terminal."""
+    """For a terminal: drawn anew after news, when a time moves on, and when the window changes its size."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
         self._addresses: Addresses | None = None
-        self._live = Live(console=console, auto_refresh=False, vertical_overflow="ellipsis")
+        self._drawn: tuple[tuple[int, int], list[Line]] = ((0, 0), [])
+        self._live = Live(console=console, auto_refresh=False, vertical_overflow="crop")
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -89,16 +82,38 @@ class LiveTable:
         self._addresses = addresses
 
     def refresh(self, board: Board) -> None:
-        """Every tool has a line of its own as long as the terminal has room for them."""
-        parts: list[RenderableType] = [*_header(self._addresses)]
-        lines = sum(max(1, len(row.tools)) for row in board.rows)
-        below = [*_news_lines(board.news[-_LAST_NEWS:]), *_problem_lines(board.problems)]
-        roomy = lines + len(parts) + len(below) + 4 <= self.console.height
-        parts += [Padding(_table(board.rows, roomy=roomy), (1, 0, 0, 0)), *below]
-        self._live.update(Group(*parts), refresh=True)
+        """Draw what the window has room for; nothing where that is what it shows."""
+        width, height = self.console.size
+        lines = screen(view_of(board, self._addresses), width, height - 1)  # the last line is the cursor's
+        before, shown = self._drawn
+        if ((width, height), lines) == (before, shown):
+            return
+        if shown and (width, height) != before:
+            self.console.clear()  # a terminal wraps the old lines anew, and nobody knows how many they are now
+        self._drawn = ((width, height), lines)
+        text = Text("\n").join(Text(line.text, style=line.style) for line in lines)
+        text.no_wrap, text.overflow = True, "ignore"
+        self._live.update(text, refresh=True)
 
     def stopping(self) -> None:
         self.console.print("Stopping; once more Ctrl-C does not wait for calls to end.", style="dim")
+
+
+def view_of(board: Board, addresses: Addresses | None) -> View:
+    """What the screen shows of a board now."""
+    servers = tuple(
+        Server(row.name, row.state, row.said, row.tools, board.seconds(row.key), board.restarts(row.key))
+        for row in board.rows
+    )
+    return View(
+        mcp=addresses.mcp if addresses else "",
+        metrics=addresses.metrics if addresses else "",
+        clients=tuple(client_lines(addresses.mcp)) if addresses else (),
+        servers=servers,
+        problems=tuple(map(str, board.problems)),
+        news=tuple(f"{plain_name(one.key)}: {one.text}" for one in board.news),
+        earlier=board.earlier,
+    )
 
 
 class _Changes(ABC):
@@ -129,6 +144,8 @@ class _Changes(ABC):
         for problem in board.problems:
             if problem not in self._problems:
                 self._problem(problem)
+        for problem in sorted(self._problems.difference(board.problems), key=str):
+            self._solved(problem)
         self._rows, self._problems = rows, frozenset(board.problems)
 
     @abstractmethod
@@ -144,9 +161,19 @@ class _Changes(ABC):
     @abstractmethod
     def _problem(self, problem: Problem) -> None: ...
 
+    def _solved(self, problem: Problem) -> None:  # noqa: B027 - programs see the servers that are there again
+        """A problem is gone."""
+
 
 class Lines(_Changes):
-    """For a pipe, a log, or who prefers it: a line per change."""
+    """For a pipe, a log, or who prefers it: a line per change, with its time. What happens again and again is told ever
+    more rarely.
+    """
+
+    def __init__(self, now: Callable[[], datetime] = datetime.now) -> None:
+        super().__init__()
+        self._now = now
+        self._repeats = Repeats()
 
     def listening(self, addresses: Addresses) -> None:
         self._say(f"Serving MCP at {addresses.mcp} and metrics at {addresses.metrics}")
@@ -157,23 +184,28 @@ class Lines(_Changes):
         self._say("Stopping")
 
     def _row(self, row: Row, before: Row | None) -> None:
-        if before is None or (before.text, before.tools) != (row.text, row.tools):
-            self._say(f"{row.key}  {row.text}")
-            if row.state == "ready" and row.tools:
-                self._say(f"  {', '.join(row.tools)}")
+        if before is not None and ((before.text, before.tools) == (row.text, row.tools) or _comes(row)):
+            return  # where it is started anew, what comes of that is told
+        text = "starting" if _comes(row) else row.text
+        count = self._repeats.told(f"{row.key} {row.state} {row.reason}", f"{text} {' '.join(row.tools)}")
+        if count:
+            self._say(f"{row.name}  {harmless(text)}{_named(row)}{times(count)}")
 
     def _gone(self, key: ServerKey) -> None:
-        self._say(f"{key}  gone")
+        self._repeats.forget(f"{key} ")
+        self._say(f"{plain_name(key)}  gone")
 
     def _moved(self, news: News) -> None:
-        self._say(f"{news.key}  {news.text}")
+        self._say(f"{plain_name(news.key)}  {harmless(news.text)}")
 
     def _problem(self, problem: Problem) -> None:
-        self._say(f"problem: {problem}")
+        self._say(f"problem: {harmless(str(problem))}")
 
-    @staticmethod
-    def _say(line: str) -> None:
-        print(printable(line), flush=True)
+    def _solved(self, problem: Problem) -> None:
+        self._say(f"solved: {harmless(str(problem))}")
+
+    def _say(self, line: str) -> None:
+        print(f"{self._now():%H:%M:%S}  {line}", flush=True)
 
 
 class JsonLines(_Changes):
@@ -205,34 +237,19 @@ class JsonLines(_Changes):
         sys.stdout.flush()
 
 
-def _header(addresses: Addresses | None) -> list[Text]:
-    if addresses is None:
-        return [Text("Starting …", style="dim")]
-    lines = [Text.assemble("Serving MCP at ", (addresses.mcp, "bold"), (f"   metrics at {addresses.metrics}", "dim"))]
-    for name, line in client_lines(addresses.mcp):
-        lines.append(Text.assemble((f"  {name:<12}", "dim"), line, overflow="fold"))
-    return lines
+def _comes(row: Row) -> bool:
+    """Whether it starts, and there is nothing to say about that."""
+    return row.state in COMING and not row.message
 
 
-def _table(rows: list[Row], *, roomy: bool) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("SERVER", no_wrap=True)
-    table.add_column("STATE", ratio=1, overflow="fold")
-    table.add_column("TOOLS", ratio=1, overflow="fold")
-    for row in rows:
-        tools = ("\n" if roomy else ", ").join(row.tools)
-        state = Text(printable(row.text), style=_STYLES[row.state])
-        table.add_row(Text(str(row.key)), state, Text(tools))
-    return table
+def _named(row: Row) -> str:
+    """Some of its tools."""
+    if row.state != "ready" or not row.tools:
+        return ""
+    left = len(row.tools) - NAMES_TOLD
+    more = f" and {left} more" if left > 0 else ""
+    return f" ({', '.join(map(harmless, row.tools[:NAMES_TOLD]))}{more})"
 
 
 def _unseen(news: Sequence[News], last: int) -> list[News]:
     return [one for one in news if one.number > last]
-
-
-def _news_lines(news: Sequence[News]) -> list[Text]:
-    return [Text(f"{one.key}: {printable(one.text)}", style="yellow") for one in news]
-
-
-def _problem_lines(problems: tuple[Problem, ...]) -> list[Text]:
-    return [Text(f"problem: {printable(str(problem))}", style="red") for problem in problems]

@@ -8,6 +8,8 @@ import sys
 from rich.console import Console
 from rich.logging import RichHandler
 
+from fairlead_cli.up.repeats import FewerRepeats
+
 
 def configure_logging(*, verbose: bool, console: Console | None) -> None:
     """Set up the root logger. With a live table only what is broken is said: the rest stands in the table."""
@@ -17,6 +19,9 @@ def configure_logging(*, verbose: bool, console: Console | None) -> None:
     else:
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+        if not verbose:
+            handler.setFormatter(logging.Formatter("%(asctime)s  %(message)s", "%H:%M:%S"))  # as the lines of --plain
+            handler.addFilter(FewerRepeats())
         level = logging.INFO if verbose else logging.WARNING
     logging.basicConfig(level=level, handlers=[handler], force=True)
     if verbose:

@@ -51,9 +51,8 @@ async def test_sigterm_finishes_the_call_in_flight_and_ends_with_0(tmp_path: Pat
 async def test_a_port_that_is_taken_is_one_sentence() -> None:
     async with modern_server() as server:
         said = await refused(FAIRLEAD_DOCUMENTS="/", FAIRLEAD_PORT=str(server.port))
-    assert said == (
-        f"fairlead gateway: port {server.port} of 127.0.0.1 is taken: choose another with --port or --metrics-port"
-    )
+    assert said.startswith(f"fairlead gateway: port {server.port} of 127.0.0.1 is taken: --port ")
+    assert said.endswith((" is free", " are free"))
 
 
 async def test_a_directory_that_is_not_there_is_one_sentence() -> None:

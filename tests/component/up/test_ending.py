@@ -30,7 +30,48 @@ async def test_a_port_that_is_taken_is_a_sentence_with_the_option(option: str, t
             errors = await up.errors()
     assert errors.count("\n") == 1
     assert f"port {port}" in errors
-    assert f"choose another with {option}" in errors
+    proposed, free = errors.partition(" is taken: ")[2].split()[:2]
+    assert proposed == option
+    with socket.create_server(("127.0.0.1", int(free))):
+        pass
+    assert other not in errors
+
+
+async def test_two_runs_at_once_need_two_ports_and_both_are_proposed(tmp_path: Path) -> None:
+    async with fairlead_up(tmp_path, cwd=tmp_path) as first:
+        ports = [url.split(":")[2].partition("/")[0] for url in (first.url, first.metrics)]
+        words = (tmp_path, "--port", ports[0], "--metrics-port", ports[1])
+        async with started_up(*words, cwd=tmp_path) as second:
+            assert await second.ended() == 1
+            said = (await second.errors()).partition(" is taken: ")[2].split()
+        async with started_up(tmp_path, *said[:4], "--output", "json", cwd=tmp_path) as third:
+            listening = await third.event(lambda event: event["event"] == "listening")
+            assert listening["url"] == f"http://127.0.0.1:{said[1]}/mcp"
+
+
+async def test_a_metrics_port_alone_that_is_taken_leaves_the_other_as_it_is(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        free = other.getsockname()[1]
+        other.close()
+        words = (tmp_path, "--port", str(free), "--metrics-port", str(taken.getsockname()[1]))
+        async with started_up(*words, cwd=tmp_path) as up:
+            assert await up.ended() == 1
+            assert " is taken: --metrics-port " in await up.errors()
+
+
+@pytest.mark.parametrize(
+    "words", [("nope.json",), ("--tools", "nope.py"), ("--tools", "nope"), ("--routes", "nope.yaml")]
+)
+async def test_what_is_not_there_ends_it_with_one_sentence_and_the_same_code(
+    words: tuple[str, ...], tmp_path: Path
+) -> None:
+    async with started_up(*words, "--port", "0", "--metrics-port", "0", cwd=tmp_path) as up:
+        assert await up.ended() == 2
+        errors = await up.errors()
+    assert errors.startswith("fairlead: there is no ")
+    assert errors.count("\n") == 1
+    assert words[-1] in errors
 
 
 async def test_an_address_of_another_machine_is_a_sentence(tmp_path: Path) -> None:

@@ -1,0 +1,85 @@
+"""Text on a terminal: what it takes in cells, folded and cut to a width, and without what could drive the terminal.
+
+A wide character (East Asian, most emoji) takes two cells, a combining one none. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Final
+
+from rich.cells import cell_len, get_character_cell_size
+
+_SEQUENCES: Final = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colors, moves of the cursor
+    r"|\x1b[\]PX^_].*?(?:\x07|\x1b\\|$)"  # OSC and other strings: titles, links, the clipboard
+    r"|\x1b[ -/]*[0-~]?",
+    re.DOTALL,
+)
+_SELECTORS: Final = re.compile("[\N{VARIATION SELECTOR-1}-\N{VARIATION SELECTOR-16}]")
+"""Whether an emoji has one cell or two depends on them, and on the terminal."""
+_MOST_MARKS: Final = 2
+"""Combining characters on one letter; a pile of them covers the lines above."""
+_LONGEST: Final = 8_000
+
+
+def harmless(text: str) -> str:
+    """`text` of a foreign server on one line: no escape sequence, no control or format character, no pile of marks."""
+    text = _SELECTORS.sub("", _SEQUENCES.sub(" ", text[:_LONGEST]))
+    shown, marks = [], 0
+    for char in text:
+        marks = marks + 1 if unicodedata.combining(char) else 0
+        if marks <= _MOST_MARKS:
+            shown.append(char if char.isprintable() else " ")
+    return re.sub(r" {2,}", " ", "".join(shown)).strip()
+
+
+def fold(text: str, width: int) -> list[str]:
+    """Lines of at most `width` cells, broken at blanks where there are any. At least one line."""
+    lines, line, used = [], "", 0
+    for word in text.split(" "):
+        taken = cell_len(word)
+        if line and used + 1 + taken <= width:
+            line, used = f"{line} {word}", used + 1 + taken
+            continue
+        if line:
+            lines.append(line)
+        *whole, line = chopped(word, width)
+        lines += whole
+        used = cell_len(line)
+    return [*lines, line]
+
+
+def fold_to(text: str, width: int, most: int) -> list[str]:
+    """At most `most` lines; the last one says how many there would be more."""
+    lines = fold(text, width)
+    if len(lines) <= most:
+        return lines
+    left = len(lines) - most
+    ending = f" … {left} more line{'' if left == 1 else 's'}"
+    if len(ending) > width // 2:
+        ending = f" …+{left}"
+    return [*lines[: most - 1], cut(lines[most - 1], width - len(ending)) + ending]
+
+
+def cut(text: str, width: int) -> str:
+    """The beginning of a text that takes at most `width` cells."""
+    return text if cell_len(text) <= width else chopped(text, max(1, width))[0]
+
+
+def padded(text: str, width: int) -> str:
+    """The text with blanks behind it up to `width` cells."""
+    return text + " " * max(0, width - cell_len(text))
+
+
+def chopped(word: str, width: int) -> list[str]:
+    """A word in pieces of at most `width` cells; a character wider than that stands alone."""
+    pieces, piece, used = [], "", 0
+    for char in word:
+        size = get_character_cell_size(char)
+        if piece and used + size > width:
+            pieces.append(piece)
+            piece, used = "", 0
+        piece, used = piece + char, used + size
+    return [*pieces, piece]

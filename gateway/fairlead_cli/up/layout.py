@@ -1,0 +1,269 @@
+"""The screen of `fairlead up` as lines: state of servers in, so many lines of so many cells out. Pure.
+
+What needs a person stands on top: broken files, then servers that failed, are offline or take long to start. With less
+room names of tools become counts, messages shorter, and servers that are ready share lines. Whatever is left out is
+counted where it is missing: `… 3 more`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from rich.cells import cell_len
+
+from fairlead_cli.up.board import State
+from fairlead_cli.up.cells import cut, fold, fold_to, harmless, padded
+
+LONG_SECONDS: Final = 10.0
+"""A server that starts for longer than this is shown among the problems."""
+LEAST_WIDTH: Final = 20
+LEAST_HEIGHT: Final = 4
+_RANKS: Final[tuple[State, ...]] = ("failed", "offline", "installing", "starting", "waiting", "ready", "skipped")
+_STYLES: Final[dict[State, str]] = {
+    "waiting": "dim",
+    "installing": "cyan",
+    "starting": "cyan",
+    "ready": "green",
+    "offline": "yellow",
+    "failed": "red",
+    "skipped": "dim",
+}
+
+
+class Line(NamedTuple):
+    """One line, in one style of rich."""
+
+    text: str
+    style: str = ""
+
+
+@dataclass(frozen=True)
+class Server:
+    """One server as it is now."""
+
+    name: str
+    state: State
+    message: str = ""
+    tools: tuple[str, ...] = ()
+    seconds: float = 0.0
+    """Since it is in this state."""
+    restarts: int = 0
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether it takes long to start; an installation says itself what it does."""
+        return self.state in ("starting", "waiting") and self.seconds >= LONG_SECONDS
+
+    @property
+    def order(self) -> tuple[int, str]:
+        """What needs a person first."""
+        if self.state in ("failed", "offline"):
+            return _RANKS.index(self.state), self.name
+        remark = self.state == "ready" and bool(self.message)
+        return 2 if self.is_slow else 3 if remark else 4 + _RANKS.index(self.state), self.name
+
+
+@dataclass(frozen=True)
+class View:
+    """All that the screen shows."""
+
+    mcp: str = ""
+    """URL of the endpoint; empty before it listens."""
+    metrics: str = ""
+    clients: tuple[tuple[str, str], ...] = ()
+    """How to connect which client."""
+    servers: tuple[Server, ...] = ()
+    problems: tuple[str, ...] = ()
+    """What is wrong with the files."""
+    news: tuple[str, ...] = ()
+    """Moves of tools between tiers, the newest last."""
+    earlier: int = 0
+    """Moves that are not among the news any more."""
+
+
+@dataclass(frozen=True)
+class _Detail:
+    """How much is told."""
+
+    message: int
+    """Lines of one message."""
+    news: int
+    problems: int
+    names: bool = False
+    clients: bool = False
+    packed: bool = False
+    """Servers that are simply ready share lines."""
+
+
+_DETAILS: Final = (
+    _Detail(message=8, news=5, problems=20, names=True, clients=True),
+    _Detail(message=8, news=5, problems=20, clients=True),
+    _Detail(message=3, news=3, problems=10, clients=True),
+    _Detail(message=8, news=3, problems=20),
+    _Detail(message=3, news=3, problems=10),
+    _Detail(message=2, news=2, problems=6),
+    _Detail(message=3, news=3, problems=10, packed=True),
+    _Detail(message=2, news=2, problems=4, packed=True),
+    _Detail(message=2, news=1, problems=2, packed=True),
+    _Detail(message=1, news=1, problems=1, packed=True),
+)
+
+
+def screen(view: View, width: int, height: int) -> list[Line]:
+    """At most `height` lines of at most `width` cells, with as much detail as fits."""
+    width, height = max(width, LEAST_WIDTH), max(height, LEAST_HEIGHT)
+    for detail in _DETAILS:
+        lines = [*_head(view, width), *_problems(view, width, detail), *_summary(view, width)]
+        lines += _rows(_sorted(view), width, detail) + _news(view, width, detail) + _clients(view, width, detail)
+        if len(lines) <= height:
+            return lines
+    return _crowded(view, width, height)
+
+
+def _crowded(view: View, width: int, height: int) -> list[Line]:
+    """Not even one line for each has room: the worst first, then how many more there are."""
+    least = _DETAILS[-1]
+    servers = _sorted(view)
+    top = [*_head(view, width), *_problems(view, width, least), *_summary(view, width)][: height - 1]
+    below = [*_news(view, width, least)[1:], *_clients(view, width, least)]
+    if len(top) + len(below) + 3 > height:
+        below = []
+    room = height - len(top) - len(below) - 1
+    column = _column(servers[:room], width)
+    rows, shown = list[Line](), 0
+    for server in servers:
+        more = _row(server, column, width, least)
+        if len(rows) + len(more) > room:
+            break
+        rows, shown = rows + more, shown + 1
+    left = servers[shown:]
+    if left:
+        said = f"… {len(left)} more server{'' if len(left) == 1 else 's'}: {_states(left)}"
+        rows.append(Line(cut(said, width), "dim"))
+    return [*top, *rows, *below]
+
+
+def _head(view: View, width: int) -> list[Line]:
+    if not view.mcp:
+        return [Line("Starting …", "dim")]
+    return [Line(text, "bold") for text in fold(f"Serving MCP at {view.mcp}", width)]
+
+
+def _problems(view: View, width: int, detail: _Detail) -> list[Line]:
+    lines = [
+        Line(text, "red")
+        for problem in view.problems[: detail.problems]
+        for text in fold_to(f"problem: {harmless(problem)}", width, max(2, detail.message))
+    ]
+    left = len(view.problems) - detail.problems
+    if left > 0:
+        lines.append(Line(f"… {left} more problem{'' if left == 1 else 's'}", "red"))
+    return lines
+
+
+def _summary(view: View, width: int) -> list[Line]:
+    if not view.servers:
+        return [Line(text, "yellow") for text in fold("No server is declared.", width)]
+    tools = sum(len(server.tools) for server in view.servers if server.state == "ready")
+    servers = f"{len(view.servers)} server{'' if len(view.servers) == 1 else 's'}"
+    said = f"{servers}: {_states(view.servers)}; {_tools(tools)}"
+    return [Line(text) for text in fold(said, width)]
+
+
+def _states(servers: Iterable[Server]) -> str:
+    counts = Counter(server.state for server in servers)
+    return ", ".join(f"{counts[state]} {state}" for state in _RANKS if counts[state])
+
+
+def _sorted(view: View) -> list[Server]:
+    return sorted(view.servers, key=lambda server: server.order)
+
+
+def _rows(servers: Sequence[Server], width: int, detail: _Detail) -> list[Line]:
+    packed = [server for server in servers if detail.packed and server.state == "ready" and not server.message]
+    alone = [server for server in servers if server not in packed]
+    column = _column(alone, width)
+    lines = [line for server in alone for line in _row(server, column, width, detail)]
+    if packed:
+        first, *others = packed
+        said = f"ready: {harmless(first.name)} {_tools(len(first.tools))}"
+        said += "".join(f", {harmless(server.name)} {len(server.tools)}" for server in others)
+        lines += [Line(text, _STYLES["ready"]) for text in fold(said, width)]
+    return lines
+
+
+def _column(servers: Iterable[Server], width: int) -> int:
+    """Cells for names; one that is longer has a line of its own form."""
+    sizes = (cell_len(harmless(server.name)) for server in servers)
+    return max((size for size in sizes if size <= width * 2 // 5), default=0)
+
+
+def _row(server: Server, column: int, width: int, detail: _Detail) -> list[Line]:
+    name = harmless(server.name)
+    style = "yellow" if server.is_slow else _STYLES[server.state]
+    said = _said(server, names=detail.names)
+    most = detail.message if not detail.names else max(detail.message, 20)
+    if cell_len(name) > column:
+        return [Line(text, style) for part in (name, said) for text in fold_to(part, width, most)]
+    first, *others = fold_to(said, width - column - 2, most)
+    indent = " " * (column + 2)
+    return [Line(f"{padded(name, column)}  {first}", style), *(Line(indent + text, style) for text in others)]
+
+
+def _said(server: Server, *, names: bool) -> str:
+    """The state in words."""
+    said: str = server.state
+    if server.state == "ready":
+        said += f", {_tools(len(server.tools))}"
+    elif server.is_slow:
+        said += f" for {duration(server.seconds)}"
+    if server.restarts and server.state != "ready":
+        said += f", {server.restarts} restart{'' if server.restarts == 1 else 's'}"
+    message = harmless(server.message)
+    if message:
+        said += f": {message}"
+    if names and server.tools:
+        said += f"{'; its tools' if message else ''}: {', '.join(map(harmless, server.tools))}"
+    return said
+
+
+def _news(view: View, width: int, detail: _Detail) -> list[Line]:
+    if not view.news:
+        return []
+    shown = view.news[-detail.news :]
+    lines = [Line("")]
+    for news in shown:
+        lines += [Line(text, "yellow") for text in fold_to(harmless(news), width, max(2, detail.message))]
+    earlier = view.earlier + len(view.news) - len(shown)
+    if earlier:
+        lines.append(Line(f"… {earlier} more move{'' if earlier == 1 else 's'} before", "dim"))
+    return lines
+
+
+def _clients(view: View, width: int, detail: _Detail) -> list[Line]:
+    if not view.mcp:
+        return []
+    lines = [Line(""), *(Line(text, "dim") for text in fold(f"Metrics at {view.metrics}", width))]
+    for name, line in view.clients:
+        lines += [Line(text) for text in fold(f"{name}: {line}", width)]
+    if detail.clients:
+        return lines
+    said = f"… {len(lines) - 1} more lines in a taller window: clients, metrics"
+    return [Line(cut(said, width), "dim")]
+
+
+def _tools(count: int) -> str:
+    return f"{count} tool{'' if count == 1 else 's'}"
+
+
+def duration(seconds: float) -> str:
+    """`42 s`, `3 min 5 s`, `2 h 10 min`."""
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

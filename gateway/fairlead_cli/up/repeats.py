@@ -1,0 +1,76 @@
+"""What happens again and again is told the first, second, fourth, eighth … time, with how often it was. Pure.
+
+For a server that is started anew for ever, and whose every start would be another line.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import Final
+
+from fairlead_api.load import DEFAULT_NAMESPACE
+from fairlead_cli.up.cells import harmless
+
+MOST_KINDS: Final = 1_000
+"""Remembered; beyond that all begin anew."""
+MOST_WORDINGS: Final = 8
+"""Of one kind, told the first time whatever the count: some servers end in other words each time."""
+_ENDED: Final = "next start in"
+"""In what `fairlead_mcp.child` says of a process that ended."""
+_CHANGING: Final = re.compile(r"[0-9a-f]*[0-9][0-9a-f]*", re.IGNORECASE)
+
+
+class Repeats:
+    """Counts by kind; a kind is what people take for the same thing."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+        self._wordings: dict[str, set[str]] = {}
+
+    def told(self, kind: str, text: str) -> int:
+        """How often it happened so far, where it is to be told; else 0. Numbers in `text` are no other wording."""
+        if len(self._counts) >= MOST_KINDS:
+            self._counts.clear()
+            self._wordings.clear()
+        count = self._counts[kind] = self._counts.get(kind, 0) + 1
+        known, wording = self._wordings.setdefault(kind, set()), _CHANGING.sub("#", text)[:400]
+        fresh = wording not in known and len(known) < MOST_WORDINGS
+        if fresh:
+            known.add(wording)
+        return count if fresh or count & (count - 1) == 0 else 0
+
+    def forget(self, start: str) -> None:
+        """All kinds that begin so begin anew."""
+        for kind in [kind for kind in self._counts if kind.startswith(start)]:
+            del self._counts[kind]
+            self._wordings.pop(kind, None)
+
+
+def times(count: int) -> str:
+    """Behind a line that was told before."""
+    return f" ({count} times so far)" if count > 1 else ""
+
+
+class FewerRepeats(logging.Filter):
+    """Lets the first, second, fourth … warning of a kind through: same logger, same words but for numbers.
+
+    Ends of a child process are of one kind whatever its last words; the first is shown as the state of its server.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._repeats = Repeats()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Implements logging.Filter; counts, and says in the record how often it was."""
+        if record.levelno < logging.WARNING or record.exc_info:
+            return True
+        text = record.getMessage()
+        ended = _ENDED in str(record.msg)
+        known = " ".join(text.split(maxsplit=4)[:4]) if ended else text  # the server, and what became of it
+        count = self._repeats.told(f"{record.name} {_CHANGING.sub('#', known)}", "")
+        if not count or (count == 1 and ended):
+            return False
+        record.msg, record.args = harmless(text.removeprefix(f"{DEFAULT_NAMESPACE}/")) + times(count), ()
+        return True

@@ -1,0 +1,48 @@
+"""Ports that are free, for somebody whose port is taken: each is tried before it is named."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from typing import Final
+
+PORTS_TRIED: Final = 100
+_LAST_PORT: Final = 65535
+
+
+def instead(host: str, ports: Mapping[str, int]) -> str:
+    """Options with free ports in the place of those that are taken; 0 is never taken."""
+    chosen: dict[str, int] = {}
+    for option, port in ports.items():
+        if port and not _is_free(host, port):
+            chosen[option] = _free_near(host, port, {*ports.values(), *chosen.values()})
+    options = " ".join(f"{option} {port}" for option, port in chosen.items())
+    if not options:
+        return "try again: it is free by now"
+    return f"{options} {'is' if len(chosen) == 1 else 'are'} free"
+
+
+def _free_near(host: str, port: int, others: set[int]) -> int:
+    for near in range(port + 1, min(port + PORTS_TRIED, _LAST_PORT) + 1):
+        if near not in others and _is_free(host, near):
+            return near
+    with _socket(host) as any_port:
+        any_port.bind((host, 0))
+        number: int = any_port.getsockname()[1]
+        return number
+
+
+def _is_free(host: str, port: int) -> bool:
+    try:
+        with _socket(host) as tried:
+            tried.bind((host, port))
+            tried.listen()  # two may bind a port with SO_REUSEADDR, and one of them listen
+    except OSError:
+        return False
+    return True
+
+
+def _socket(host: str) -> socket.socket:
+    made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    return made

@@ -1,0 +1,131 @@
+"""`fairlead up` in a terminal of its own: what is on its screen, also after the window changed its size."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import os
+import re
+import signal
+import struct
+import sys
+import termios
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from upprocess import DEMO, started_up
+from waiting import until_async
+
+MOVES = re.compile(r"\x1b\[(\d*)([A-Za-z])|\x1b\[\?\d+[hl]|\x1b\[[\d;]*m")
+
+
+class Terminal:
+    """A terminal as far as rich drives one: lines, up, clear a line, clear all."""
+
+    def __init__(self, controller: int, width: int, height: int) -> None:
+        self._controller = controller
+        self._bytes = b""
+        self.resize(width, height)
+
+    def resize(self, width: int, height: int) -> None:
+        self.width, self.height = width, height
+        fcntl.ioctl(self._controller, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
+
+    def read(self) -> None:
+        self._bytes += os.read(self._controller, 65536)
+
+    @property
+    def rows(self) -> list[str]:
+        """What is on it; rows above the window are among them."""
+        rows, row, at = [""], 0, 0
+        text = self._bytes.decode(errors="ignore").replace("\r\n", "\n")
+        while at < len(text):
+            if move := MOVES.match(text, at):
+                at = move.end()
+                count, kind = int(move[1] or 1), move[2]
+                if kind == "A":
+                    row = max(0, row - count)
+                elif kind == "J":
+                    rows, row = [""], 0
+                elif kind == "K":
+                    rows[row] = ""
+                continue
+            if text[at] == "\n":
+                row += 1
+                rows += [""] * (row + 1 - len(rows))
+            elif text[at] != "\r":
+                rows[row] += text[at]
+            at += 1
+        return rows
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.rows)
+
+
+@asynccontextmanager
+async def terminal(cwd: Path, *words: str, width: int = 80, height: int = 24) -> AsyncIterator[Terminal]:
+    controller, inside = os.openpty()
+    shown = Terminal(controller, width, height)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "fairlead_cli", "up", *words, "--port", "0", "--metrics-port", "0",
+        stdin=inside, stdout=inside, stderr=inside, cwd=cwd, start_new_session=True,
+        env={**os.environ, "TERM": "xterm-256color"},
+    )  # fmt: skip
+    os.close(inside)
+    loop = asyncio.get_running_loop()
+    loop.add_reader(controller, shown.read)
+    try:
+        yield shown
+    finally:
+        process.send_signal(signal.SIGINT)
+        async with asyncio.timeout(30):
+            await process.wait()
+        loop.remove_reader(controller)
+        os.close(controller)
+
+
+async def showing(shown: Terminal, *words: str) -> None:
+    async def there() -> bool:
+        return all(word in shown.text for word in words)
+
+    await until_async(f"{words} on {shown.text}", there, seconds=40)
+
+
+def configuration(folder: Path, names: Iterable[str]) -> None:
+    servers: dict[str, object] = {name: {"command": DEMO[0], "args": DEMO[1:]} for name in names}
+    servers["absent"] = {"command": "no-such-program"}
+    servers["typo"] = {"comand": "npx"}
+    words = "import sys; sys.stderr.write('\\x1b[2J\\x1b]0;owned\\x07 last 日本語 words\\n'); sys.exit(3)"
+    servers["crashing"] = {"command": sys.executable, "args": ["-c", words]}
+    (folder / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
+
+
+async def test_a_window_shows_problems_on_top_and_follows_its_size(tmp_path: Path) -> None:
+    configuration(tmp_path, ("one", "two"))
+    async with terminal(tmp_path, "mcp.json") as shown:
+        await showing(shown, "4 servers: 2 failed, 2 ready; 8 tools", "last 日本語 words", "restart")
+        lines = [line.rstrip() for line in shown.rows]
+        assert lines[1].startswith("problem: mcp.json:1: mcpServers.typo.comand: unknown key: did you mean")
+        assert [line.split()[0] for line in lines if re.match(r"\w+ +failed", line)] == ["absent", "crashing"]
+        assert len(lines) <= 24
+        assert "\x1b]0;" not in shown.text
+        shown.resize(60, 12)
+        await showing(shown, "more lines in a taller window")
+        assert len(shown.rows) <= 12
+        assert "demo__" not in shown.text
+        shown.resize(200, 50)
+        await showing(shown, "one__ask_supplier", "claude mcp add")
+
+
+async def test_without_a_terminal_there_are_lines(tmp_path: Path) -> None:
+    configuration(tmp_path, ("one",))
+    environment = {"FORCE_COLOR": "1", "TERM": "xterm-256color"}
+    async with started_up("mcp.json", "--port", "0", "--metrics-port", "0", cwd=tmp_path, env=environment) as up:
+        assert up.process.stdout is not None
+        async with asyncio.timeout(40):
+            while b"one  ready, 4 tools (one__ask_supplier" not in (line := await up.process.stdout.readline()):
+                assert re.match(rb"\d\d:\d\d:\d\d  ", line)
+                assert b"\x1b" not in line

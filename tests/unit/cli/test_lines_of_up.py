@@ -1,0 +1,173 @@
+"""What `fairlead up` prints where there is no screen: times, a line per change, and nothing for ever."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+
+import pytest
+
+from fairlead_api.load import Problem
+from fairlead_api.meta import ServerKey
+from fairlead_api.v1alpha1.common import Condition
+from fairlead_api.v1alpha1.conditions import Status
+from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
+from fairlead_cli.up.board import Board
+from fairlead_cli.up.cells import fold, fold_to, harmless
+from fairlead_cli.up.display import Lines, LiveTable, view_of
+from fairlead_cli.up.repeats import FewerRepeats, Repeats
+
+KEY = ServerKey("default", "demo")
+NOON = datetime(2026, 1, 2, 12, 0, 5, tzinfo=UTC)
+
+
+class Printed:
+    """Lines over a board whose server is reported in one state after the other."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str], tools: int = 2) -> None:
+        self._capsys = capsys
+        self.board = Board(lambda key: tuple(f"demo__{number}" for number in range(tools)), lambda: None)
+        self.lines = Lines(now=lambda: NOON)
+
+    def shown(self, status: Status, reason: str, message: str = "", name: str = "demo") -> list[str]:
+        condition = Condition(
+            type="Ready", status=status, reason=reason, message=message, last_transition_time=NOON.astimezone()
+        )
+        manifest = {"metadata": {"name": name, "namespace": "default"}, "spec": {"command": ["x"]}}
+        self.board.reported(McpServer.model_validate(manifest), McpServerStatus(conditions=[condition]))
+        return self.refreshed()
+
+    def refreshed(self) -> list[str]:
+        self.lines.refresh(self.board)
+        return self._capsys.readouterr().out.splitlines()
+
+
+def test_each_change_is_one_line_with_its_time(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = Printed(capsys)
+    printed.board.declare(KEY)
+    assert printed.refreshed() == ["12:00:05  demo  starting"]
+    assert printed.shown("Unknown", "Deploying") == []
+    assert printed.shown("True", "Verified") == ["12:00:05  demo  ready, 2 tools (demo__0, demo__1)"]
+    assert printed.refreshed() == []
+    printed.board.forgotten(KEY)
+    assert printed.refreshed() == ["12:00:05  demo  gone"]
+
+
+def test_of_many_tools_some_are_named_and_the_others_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    (line,) = Printed(capsys, tools=9).shown("True", "Verified")
+    assert line.endswith("ready, 9 tools (demo__0, demo__1, demo__2, demo__3, demo__4, demo__5 and 3 more)")
+
+
+def test_a_server_that_fails_for_ever_is_told_of_ever_more_rarely(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = Printed(capsys)
+    told = []
+    for number in range(100):
+        assert printed.shown("Unknown", "Deploying") == ["12:00:05  demo  starting"] * (number == 0)
+        told += printed.shown("False", "StartFailed", f"default/demo exited with code 1 after {number} s")
+    assert len(told) == 7
+    assert told[0] == "12:00:05  demo  failed: exited with code 1 after 0 s"
+    assert told[-1] == "12:00:05  demo  failed: exited with code 1 after 63 s (64 times so far)"
+
+
+def test_another_failure_is_told_at_once_but_not_a_hundred_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = Printed(capsys)
+    words = [f"{'abcdefghij'[number % 10]}{'klmnopqrst'[number // 10]} is wrong" for number in range(100)]
+    told = [line for word in words for line in printed.shown("False", "StartFailed", word)]
+    assert told[1].startswith("12:00:05  demo  failed: bk is wrong")
+    assert len(told) <= 8 + 7
+
+
+def test_a_problem_that_is_mended_is_told_as_solved(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = Printed(capsys)
+    printed.board.complain((Problem("mcp.json", 3, "mcpServers.a.comand", "unknown key", 7),))
+    assert printed.refreshed() == ["12:00:05  problem: mcp.json:3:7: mcpServers.a.comand: unknown key"]
+    printed.board.complain(())
+    assert printed.refreshed() == ["12:00:05  solved: mcp.json:3:7: mcpServers.a.comand: unknown key"]
+
+
+def test_words_of_a_server_cannot_drive_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    (line,) = Printed(capsys).shown(
+        "False", "StartFailed", "\x1b[2Jgone\x07\x1b]0;title\x1b\\ \x9b1mbold\r\n\u202eback"
+    )
+    assert line == "12:00:05  demo  failed: gone 1mbold back"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b[31;1mred\x1b[0m", "red"),
+        ("\x1b]8;;http://x\x07link\x1b]8;;\x07", "link"),
+        ("\x1bPdevice\x1b\\ctl", "ctl"),
+        ("a\x00b\x7fc\x85d", "a b c d"),
+        ("z\u0301\u0301\u0301\u0301\u0301", "z\u0301\u0301"),
+        ("\u200b\u2066x\u2069", "x"),
+        ("日本語 tab\there", "日本語 tab here"),
+        ("\x1b]never ended", ""),
+        ("❤️", "❤"),
+    ],
+)
+def test_text_is_made_harmless(text: str, shown: str) -> None:
+    assert harmless(text) == shown
+
+
+def test_text_is_folded_by_cells_and_says_what_is_left() -> None:
+    assert fold("one two three", 7) == ["one two", "three"]
+    assert fold("日本語日本語", 5) == ["日本", "語日", "本語"]
+    assert fold("", 5) == [""]
+    assert fold_to("a b c d e f", 20, 1) == ["a b c d e f"]
+    assert fold_to("word " * 20, 30, 2)[-1].endswith(" … 2 more lines")
+
+
+def test_a_log_of_restarts_thins_out_and_other_warnings_do_not_hide_behind_it() -> None:
+    thinned = FewerRepeats()
+
+    def passes(name: str, message: str, *values: object, level: int = logging.WARNING) -> str | None:
+        record = logging.LogRecord(name, level, "", 0, message, values, None)
+        return record.getMessage() if thinned.filter(record) else None
+
+    ended = "%s; next start in %.1f s"
+    told = [passes("fairlead_mcp.child", ended, f"default/a exited with code 1: 100 % {n}", n) for n in range(100)]
+    assert [number for number, line in enumerate(told, 1) if line] == [2, 4, 8, 16, 32, 64]
+    assert told[1] == "a exited with code 1: 100 % 1; next start in 1.0 s (2 times so far)"
+    assert passes("fairlead_mcp.child", ended, "default/b exited with code 1: x", 1.0) is None
+    assert passes("other", "a tool of %s is left out: %s", "x", "rope") == "a tool of x is left out: rope"
+    assert passes("other", "a tool of %s is left out: %s", "x", "tar") == "a tool of x is left out: tar"
+    assert passes("other", "info", level=logging.INFO) == "info"
+
+
+def test_what_is_remembered_of_repeats_is_bounded() -> None:
+    repeats = Repeats()
+    for number in range(5_000):
+        repeats.told(f"kind {number}", "x")
+    assert len(repeats._counts) <= 1_000
+
+
+def test_the_screen_counts_seconds_of_a_start_and_restarts() -> None:
+    now = [100.0]
+    board = Board(lambda key: (), lambda: None, lambda key: 5, lambda: now[0])
+    board.declare(KEY)
+    now[0] = 112.0
+    condition = Condition(type="Ready", status="Unknown", reason="Deploying", last_transition_time=NOON.astimezone())
+    manifest = {"metadata": {"name": "demo", "namespace": "default"}, "spec": {"command": ["x"]}}
+    board.reported(McpServer.model_validate(manifest), McpServerStatus(conditions=[condition]))
+    (server,) = view_of(board, None).servers
+    assert (server.state, server.seconds, server.restarts, server.is_slow) == ("starting", 12.0, 4, True)
+
+
+def test_a_window_that_changes_its_size_is_drawn_anew() -> None:
+    import io
+
+    from rich.console import Console
+
+    console = Console(file=io.StringIO(), width=80, height=24, force_terminal=True, color_system=None)
+    board = Board(lambda key: (), lambda: None)
+    board.declare(KEY)
+    assert isinstance(console.file, io.StringIO)
+    with LiveTable(console) as live:
+        live.refresh(board)
+        drawn = console.file.getvalue()
+        live.refresh(board)
+        assert console.file.getvalue() == drawn
+        console.size = (40, 10)
+        live.refresh(board)
+        assert "\x1b[2J" in console.file.getvalue()[len(drawn) :]

@@ -1,0 +1,148 @@
+"""The screen of `fairlead up` as pictures: one per situation and size, in `golden`.
+
+`FAIRLEAD_GOLDEN=write` renews them.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+
+from fairlead_cli.up.clients import client_lines
+from fairlead_cli.up.layout import LEAST_HEIGHT, LEAST_WIDTH, Server, View, duration, screen
+
+GOLDEN = Path(__file__).parent / "golden"
+NAMES = ("everything", "fetch", "filesystem", "git", "github", "memory", "puppeteer", "sqlite", "sequential-thinking")
+URL = "http://127.0.0.1:8080/mcp"
+
+
+def ready(name: str, tools: int, message: str = "") -> Server:
+    return Server(name, "ready", message, tuple(f"{name}__tool_{number}" for number in range(tools)))
+
+
+FOURTEEN = View(
+    mcp=URL,
+    metrics="http://127.0.0.1:9464/metrics",
+    clients=tuple(client_lines(URL)),
+    servers=(
+        *(ready(name, 10) for name in NAMES),
+        ready("time", 10, "1 of 11 definitions are left out: tool broken: it has no inputSchema"),
+        Server("slack", "failed", "there is no program npx-nope on this machine. Install it, or correct command."),
+        Server(
+            "postgres", "failed", "exited with code 3: connection refused. Check command, args and env.", restarts=7
+        ),
+        Server("slow", "starting", seconds=83),
+        Server("docs", "offline", "it ended", ("docs__search",)),
+    ),
+    problems=("mcp.json:12: mcpServers.typo.comand: unknown key: did you mean command?",),
+    news=("demo: ask_supplier left the fast tier: 3 of its last 3 calls took over 500 ms (p95 1,004 ms)",),
+)
+QUICK = replace(
+    FOURTEEN,
+    servers=(
+        Server("demo", "ready", "", ("demo__ask_supplier", "demo__get_stock")),
+        Server("git", "skipped", "/home/me is not in a git repository"),
+        Server("time", "installing", "mcp-server-time==2026.10.19: 12 packages"),
+    ),
+    problems=(),
+    news=(),
+)
+EVIL = "\x1b[31mred\x1b[0m \x1b]0;title\x07 \x9b2J 見つかりません \u202eturned z\u0301\u0301\u0301\u0301a\n\rnext"
+FOREIGN = replace(
+    FOURTEEN,
+    servers=(
+        Server("日本語サーバー", "ready", "", ("東京", "大阪")),
+        Server("evil", "failed", EVIL),
+        Server("a-name-that-is-longer-than-the-column-for-names-may-be", "ready"),
+    ),
+)  # fmt: skip
+PICTURES = {
+    "fourteen": FOURTEEN,
+    "quick": QUICK,
+    "foreign": FOREIGN,
+    "nothing": replace(QUICK, servers=()),
+    "early": View(),
+}
+
+
+def drawn(view: View, width: int, height: int) -> str:
+    return "".join(f"{line.text}\n" for line in screen(view, width, height))
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 23), (60, 14), (200, 49)])
+@pytest.mark.parametrize("name", PICTURES)
+def test_the_screen_looks_like_its_picture(name: str, width: int, height: int) -> None:
+    golden, picture = GOLDEN / f"screen-{name}-{width}x{height}.txt", drawn(PICTURES[name], width, height)
+    if os.environ.get("FAIRLEAD_GOLDEN") == "write":
+        golden.write_text(picture)
+    assert picture == golden.read_text()
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_at_every_size_the_screen_fits(name: str) -> None:
+    for width in [1, *range(LEAST_WIDTH, 130, 17)]:
+        for height in [1, *range(LEAST_HEIGHT, 60, 5)]:
+            lines = screen(PICTURES[name], width, height)
+            assert len(lines) <= max(height, LEAST_HEIGHT)
+            assert all(cell_len(line.text) <= max(width, LEAST_WIDTH) for line in lines)
+            assert all(line.text.isprintable() for line in lines)
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 23), (60, 14), (200, 49), (80, 10), (40, 8), (30, 5)])
+def test_every_server_is_shown_or_counted(width: int, height: int) -> None:
+    picture = drawn(FOURTEEN, width, height)
+    lines = [f" {line} " for line in picture.splitlines()]
+    shown = {one.name for one in FOURTEEN.servers if any(f" {one.name} " in line.replace(",", " ") for line in lines)}
+    more = [line for line in picture.splitlines() if " more server" in line]
+    counted = int(more[0].split()[1]) if more else 0
+    assert len(shown) + counted == len(FOURTEEN.servers)
+    if height > 5:
+        assert "14 servers: 2 failed, 1 offline, 1 starting, 10 ready; 100 tools" in " ".join(picture.split())
+
+
+def test_what_needs_a_person_stands_on_top() -> None:
+    lines = drawn(FOURTEEN, 80, 23).splitlines()
+    words = ("problem", "postgres", "slack", "docs", "slow", "time", "ready: everything", "demo: ask_supplier")
+    at = [next(number for number, line in enumerate(lines) if line.startswith(word)) for word in words]
+    assert at == sorted(at)
+
+
+def test_names_of_tools_are_shown_where_there_is_room_and_counted_elsewhere() -> None:
+    assert "git__tool_9" in drawn(FOURTEEN, 200, 49)
+    small = drawn(FOURTEEN, 80, 23)
+    assert "git__tool" not in small
+    assert "ready: everything 10 tools, fetch 10, filesystem 10" in small
+
+
+def test_what_is_cut_says_how_much_more_there_is() -> None:
+    long = Server("chatty", "failed", "word " * 400)
+    assert "more lines" in drawn(replace(FOURTEEN, servers=(*FOURTEEN.servers, long)), 80, 23)
+    problems = tuple(f"mcp.json:{line}: mcpServers.a: wrong" for line in range(40))
+    assert "… 36 more problems" in drawn(replace(FOURTEEN, problems=problems), 80, 23)
+    news = replace(FOURTEEN, news=tuple(f"demo: tool {number} left" for number in range(9)), earlier=91)
+    assert "more moves before" in drawn(news, 80, 23)
+    shown = sum(line.startswith("demo: tool") for line in drawn(news, 200, 70).splitlines())
+    assert f"… {100 - shown} more moves before" in drawn(news, 200, 70)
+
+
+def test_many_servers_on_a_small_screen_are_counted_by_state() -> None:
+    many = replace(FOURTEEN, servers=tuple(Server(f"s{n}", "failed", "no") for n in range(90)), problems=(), news=())
+    lines = drawn(many, 80, 23).splitlines()
+    assert lines[1] == "90 servers: 90 failed; 0 tools"
+    shown = sum("failed: no" in line for line in lines)
+    assert f"… {90 - shown} more servers: {90 - shown} failed" in lines
+
+
+def test_a_server_counts_as_slow_after_ten_seconds() -> None:
+    assert not Server("a", "starting", seconds=9.9).is_slow
+    assert Server("a", "waiting", seconds=10.0).is_slow
+    assert not Server("a", "installing", seconds=99.0).is_slow
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(9.9, "9 s"), (61, "1 min 1 s"), (7260, "2 h 1 min")])
+def test_times_are_said_in_two_units_at_most(seconds: float, said: str) -> None:
+    assert duration(seconds) == said
