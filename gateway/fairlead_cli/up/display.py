@@ -23,7 +23,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_cli.up.board import COMING, Board, News, Row, plain_name
 from fairlead_cli.up.cells import harmless
 from fairlead_cli.up.clients import client_lines
-from fairlead_cli.up.layout import Line, Server, View, screen
+from fairlead_cli.up.layout import Server, View, screen
 from fairlead_cli.up.repeats import Repeats, times
 
 NAMES_TOLD: Final = 6
@@ -66,7 +66,7 @@ class LiveTable:
     def __init__(self, console: Console) -> None:
         self.console = console
         self._addresses: Addresses | None = None
-        self._drawn: tuple[tuple[int, int], list[Line]] = ((0, 0), [])
+        self._drawn: tuple[tuple[int, int], View] | None = None
         self._live = Live(console=console, auto_refresh=False, vertical_overflow="crop")
 
     def __enter__(self) -> Self:
@@ -83,14 +83,13 @@ class LiveTable:
 
     def refresh(self, board: Board) -> None:
         """Draw what the window has room for; nothing where that is what it shows."""
-        width, height = self.console.size
-        lines = screen(view_of(board, self._addresses), width, height - 1)  # the last line is the cursor's
-        before, shown = self._drawn
-        if ((width, height), lines) == (before, shown):
+        size, view = (self.console.width, self.console.height), view_of(board, self._addresses)
+        if (size, view) == self._drawn:
             return
-        if shown and (width, height) != before:
+        if self._drawn is not None and size != self._drawn[0]:
             self.console.clear()  # a terminal wraps the old lines anew, and nobody knows how many they are now
-        self._drawn = ((width, height), lines)
+        self._drawn = size, view
+        lines = screen(view, size[0], size[1] - 1)  # the last line is the cursor's
         text = Text("\n").join(Text(line.text, style=line.style) for line in lines)
         text.no_wrap, text.overflow = True, "ignore"
         self._live.update(text, refresh=True)
@@ -102,7 +101,14 @@ class LiveTable:
 def view_of(board: Board, addresses: Addresses | None) -> View:
     """What the screen shows of a board now."""
     servers = tuple(
-        Server(row.name, row.state, row.said, row.tools, board.seconds(row.key), board.restarts(row.key))
+        Server(
+            row.name,
+            row.state,
+            row.said,
+            row.tools,
+            board.seconds(row.key) // 1 if row.state in COMING else 0.0,  # others look alike at all times
+            board.restarts(row.key),
+        )
         for row in board.rows
     )
     return View(

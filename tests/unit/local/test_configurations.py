@@ -279,7 +279,12 @@ def test_the_gateway_itself_is_left_out_of_its_own_servers() -> None:
     found = read_configuration(text, Path("mcp.json"), {}, lambda url: ":8080" in url)
     assert found is not None
     assert [declared.server.metadata.name for declared in found.servers] == ["b"]
-    assert found.problems == []
+    assert (found.problems, found.remarks) == ([], [])
+    alone = read_configuration(
+        text.replace("http://b", "http://x:8080"), Path("mcp.json"), {}, lambda url: ":8080" in url
+    )
+    assert alone is not None
+    assert [one.message for one in alone.remarks] == ["the only server is this gateway itself: add another"]
 
 
 @pytest.mark.parametrize(
