@@ -11,7 +11,7 @@ from fairlead_api.v1alpha1.reasons import EXPLANATIONS
 from fairlead_api.v1alpha1.remedies import ON_A_CLUSTER, in_words_of, remedy
 
 NO_WORDS_OF_AN_MCP_JSON = re.compile(
-    r"\bspec\b|kubectl|\bpods?\b|replicas|McpServer|operator|Secret|hostHeader|caBundle"
+    r"\bspec\b|kubectl|\bpods?\b|replicas|McpServer|operator|Secret|(?<!fairlead\.)(?:hostHeader|caBundle|limits\.|calibration)"
 )
 
 
@@ -32,8 +32,8 @@ def test_advice_on_a_cluster_is_that_of_the_page_of_reasons(reason: Reason) -> N
     assert remedy(reason, "cluster") == EXPLANATIONS[reason].remedy
 
 
-def test_a_field_in_a_message_is_said_to_be_one_of_a_manifest() -> None:
+def test_a_field_in_a_message_is_named_where_an_mcp_json_has_it() -> None:
     message = "1 tool says that calls may be repeated: to believe it, set spec.trustAnnotations: true"
-    assert in_words_of(message, "client-configuration").endswith("set trustAnnotations: true in a manifest")
+    assert in_words_of(message, "client-configuration").endswith("set fairlead.trustAnnotations: true")
     assert in_words_of(message, "local") == message
-    assert in_words_of("see aspec.url and spec.other", "client-configuration") == "see aspec.url and spec.other"
+    assert in_words_of("see aspec.tools and spec.other", "client-configuration") == "see aspec.tools and spec.other"
