@@ -34,9 +34,6 @@ class Watcher:
         self._client = client
         self._calls = 0
 
-    async def lists(self) -> bool:
-        return any(one.name == "s__later" for one in (await self._client.list_tools()).tools)
-
     async def heard(self) -> list[str]:
         """Methods of all messages that the server has got."""
         self._calls += 1
@@ -58,13 +55,19 @@ async def test_a_client_that_is_killed_has_its_call_cancelled_by_the_setting_or_
     servers = {"s": {"command": sys.executable, "args": [LEGACY_STDIO]}}
     (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
     environment = {"FAIRLEAD_CANCEL_ABANDONED": setting}
-    async with fairlead_up("mcp.json", cwd=tmp_path, env=environment) as up, Client(up.url) as client:
+    async with fairlead_up("mcp.json", cwd=tmp_path, env=environment) as up:
         await up.ready("default/s")
-        watcher = Watcher(client)
-        await until_async("the tools to be listed", watcher.lists)
-        caller = await asyncio.create_subprocess_exec(sys.executable, "-c", CALLER, up.url, mode)
-        await until_async("the call to arrive", watcher.calls_of_others)
-        assert not await watcher.cancelled()
-        caller.kill()
-        await caller.wait()
-        await until_async("the server to be told", watcher.cancelled)
+
+        async def listed() -> bool:
+            async with Client(up.url) as client:  # each keeps the list that it has got
+                return any(one.name == "s__later" for one in (await client.list_tools()).tools)
+
+        await until_async("the tools to be listed", listed)
+        async with Client(up.url) as client:
+            watcher = Watcher(client)
+            caller = await asyncio.create_subprocess_exec(sys.executable, "-c", CALLER, up.url, mode)
+            await until_async("the call to arrive", watcher.calls_of_others)
+            assert not await watcher.cancelled()
+            caller.kill()
+            await caller.wait()
+            await until_async("the server to be told", watcher.cancelled)
