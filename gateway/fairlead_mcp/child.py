@@ -35,8 +35,6 @@ logger = logging.getLogger(__name__)
 START_SECONDS: Final = 120.0
 """From start to handshake; a first `uv tool run` or `npx` downloads the server."""
 STOP_SECONDS: Final = 2.0
-RECENT_SECONDS: Final = 10.0
-"""What a server that ran printed so long before its end is not the reason."""
 SILENT_SECONDS: Final = 10.0
 """From start on; a process that wrote nothing at all for so long is spoken of."""
 _SILENT_GRACE: Final = 0.5
@@ -330,7 +328,7 @@ class Child:
     def exited(self, how: str) -> str:
         """`how` a process ended, with the line that it printed about it."""
         self.printed.add("run", how)
-        words = self.printed.telling(RECENT_SECONDS if self.state is ChildState.RUNNING else float("inf"))
+        words = self.printed.telling(recent=self.state is ChildState.RUNNING)
         return f"{self.name} {how}: {words}" if words else f"{self.name} {how}"
 
     def notified(self, method: str, line: bytes) -> None:

@@ -15,6 +15,8 @@ MOST_BYTES: Final = 128 << 10
 LINE_BYTES: Final = 100
 """Counted for each line beside its text: so many empty ones are bounded too."""
 
+RECENT_SECONDS: Final = 10.0
+"""What a server that ran printed so long before its end is not the reason."""
 LINE_WIDTH: Final = 1000
 """Characters of a line."""
 _ESCAPES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
@@ -77,16 +79,16 @@ class PrintedLines:
         """What is kept of standard error, over all runs."""
         return tuple(line.text for line in self._lines if line.stream == "stderr")
 
-    def telling(self, seconds: float = float("inf")) -> str:
-        """Line that says why the last run ended, out of its last `seconds`; empty where none does.
+    def telling(self, *, recent: bool = False) -> str:
+        """Line that says why the last run ended; empty where none does. `recent`: out of its last `RECENT_SECONDS`.
 
         Standard error comes first. Some programs print their error to standard output, where it is no MCP message.
         """
-        since = self._now() - seconds
-        recent = [line for line in self._lines if line.run == self.run and line.when >= since]
-        said = diagnosis(line.text for line in recent if line.stream == "stderr")
+        since = self._now() - RECENT_SECONDS if recent else float("-inf")
+        lines = [line for line in self._lines if line.run == self.run and line.when >= since]
+        said = diagnosis(line.text for line in lines if line.stream == "stderr")
         return said or diagnosis(
-            line.text for line in recent if line.stream == "stdout" and not line.text.startswith(("{", "["))
+            line.text for line in lines if line.stream == "stdout" and not line.text.startswith(("{", "["))
         )
 
 

@@ -42,7 +42,7 @@ async def test_the_reason_of_a_start_that_failed_is_the_line_that_says_it_and_no
     await asyncio.sleep(1)
     launcher.launched[1].events.on_stderr("npm warn deprecated x@1")
     launcher.launched[1].die("exited with code 2")
-    await asyncio.sleep(0)
+    await asyncio.sleep(0.1)
     assert str(child.failure) == "a exited with code 2", "nothing of the run before"
     await host.aclose()
 
