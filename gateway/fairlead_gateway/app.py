@@ -8,13 +8,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from fairlead_api.documents.rules import Rules
-from fairlead_api.meta import ServerKey
 from fairlead_api.reports import PATH
 from fairlead_gateway.about import NAME, VERSION
 from fairlead_gateway.accounting import Accounting
@@ -216,7 +215,7 @@ def build(
     resolve: Resolve = resolve_by_dns,
     clock: Callable[[], float] = time.monotonic,
     closed: bool = False,
-    declared: Callable[[], Iterable[ServerKey]] | None = None,
+    outputs: Outputs | None = None,
 ) -> Gateway:
     """Wire a gateway; nothing runs before its `start`.
 
@@ -224,8 +223,8 @@ def build(
     False, started by the gateway itself. `models` are the routes and windows that plans reckon with, `custom` the
     tools of the server `local`; without any there is no such server. `trust` is who vouches for clients; with somebody,
     whoever shows no credential is turned away unless `settings.anonymous` allows it. `clock` is what calls are timed
-    by, in seconds. With `closed` nobody sees a tool before the operator's rules were read. `declared` names servers
-    that there are, also those that never answered. Raises BadSetting for certificates and other settings that cannot
+    by, in seconds. With `closed` nobody sees a tool before the operator's rules were read. `outputs` has what
+    servers printed, also those that never answered. Raises BadSetting for certificates and other settings that cannot
     be used.
     """
     installation = settings.installation or pseudonym(settings.pull_token)
@@ -311,7 +310,7 @@ def build(
         tallies=Tallies(settings.environment, outbox.samples.tally) if settings.aggregates else None,
         admin_groups=trust.names.groups("FAIRLEAD_ADMIN_GROUPS", settings.admin_groups),
         issuers=trust.names,
-        outputs=Outputs(children, declared),
+        outputs=outputs or Outputs(children),
         live_models=None if refresher is None else lambda: refresher.known,
     )
     plane.guard.auditor = accounting.auditor

@@ -37,6 +37,7 @@ FORMATS = "tests/component/gateway/test_formats_readme.py"
 RUN_BY = {
     "README.md": ["tests/e2e/test_written_pages.py", "tests/component/together/test_first_page.py"],
     "charts/fairlead/README.md": ["tests/e2e/test_written_pages.py", "tests/chart/test_readme.py"],
+    "docs/failed-servers.md": ["tests/component/up/test_failing_servers.py"],
     "gateway/SCORES.md": ["tests/component/up/test_commands_of_pages.py"],
     "gateway/TOUR.md": ["tests/component/up/test_tour.py"],
     "gateway/demo/README.md": ["tests/e2e/test_written_pages.py", "tests/component/up/test_tool_server_page.py"],

@@ -12,7 +12,7 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +42,7 @@ from fairlead_gateway.custom.tools import SERVER
 from fairlead_gateway.endpoint.listener import PortTaken
 from fairlead_gateway.endpoint.ports import instead
 from fairlead_gateway.identity.setup import trusted
+from fairlead_gateway.rest.outputs import Outputs
 from fairlead_gateway.settings import BadSetting, Settings
 from fairlead_mcp import processes
 from fairlead_mcp.eras import Client
@@ -104,7 +105,12 @@ async def _serve(options: UpOptions, where: Folders, display: Display, abandon: 
     _stop_on_signals(stop, abandon)
     children = ChildHost(client=Client(name=NAME, version=VERSION))
     scanner, skipped = _scanner(options)
-    gateway, custom = _gateway(options, where, children, nudge, lambda: station.declared)
+    outputs = Outputs(
+        children,
+        lambda: station.declared,
+        lambda key: station.installation(key),  # noqa: PLW0108 - the station is made below, and needs the gateway
+    )
+    gateway, custom = _gateway(options, where, children, nudge, outputs)
     board = Board(lambda key: _tools_of(station.documents, key), news.set, lambda key: _starts_of(children, key))
     telemetry = Telemetry()
     telemetry.leader.set(1)
@@ -202,7 +208,7 @@ def _gateway(
     where: Folders,
     children: ChildHost,
     nudge: asyncio.Event,
-    declared: Callable[[], Iterable[ServerKey]],
+    outputs: Outputs,
 ) -> tuple[Gateway, Loaded]:
     try:
         settings = Settings.from_env(
@@ -226,7 +232,7 @@ def _gateway(
             custom=custom.tools,
             models=load_models(settings.routes),
             trust=trusted(settings),
-            declared=declared,
+            outputs=outputs,
         )
     except BadSetting as error:
         raise Failure(str(error), code=USED_WRONGLY) from error

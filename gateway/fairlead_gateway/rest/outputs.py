@@ -11,14 +11,18 @@ from fairlead_mcp.printed import PrintedLines
 
 class Outputs:
     """Output of the processes of `children`; with None there are no processes. `declared` names servers that have, or
-    could have, one.
+    could have, one; `installation` has what was printed while the package of a server was installed.
     """
 
     def __init__(
-        self, children: ChildHost | None = None, declared: Callable[[], Iterable[ServerKey]] | None = None
+        self,
+        children: ChildHost | None = None,
+        declared: Callable[[], Iterable[ServerKey]] | None = None,
+        installation: Callable[[ServerKey], PrintedLines | None] | None = None,
     ) -> None:
         self._children = children
         self._declared = declared or tuple
+        self._installation = installation
 
     @property
     def kept(self) -> bool:
@@ -31,6 +35,8 @@ class Outputs:
         return {*self._declared(), *(key for key in held if isinstance(key, ServerKey))}
 
     def of(self, server: ServerKey) -> PrintedLines | None:
-        """Lines that its processes printed; None for one without a process."""
+        """Lines that its processes printed, else those of its installation; None for one without a process."""
         child = None if self._children is None else self._children.find(server)
-        return None if child is None else child.printed
+        if child is not None:
+            return child.printed
+        return None if self._installation is None else self._installation(server)

@@ -13,12 +13,14 @@ import os
 import random
 import shutil
 import signal
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Final
 
 from fairlead_mcp import processes
+from fairlead_mcp.printed import PrintedLines, printable
 from fairlead_operator.local.installers import (
     TITLES,
     InstallFailed,
@@ -82,6 +84,9 @@ class _Entry:
     state: State
     task: asyncio.Task[None] | None = None
     lines: list[str] = field(default_factory=list)
+    """Of the step that goes on, or failed."""
+    printed: PrintedLines = field(default_factory=lambda: PrintedLines(time.monotonic))
+    """Of all attempts."""
 
 
 class PackageStore:
@@ -119,6 +124,11 @@ class PackageStore:
             loop = asyncio.get_running_loop()
             entry.task = loop.create_task(self._install(package, entry), name=f"install {package}")
         return entry.state
+
+    def printed(self, package: Package) -> PrintedLines | None:
+        """What its installers printed; None where none ran."""
+        entry = self._entries.get(package)
+        return entry.printed if entry is not None and entry.printed.run else None
 
     def retain(self, packages: Collection[Package]) -> None:
         """Forget all packages but these, and stop installing them."""
@@ -177,6 +187,7 @@ class PackageStore:
                 return launch(package, target, self._tools)
             await asyncio.to_thread(shutil.rmtree, target, ignore_errors=True)
             target.mkdir()
+            entry.printed.began()
             for step in plan:
                 await self._step(package, entry, step)
             started = launch(package, target, self._tools)
@@ -190,6 +201,7 @@ class PackageStore:
         def take(line: str) -> None:
             nonlocal seen
             entry.lines = [*entry.lines[1 - _KEPT_LINES :], line]
+            entry.printed.add("stderr", printable(line.encode()))
             said = progress(package.registry, line, seen)
             seen += 1
             if said is not None and isinstance(entry.state, Installing):
@@ -201,6 +213,7 @@ class PackageStore:
         except TimeoutError as error:
             raise InstallFailed(f"{package} was not installed within {STEP_SECONDS:.0f} s") from error
         if code != 0:
+            entry.printed.add("run", f"{Path(step.argv[0]).name} exited with code {code}")
             log.debug("installing %s failed with %d:\n%s", package, code, "\n".join(entry.lines))
             raise explain(package, entry.lines)
 

@@ -23,6 +23,7 @@ from fairlead_mcp.eras import Era
 from fairlead_mcp.gated import LOOK_SECONDS
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.multiplex import Offering
+from fairlead_mcp.printed import PrintedLines
 from fairlead_mcp.programs import find_program
 from fairlead_mcp.session import McpSession
 from fairlead_mcp.stdio import ChildSpec
@@ -161,6 +162,12 @@ class LocalPlatform:
         """The packages of all servers that are declared now."""
         found = (_package(declared.server) for declared in self._inventory.contents.servers.values())
         return {package for package in found if package is not None}
+
+    def installation(self, key: ServerKey) -> PrintedLines | None:
+        """What the installers of a server's package printed; None where none ran."""
+        declared = self._inventory.get(key)
+        package = None if declared is None else _package(declared.server)
+        return None if package is None else self._packages.printed(package)
 
     def users_of(self, package: Package) -> list[ServerKey]:
         """The servers that come in `package`."""

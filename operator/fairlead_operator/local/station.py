@@ -15,6 +15,7 @@ from fairlead_api.load import Problem
 from fairlead_api.meta import ServerKey
 from fairlead_mcp.egress import Egress
 from fairlead_mcp.host import ChildHost
+from fairlead_mcp.printed import PrintedLines
 from fairlead_operator.controller import Controller, World
 from fairlead_operator.local import approvals
 from fairlead_operator.local.documents import DirectoryCredentials, DirectoryDocuments, private_directory
@@ -117,6 +118,10 @@ class Station:
     def declared(self) -> Mapping[ServerKey, str]:
         """Every server that is declared now, with where."""
         return {key: declared.origin for key, declared in self.inventory.contents.servers.items()}
+
+    def installation(self, key: ServerKey) -> PrintedLines | None:
+        """What the installers of a server's package printed; None where none ran."""
+        return self._platform.installation(key)
 
     @property
     def tiers(self) -> tuple[str, ...]:

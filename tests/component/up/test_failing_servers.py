@@ -12,12 +12,15 @@ from pathlib import Path
 import pytest
 
 from commands import fairlead
+from controlplane import REPOSITORY
 from npmmirror import registry_of_this_machine
-from upprocess import fairlead_up
+from upprocess import Event, fairlead_up
 
 INSTALL_SECONDS = 120.0
 NPM = pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
 NODE = pytest.mark.skipif(shutil.which("node") is None, reason="Node.js is not installed")
+PAGE = (REPOSITORY / "docs" / "failed-servers.md").read_text()
+COMMAND = PAGE.partition("```sh\nfairlead ")[2].partition("\n")[0].split()
 TRACEBACK = "import json, sys\nprint('reading', file=sys.stderr)\njson.loads('')\n"
 THROWS = "function start() { throw new Error('WEATHER_KEY is not set') }\nstart()\n"
 
@@ -32,13 +35,13 @@ def configured(folder: Path, **servers: list[str]) -> Path:
 
 async def test_a_server_that_raises_fails_with_its_exception_and_its_traceback_is_in_the_log(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text(TRACEBACK)
-    file = configured(tmp_path, broken=[sys.executable, str(tmp_path / "a.py")], absent=["no-such-program"])
+    file = configured(tmp_path, weather=[sys.executable, str(tmp_path / "a.py")], absent=["no-such-program"])
     async with fairlead_up(file, cwd=tmp_path) as up:
-        failed = await up.server("default/broken", "failed")
+        failed = await up.server("default/weather", "failed")
         reason = "json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)"
-        assert failed["message"].startswith(f"default/broken exited with code 1: {reason}.")
+        assert failed["message"].startswith(f"default/weather exited with code 1: {reason}.")
         assert "fairlead logs" in failed["message"]
-        code, out, _ = await fairlead("logs", "broken", "--url", up.url)
+        code, out, _ = await fairlead(*COMMAND, "--url", up.url)
         lines = out.splitlines()
         assert code == 0
         assert lines[0].startswith("--- run 1 started at ")
@@ -48,8 +51,8 @@ async def test_a_server_that_raises_fails_with_its_exception_and_its_traceback_i
         code, out, said = await fairlead("logs", "absent", "--url", up.url)
         assert (code, out) == (0, "")
         assert "no process of it was started" in said
-        code, _, said = await fairlead("logs", "brokn", "--url", up.url)
-        assert (code, "did you mean 'broken'?" in said) == (2, True)
+        code, _, said = await fairlead("logs", "waether", "--url", up.url)
+        assert (code, "did you mean 'weather'?" in said) == (2, True)
 
 
 @NODE
@@ -71,7 +74,7 @@ async def test_following_a_log_goes_on_over_restarts_until_it_is_interrupted(tmp
         assert following.stdout is not None
         try:
             async with asyncio.timeout(60):
-                runs = set()
+                runs: set[str] = set()
                 while len(runs) < 3:
                     line = (await following.stdout.readline()).decode()
                     assert line, "it ended by itself"
@@ -82,6 +85,21 @@ async def test_following_a_log_goes_on_over_restarts_until_it_is_interrupted(tmp
             await following.wait()
 
 
+async def test_the_log_of_a_server_whose_package_cannot_be_installed_is_what_the_installer_printed(
+    tmp_path: Path,
+) -> None:
+    spec = {"package": {"registry": "pypi", "name": "no-such-package-of-fairlead", "version": "1.0"}}
+    server = {"apiVersion": "fairlead.dev/v1alpha1", "kind": "McpServer", "metadata": {"name": "x"}, "spec": spec}
+    (tmp_path / "a.yaml").write_text(json.dumps(server))
+    env = {"UV_OFFLINE": "1", "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    async with fairlead_up(tmp_path / "a.yaml", cwd=tmp_path, env=env) as up:
+        await up.server("default/x", "failed")
+        code, out, _ = await fairlead("logs", "x", "--url", up.url)
+        assert code == 0
+        assert "no-such-package-of-fairlead was not found in the cache" in out
+        assert "--- run 1 uv exited with code 1 at " in out
+
+
 @NPM
 async def test_npx_without_a_yes_installs_what_npm_would_ask_about(tmp_path: Path) -> None:
     settings = tmp_path / "npmrc"
@@ -90,7 +108,7 @@ async def test_npx_without_a_yes_installs_what_npm_would_ask_about(tmp_path: Pat
     words = ["npx", "@modelcontextprotocol/server-memory@2026.8.31"]
     absent = ["npx", "@fairlead-nowhere/no-such-server"]
     async with fairlead_up(configured(tmp_path, memory=words, absent=absent), cwd=tmp_path, env=env) as up:
-        found = {}
+        found: dict[str, Event] = {}
         while len(found) < 2:
             event = await up.event(lambda event: event.get("state") in ("ready", "failed"), within=INSTALL_SECONDS)
             found[event["server"]] = event
