@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from fairlead_api.documents.catalog import Catalog
-from fairlead_api.documents.codec import RULES_NAME
+from fairlead_api.documents.codec import RULES_NAME, SERVERS_NAME
 from fairlead_api.documents.rules import Rules
 from fairlead_api.documents.state import STATE
 from fairlead_api.meta import LABEL_DOCUMENT, LABEL_NAME, LABEL_NAMESPACE, ServerKey
@@ -38,6 +38,7 @@ from fairlead_operator.ports import (
 )
 from fairlead_operator.publish.policies import PolicyStatuses
 from fairlead_operator.publish.rules import RulesPublisher
+from fairlead_operator.publish.servers import ServerEntries
 from fairlead_operator.reconciler import Options, Reconciler
 from fairlead_operator.telemetry import Telemetry
 from fairlead_operator.workqueue import Backoff, WorkQueue
@@ -54,6 +55,8 @@ class Rhythm:
     """Changes of tiers and policies within this time make one rules document."""
     workers: int = 16
     backoff: Backoff = field(default_factory=Backoff)
+    entries: float = 2.0
+    """Longest time between two writes of the servers document while entries change without a pause."""
     figures: float = FIGURES_EVERY_S
     """Shortest time between two writes of measured figures to one status."""
 
@@ -94,6 +97,7 @@ class Controller:
         self._telemetry = telemetry or Telemetry()
         self._monotonic = monotonic
         self._known: set[ServerKey] = set()
+        self._prepared = False
         self._sweep_wanted = asyncio.Event()
         self._rules_wanted = asyncio.Event()
         self._moves: asyncio.Queue[Move] = asyncio.Queue()
@@ -115,6 +119,7 @@ class Controller:
         if world.gateways is not None:
             self._puller = puller = Puller(world.gateways, self.heard, asked=self._asked, rng=rng)
             self._telemetry.pictures.gateways = lambda: puller.reached
+        self.entries = ServerEntries(world.documents)
         self.reconciler = Reconciler(
             world.platform,
             world.documents,
@@ -122,6 +127,7 @@ class Controller:
             changed=self.enqueue,
             published=self._published,
             shown=self._shown,
+            entered=self.entries.put,
             prober=self._prober,
             figures=self.timekeeper.figures,
             held_back=self._telemetry.hold_back,
@@ -161,6 +167,8 @@ class Controller:
         """A stored document was edited or deleted."""
         if name == RULES_NAME:
             self._rules_wanted.set()
+        elif name == SERVERS_NAME:
+            self.entries.wanted.set()
         elif labels.get(LABEL_DOCUMENT) == STATE:
             self.timekeeper.disturbed(name)
         elif labels.get(LABEL_NAMESPACE) and labels.get(LABEL_NAME):
@@ -181,17 +189,28 @@ class Controller:
 
     # What it does.
 
+    async def prepare(self) -> None:
+        """Take over what is stored, and enter servers that have no catalog yet, so that gateways know of them before
+        the first look. Called by `run` where nobody did before.
+        """
+        self._prepared = True
+        await self._restore()
+        await self.reconciler.start()
+        for entry in await self.reconciler.unseen():
+            self.entries.add(entry)
+
     async def run(self) -> None:
         """Work until cancelled."""
         try:
-            await self._restore()
-            await self.reconciler.start()
+            if not self._prepared:
+                await self.prepare()
             self._sweep_wanted.set()
             self._rules_wanted.set()
             async with asyncio.TaskGroup() as group:
                 group.create_task(self.queue.run(), name="work queue")
                 group.create_task(self._keep_sweeping(), name="sweep")
                 group.create_task(self._keep_rules(), name="rules")
+                group.create_task(self._keep_entries(), name="servers document")
                 group.create_task(self.timekeeper.run(), name="latencies")
                 group.create_task(self._keep_telling(), name="tier moves")
                 group.create_task(self._keep_counting(), name="tier sizes")
@@ -218,6 +237,7 @@ class Controller:
                 alive.append((key, server.metadata.uid))
         await self.reconciler.catalogs.sweep(alive)
         self.timekeeper.forget(keys)
+        self.entries.retain(keys)
         self._policies.forget(keys)
         await self._platform.sweep(keys)
 
@@ -262,9 +282,10 @@ class Controller:
         while True:
             try:
                 await self.timekeeper.restore()
+                await self.entries.restore()
                 return
             except PlatformTrouble as error:
-                logger.warning("latencies cannot be read yet: %s", error)
+                logger.warning("what was measured and shown before cannot be read yet: %s", error)
                 await asyncio.sleep(self._rhythm.backoff.first)
 
     def _moved(self, move: Move) -> None:
@@ -272,15 +293,24 @@ class Controller:
         self._prober.stirred(move.tool.server)
 
     async def _keep_counting(self) -> None:
-        """The number of its tools in each tier's status: at once after a quiet time, else less and less often."""
-        pause, shown_at = self._rhythm.settle, -self._rhythm.figures
+        """The number of its tools in each tier's status."""
+        await self._keep_writing("sizes of tiers", self._show_sizes, self.timekeeper.resized, self._rhythm.figures)
+
+    async def _keep_entries(self) -> None:
+        await self._keep_writing("servers document", self.entries.publish, self.entries.wanted, self._rhythm.entries)
+
+    async def _keep_writing(
+        self, what: str, write: Callable[[], object], wanted: asyncio.Event, longest: float
+    ) -> None:
+        """Write what is wanted: at once after a quiet time, else less and less often, up to `longest` seconds apart."""
+        pause, written_at = self._rhythm.settle, -longest
         while True:
-            await self.timekeeper.resized.wait()
-            self.timekeeper.resized.clear()
-            rested = self._monotonic() - shown_at >= self._rhythm.figures
-            pause = self._rhythm.settle if rested else min(2 * pause, self._rhythm.figures)
-            shown_at = self._monotonic()
-            await self._persist("sizes of tiers", self._show_sizes, self.timekeeper.resized)
+            await wanted.wait()
+            wanted.clear()
+            rested = self._monotonic() - written_at >= longest
+            pause = self._rhythm.settle if rested else min(2 * pause, longest)
+            written_at = self._monotonic()
+            await self._persist(what, write, wanted)
             await asyncio.sleep(pause)
 
     async def _show_sizes(self) -> None:

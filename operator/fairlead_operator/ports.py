@@ -106,6 +106,10 @@ class Platform(Protocol):
         """Make the server run as its spec says; does nothing where it already does."""
         ...
 
+    def retry(self, key: ServerKey) -> None:
+        """Try a server that failed again now, where the platform itself decides when; never raises."""
+        ...
+
     async def report(self, server: McpServer, status: McpServerStatus) -> None:
         """Show the status; writes only where it differs from what is shown."""
         ...

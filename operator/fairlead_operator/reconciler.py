@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
@@ -18,12 +18,15 @@ from typing import Final
 import msgspec
 
 from fairlead_api.documents.catalog import Catalog
+from fairlead_api.documents.codec import catalog_name
+from fairlead_api.documents.servers import ServerEntry
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.conditions import ConditionType, Reason
-from fairlead_api.v1alpha1.mcpserver import McpServer, ProbePolicy
+from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus, ProbePolicy
 from fairlead_operator.calibration.plan import Plan, plan
 from fairlead_operator.calibration.prober import APART_S, Bench, Prober
 from fairlead_operator.discovery.build import Reached
+from fairlead_operator.discovery.first import BEING_ASKED, of_first_answer, until_silent
 from fairlead_operator.discovery.remarks import Remarks
 from fairlead_operator.discovery.rounds import Pace, Round, Rounds, Subject
 from fairlead_operator.latency.figures import Figures
@@ -41,6 +44,7 @@ from fairlead_operator.ports import (
 )
 from fairlead_operator.publish.catalogs import Catalogs
 from fairlead_operator.server.checks import RESTRICTED, PodTemplates, check
+from fairlead_operator.server.entries import entry_for, entry_of_new
 from fairlead_operator.server.news import catalog_news, ready_news
 from fairlead_operator.server.prefixes import Prefixes, PrefixStyle
 from fairlead_operator.server.status import NOT_REACHED, Facts, Verdicts, build_status
@@ -51,7 +55,6 @@ STALLED_RETRY: Final = 60.0
 """Seconds after which a refusal is tried again that somebody may have lifted without touching the McpServer."""
 SETTLING: Final = 1.0
 """Seconds for which nobody is told that a first answer is awaited: most come sooner, and a status is a write."""
-BEING_ASKED: Final = Verdict(None, Reason.NOT_DISCOVERED, "it is being asked for the first time")
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,8 @@ class _Look:
 
 class Reconciler:
     """See the module. `changed(key)` is called when a server needs another look, `published` with each catalog,
-    `shown` with status and reason of each condition Ready, and with None where the server is gone.
+    `shown` with status and reason of each condition Ready, and with None where the server is gone. `entered` is called
+    with what gateways are told of it, None for one that is ready or gone.
 
     Without a `prober` no tool is probed, without `figures` no status shows any.
     """
@@ -103,6 +107,7 @@ class Reconciler:
         changed: Callable[[ServerKey], None],
         published: Callable[[Catalog], None] = lambda catalog: None,
         shown: Callable[[ServerKey, tuple[str, str] | None], None] = lambda key, ready: None,
+        entered: Callable[[ServerKey, ServerEntry | None], None] = lambda key, entry: None,
         prober: Prober | None = None,
         figures: Figures | None = None,
         held_back: Counted = uncounted,
@@ -115,6 +120,7 @@ class Reconciler:
         self._changed = changed
         self._published = published
         self._shown = shown
+        self._entered = entered
         self._prober = prober
         self._figures = figures
         self._plans: dict[ServerKey, tuple[tuple[str, int], Plan]] = {}
@@ -132,13 +138,26 @@ class Reconciler:
 
     async def start(self) -> None:
         """Learn every server's claim to a prefix before the first look, so that the order of looks decides nothing."""
+        async for server in self._servers():
+            self._prefixes.claim(server)
+
+    async def unseen(self) -> list[ServerEntry]:
+        """Entries of the servers that have no catalog, before the first look. Raises PlatformTrouble."""
+        stored = await self.catalogs.names()
+        return [
+            entry_of_new(server.key, self._prefixes.granted(server, NOT_REACHED)[1])
+            async for server in self._servers()
+            if catalog_name(server.key) not in stored
+        ]
+
+    async def _servers(self) -> AsyncIterator[McpServer]:
         for key in await self._platform.keys():
             try:
                 server = await self._platform.get(key)
             except UnreadableServer:
                 continue
             if server is not None:
-                self._prefixes.claim(server)
+                yield server
 
     async def aclose(self) -> None:
         """End the discoveries and the probes that run."""
@@ -151,7 +170,10 @@ class Reconciler:
         self._rounds.hint(key)
 
     def refresh(self, key: ServerKey) -> None:
-        """Somebody wants the server asked now; the catalog says what came of it."""
+        """Somebody wants the server asked now, and one that failed tried again now; its catalog, or its entry where it
+        has none, says what came of it.
+        """
+        self._platform.retry(key)
         self._rounds.refresh(key)
 
     def doubt(self, key: ServerKey) -> None:
@@ -183,6 +205,7 @@ class Reconciler:
         await self.catalogs.withdraw(key)
         await self._platform.forget(key)
         self._shown(key, None)
+        self._entered(key, None)
         return Done()
 
     async def _look(self, server: McpServer) -> Outcome:
@@ -203,30 +226,37 @@ class Reconciler:
         remarks = self._remarks.get(server.key)
         left_out = remarks.tools_left_out if remarks is not None else None
         latency = self._figures.shown(server.key) if self._figures is not None else None
+        facts = Facts(workload.endpoint, catalog, left_out, latency)
+        status = build_status(server, verdicts, facts, self._now(), self._platform.environment)
+        self._entered(server.key, entry_for(server.key, prefix, status, self._rounds.refreshed(server.key)))
         if (left := self._until_told(look, verdicts)) > 0:
             return Done(left)
-        await self._show(server, verdicts, Facts(workload.endpoint, catalog, left_out, latency))
+        await self._show(server, status)
         return self._next(look)
 
     async def _refuse(self, server: McpServer, accepted: Verdict) -> Outcome:
-        self._rounds.forget(server.key)
+        self._rounds.stop(server.key, accepted.message)
         self._leave_alone(server.key)
         await self.catalogs.withdraw(server.key)
-        await self._show(server, Verdicts(accepted), Facts())
+        status = build_status(server, Verdicts(accepted), Facts(), self._now(), self._platform.environment)
+        self._entered(server.key, entry_for(server.key, None, status, self._rounds.refreshed(server.key)))
+        await self._show(server, status)
         return Stalled(accepted.reason)
 
     def _round(self, server: McpServer, credential: ResolvedCredential, workload: Workload) -> Round | None:
         """Have the server asked where there is something to ask."""
         endpoint = workload.endpoint
+        verdicts = (workload.verdict, workload.down, credential.verdict)
+        troubles = [verdict for verdict in verdicts if verdict is not None and not verdict.ok]
+        # what is still on its way is no answer yet to somebody who asked for one
+        why = next((verdict.message for verdict in troubles if verdict.ok is False), "")
         if endpoint is None:
-            self._rounds.forget(server.key)
+            self._rounds.stop(server.key, why)
             return None
+        if troubles:
+            return self._rounds.pause(server.key, why)
         hash_ = credential.ref.hash if credential.ref else ""
         subject = Subject(server.metadata.uid, endpoint, hash_, workload.revision)
-        if not (workload.verdict.ok and workload.down is None and credential.verdict.ok):
-            troubles = (workload.verdict, workload.down, credential.verdict)
-            why = next(verdict.message for verdict in troubles if verdict is not None and not verdict.ok)
-            return self._rounds.pause(server.key, why)
         return self._rounds.look(server.key, subject, credential.value, server.spec.discovery.interval.seconds)
 
     def _verified(self, look: _Look) -> Verdict | None:
@@ -241,8 +271,7 @@ class Reconciler:
             return look.round.failure.verdict()
         if look.round.found is not None:
             return self._remarks.get(look.server.key, Remarks()).verdict()
-        shown = look.server.status.condition(ConditionType.VERIFIED)
-        return BEING_ASKED if shown is None or shown.reason == Reason.PENDING else None
+        return of_first_answer(look.server.status, look.round, self._monotonic())
 
     def _until_told(self, look: _Look, verdicts: Verdicts) -> float:
         """Seconds for which a status would only say that the server is being asked."""
@@ -321,8 +350,7 @@ class Reconciler:
             for line in remarks.lines:
                 logger.warning("%s: %s", key, line)
 
-    async def _show(self, server: McpServer, verdicts: Verdicts, facts: Facts) -> None:
-        status = build_status(server, verdicts, facts, self._now(), self._platform.environment)
+    async def _show(self, server: McpServer, status: McpServerStatus) -> None:
         await self._platform.report(server, status)
         ready = status.condition(ConditionType.READY)
         self._shown(server.key, None if ready is None else (ready.status, ready.reason))
@@ -341,7 +369,16 @@ class Reconciler:
             return Waiting(trouble.reason)
         if trouble.ok is False:
             return Stalled(trouble.reason, STALLED_RETRY)
-        if look.round is None or look.round.task is not None or look.workload.down is not None or trouble.ok is None:
-            return Done(absent)  # an event or the end of the discovery brings the next look
-        due = self._rounds.until_due(look.round)
+        if look.round is None or look.workload.down is not None or trouble.ok is None:
+            return Done(absent)  # an event brings the next look
+        if look.round.task is None:
+            due = self._rounds.until_due(look.round)
+        elif (
+            look.round.found is None
+            and look.round.failure is None
+            and (left := until_silent(look.round, self._monotonic())) > 0
+        ):
+            due = left
+        else:
+            return Done(absent)  # the end of the discovery brings the next look
         return Done(min(due, absent) if absent is not None else due)

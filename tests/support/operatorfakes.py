@@ -73,6 +73,7 @@ class MemoryPlatform:
     reported: list[McpServerStatus] = field(default_factory=list)
     announced: list[Announcement] = field(default_factory=list)
     forgotten: list[ServerKey] = field(default_factory=list)
+    retried: list[ServerKey] = field(default_factory=list)
     swept: list[set[ServerKey]] = field(default_factory=list)
 
     def declare(self, *servers: McpServer) -> None:
@@ -102,6 +103,9 @@ class MemoryPlatform:
 
     async def announce(self, resource: Resource, announcement: Announcement) -> None:
         self.announced.append(announcement)
+
+    def retry(self, key: ServerKey) -> None:
+        self.retried.append(key)
 
     async def forget(self, key: ServerKey) -> None:
         self.forgotten.append(key)

@@ -8,12 +8,13 @@ from fairlead_api.documents.base import FORMAT, Header
 from fairlead_api.documents.catalog import CATALOG, Catalog
 from fairlead_api.documents.pins import PINS, Pins
 from fairlead_api.documents.rules import RULES, Rules
+from fairlead_api.documents.servers import SERVERS, Servers
 from fairlead_api.documents.state import STATE, State
 from fairlead_api.meta import ServerKey, bounded_name
 
-Document = Catalog | State | Rules | Pins
-KINDS = (CATALOG, STATE, RULES, PINS)
-SERVED = (CATALOG, STATE, RULES)
+Document = Catalog | State | Rules | Servers | Pins
+KINDS = (CATALOG, STATE, RULES, SERVERS, PINS)
+SERVED = (CATALOG, STATE, RULES, SERVERS)
 """What a gateway is fed with."""
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
@@ -64,3 +65,4 @@ def state_name(shard: int) -> str:
 
 
 RULES_NAME = "fairlead-rules"
+SERVERS_NAME = "fairlead-servers"

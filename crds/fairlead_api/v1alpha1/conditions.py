@@ -95,6 +95,7 @@ class Reason(StrEnum):
     START_FAILED = "StartFailed"
     COMMAND_NOT_FOUND = "CommandNotFound"
     BACKING_OFF = "BackingOff"
+    SILENT = "Silent"
 
     # Verified
     VERIFIED = "Verified"

@@ -169,6 +169,12 @@ _PROGRAMMED_OR_VERIFIED: Final = {
     Reason.BACKING_OFF: Explanation(
         "False", "The process ended several times; the next start waits.", "See fairlead logs."
     ),
+    Reason.SILENT: Explanation(
+        "Unknown",
+        "It was started, or asked for its tools, 10 s ago and has said nothing since.",
+        "Wait where a first start still downloads the server. Else run its command by hand: it may wait for input, or "
+        "serve HTTP and not stdio; behind a url, see whether that is its MCP endpoint.",
+    ),
 }
 
 _CALIBRATED: Final = {

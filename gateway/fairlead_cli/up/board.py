@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
-from typing import Final, Literal
+from typing import Final, Literal, cast
 
 from fairlead_api.load import DEFAULT_NAMESPACE, Problem
 from fairlead_api.meta import ServerKey
@@ -21,6 +21,7 @@ from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_cli.up.quickstart import Skipped
 from fairlead_gateway.custom.load import Loaded
 from fairlead_operator.ports import TIER_MOVED, Announcement
+from fairlead_operator.server.entries import state_of
 
 NEWS_KEPT: Final = 100
 """More of them between two looks at the board are not told one by one."""
@@ -195,12 +196,8 @@ def row_for(key: ServerKey, status: McpServerStatus, tools: tuple[str, ...]) -> 
     if ready.status == "True":
         worth = ready if ready.reason != Reason.VERIFIED else _about_definitions(status)
         return Row(key, "ready", worth.reason if worth else "", worth.message if worth else "", tools)
-    state: State = "starting"
-    if ready.reason == Reason.INSTALLING:
-        state = "installing"
-    elif ready.status == "False":
-        state = "offline" if status.tools_offline else "failed"
-    message = "" if state == "starting" else ready.message
+    state = cast("State", state_of(status))
+    message = "" if state == "starting" and ready.reason != Reason.SILENT else ready.message
     return Row(key, state, ready.reason, message, tools)
 
 

@@ -135,6 +135,7 @@ async def _serve(options: UpOptions, where: Folders, display: Display, abandon: 
     try:
         station.look()
         _check_tier(options.tier, station.tiers)
+        await station.prepare()
         await _start(gateway, options)
         display.listening(_addresses(options.host, gateway))
         for key in station.declared:

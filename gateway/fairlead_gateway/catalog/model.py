@@ -16,6 +16,7 @@ import msgspec
 from fairlead_api.documents.catalog import Catalog, DeclaredLatency, ToolEntry
 from fairlead_api.documents.codec import Document
 from fairlead_api.documents.rules import Rules
+from fairlead_api.documents.servers import ServerEntry, Servers
 from fairlead_api.documents.state import State, ToolState
 from fairlead_api.meta import ServerKey
 from fairlead_api.slices import SLICE, finish, ordered, tabled
@@ -108,6 +109,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     """RFC 3339, when the oldest of the states was written; empty where there is none."""
     round_trips: Mapping[ServerKey, float] = {}
     """Milliseconds of a request to the server that calls no tool, in this gateway's environment."""
+    entries: Mapping[ServerKey, ServerEntry] = {}
+    """Servers that are not simply ready; those that never answered are in `servers` not at all."""
 
     @property
     def tiers(self) -> tuple[str, ...]:
@@ -133,11 +136,14 @@ def building(
     decided = []
     trips: dict[ServerKey, float] = {}
     rules = before.rules
+    entries: dict[ServerKey, ServerEntry] = {}
     for _, document in sorted(documents.items()):
         if isinstance(document, Catalog):
             catalogs.setdefault(document.key, document)
         elif isinstance(document, Rules):
             rules = document
+        elif isinstance(document, Servers):
+            entries = {entry.key: entry for entry in document.servers}
         elif isinstance(document, State):
             for server in document.servers:
                 measured = {tool.name: tool for tool in server.tools if tool.environment == environment}
@@ -157,7 +163,9 @@ def building(
     templates, of_templates = yield from _merge((server, server.offered.templates) for server in servers.values())
     collisions += of_prompts + of_resources + of_templates
     decided_at = min(decided, default="")
-    return Snapshot(servers, merged, prompts, resources, templates, collisions, rules, states, decided_at, trips)
+    return Snapshot(
+        servers, merged, prompts, resources, templates, collisions, rules, states, decided_at, trips, entries
+    )
 
 
 def _round_trips(document: State, environment: str) -> dict[ServerKey, float]:

@@ -140,6 +140,10 @@ class Rounds:
         self._monotonic = monotonic
         self._rng = rng or random.Random()
         self._rounds: dict[ServerKey, Round] = {}
+        self._wanted: set[ServerKey] = set()
+        """Servers that somebody wants asked and that have no round yet."""
+        self._unasked: dict[ServerKey, Refreshed] = {}
+        """Why a server could not be asked when somebody wanted it; of servers without a round."""
         self._looks = Looks(connector, monotonic)
         self._listeners = Listeners(connector, self.hint, retry=self._pace.retry, rng=self._rng)
         self._lines = Lines(connector, Told(self.lost, self.back), rng=self._rng)
@@ -154,6 +158,8 @@ class Rounds:
         if round_ is None or round_.subject != subject:
             self._cancel(round_)
             round_ = self._rounds[key] = self._succeeding(round_, subject)
+            round_.wanted = round_.wanted or key in self._wanted
+            self._wanted.discard(key)
         if round_.task is None and self.until_due(round_) <= 0:
             if round_.hinted:
                 round_.credit = max(self._credit(round_) - 1, 0)
@@ -171,17 +177,32 @@ class Rounds:
         return round_
 
     def pause(self, key: ServerKey, why: str) -> Round | None:
-        """There is nothing to ask now; the next look asks at once. What is known of the server, if anything."""
+        """There is nothing to ask now; the next look asks at once. What is known of the server, if anything. `why`: it
+        failed; empty while it is on its way, when a request to ask it goes on waiting.
+        """
         round_ = self._rounds.get(key)
         self._listeners.drop(key)
         self._lines.drop(key)
-        if round_ is not None:
-            self._cancel(round_)
-            round_.due = 0.0
-            if round_.wanted or round_.answering:
+        if round_ is None:
+            self._give_up(key, why)
+            return None
+        self._cancel(round_)
+        round_.due = 0.0
+        if round_.wanted or round_.answering:
+            if why:
                 round_.wanted, round_.answering = False, round_.answering or self._stamp()
                 self._answer(round_, why)
+            else:
+                round_.wanted = True
         return round_
+
+    def stop(self, key: ServerKey, why: str) -> None:
+        """Forget what the server answered; a request to ask it is kept, or answered with `why` it cannot be."""
+        round_ = self._rounds.get(key)
+        if round_ is not None and (round_.wanted or round_.answering):
+            self._wanted.add(key)
+        self._forget_round(key)
+        self._give_up(key, why)
 
     def hint(self, key: ServerKey) -> None:
         """Its lists may have changed: have it asked soon, but no more often than `Pace` allows."""
@@ -222,15 +243,31 @@ class Rounds:
         """Somebody wants it asked now: at once, or after the discovery that runs; also where it is left alone."""
         round_ = self._rounds.get(key)
         if round_ is None:
-            logger.info("%s is not discovered yet; a request to do so again is dropped", key)
+            self._wanted.add(key)
+            self._finished(key)
             return
         round_.wanted, round_.held = True, float("-inf")
         if round_.task is None:
             round_.due = min(round_.due, round_.asked + self._pace.prompt)
             self._finished(key)
 
+    def refreshed(self, key: ServerKey) -> Refreshed | None:
+        """The last answer to a request to ask the server."""
+        round_ = self._rounds.get(key)
+        return (round_.refreshed if round_ is not None else None) or self._unasked.get(key)
+
     def forget(self, key: ServerKey) -> None:
         """The server is gone."""
+        self._wanted.discard(key)
+        self._unasked.pop(key, None)
+        self._forget_round(key)
+
+    def _give_up(self, key: ServerKey, why: str) -> None:
+        if why and key in self._wanted:
+            self._wanted.discard(key)
+            self._unasked[key] = Refreshed(at=self._stamp(), failure=why)
+
+    def _forget_round(self, key: ServerKey) -> None:
         self._listeners.drop(key)
         self._lines.drop(key)
         self._looks.forget(key)

@@ -146,6 +146,9 @@ class KubePlatform:
     async def announce(self, resource: Resource, announcement: Announcement) -> None:
         await self._events.post(resource, announcement)
 
+    def retry(self, key: ServerKey) -> None:
+        """Nothing: the kubelet restarts containers, by a back-off of its own."""
+
     async def forget(self, key: ServerKey) -> None:
         await self._store.remove(key)
 

@@ -130,6 +130,16 @@ class PackageStore:
         entry = self._entries.get(package)
         return entry.printed if entry is not None and entry.printed.run else None
 
+    def retry(self, package: Package) -> None:
+        """Try an installation that failed again now; the pauses between attempts begin anew."""
+        entry = self._entries.get(package)
+        if entry is None or not isinstance(entry.state, Failed):
+            return
+        if entry.task is not None:
+            entry.task.cancel()
+        entry.state = Installing("waiting for its turn")
+        entry.task = asyncio.get_running_loop().create_task(self._install(package, entry), name=f"install {package}")
+
     def retain(self, packages: Collection[Package]) -> None:
         """Forget all packages but these, and stop installing them."""
         for package in [package for package in self._entries if package not in packages]:

@@ -17,7 +17,7 @@ from fairlead_api.v1alpha1.common import Resource
 from fairlead_api.v1alpha1.conditions import Reason
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_mcp.capabilities import decline
-from fairlead_mcp.child import Child, ChildState
+from fairlead_mcp.child import SILENT_SECONDS, Child, ChildState, silence
 from fairlead_mcp.egress import Egress
 from fairlead_mcp.eras import Era
 from fairlead_mcp.gated import LOOK_SECONDS
@@ -135,6 +135,16 @@ class LocalPlatform:
             self._children.retire(server.key)
             return Workload(launch, None)
         return self._started(declared, launch, credential.value)
+
+    def retry(self, key: ServerKey) -> None:
+        """Start a process that waits for its next start now, and a failed installation as well."""
+        declared = self._inventory.get(key)
+        package = None if declared is None else _package(declared.server)
+        if package is not None:
+            self._packages.retry(package)
+        child = self._children.find(key)
+        if child is not None:
+            child.retry()
 
     async def report(self, server: McpServer, status: McpServerStatus) -> None:
         """Keep the status, and tell of it where it differs."""
@@ -281,6 +291,8 @@ def _verdicts(child: Child, left_out: str) -> tuple[Verdict, Verdict | None]:
     if child.state is ChildState.RUNNING:
         return _RUNNING, None
     if child.failure is None or child.state is ChildState.CLOSED:
+        if child.silent:
+            return Verdict(None, Reason.SILENT, silence(child.name, SILENT_SECONDS)), None
         return _STARTING, None
     try:
         reason = Reason(child.failure.reason)

@@ -151,6 +151,13 @@ class Station:
             if before.get(key) != now.get(key):
                 self.controller.enqueue(key)
 
+    async def prepare(self) -> None:
+        """Enter all that is declared into the documents, for a gateway that starts before `run`. Raises
+        PlatformTrouble.
+        """
+        await self.controller.prepare()
+        await self.controller.entries.publish()
+
     async def run(self) -> None:
         """Work until cancelled; then installations end, child processes are left to their host."""
         try:

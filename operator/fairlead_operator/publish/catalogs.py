@@ -52,6 +52,10 @@ class Catalogs:
             return None
         return catalog
 
+    async def names(self) -> Collection[str]:
+        """Names of the documents that are stored."""
+        return await self._documents.listing()
+
     async def publish(self, catalog: Catalog, stored: Catalog | None) -> Catalog:
         """Make `catalog` what is published, and return it as published. `stored` is what `stored` returned."""
         changed = stored is None or not same_content(stored, catalog) or stored.refreshed != catalog.refreshed

@@ -160,3 +160,18 @@ async def test_an_installation_that_hangs_is_given_up(tmp_path: Path) -> None:
     assert isinstance(failed, Failed)
     assert failed.message == "a@1.0 was not installed within 600 s"
     await world.store.close()
+
+
+async def test_an_installation_that_failed_is_tried_at_once_when_somebody_asks(tmp_path: Path) -> None:
+    world = World(tmp_path, Installer(failures=1, output="npm error 404 Not Found"))
+    failed = await world.until(package("a"), Failed)
+    assert isinstance(failed, Failed)
+    assert failed.retry_seconds > 30
+    asked = asyncio.get_running_loop().time()
+    world.store.retry(package("a"))
+    await world.until(package("a"), Installed)
+    assert asyncio.get_running_loop().time() - asked < 5
+    world.store.retry(package("a"))
+    assert isinstance(world.store.require(package("a")), Installed), "what is installed is left alone"
+    world.store.retry(package("unknown"))
+    await world.store.close()

@@ -73,6 +73,6 @@ async def test_servers_that_come_and_go_leave_nothing_behind() -> None:
         counts.append(count())
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    assert documents.blobs.keys() == {"fairlead-rules"}
+    assert documents.blobs.keys() == {"fairlead-rules", "fairlead-servers"}
     assert counts[2] == counts[1] == counts[0]
     assert (counts[2]["Round"], counts[2]["McpServer"]) == (before["Round"], before["McpServer"]), holders()

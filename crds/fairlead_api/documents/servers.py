@@ -1,0 +1,59 @@
+"""The servers document: every server that is not simply ready, with its state and why. One per installation.
+
+A catalog exists only once a server has answered, so a server that starts, is installed or failed is in no catalog; this
+document is how a gateway knows of it. A server without an entry is ready, or there is no such server.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from fairlead_api.documents.base import DocumentStruct, current_format
+from fairlead_api.documents.catalog import Refreshed
+from fairlead_api.meta import ServerKey
+
+SERVERS: Final = "servers"
+
+WAITING: Final = "waiting"
+"""Declared; nothing has been done for it yet."""
+INSTALLING: Final = "installing"
+STARTING: Final = "starting"
+"""Started, or about to be, and has not answered yet."""
+READY: Final = "ready"
+OFFLINE: Final = "offline"
+"""It answered before and cannot be reached now; its last tools are still listed."""
+FAILED: Final = "failed"
+ON_THE_WAY: Final = frozenset({WAITING, INSTALLING, STARTING})
+"""States of a server that may be ready in a moment."""
+MESSAGE_CHARS: Final = 500
+"""Of one message in the document; the status of the McpServer has all of it."""
+
+
+class ServerEntry(DocumentStruct, kw_only=True, frozen=True):
+    """One server."""
+
+    namespace: str
+    name: str
+    prefix: str | None = None
+    """Of its tools on merged endpoints; None where another server has it, or nothing is known yet."""
+    state: str
+    """One of the constants above; a reader takes one that it does not know for `failed`."""
+    reason: str = ""
+    """Of the condition Ready: a constant of `fairlead_api.v1alpha1.conditions`."""
+    message: str = ""
+    """A sentence that may quote what the server wrote to standard error: for administrators."""
+    refreshed: Refreshed | None = None
+    """The last discovery that somebody asked for, where it brought no catalog."""
+
+    @property
+    def key(self) -> ServerKey:
+        return ServerKey(self.namespace, self.name)
+
+
+class Servers(DocumentStruct, kw_only=True, frozen=True, tag_field="kind", tag=SERVERS):
+    """Sorted by namespace and name."""
+
+    version: int = msgspec.field(default_factory=current_format)
+    servers: tuple[ServerEntry, ...] = ()

@@ -1,0 +1,34 @@
+"""What is said of a server that was asked for the first time and has not answered. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fairlead_api.v1alpha1.conditions import ConditionType, Reason
+from fairlead_api.v1alpha1.mcpserver import McpServerStatus
+from fairlead_mcp.child import SILENT_SECONDS
+from fairlead_operator.discovery.rounds import Round
+from fairlead_operator.ports import Verdict
+
+BEING_ASKED: Final = Verdict(None, Reason.NOT_DISCOVERED, "it is being asked for the first time")
+SILENT: Final = Verdict(
+    None,
+    Reason.SILENT,
+    f"it was asked for its tools {SILENT_SECONDS:g} s ago and has said nothing since: see whether it runs, and whether "
+    "that is its MCP endpoint",
+)
+_UNASKED: Final = frozenset({Reason.PENDING, Reason.NOT_DISCOVERED, Reason.SILENT})
+"""Of a condition Verified that does not yet speak of an answer."""
+
+
+def of_first_answer(shown: McpServerStatus, round_: Round, now: float) -> Verdict | None:
+    """Verdict while there is no answer to go by; None where the condition shown speaks of an earlier one, and stays."""
+    condition = shown.condition(ConditionType.VERIFIED)
+    if condition is not None and condition.reason not in _UNASKED:
+        return None
+    return BEING_ASKED if until_silent(round_, now) > 0 else SILENT
+
+
+def until_silent(round_: Round, now: float) -> float:
+    """Seconds until it is to be said that the answer is late; infinite while the server is not being asked."""
+    return float("inf") if round_.task is None else round_.asked + SILENT_SECONDS - now

@@ -1,0 +1,69 @@
+"""Keeps the servers document: the entries of all servers that are not simply ready. Used by the controller."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection
+
+from fairlead_api.documents.codec import SERVERS_NAME, UnreadableDocument, decode, encode
+from fairlead_api.documents.servers import SERVERS, ServerEntry, Servers
+from fairlead_api.documents.store import pack
+from fairlead_api.meta import ServerKey
+from fairlead_operator.ports import Documents
+
+logger = logging.getLogger(__name__)
+
+
+class ServerEntries:
+    """The entries of one installation. `wanted` is set while what is stored may say something else."""
+
+    def __init__(self, documents: Documents) -> None:
+        self._documents = documents
+        self._entries: dict[ServerKey, ServerEntry] = {}
+        self.wanted = asyncio.Event()
+
+    async def restore(self) -> None:
+        """Take over what another operator stored, so that no failed server goes unnamed until it is looked at. Raises
+        PlatformTrouble.
+        """
+        data = await self._documents.read(SERVERS_NAME)
+        try:
+            stored = None if data is None else decode(data)
+        except UnreadableDocument as error:
+            logger.warning("the servers document is made anew: %s", error)
+            stored = None
+        if isinstance(stored, Servers):
+            self._entries = {entry.key: entry for entry in stored.servers} | self._entries
+        self.wanted.set()
+
+    def put(self, key: ServerKey, entry: ServerEntry | None) -> None:
+        """Replace the entry of a server; None: it needs none any more."""
+        if self._entries.get(key) == entry:
+            return
+        if entry is None:
+            del self._entries[key]
+        else:
+            self._entries[key] = entry
+        self.wanted.set()
+
+    def add(self, entry: ServerEntry) -> None:
+        """Enter a server of which nothing is known yet."""
+        if entry.key not in self._entries:
+            self.put(entry.key, entry)
+
+    def retain(self, alive: Collection[ServerKey]) -> None:
+        """Drop the entries of servers that are not `alive`."""
+        for key in [key for key in self._entries if key not in alive]:
+            self.put(key, None)
+
+    async def publish(self) -> bool:
+        """Store the document where it differs from what is stored; whether it did. Raises PlatformTrouble."""
+        entries = tuple(self._entries[key] for key in sorted(self._entries))
+        document = encode(Servers(servers=entries))
+        blobs = pack(SERVERS_NAME, SERVERS, document)
+        stored = await self._documents.read(SERVERS_NAME)
+        if (stored == document and await self._documents.holds(blobs)) or (stored is None and not entries):
+            return False
+        await self._documents.publish(blobs)
+        return True

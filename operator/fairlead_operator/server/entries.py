@@ -1,0 +1,53 @@
+"""Entries of the servers document: what a gateway is told of a server that is not simply ready. Pure."""
+
+from __future__ import annotations
+
+from fairlead_api.documents.catalog import Refreshed
+from fairlead_api.documents.servers import (
+    FAILED,
+    INSTALLING,
+    MESSAGE_CHARS,
+    OFFLINE,
+    READY,
+    STARTING,
+    WAITING,
+    ServerEntry,
+)
+from fairlead_api.meta import ServerKey
+from fairlead_api.v1alpha1.conditions import ConditionType, Reason
+from fairlead_api.v1alpha1.mcpserver import McpServerStatus
+
+
+def state_of(status: McpServerStatus) -> str:
+    """State of a server in one word, one of `fairlead_api.documents.servers`."""
+    ready = status.condition(ConditionType.READY)
+    if ready is None:
+        return WAITING
+    if ready.status == "True":
+        return READY
+    if ready.status == "False":
+        return OFFLINE if status.tools_offline else FAILED
+    return INSTALLING if ready.reason == Reason.INSTALLING else STARTING
+
+
+def entry_for(
+    key: ServerKey, prefix: str | None, status: McpServerStatus, refreshed: Refreshed | None = None
+) -> ServerEntry | None:
+    """Entry of a server in the servers document; None for one that is ready and has nothing to mend."""
+    state, ready = state_of(status), status.condition(ConditionType.READY)
+    if state == READY and (ready is None or ready.reason == Reason.VERIFIED):
+        return None
+    return ServerEntry(
+        namespace=key.namespace,
+        name=key.name,
+        prefix=prefix,
+        state=state,
+        reason="" if ready is None else ready.reason,
+        message="" if ready is None else ready.message[:MESSAGE_CHARS],
+        refreshed=refreshed,
+    )
+
+
+def entry_of_new(key: ServerKey, prefix: str | None) -> ServerEntry:
+    """Entry of a server that was declared and not looked at yet."""
+    return ServerEntry(namespace=key.namespace, name=key.name, prefix=prefix, state=WAITING)
