@@ -282,6 +282,7 @@ def build(
         installation,
     )
 
+    front.starting.patience.seconds = settings.start_wait
     front.session_ended = registry.end_session
     front.threads.cancels_abandoned = settings.cancel_abandoned
     front.auditor = accounting.auditor
@@ -307,6 +308,8 @@ def build(
         processes=settings.rest_processes,
         pace=Pace(lambda: book.in_flight, settings.rest_share),
         choosers=Choosers(settings.session_key.encode()),
+        patience=front.starting.patience,
+        children=children,
         tallies=Tallies(settings.environment, outbox.samples.tally) if settings.aggregates else None,
         admin_groups=trust.names.groups("FAIRLEAD_ADMIN_GROUPS", settings.admin_groups),
         issuers=trust.names,

@@ -153,6 +153,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How long one of them is kept without a call."""
     upstream_queue_seconds: float = 10.0
     """How long a call waits so before it is refused."""
+    start_wait: float = 10.0
+    """How long a request waits for a server that starts before it is told so; a tier may say less."""
     allowed_urls: tuple[str, ...] = ()
     """Where servers may be although that is denied: host names (`*.tools.svc`) and networks (`192.168.0.0/16`). As for
     the operator.

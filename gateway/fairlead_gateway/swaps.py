@@ -80,6 +80,7 @@ class Swaps:
             async with asyncio.timeout(FOLLOWING_SECONDS):
                 await in_turns(after.following(before))
         front.selection = after
+        front.starting.patience.swapped()
         self._left.extend(await in_turns(before.parting()))
         self._measure_by(snapshot.rules.tiers)
         if snapshot.rules.policies != before.snapshot.rules.policies:

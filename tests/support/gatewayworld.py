@@ -19,7 +19,8 @@ from typing import Any, Protocol, Self, cast
 from msgspec import Raw
 
 from fairlead_api.documents.catalog import Catalog, Endpoint, HttpEndpoint, Limits, ToolEntry
-from fairlead_api.documents.codec import RULES_NAME, Document, catalog_name, encode, state_name
+from fairlead_api.documents.codec import RULES_NAME, SERVERS_NAME, Document, catalog_name, encode, state_name
+from fairlead_api.documents.servers import Servers
 from fairlead_api.documents.state import State
 from fairlead_gateway.app import Gateway, build
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
@@ -78,7 +79,9 @@ def publish(directory: Path, *documents: Document) -> None:
 def _name(document: Document) -> str:
     if isinstance(document, Catalog):
         return catalog_name(document.key)
-    return state_name(document.shard) if isinstance(document, State) else RULES_NAME
+    if isinstance(document, State):
+        return state_name(document.shard)
+    return SERVERS_NAME if isinstance(document, Servers) else RULES_NAME
 
 
 def withdraw(directory: Path, document: Catalog) -> None:

@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from fairlead_api.documents.catalog import Credential, CredentialRef
+from fairlead_api.documents.codec import SERVERS_NAME
 from fairlead_api.documents.store import Change
 from fairlead_gateway.catalog.source import Inbox
 from fairlead_gateway.upstream.registry import CredentialUnreadable
@@ -71,25 +72,34 @@ class DirectorySource:
         if not whole and changed_at == self._changed_at:
             return [], set(self._stamps)
         self._changed_at = changed_at if time.time_ns() - changed_at > TICK_NS else None
-        changes = []
         seen: dict[str, Stamp] = {}
+        # A server leaves the servers document once its catalog is stored. So that it is never in neither, that document
+        # is read before any catalog is looked for, and told after them.
+        last = self._read(self._path / f"{SERVERS_NAME}{SUFFIX}", seen)
+        changes = []
         for file in self._path.iterdir():
-            if file.suffix != SUFFIX or file.name.startswith("."):
-                continue
-            try:
-                found = file.stat()
-                stamp = (found.st_ino, found.st_size, found.st_mtime_ns)
-                if self._stamps.get(file.stem) != stamp:
-                    changes.append(Change(file.stem, file.read_bytes()))
-                    time.sleep(PAUSE)
-                seen[file.stem] = stamp
-            except FileNotFoundError:
-                continue  # it went while we looked
-            except OSError as error:
-                changes.append(Change(file.stem, None, f"{file}: {error.strerror}"))
-                seen[file.stem] = (0, 0, 0)
+            if file.suffix == SUFFIX and not file.name.startswith(".") and file.stem not in seen:
+                changes += self._read(file, seen)
         self._stamps = seen
-        return changes, set(seen)
+        return changes + last, set(seen)
+
+    def _read(self, file: Path, seen: dict[str, Stamp]) -> list[Change]:
+        """What became of one file since the last look; nothing where it is as before, or gone."""
+        try:
+            found = file.stat()
+            stamp = (found.st_ino, found.st_size, found.st_mtime_ns)
+            seen[file.stem] = stamp
+            if self._stamps.get(file.stem) == stamp:
+                return []
+            change = Change(file.stem, file.read_bytes())
+            time.sleep(PAUSE)
+        except FileNotFoundError:
+            seen.pop(file.stem, None)  # it went while we looked
+            return []
+        except OSError as error:
+            seen[file.stem] = (0, 0, 0)
+            return [Change(file.stem, None, f"{file}: {error.strerror}")]
+        return [change]
 
 
 async def _tell(inbox: Inbox, changes: list[Change], *, at_once: bool) -> None:

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Final, TypeAlias
 
 import msgspec
@@ -35,6 +36,7 @@ from fairlead_gateway.endpoint.proxies import Proxies
 from fairlead_gateway.endpoint.request import Request
 from fairlead_gateway.endpoint.resumable import SINCE, Attachment, Threads
 from fairlead_gateway.endpoint.sessions import MAX_FOREIGN_ID
+from fairlead_gateway.endpoint.starting import Starting, name_in
 from fairlead_gateway.endpoint.streams import Streams
 from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.identity.model import Identity
@@ -109,12 +111,13 @@ class Front:
         """Whether clients are asked to come back on another connection."""
         self.errands: set[asyncio.Task[None]] = set()
         """Requests in progress that are no plain calls."""
+        self.starting = Starting(lambda: self.selection, dispatcher.server_info, book, self._failed)
         self._recorders = {method: book.recorder(method) for method in TIMED}
 
     @property
     def calls(self) -> set[object]:
         """What clients wait for now."""
-        return {*self.dispatcher.flights, *self.errands}
+        return {*self.dispatcher.flights, *self.errands, *self.starting.tasks}
 
     def serve(self, exchange: Exchange) -> None:
         """Answer the request, or start the call that will. Never raises."""
@@ -162,8 +165,8 @@ class Front:
         except Exception as error:  # noqa: BLE001  # the edge of the request; it is logged
             self._failed(exchange, error)
 
-    def _take(self, exchange: Exchange, identity: Identity) -> None:
-        """The request of somebody who is known."""
+    def _take(self, exchange: Exchange, identity: Identity, patient: bool = True) -> None:
+        """The request of somebody who is known; a patient one may wait for a server that starts."""
         exchange.identity = identity
         view = self.selection.at_once(identity, exchange.target)
         if view is None:
@@ -172,10 +175,10 @@ class Front:
                 return
             view = self.selection.seen_by(identity).get(exchange.target)
         if exchange.method == b"POST":
-            if view is None:
-                self._reject(exchange, self._nowhere(identity))
-            else:
+            if view is not None:
                 self._answer(exchange, view)
+            elif not self.starting.endpoint(exchange, partial(self._take, patient=False) if patient else None):
+                self._reject(exchange, self._nowhere(identity))
         elif exchange.method not in (b"GET", b"DELETE") or view is None or not self._has_session(exchange):
             message = "MCP is spoken by POST; there is no stream to GET"
             self._reject(exchange, Rejection(405, jsonrpc.INVALID_REQUEST, message))
@@ -259,6 +262,7 @@ class Front:
             elif asked.method == "notifications/cancelled" and "requestId" in asked.params:
                 self.dispatcher.cancel(asked.session, bytes(asked.params["requestId"]))
                 self.forwarder.cancel(asked.session, bytes(asked.params["requestId"]))
+                self.starting.cancel(asked.session, bytes(asked.params["requestId"]))
             exchange.acknowledge()
         elif asked.method == CALL:
             self._call(exchange, view, asked)
@@ -301,12 +305,14 @@ class Front:
             asked.opened = session
         return asked
 
-    def _call(self, exchange: Exchange, view: View, asked: Request) -> None:
+    def _call(self, exchange: Exchange, view: View, asked: Request, patient: bool = True) -> None:
         exchange.tier = view.tier
         route = self.dispatcher.resolve(view, asked)
         if not isinstance(route, Route):
+            if self.starting.call(exchange, view, asked, self._call_again if patient else None):
+                return
             if self.auditor is not None:
-                name = _name_in(asked)
+                name = name_in(asked)
                 by = None if name is None else denial(self.selection, exchange.identity, view, name)
                 self.dispatcher.denied(exchange, asked, route, by)
             self._reject(exchange, route)
@@ -324,6 +330,13 @@ class Front:
         flight = self.dispatcher.start(exchange, route, asked)
         if not flight.done:
             exchange.call = flight
+
+    def _call_again(self, exchange: Exchange, asked: Request) -> None:
+        view = self.selection.seen_by(exchange.identity).get(exchange.target)
+        if view is None:
+            self._reject(exchange, self._nowhere(exchange.identity))
+        else:
+            self._call(exchange, view, asked, patient=False)
 
     def _forward(self, exchange: Exchange, errand: Errand | Rejection, asked: Request) -> None:
         if isinstance(errand, Rejection):
@@ -387,10 +400,3 @@ def _declared_by(asked: Request) -> bytes | None:
         return features_of(asked)
     features = None if asked.opened is None else asked.opened.features
     return None if features is None else features.encode()
-
-
-def _name_in(asked: Request) -> str | None:
-    try:
-        return jsonrpc.decode_text(asked.params["name"])
-    except (KeyError, *jsonrpc.UNREADABLE):
-        return None

@@ -21,7 +21,7 @@ from fairlead_gateway.identity.names import Issuers
 from fairlead_gateway.rest.bodies import answer, encode
 from fairlead_gateway.rest.openapi import described
 from fairlead_gateway.rest.plane import Plane
-from fairlead_gateway.rest.problems import FORBIDDEN, INVALID_ARGUMENTS, UNKNOWN_TOOL, Problem
+from fairlead_gateway.rest.problems import FORBIDDEN, INVALID_ARGUMENTS, Problem, unknown_tool
 from fairlead_gateway.rest.seen import Seen
 
 EXAMPLE: Final[dict[str, Any]] = {
@@ -159,15 +159,11 @@ def access(seen: Seen, asked: _Asked) -> AccessDocument:
     """The decision about one tool. Raises Problem for one that there is not, or that may not be spoken of."""
     view, found = seen.view(None), _tools(seen).get(asked.tool)
     if found is None:
-        near = did_you_mean(asked.tool, view.routes)
-        hint = f"; did you mean {near!r}?" if near is not None else ""
-        raise Problem(UNKNOWN_TOOL, f"there is no tool {asked.tool[:128]!r}{hint}", did_you_mean=near)
+        raise unknown_tool(asked.tool, did_you_mean(asked.tool, view.routes))
     key, own, exposed = found
     decision = seen.decision(key, own)
     if not (decision.allowed or asked.admin or decision.told):
-        near = did_you_mean(asked.tool, view.routes)
-        hint = f"; did you mean {near!r}?" if near is not None else ""
-        raise Problem(UNKNOWN_TOOL, f"there is no tool {asked.tool[:128]!r}{hint}", did_you_mean=near)
+        raise unknown_tool(asked.tool, did_you_mean(asked.tool, view.routes))
     own_view = seen.of_server(key)
     route = own_view.everything.get(own) if own_view is not None else None
     hidden = view.hidden.get(exposed or "") or (own_view.hidden.get(own) if own_view is not None else None)

@@ -17,7 +17,7 @@ from fairlead_gateway.rest.bodies import answer, encode
 from fairlead_gateway.rest.latency import LatencyDocument, MeasuredDocument, latency_of, measured_of
 from fairlead_gateway.rest.openapi import described
 from fairlead_gateway.rest.plane import Plane
-from fairlead_gateway.rest.problems import UNKNOWN_TOOL, Problem
+from fairlead_gateway.rest.problems import unknown_tool
 from fairlead_gateway.rest.seen import Seen
 from fairlead_gateway.selection.tiers import by_speed, why_hidden
 
@@ -84,8 +84,9 @@ def router(plane: Plane) -> APIRouter:
         **described("Explain why a tool is in which tiers, by name or id", Explanation, EXAMPLE),
     )
     async def explain_tool(request: Request, name: str) -> Response:
-        seen = plane.seen(request)
-        return answer(await plane.worker.do(lambda: encode(explained(seen, name))))
+        return answer(
+            await plane.patiently(request, lambda seen: plane.worker.do(lambda: encode(explained(seen, name))))
+        )
 
     return routes
 
@@ -130,6 +131,4 @@ def _found(snapshot: Snapshot, visible: Collection[str], name: str) -> tuple[str
     ]
     if len(of_id) == 1:
         return of_id[0]
-    near = did_you_mean(name, visible)
-    hint = f"; did you mean {near!r}?" if near is not None else ""
-    raise Problem(UNKNOWN_TOOL, f"there is no tool {name[:128]!r}{hint}", did_you_mean=near)
+    raise unknown_tool(name, did_you_mean(name, visible))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable, Collection, Mapping
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import Final, Protocol, TypeVar, cast
 
 from starlette.requests import Request
 
+from fairlead_api.documents.servers import ServerEntry
 from fairlead_api.meta import ServerKey
 from fairlead_api.policies.subjects import Key
 from fairlead_gateway.aggregates.tally import Tally
@@ -18,6 +20,7 @@ from fairlead_gateway.budget.models import LiveModels, Windows
 from fairlead_gateway.budget.routes import Route
 from fairlead_gateway.budget.sizes import Sizes
 from fairlead_gateway.calls.direct import Caller
+from fairlead_gateway.calls.patience import Patience, refusal_of
 from fairlead_gateway.conversation.choosers import Choosers
 from fairlead_gateway.formats import registry
 from fairlead_gateway.formats.cache import Conversions
@@ -31,13 +34,15 @@ from fairlead_gateway.rest.jobs import COUNT, MEASURE, REPEATS, TWICE, Measured,
 from fairlead_gateway.rest.outputs import Outputs
 from fairlead_gateway.rest.pace import Pace
 from fairlead_gateway.rest.pool import Pool
-from fairlead_gateway.rest.problems import INVALID_ARGUMENTS, RATE_LIMITED, UNKNOWN_FORMAT, Problem
+from fairlead_gateway.rest.problems import INVALID_ARGUMENTS, RATE_LIMITED, UNKNOWN_FORMAT, Problem, unready_problem
 from fairlead_gateway.rest.process import NotDone, Overloaded
 from fairlead_gateway.rest.seen import Seen
 from fairlead_gateway.rest.shelf import Shelf, Shelves
 from fairlead_gateway.rest.worker import Lacking, Worker
 from fairlead_gateway.selection.policy import subjects_of
 from fairlead_gateway.selection.selection import Selection
+from fairlead_gateway.selection.unready import on_the_way
+from fairlead_mcp.host import ChildHost
 
 UNISSUED: Final = Issuers()
 MAX_BODY: Final = 4 << 20
@@ -91,6 +96,8 @@ class Plane:
         pace: Pace,
         choosers: Choosers | None = None,
         tallies: Tallies | None = None,
+        patience: Patience | None = None,
+        children: ChildHost | None = None,
         admin_groups: Collection[Key] = (),
         issuers: Issuers = UNISSUED,
         outputs: Outputs | None = None,
@@ -109,6 +116,10 @@ class Plane:
         self.requests = requests
         self.max_body = max_body
         """Bytes of a request's body."""
+        self.patience = Patience(selection) if patience is None else patience
+        """For servers that start."""
+        self.children = children
+        """Processes of servers, where this process runs them."""
         self.worker = Worker()
         self.pace = pace
         """Of conversions of what callers bring. Those of tools that are served happen once, and somebody waits."""
@@ -163,6 +174,28 @@ class Plane:
         if self._sizes is None:
             self._sizes = Sizes(LazyCounter())
         return self._sizes
+
+    async def patiently(self, request: Request, work: Callable[[Seen], Awaitable[Result]]) -> Result:
+        """Do `work` by what somebody sees. Where it finds no tool or server of a name that a starting server may have,
+        wait for that, and do it again. Raises Problem: STARTING after the wait, CONNECTION_LOST for one that failed.
+        """
+        end = time.monotonic() + self.patience.seconds
+        while True:
+            seen = self.seen(request)
+            try:
+                return await work(seen)
+            except Problem as problem:
+                entry = seen.unready(problem)
+                if entry is None:
+                    raise
+                if not self.starts(entry):
+                    raise unready_problem(refusal_of(entry, starts=False)) from problem
+                if not await self.patience.settled(entry.key, end - time.monotonic()):
+                    raise unready_problem(refusal_of(entry, starts=True)) from problem
+
+    def starts(self, entry: ServerEntry | None) -> bool:
+        """Whether a server may have a catalog in a moment, and has none; False for no server."""
+        return entry is not None and on_the_way(self._selection(), entry.key)
 
     async def done(self, work: Callable[[], Result]) -> Result:
         """Do `work` in the thread; what it lacks is made in processes, and by itself where those fail."""

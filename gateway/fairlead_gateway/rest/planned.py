@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
+from fairlead_api.documents.servers import ServerEntry
 from fairlead_gateway.calls.refusals import not_allowed
 from fairlead_gateway.formats.format import JsonObject
 from fairlead_gateway.formats.messages.call import CUSTOM, Invalid, ToolCall
@@ -88,6 +89,8 @@ class Planned(msgspec.Struct, frozen=True):
     """Why it is kept from whoever asks, where that may be told."""
     denial: Denial | None = None
     """Decision that keeps it from the caller, for the audit log."""
+    unready: ServerEntry | None = None
+    """The server without a catalog that its tool may be of."""
 
     @property
     def runs(self) -> bool:
@@ -121,6 +124,9 @@ def _plan(asked: ToolCallsBody, seen: Seen, shelf: Shelf, call: ToolCall, own: P
         denied = None if mine is not None else shelf.view.denied(name)
         if denied is not None:
             return Planned(call, None, denied=not_allowed(name, denied), denial=found)
+        unready = None if mine is not None else seen.unready_of_tool(name)
+        if unready is not None:
+            return Planned(call, None, unready=unready)
         near = None if mine is not None else _near(name, shelf, own)
         return Planned(
             call, None, theirs=call.valid and (own is None or mine is not None), own=mine, near=near,

@@ -79,13 +79,17 @@ def router(plane: Plane) -> APIRouter:
         "/plan", **described("Plan a request's model and tools", PlanAnswer, examples.PLANNED, PlanBody, examples.PLAN)
     )
     async def plan_request(request: Request) -> Response:
-        seen = plane.seen(request)
         body = await read_pieces(request, plane.max_body)
         found = await plane.measured(body)
         if found.repeats:
             raise Problem(INVALID_ARGUMENTS, TWICE)
         rest = b"".join(body) if found.rest == AS_IT_CAME else bytes(found.rest)
-        return answer(await plane.done(lambda: encode(planned(plane, seen, decode(rest, PlanBody), found.tokens))))
+        asked = decode(rest, PlanBody)
+        return answer(
+            await plane.patiently(
+                request, lambda seen: plane.done(lambda: encode(planned(plane, seen, asked, found.tokens)))
+            )
+        )
 
     return routes
 

@@ -14,6 +14,7 @@ from fastapi.exceptions import RequestValidationError
 from msgspec import Meta
 from starlette.exceptions import HTTPException
 
+from fairlead_gateway.calls.refusals import Refusal
 from fairlead_gateway.selection.notice import HiddenTool
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -27,6 +28,8 @@ UNKNOWN_FORMAT: Final = "UNKNOWN_FORMAT"
 UNKNOWN_TIER: Final = "UNKNOWN_TIER"
 NOT_DISCOVERED: Final = "NOT_DISCOVERED"
 UNKNOWN_SERVER: Final = "UNKNOWN_SERVER"
+STARTING: Final = "STARTING"
+CONNECTION_LOST: Final = "CONNECTION_LOST"
 UNKNOWN_ROUTE: Final = "UNKNOWN_ROUTE"
 UNKNOWN_TOOL: Final = "UNKNOWN_TOOL"
 NOT_FOUND: Final = "NOT_FOUND"
@@ -63,6 +66,8 @@ TABLE: Final[dict[str, tuple[int, str]]] = {
     RATE_LIMITED: (429, "Too much at once"),
     INTERNAL: (500, "The gateway failed"),
     BUSY: (503, "The credential cannot be checked now"),
+    STARTING: (503, "The server starts"),
+    CONNECTION_LOST: (503, "The server cannot be reached"),
     OVERLOADED: (503, "Too many answers are not read"),
 }
 """Code to status and title."""
@@ -98,12 +103,34 @@ class Problem(Exception):
         self.document = ProblemDocument(f"{TYPE}{code}", title, status, detail, code, **more)
         self.headers: dict[str, str] = {}
         """More of them, to go with the document."""
+        self.missing = ""
+        """Of UNKNOWN_TOOL and UNKNOWN_SERVER: the name that there is nothing of."""
 
     def response(self) -> Response:
         headers = {**self.headers}
         if self.document.retry_after_ms is not None:
             headers["Retry-After"] = seconds_of(self.document.retry_after_ms)
         return Response(msgspec.json.encode(self.document), self.document.status, headers, MEDIA_TYPE)
+
+
+def unknown_tool(name: str, near: str | None) -> Problem:
+    """Problem about a tool that there is not, with the name that was probably meant."""
+    hint = f"; did you mean {near!r}?" if near is not None else ""
+    problem = Problem(UNKNOWN_TOOL, f"there is no tool {name[:128]!r}{hint}", did_you_mean=near)
+    problem.missing = name
+    return problem
+
+
+def unknown_server(name: str, detail: str, known: tuple[str, ...]) -> Problem:
+    """Problem about a server that there is not, with some that there are."""
+    problem = Problem(UNKNOWN_SERVER, detail, known=known)
+    problem.missing = name
+    return problem
+
+
+def unready_problem(refusal: Refusal) -> Problem:
+    """Problem about a server that starts or failed."""
+    return Problem(refusal.code, refusal.message, retry_after_ms=refusal.retry_after_ms)
 
 
 def seconds_of(milliseconds: int) -> str:

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Final
 
+from fairlead_api.documents.servers import ServerEntry
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.catalog.model import Server, Snapshot
 from fairlead_gateway.identity.model import Identity
-from fairlead_gateway.rest.problems import UNKNOWN_TIER, Problem
+from fairlead_gateway.rest.problems import UNKNOWN_SERVER, UNKNOWN_TIER, UNKNOWN_TOOL, Problem
 from fairlead_gateway.selection.decision import Decision, Denial, decide, denial
 from fairlead_gateway.selection.selection import Selection
 from fairlead_gateway.selection.tiers import in_tier
+from fairlead_gateway.selection.unready import of_server, of_tool, unready_for
 from fairlead_gateway.selection.view import MERGED, View, server_target
 
 PAUSE: Final = 5e-5
@@ -75,6 +78,21 @@ class Seen:
     def of_server(self, key: ServerKey) -> View | None:
         """The view of one server; None: it does not exist for this asker."""
         return self._views.get(server_target(key))
+
+    def unready(self, problem: Problem) -> ServerEntry | None:
+        """The server without a catalog that a problem about an unknown tool or server may be about."""
+        name, code = problem.missing, problem.document.code
+        if code == UNKNOWN_TOOL and name:
+            return self.unready_of_tool(name)
+        return of_server(self._selection, self.identity, name) if code == UNKNOWN_SERVER and name else None
+
+    def unready_of_tool(self, name: str) -> ServerEntry | None:
+        """The server without a catalog that a tool may be of."""
+        return of_tool(self._selection, self.identity, name)
+
+    def unready_servers(self) -> list[ServerEntry]:
+        """The servers without a catalog that it may know of, in the order of their names."""
+        return sorted(unready_for(self._selection, self.identity), key=attrgetter("key"))
 
     def servers(self) -> list[Server]:
         """Those that exist for it, in the order of the catalog."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Final, Literal
 
 import msgspec
@@ -16,7 +17,9 @@ from fastapi import APIRouter, Request, Response
 
 from fairlead_gateway.calls.batch import run_all
 from fairlead_gateway.calls.direct import Origin, Unknown
+from fairlead_gateway.calls.patience import refusal_of
 from fairlead_gateway.calls.refusals import META_WARNING
+from fairlead_gateway.calls.refusals import result as refused_result
 from fairlead_gateway.formats.format import JsonObject
 from fairlead_gateway.formats.messages.call import META_ERROR, Carry, Invalid, ResultLoss, invalid_result
 from fairlead_gateway.formats.messages.registry import message_format
@@ -27,9 +30,8 @@ from fairlead_gateway.rest.openapi import described
 from fairlead_gateway.rest.plane import Plane, format_called
 from fairlead_gateway.rest.planned import Planned, ToolCallsBody, read_calls
 from fairlead_gateway.rest.predicting import Cost, Guess, PredictedCall, Prediction, guess, priced
-from fairlead_gateway.rest.problems import INVALID_ARGUMENTS, RATE_LIMITED, UNKNOWN_TOOL, Problem, seconds_of
+from fairlead_gateway.rest.problems import INVALID_ARGUMENTS, RATE_LIMITED, STARTING, UNKNOWN_TOOL, Problem, seconds_of
 from fairlead_gateway.rest.provided import arguments_for
-from fairlead_gateway.rest.seen import Seen
 from fairlead_gateway.rest.shelf import Shelf
 
 State = Literal["done", "failed", "refused", "invalid", "unknown", "pending"]
@@ -90,9 +92,9 @@ def router(plane: Plane) -> APIRouter:
         **described("Run a model's tool calls", ToolCallsAnswer, examples.RESULTS, ToolCallsBody, examples.CALLS),
     )
     async def tool_calls(request: Request) -> Response:
-        seen = plane.seen(request)
         body = await plane.read(request)
-        asked, shelf, planned = await plane.worker.do(lambda: read_calls(plane, seen, body))
+        asked, shelf, planned = await _patiently_read(plane, request, body)
+        seen = plane.seen(request)
         at_once = 1 if asked.strategy == "sequential" else asked.limit
         origin = Origin(request.client.host if request.client else "", dict(request.headers.raw), seen.identity)
         with plane.caller.holding(origin) as holding:
@@ -109,16 +111,25 @@ def router(plane: Plane) -> APIRouter:
         ),
     )
     async def predict(request: Request) -> Response:
-        seen = plane.seen(request)
         body = await plane.read(request)
-        return answer(await plane.worker.do(lambda: encode(_predicted(plane, seen, body))))
+        read = await _patiently_read(plane, request, body)
+        return answer(await plane.worker.do(lambda: encode(_predicted(*read))))
 
     return routes
 
 
-def _predicted(plane: Plane, seen: Seen, body: bytes) -> Prediction:
+async def _patiently_read(plane: Plane, request: Request, body: bytes) -> tuple[ToolCallsBody, Shelf, list[Planned]]:
+    """The calls of a body with their tools, after a wait for the servers of some that start. Raises Problem."""
+    end = time.monotonic() + plane.patience.seconds
+    while True:
+        read = await plane.worker.do(partial(read_calls, plane, plane.seen(request), body))
+        starting = next((plan.unready for plan in read[2] if plane.starts(plan.unready)), None)
+        if starting is None or not await plane.patience.settled(starting.key, end - time.monotonic()):
+            return read
+
+
+def _predicted(asked: ToolCallsBody, shelf: Shelf, planned: list[Planned]) -> Prediction:
     """Nothing is called, counted or checked against a schema."""
-    asked, shelf, planned = read_calls(plane, seen, body)
     calls = []
     for plan in planned:
         own, known = plan.entry, guess(plan.entry, plan.timeout) if plan.runs and plan.entry else _NOTHING
@@ -138,6 +149,9 @@ def _work(
 ) -> Callable[[], Awaitable[_Outcome]]:
     async def work() -> _Outcome:
         entry = planned.entry
+        if planned.unready is not None:
+            refusal = refusal_of(planned.unready, starts=plane.starts(planned.unready))
+            return _Outcome(refused_result(refusal))
         if entry is None:
             if planned.denial is not None or not planned.theirs:
                 plane.caller.unknown(origin, planned.call.wire_name, _raw(planned), planned.denial)
@@ -197,13 +211,14 @@ def _answer(asked: ToolCallsBody, planned: list[Planned], outcomes: list[_Outcom
 
 
 def _response(made: ToolCallsAnswer) -> Response:
-    """The answer; where some calls were too many, with `Retry-After`. Raises Problem where all were: nothing was done,
-    and the same request can be made again.
+    """The answer; where some calls were too many or came before their server, with `Retry-After`. Raises Problem where
+    all did: nothing was done, and the same request can be made again.
     """
-    limited = [one for one in made.calls if one.code == RATE_LIMITED]
+    limited = [one for one in made.calls if one.code in (RATE_LIMITED, STARTING)]
     after = max((one.retry_after_ms or 0 for one in limited), default=0)
     if limited and len(limited) == len(made.calls):
-        raise Problem(RATE_LIMITED, limited[0].message or "too many calls", retry_after_ms=after or 1000)
+        code = RATE_LIMITED if any(one.code == RATE_LIMITED for one in limited) else STARTING
+        raise Problem(code, limited[0].message or "too many calls", retry_after_ms=after or 1000)
     response = answer(encode(made))
     if limited:
         response.headers["Retry-After"] = seconds_of(after or 1000)

@@ -19,7 +19,7 @@ from fairlead_gateway.rest.latency import LatencyDocument
 from fairlead_gateway.rest.offers import Offer, converted, within
 from fairlead_gateway.rest.openapi import described
 from fairlead_gateway.rest.plane import Plane, format_called
-from fairlead_gateway.rest.problems import INVALID_ARGUMENTS, OVER_BUDGET, UNKNOWN_SERVER, UNKNOWN_TOOL, Problem
+from fairlead_gateway.rest.problems import INVALID_ARGUMENTS, OVER_BUDGET, Problem, unknown_server, unknown_tool
 from fairlead_gateway.rest.provided import provided
 from fairlead_gateway.rest.seen import Seen
 from fairlead_gateway.rest.shelf import Entry, Shelf
@@ -117,21 +117,26 @@ def router(plane: Plane) -> APIRouter:
     ) -> Response:
         limits = Limits(max_tools, tool_tokens, reserved_output=0)
         wish = Wish(format, tier, model, limits, strict, gemini_field, _words(tags), _words(servers))
-        seen = plane.seen(request)
-        return answer(await plane.done(lambda: listed(plane, seen, wish)))
+        return answer(await plane.patiently(request, lambda seen: plane.done(lambda: listed(plane, seen, wish))))
 
     @routes.post(
         "/tools", **described("List tools and the caller's own", Offer, examples.CARRIED, ToolsBody, examples.CARRY)
     )
     async def list_tools_with_own(request: Request) -> Response:
-        seen = plane.seen(request)
         body = await plane.read(request)
-        return answer(await plane.done(lambda: listed(plane, seen, wished(decode(body, ToolsBody)))))
+        return answer(
+            await plane.patiently(
+                request, lambda seen: plane.done(lambda: listed(plane, seen, wished(decode(body, ToolsBody))))
+            )
+        )
 
     @routes.get("/tools/{name:path}", **described("Show one tool, by name or id", ToolDocument, examples.TOOL))
     async def show_tool(request: Request, name: str, tier: Annotated[str | None, Query()] = None) -> Response:
-        seen = plane.seen(request)
-        return answer(await plane.worker.do(lambda: encode(document(found(plane.shelf(seen, tier), name)))))
+        return answer(
+            await plane.patiently(
+                request, lambda seen: plane.worker.do(lambda: encode(document(found(plane.shelf(seen, tier), name))))
+            )
+        )
 
     return routes
 
@@ -180,7 +185,7 @@ def chosen(shelf: Shelf, tags: frozenset[str], servers: frozenset[str]) -> list[
     for server in sorted(servers):
         if not shelf.knows(server):
             known = tuple(sorted({str(entry.server) for entry in shelf.entries}))
-            raise Problem(UNKNOWN_SERVER, f"no tool of a server {server[:128]!r} is visible", known=known)
+            raise unknown_server(server, f"no tool of a server {server[:128]!r} is visible", known)
     return shelf.chosen(tags, servers)
 
 
@@ -193,9 +198,7 @@ def found(shelf: Shelf, name: str) -> Entry:
         hidden = shelf.hidden_tool(name)
         if hidden is not None:
             raise Problem(OVER_BUDGET, sentence(hidden), hidden=hidden)
-        near = shelf.nearest(name)
-        hint = f"; did you mean {near!r}?" if near is not None else ""
-        raise Problem(UNKNOWN_TOOL, f"there is no tool {name[:128]!r}{hint}", did_you_mean=near)
+        raise unknown_tool(name, shelf.nearest(name))
     return entry
 
 

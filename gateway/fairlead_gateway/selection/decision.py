@@ -10,6 +10,8 @@ from typing import TypeAlias
 import msgspec
 
 from fairlead_api.meta import ServerKey
+from fairlead_api.policies.index import Shelved, ToolIndex
+from fairlead_api.policies.merge import merged, selects, verdict
 from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.identity.model import Identity
 from fairlead_gateway.selection.policy import Policies, RuleSet, Share
@@ -77,3 +79,31 @@ def _named(snapshot: Snapshot, target: bytes, name: str) -> tuple[ServerKey, str
         if server_target(key) == target:
             return (key, name) if any(tool.name == name for tool in server.tools) else None
     return None
+
+
+class _Foreseen(msgspec.Struct, frozen=True):
+    """A tool of which a call says the name alone."""
+
+    name: str
+    tags: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    definition: bytes = b"{}"
+
+
+def foreseen(policies: Policies, rules: tuple[int, ...], server: ServerKey, tool: str | None = None) -> bool:
+    """Whether a rule set may know of a server that has no catalog yet: as of one that lists no tools. With `tool`,
+    whether it might call a tool of that name there.
+    """
+    if not policies.enforced:
+        return True
+    own, judged = policies.of_namespace(server.namespace), policies.rules.judged.get(server.namespace)
+    if judged is not None and server.name not in judged:
+        return False  # a selector that was not asked about it yet may select it
+    if not any(selects(policy, server.name) for policy in own.values()):
+        return policies.allow_by_default
+    tools = () if tool is None else (_Foreseen(tool),)
+    index, speaking = ToolIndex([Shelved(server.name, tools, trusted=False)]), frozenset(rules)
+    allow = policies.allow_by_default
+    if tool is None:
+        return server.name in merged(index, own, speaking, allow_by_default=allow).bare
+    return verdict(index, own, speaking, 0, allow_by_default=allow).allowed

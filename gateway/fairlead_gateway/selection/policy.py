@@ -211,6 +211,10 @@ class Policies:
         """Those that have policies."""
         return self._by_namespace
 
+    def of_namespace(self, namespace: str) -> Mapping[int, Policy]:
+        """The policies of one namespace, by their place among all."""
+        return self._by_namespace.get(namespace, {})
+
     @property
     def tiers(self) -> Mapping[str, Tier]:
         return {tier.name: tier for tier in self.rules.tiers}

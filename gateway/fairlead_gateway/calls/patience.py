@@ -1,0 +1,69 @@
+"""Waiting for a server that starts: until it has a catalog, failed or is gone, and never longer than was said.
+
+Made by `app`; `swaps` tells it of each selection that is served. The endpoint and the REST plane wait here, each for
+its own request; it holds no request itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from fairlead_api.documents.servers import INSTALLING, WAITING, ServerEntry
+from fairlead_api.documents.servers import STARTING as STARTING_STATE
+from fairlead_api.meta import ServerKey
+from fairlead_gateway.calls.refusals import CONNECTION_LOST, STARTING, Refusal
+from fairlead_gateway.selection.selection import Selection
+from fairlead_gateway.selection.unready import on_the_way
+
+START_SECONDS: Final = 10.0
+"""How long a request waits for a server that starts, where no tier says less."""
+AGAIN_MS: Final = 2000
+"""When to come again after that."""
+MOST_WAITING: Final = 1000
+"""Requests that wait at once; one more is told at once that its server starts."""
+
+
+_WORDS: Final = {WAITING: "is about to be started", INSTALLING: "is being installed", STARTING_STATE: "is starting"}
+
+
+class Patience:
+    """See the module. All methods are called in the gateway's loop."""
+
+    def __init__(self, selection: Callable[[], Selection], seconds: float = START_SECONDS) -> None:
+        self.seconds = seconds
+        """How long a request waits, where no tier says less."""
+        self._selection = selection
+        self._swapped = asyncio.Event()
+        self.waiting = 0
+        """Requests that wait now."""
+
+    def swapped(self) -> None:
+        """Another selection is served."""
+        swapped, self._swapped = self._swapped, asyncio.Event()
+        swapped.set()
+
+    async def settled(self, server: ServerKey, seconds: float) -> bool:
+        """Wait until a server starts no more; False where it still does after so many seconds."""
+        if self.waiting >= MOST_WAITING:
+            return not on_the_way(self._selection(), server)
+        self.waiting += 1
+        try:
+            async with asyncio.timeout(seconds):
+                while on_the_way(self._selection(), server):
+                    await self._swapped.wait()
+        except TimeoutError:
+            return False
+        finally:
+            self.waiting -= 1
+        return True
+
+
+def refusal_of(entry: ServerEntry, *, starts: bool) -> Refusal:
+    """What a call of a server without a catalog is told. Nothing of what the server itself wrote is in it."""
+    if starts:
+        message = f"the server {entry.key} {_WORDS.get(entry.state, 'starts')}: try again in a moment"
+        return Refusal(STARTING, f"{message}; `fairlead servers` shows how far it is", AGAIN_MS)
+    reason = f" ({entry.reason})" if entry.reason else ""
+    return Refusal(CONNECTION_LOST, f"the server {entry.key} failed{reason}: `fairlead servers` says why")

@@ -1,0 +1,50 @@
+"""What this process knows of servers that run as its child processes: restarts, memory, what they wrote last.
+
+Only a gateway that shares its children with the operator knows it (`fairlead up`); elsewhere nothing is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import msgspec
+
+from fairlead_api.meta import ServerKey
+from fairlead_mcp.child import Child
+from fairlead_mcp.diagnosis import diagnosis
+from fairlead_mcp.host import ChildHost
+from fairlead_mcp.memory import processes, resident_bytes
+
+
+class Running(msgspec.Struct, frozen=True):
+    """One server's process."""
+
+    restarts: int
+    """Starts after the first."""
+    pid: int | None
+    stderr: tuple[str, ...]
+    """The last lines that it wrote there."""
+
+    @property
+    def last_words(self) -> str | None:
+        """The line of them that says most."""
+        return diagnosis(self.stderr) or next((line for line in reversed(self.stderr) if line.strip()), None)
+
+
+def running(children: ChildHost | None, servers: Collection[ServerKey]) -> dict[ServerKey, Running]:
+    """Of each server that is a child process. In the loop."""
+    found = {key: children.find(key) for key in servers} if children is not None else {}
+    return {key: _of(child) for key, child in found.items() if child is not None}
+
+
+def resident(known: Mapping[ServerKey, Running]) -> dict[ServerKey, int]:
+    """Bytes that the processes of each server take up. Not in the loop: it reads /proc, or asks `ps`."""
+    pids = {key: one.pid for key, one in known.items() if one.pid is not None}
+    if not pids:
+        return {}
+    sizes = resident_bytes([*pids.values()], processes())
+    return {key: sizes[pid] for key, pid in pids.items() if pid in sizes}
+
+
+def _of(child: Child) -> Running:
+    return Running(max(child.starts - 1, 0), child.pid, child.stderr)

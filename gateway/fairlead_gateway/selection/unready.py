@@ -1,0 +1,87 @@
+"""Servers that are declared and have no catalog: which of them somebody may know of, and which one a name means.
+
+Pure module. Policies decide as for a server without tools, and for a call by the name of its tool. A server that has a
+catalog is never among them, whatever its state: its tools are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fairlead_api.documents.servers import ON_THE_WAY, ServerEntry
+from fairlead_api.meta import ServerKey
+from fairlead_gateway.catalog.names import SEPARATOR
+from fairlead_gateway.identity.model import Identity
+from fairlead_gateway.selection.decision import foreseen
+from fairlead_gateway.selection.selection import Selection
+from fairlead_gateway.selection.view import MERGED, server_target
+
+ID = "mcp."
+
+
+def unready(selection: Selection) -> Iterator[ServerEntry]:
+    """Entries of the servers without a catalog, whoever may know of them."""
+    servers = selection.snapshot.servers
+    return (entry for key, entry in selection.snapshot.entries.items() if key not in servers)
+
+
+def unready_for(selection: Selection, identity: Identity) -> Iterator[ServerEntry]:
+    """Those that somebody may know of."""
+    return (entry for entry in unready(selection) if may_know(selection, identity, entry.key))
+
+
+def may_know(selection: Selection, identity: Identity, server: ServerKey, tool: str | None = None) -> bool:
+    """Whether somebody may know of a server without a catalog; with `tool`, because of a call of that name."""
+    policies = selection.policies
+    if not policies.enforced:
+        return True
+    return foreseen(policies, selection.perspective(identity).rules.key, server, tool)
+
+
+def of_tool(selection: Selection, identity: Identity, name: str, target: bytes = MERGED) -> ServerEntry | None:
+    """The server without a catalog whose tool a name may be, at an endpoint: by its prefix, its id (`mcp.SERVER.TOOL`),
+    or because its tools have no prefix. None where there is none that the asker may know of.
+    """
+    for entry, tool in _candidates(selection, name, target):
+        if may_know(selection, identity, entry.key, tool):
+            return entry
+    return None
+
+
+def of_server(selection: Selection, identity: Identity, name: str) -> ServerEntry | None:
+    """The server without a catalog of that `namespace/name`, name or prefix, if the asker may know of it."""
+    known = [*unready_for(selection, identity)]
+    exact = [entry for entry in known if str(entry.key) == name]
+    found = exact or [entry for entry in known if name in (entry.name, entry.prefix)]
+    return found[0] if len(found) == 1 else None
+
+
+def of_endpoint(selection: Selection, identity: Identity, target: bytes) -> ServerEntry | None:
+    """The server without a catalog that an MCP endpoint is of, in any tier, if the asker may know of it."""
+    for entry in unready(selection):
+        own = server_target(entry.key)
+        if (target == own or target.startswith(own + b"/")) and may_know(selection, identity, entry.key):
+            return entry
+    return None
+
+
+def on_the_way(selection: Selection, server: ServerKey) -> bool:
+    """Whether a server may have a catalog in a moment, and has none."""
+    entry = selection.snapshot.entries.get(server)
+    return entry is not None and entry.state in ON_THE_WAY and server not in selection.snapshot.servers
+
+
+def _candidates(selection: Selection, name: str, target: bytes) -> Iterator[tuple[ServerEntry, str]]:
+    prefix, found, tool = name.partition(SEPARATOR)
+    bare = []
+    for entry in unready(selection):
+        if target != MERGED:
+            if target == server_target(entry.key):
+                yield entry, name
+        elif found and entry.prefix == prefix:
+            yield entry, tool
+        elif name.startswith(f"{ID}{entry.name}."):
+            yield entry, name.removeprefix(f"{ID}{entry.name}.")
+        elif entry.prefix == "":
+            bare.append((entry, name))
+    yield from bare

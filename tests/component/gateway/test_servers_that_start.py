@@ -1,0 +1,324 @@
+"""Calls, lists and endpoints of servers that start or failed: held until the server answers, or told how far it is.
+
+The servers document says what an operator would; who may know of such a server is decided by policies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead_api.documents.catalog import Refreshed
+from fairlead_api.documents.rules import Policy, Rule, Rules, Subject, Tier
+from fairlead_api.documents.servers import ServerEntry, Servers
+from fairlead_gateway.app import Gateway
+from fairlead_gateway.identity.setup import Trust
+from gatewayworld import LEGACY, MODERN, Answer, Ask, Wire, ask, calling, catalog, legacy, modern, publish, running
+from policyworld import Vouching, anybody, by
+from rawserver import RawServer
+from restworld import get, post, problem
+from toolservers import modern_server, tool
+from waiting import eventually
+
+NOWHERE = "http://127.0.0.1:9/mcp"
+STARTS = ServerEntry(namespace="default", name="demo", prefix="demo", state="starting", reason="Deploying")
+FAILED = ServerEntry(
+    namespace="default", name="demo", prefix="demo", state="failed", reason="StartFailed",
+    message="default/demo exited with code 1: password is hunter2",
+    refreshed=Refreshed(at="2026-11-22T10:00:00.000+00:00", failure="it wrote hunter2"),
+)  # fmt: skip
+NOW: dict[str, Any] = {"start_wait": 0.05}
+"""Setting of a gateway that hardly waits."""
+
+
+@asynccontextmanager
+async def starting(folder: Path, **settings: Any) -> AsyncIterator[tuple[Gateway, RawServer]]:
+    """A gateway that knows of a server `demo` which starts; `come` makes it ready."""
+    async with (
+        modern_server([tool("add")]) as server,
+        running(folder, Servers(servers=(STARTS,)), **{"start_wait": 30.0, **settings}) as gateway,
+    ):
+        yield gateway, server
+
+
+def come(folder: Path, server: RawServer) -> None:
+    publish(folder / "documents", catalog("demo", server.url, ["add"]), Servers())
+
+
+async def held(gateway: Gateway, count: int = 1) -> None:
+    await eventually(lambda: gateway.front.starting.patience.waiting == count)
+
+
+@pytest.mark.parametrize("era", [MODERN, LEGACY])
+@pytest.mark.parametrize("name", ["demo__add"])
+async def test_a_call_of_a_server_that_starts_waits_and_is_made(era: str, name: str, tmp_path: Path) -> None:
+    async with starting(tmp_path) as (gateway, server), await Wire.connect(gateway) as wire:
+        wire.send(calling(name, era=era))
+        await held(gateway)
+        come(tmp_path, server)
+        answer = await wire.answer()
+        assert answer.status == 200
+        assert "isError" not in answer.message["result"] or not answer.message["result"]["isError"]
+        assert server.methods().count("tools/call") == 1
+
+
+@pytest.mark.parametrize("era", [MODERN, LEGACY])
+async def test_after_the_wait_a_call_is_told_that_its_server_starts(era: str, tmp_path: Path) -> None:
+    async with starting(tmp_path, **NOW) as (gateway, _):
+        answer = await ask(gateway, calling("demo__add", era=era))
+    assert (answer.status, answer.refusal) == (200, "STARTING")
+    error = answer.message["result"]["_meta"]["fairlead.dev/error"]
+    assert error["retryAfterMs"] == 2000
+    assert "default/demo is starting" in error["message"]
+
+
+async def test_a_tier_bounds_the_wait_by_its_limit(tmp_path: Path) -> None:
+    rules = Rules(tiers=(Tier(name="fast", max_latency_ms=50),))
+    async with starting(tmp_path) as (gateway, _):
+        publish(tmp_path / "documents", rules)
+        await eventually(lambda: "fast" in gateway.snapshot.tiers)
+        assert (await ask(gateway, calling("demo__add").to("/mcp/fast"))).refusal == "STARTING"
+
+
+async def test_a_call_of_a_server_that_failed_is_told_so_at_once_without_the_words_of_the_server(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path, Servers(servers=(FAILED,)), start_wait=30.0) as gateway:
+        answer = await ask(gateway, calling("demo__add"))
+        assert answer.refusal == "CONNECTION_LOST"
+        assert b"StartFailed" in answer.body
+        assert b"hunter2" not in answer.body
+        over_rest = await get(gateway, "/v1/tools/demo__add")
+        assert problem(over_rest) == (503, "CONNECTION_LOST")
+        assert b"hunter2" not in over_rest.body
+
+
+async def test_a_call_that_waits_ends_with_a_server_that_fails(tmp_path: Path) -> None:
+    async with starting(tmp_path) as (gateway, _), await Wire.connect(gateway) as wire:
+        wire.send(calling("demo__add"))
+        await held(gateway)
+        publish(tmp_path / "documents", Servers(servers=(FAILED,)))
+        assert (await wire.answer()).refusal == "CONNECTION_LOST"
+
+
+async def test_a_tool_that_the_server_turns_out_not_to_have_is_unknown(tmp_path: Path) -> None:
+    async with starting(tmp_path) as (gateway, server), await Wire.connect(gateway) as wire:
+        wire.send(calling("demo__other"))
+        await held(gateway)
+        come(tmp_path, server)
+        answer = await wire.answer()
+        assert answer.code == -32602
+        assert "Unknown tool" in answer.message["error"]["message"]
+
+
+async def test_a_name_that_no_starting_server_can_have_is_unknown_at_once(tmp_path: Path) -> None:
+    async with starting(tmp_path) as (gateway, _):
+        assert (await ask(gateway, calling("other__add"))).code == -32602
+        assert (await ask(gateway, calling("add"))).code == -32602
+
+
+async def test_a_server_without_prefix_may_have_any_name(tmp_path: Path) -> None:
+    bare = ServerEntry(namespace="default", name="demo", prefix="", state="installing")
+    async with running(tmp_path, Servers(servers=(bare,)), **NOW) as gateway:
+        assert (await ask(gateway, calling("add"))).refusal == "STARTING"
+
+
+async def test_a_modern_client_that_goes_and_a_legacy_one_that_cancels_leave_no_call_behind(tmp_path: Path) -> None:
+    async with starting(tmp_path) as (gateway, server):
+        async with await Wire.connect(gateway) as wire:
+            wire.send(calling("demo__add"))
+            await held(gateway)
+        await held(gateway, 0)
+        session = (await ask(gateway, initializing())).headers["mcp-session-id"]
+        async with await Wire.connect(gateway) as wire:
+            wire.send(calling("demo__add", era=LEGACY, number=7, session=session))
+            await held(gateway)
+            cancelled = legacy("notifications/cancelled", {"requestId": 7}, number=None, session=session)
+            assert (await ask(gateway, cancelled)).status == 202
+            assert (await wire.answer()).refusal == "CANCELLED"
+        come(tmp_path, server)
+        await eventually(lambda: "demo__add" in gateway.snapshot.merged)
+        assert "tools/call" not in server.methods()
+
+
+async def test_a_gateway_that_stops_does_not_wait_for_servers_that_start(tmp_path: Path) -> None:
+    async with starting(tmp_path) as (gateway, _), await Wire.connect(gateway) as wire:
+        wire.send(calling("demo__add"))
+        await held(gateway)
+        async with asyncio.timeout(10):
+            await gateway.stop(0.1)
+
+
+async def test_the_endpoint_of_a_server_that_starts_waits_and_then_says_when_to_come_again(tmp_path: Path) -> None:
+    hello = modern("server/discover").to("/servers/default/demo/mcp")
+    async with starting(tmp_path) as (gateway, server), await Wire.connect(gateway) as wire:
+        wire.send(hello)
+        await held(gateway)
+        come(tmp_path, server)
+        assert (await wire.answer()).status == 200
+    (again := tmp_path / "again").mkdir()
+    async with starting(again, **NOW) as (gateway, _):
+        refused = await ask(gateway, hello)
+        assert (refused.status, refused.headers["retry-after"]) == (503, "2")
+        assert refused.message["error"]["data"]["fairlead.dev/error"]["code"] == "STARTING"
+        assert (await ask(gateway, modern("server/discover").to("/servers/default/none/mcp"))).status == 404
+
+
+REST = [
+    ("GET", "/v1/tools/demo__add"),
+    ("GET", "/v1/tools/mcp.demo.add"),
+    ("GET", "/v1/tools/demo__add/explain"),
+    ("GET", "/v1/tools?servers=demo"),
+    ("GET", "/v1/tools?servers=default/demo&format=openai"),
+]
+
+
+@pytest.mark.parametrize(("verb", "target"), REST)
+async def test_a_rest_request_about_a_server_that_starts_waits_and_then_says_when_to_come_again(
+    verb: str, target: str, tmp_path: Path
+) -> None:
+    async with starting(tmp_path) as (gateway, server):
+        waiting = asyncio.create_task(get(gateway, target))
+        await held(gateway)
+        come(tmp_path, server)
+        assert (await waiting).status == 200
+    (again := tmp_path / "again").mkdir()
+    async with starting(again, **NOW) as (gateway, _):
+        late = await get(gateway, target)
+        assert problem(late) == (503, "STARTING")
+        assert (late.headers["retry-after"], late.message["retryAfterMs"]) == ("2", 2000)
+
+
+def message(*names: str) -> dict[str, Any]:
+    calls = [{"type": "tool_use", "id": str(at), "name": name, "input": {}} for at, name in enumerate(names)]
+    return {"format": "anthropic", "message": {"role": "assistant", "content": calls}}
+
+
+async def test_a_models_calls_wait_for_the_server_that_starts_and_for_no_other(tmp_path: Path) -> None:
+    async with starting(tmp_path) as (gateway, server):
+        waiting = asyncio.create_task(post(gateway, "/v1/tool-calls", message("demo__add", "mine")))
+        await held(gateway)
+        come(tmp_path, server)
+        assert [one["state"] for one in (await waiting).message["calls"]] == ["done", "pending"]
+    (again := tmp_path / "again").mkdir()
+    async with starting(again, **NOW) as (gateway, _):
+        some = await post(gateway, "/v1/tool-calls", message("demo__add", "mine"))
+        assert [one.get("code") for one in some.message["calls"]] == ["STARTING", None]
+        assert some.headers["retry-after"] == "2"
+        late = await post(gateway, "/v1/tool-calls", message("demo__add"))
+        assert problem(late) == (503, "STARTING")
+
+
+async def test_servers_that_start_and_that_failed_are_listed_with_what_is_known_of_them(tmp_path: Path) -> None:
+    other = ServerEntry(namespace="default", name="slow", prefix="slow", state="installing", reason="Installing")
+    served = catalog("there", NOWHERE, ["add"])
+    async with running(tmp_path, served, Servers(servers=(FAILED, other))) as gateway:
+        listed = (await get(gateway, "/v1/servers")).message["servers"]
+        one = (await get(gateway, "/v1/servers/demo")).message
+        refreshed = await post(gateway, "/v1/servers/demo/refresh", {})
+    assert [(each["server"], each["state"], each["offline"]) for each in listed] == [
+        ("default/demo", "failed", True),
+        ("default/slow", "installing", True),
+        ("default/there", "ready", False),
+    ]
+    assert one == listed[0]
+    assert (one["reason"], one["message"]) == ("StartFailed", FAILED.message), "nobody is asked who they are"
+    assert not {"tools", "hash", "protocolVersion", "updatedAt", "breaker", "restarts", "rssBytes"} & one.keys()
+    assert (refreshed.status, refreshed.message["before"]) == (202, "2026-11-22T10:00:00.000+00:00")
+
+
+TRUST = Trust((Vouching(anybody("npc"), anybody("qa"), anybody("root", "admins")),))
+QA = (Subject(kind="Agent", name="qa"),)
+
+
+def allowing(*globs: str) -> Rules:
+    """Only `qa`, and only these tools."""
+    rule = Rule(action="Allow", tools=globs)
+    return Rules(policies=(Policy(namespace="default", name="qa", every=True, subjects=QA, rules=(rule,)),))
+
+
+async def servers_for(gateway: Gateway, who: str) -> list[dict[str, Any]]:
+    answer = await get(gateway, "/v1/servers", authorization=f"Bearer {who}")
+    found: list[dict[str, Any]] = answer.message["servers"]
+    return found
+
+
+async def test_what_a_server_wrote_is_told_to_administrators_alone(tmp_path: Path) -> None:
+    async with running(tmp_path, Servers(servers=(FAILED,)), trust=TRUST, admin_groups=("admins",)) as gateway:
+        (shown,) = await servers_for(gateway, "qa")
+        (whole,) = await servers_for(gateway, "root")
+    assert (shown["state"], shown["reason"]) == ("failed", "StartFailed")
+    assert "message" not in shown
+    assert "hunter2" not in json.dumps(shown)
+    assert shown["refreshed"]["failure"]
+    assert (whole["message"], whole["refreshed"]["failure"]) == (FAILED.message, "it wrote hunter2")
+
+
+async def test_who_may_use_nothing_of_a_server_does_not_learn_that_it_starts(tmp_path: Path) -> None:
+    async with running(tmp_path, Servers(servers=(STARTS,)), allowing("*"), trust=TRUST, **NOW) as gateway:
+        assert [one["server"] for one in await servers_for(gateway, "qa")] == ["default/demo"]
+        assert await servers_for(gateway, "npc") == []
+        assert (await ask(gateway, by("qa", calling("demo__add")))).refusal == "STARTING"
+        for real, none in (("demo__add", "nope__add"), ("mcp.demo.add", "mcp.nope.add")):
+            kept, unknown = [await ask(gateway, by("npc", calling(name))) for name in (real, none)]
+            assert same_but(kept, real, unknown, none)
+            kept, unknown = [
+                await get(gateway, f"/v1/tools/{name}", authorization="Bearer npc") for name in (real, none)
+            ]
+            assert same_but(kept, real, unknown, none)
+        for path in ("/servers/default/{}/mcp",):
+            kept, unknown = [
+                await ask(gateway, by("npc", modern("ping").to(path.format(name)))) for name in ("demo", "nope")
+            ]
+            assert (kept.status, kept.body) == (unknown.status, unknown.body) == (404, unknown.body)
+        kept, unknown = [
+            await get(gateway, f"/v1/servers/{name}", authorization="Bearer npc") for name in ("demo", "nope")
+        ]
+        assert same_but(kept, "demo", unknown, "nope")
+
+
+async def test_who_may_use_some_tools_waits_for_these_and_for_no_other(tmp_path: Path) -> None:
+    async with running(tmp_path, Servers(servers=(STARTS,)), allowing("get_*"), trust=TRUST, **NOW) as gateway:
+        assert (await ask(gateway, by("qa", calling("demo__get_stock")))).refusal == "STARTING"
+        assert (await ask(gateway, by("qa", calling("demo__drop_all")))).code == -32602
+
+
+async def test_a_server_that_selectors_were_not_asked_about_is_nobodys_to_know(tmp_path: Path) -> None:
+    rules = Rules(policies=allowing("*").policies, judged={"default": ("other",)})
+    async with running(tmp_path, Servers(servers=(STARTS,)), rules, trust=TRUST, **NOW) as gateway:
+        assert await servers_for(gateway, "qa") == []
+        assert (await ask(gateway, by("qa", calling("demo__add")))).code == -32602
+
+
+async def test_where_everything_is_denied_by_default_a_server_that_starts_is_unknown(tmp_path: Path) -> None:
+    async with running(
+        tmp_path, Servers(servers=(STARTS,)), Rules(default_action="Deny"), trust=TRUST, **NOW
+    ) as gateway:
+        assert await servers_for(gateway, "qa") == []
+
+
+async def test_more_requests_than_may_wait_are_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fairlead_gateway.calls.patience.MOST_WAITING", 1)
+    async with starting(tmp_path) as (gateway, server), await Wire.connect(gateway) as wire:
+        wire.send(calling("demo__add"))
+        await held(gateway)
+        assert (await ask(gateway, calling("demo__add"))).refusal == "STARTING"
+        come(tmp_path, server)
+        assert (await wire.answer()).status == 200
+
+
+def initializing() -> Ask:
+    hello = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+    return legacy("initialize", hello)
+
+
+def same_but(one: Answer, name: str, other: Answer, other_name: str) -> bool:
+    """Whether two answers differ in nothing but the name that was asked for."""
+    bodies = one.body.replace(name.encode(), b""), other.body.replace(other_name.encode(), b"")
+    return one.status == other.status and bodies[0] == bodies[1]
