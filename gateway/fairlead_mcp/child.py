@@ -177,8 +177,10 @@ class Child:
         raise await self.end()
 
     def retry(self) -> None:
-        """Start it now if it waits for its next start; the delays after failures begin anew."""
-        if self.state in (ChildState.BACKOFF, ChildState.FAILED) and not self._task.done():
+        """Start it now if it waits for its next start, and once more if a start that goes on fails; the delays after
+        failures begin anew.
+        """
+        if self.state not in (ChildState.RUNNING, ChildState.CLOSED) and not self._task.done():
             self._backoff.failures = 0
             self.failure = None
             self._retry.set()
@@ -210,6 +212,9 @@ class Child:
             self._enter(ChildState.STARTING)
             born, failure = self.clock(), await self._live()
             lived = self.clock() - born if self.state is ChildState.RUNNING else 0.0
+            if self._retry.is_set():  # what it began before somebody asked says nothing to them
+                await self._bury(failure)
+                continue
             self.failure = failure
             delay = self._backoff.after(lived)
             logger.warning("%s; next start in %.1f s", _sentence(self.name, failure), delay)

@@ -23,6 +23,7 @@ from fairlead_api.documents.servers import ServerEntry
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.conditions import ConditionType, Reason
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus, ProbePolicy
+from fairlead_mcp.masking import Mask
 from fairlead_operator.calibration.plan import Plan, plan
 from fairlead_operator.calibration.prober import APART_S, Bench, Prober
 from fairlead_operator.discovery.build import Reached
@@ -228,7 +229,7 @@ class Reconciler:
         latency = self._figures.shown(server.key) if self._figures is not None else None
         facts = Facts(workload.endpoint, catalog, left_out, latency)
         status = build_status(server, verdicts, facts, self._now(), self._platform.environment)
-        self._entered(server.key, entry_for(server.key, prefix, status, self._rounds.refreshed(server.key)))
+        self._entered(server.key, self._entry(look, status))
         if (left := self._until_told(look, verdicts)) > 0:
             return Done(left)
         await self._show(server, status)
@@ -349,6 +350,10 @@ class Reconciler:
         if before != remarks:
             for line in remarks.lines:
                 logger.warning("%s: %s", key, line)
+
+    def _entry(self, look: _Look, status: McpServerStatus) -> ServerEntry | None:
+        key = look.server.key
+        return entry_for(key, look.prefix, status, self._rounds.refreshed(key), Mask(look.credential.value))
 
     async def _show(self, server: McpServer, status: McpServerStatus) -> None:
         await self._platform.report(server, status)

@@ -9,10 +9,12 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
+from fairlead_api.documents.catalog import Credential
 from fairlead_api.meta import ServerKey
 from fairlead_mcp.child import Child
 from fairlead_mcp.diagnosis import diagnosis
 from fairlead_mcp.host import ChildHost
+from fairlead_mcp.masking import Mask
 from fairlead_mcp.memory import processes, resident_bytes
 
 
@@ -23,7 +25,7 @@ class Running(msgspec.Struct, frozen=True):
     """Starts after the first."""
     pid: int | None
     stderr: tuple[str, ...]
-    """The last lines that it wrote there."""
+    """The last lines that it wrote there, without the values of its environment."""
 
     @property
     def last_words(self) -> str | None:
@@ -47,4 +49,5 @@ def resident(known: Mapping[ServerKey, Running]) -> dict[ServerKey, int]:
 
 
 def _of(child: Child) -> Running:
-    return Running(max(child.starts - 1, 0), child.pid, child.stderr)
+    mask = Mask(Credential(env=dict(child.spec.env)))
+    return Running(max(child.starts - 1, 0), child.pid, tuple(mask.text(line) for line in child.stderr))

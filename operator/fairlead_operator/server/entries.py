@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+import msgspec
+
 from fairlead_api.documents.catalog import Refreshed
 from fairlead_api.documents.servers import (
     FAILED,
@@ -16,6 +20,9 @@ from fairlead_api.documents.servers import (
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.conditions import ConditionType, Reason
 from fairlead_api.v1alpha1.mcpserver import McpServerStatus
+from fairlead_mcp.masking import Mask
+
+NO_MASK: Final = Mask(None)
 
 
 def state_of(status: McpServerStatus) -> str:
@@ -31,9 +38,15 @@ def state_of(status: McpServerStatus) -> str:
 
 
 def entry_for(
-    key: ServerKey, prefix: str | None, status: McpServerStatus, refreshed: Refreshed | None = None
+    key: ServerKey,
+    prefix: str | None,
+    status: McpServerStatus,
+    refreshed: Refreshed | None = None,
+    mask: Mask = NO_MASK,
 ) -> ServerEntry | None:
-    """Entry of a server in the servers document; None for one that is ready and has nothing to mend."""
+    """Entry of a server in the servers document; None for one that is ready and has nothing to mend. `mask` takes the
+    server's credential out of what it wrote.
+    """
     state, ready = state_of(status), status.condition(ConditionType.READY)
     if state == READY and (ready is None or ready.reason == Reason.VERIFIED):
         return None
@@ -43,8 +56,8 @@ def entry_for(
         prefix=prefix,
         state=state,
         reason="" if ready is None else ready.reason,
-        message="" if ready is None else ready.message[:MESSAGE_CHARS],
-        refreshed=refreshed,
+        message="" if ready is None else mask.text(ready.message)[:MESSAGE_CHARS],
+        refreshed=refreshed and msgspec.structs.replace(refreshed, failure=mask.text(refreshed.failure)),
     )
 
 

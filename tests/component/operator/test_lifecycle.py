@@ -9,6 +9,8 @@ from functools import partial
 import pytest
 
 from controlplane import ControlPlane, PlaneFactory
+from fairlead_api.documents.codec import SERVERS_NAME, encode
+from fairlead_api.documents.servers import Servers
 from fairlead_operator.app import Operator
 from operatorworld import Json, World, running
 from toolservers import sdk_server
@@ -21,6 +23,9 @@ def own_world(private_plane: PlaneFactory) -> World:
     """A plane of its own, which may be killed."""
     plane = private_plane()
     return World(plane, plane.create_namespace("tenant"), plane.create_namespace("release"))
+
+
+NO_ENTRIES = encode(Servers())
 
 
 def snapshot(world: World) -> dict[str, Json]:
@@ -62,6 +67,7 @@ async def converged(world: World, url: str) -> None:
     for name in ("remote", "pods"):
         await world.until(f"{name} Ready", partial(world.is_, name, "Ready", "True"))
     await world.until("rules", lambda: "fairlead-rules" in world.documents())
+    await world.until("servers that are ready have no entry", lambda: world.documents().get(SERVERS_NAME) == NO_ENTRIES)
 
 
 async def test_a_restarted_operator_loses_nothing_and_writes_nothing_anew(world: World) -> None:

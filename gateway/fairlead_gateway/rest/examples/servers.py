@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 SERVERS: Final[dict[str, Any]] = {
-    "one server": {
+    "one that is ready, and one that failed": {
         "servers": [
             {
                 "server": "default/demo",
+                "state": "ready",
                 "prefix": "demo",
                 "offline": False,
                 "breaker": "closed",
@@ -20,11 +21,29 @@ SERVERS: Final[dict[str, Any]] = {
                 "updatedAt": "2026-11-21T05:00:00Z",
                 "problems": [],
                 "refreshed": {"at": "2026-11-21T05:10:00.250+00:00", "failure": None},
-            }
+                "p95Ms": 21.4,
+                "restarts": 0,
+                "rssBytes": 41250816,
+            },
+            {
+                "server": "default/mail",
+                "state": "failed",
+                "reason": "StartFailed",
+                "prefix": "mail",
+                "offline": True,
+                "endpoint": "/servers/default/mail/mcp",
+                "problems": [],
+                "refreshed": None,
+                "message": "default/mail exited with code 1: MAIL_TOKEN is not set. Check the program and its rights.",
+                "restarts": 5,
+                "lastWords": "MAIL_TOKEN is not set",
+            },
         ]
     }
 }
-SERVER: Final[dict[str, Any]] = {"one server": SERVERS["one server"]["servers"][0]}
+SERVER: Final[dict[str, Any]] = {
+    f"one that is {server['state']}": server for server in SERVERS["one that is ready, and one that failed"]["servers"]
+}
 LOG: Final[dict[str, Any]] = {
     "a server that did not start": {
         "server": "default/weather",
