@@ -28,7 +28,7 @@ from fairlead_cli.options import (
 )
 from fairlead_cli.output import Output
 from fairlead_cli.pinning.commands import approve, diff
-from fairlead_cli.servers.commands import events, logs, refresh
+from fairlead_cli.servers.commands import events, logs, refresh, servers
 from fairlead_cli.speed.predicting import predict
 from fairlead_cli.speed.scores import leaderboard, scores
 from fairlead_cli.speed.telemetry import telemetry
@@ -171,6 +171,7 @@ def tools(
 app.add_typer(keys, name="keys")
 app.command()(convert)
 app.command()(plan)
+app.command()(servers)
 app.command()(refresh)
 app.command()(events)
 app.command()(logs)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import msgspec
 
+from fairlead_api.documents.servers import ON_THE_WAY
 from fairlead_cli.calling.arguments import BadArgument, parse_arguments
 from fairlead_cli.calling.hidden import why_hidden
 from fairlead_cli.calling.tools import listed
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import FAILED, USED_WRONGLY, Failure
 from fairlead_cli.output import Output, printable
+from fairlead_cli.servers.starting import has_tool, lines_about, servers_of, wait_for
+from fairlead_gateway.calls.refusals import STARTING
 from fairlead_gateway.formats.names import did_you_mean
 from fairlead_mcp.session import McpSession
 
@@ -32,7 +36,7 @@ def run_call(destination: Destination, tool: str, words: Sequence[str], argument
         prepared = given if given is not None else await _typed(session, tool, words, destination.timeout)
         return bytes(await session.call_tool(tool, prepared, timeout=destination.timeout))
 
-    result = destination.run(work)
+    result = _patiently(destination, tool, lambda: destination.run(work))
     if output is Output.json:
         sys.stdout.write(result.decode() + "\n")
     decoded = msgspec.json.decode(result)
@@ -43,6 +47,43 @@ def run_call(destination: Destination, tool: str, words: Sequence[str], argument
     if failed:
         sys.stdout.flush()
         sys.exit(FAILED)
+
+
+class _Unlisted(Failure):
+    """No tool of that name is listed."""
+
+
+def _patiently(destination: Destination, tool: str, call: Callable[[], bytes]) -> bytes:
+    """Make the call; where the tool's server still starts, say so, wait, and make it again. Raises Failure."""
+    end, again = time.monotonic() + destination.timeout, True
+    while True:
+        try:
+            result = call()
+        except _Unlisted:
+            waited = wait_for(destination, end - time.monotonic(), lambda server: has_tool(server, tool))
+            own = [server for server in servers_of(destination) if has_tool(server, tool)]
+            for line in lines_about(own):
+                raise Failure(line) from None
+            if not (waited or (own and again)):
+                raise
+            again = False  # it was listed between the two looks, or it is not its tool
+            continue
+        except Failure:
+            own = [server for server in servers_of(destination) if has_tool(server, tool)]
+            if not any(server.get("state") in ON_THE_WAY for server in own):
+                raise
+            raise Failure("; ".join(lines_about(own))) from None
+        if not _starts(result) or time.monotonic() >= end:
+            return result
+        wait_for(destination, end - time.monotonic(), lambda server: has_tool(server, tool))
+
+
+def _starts(result: bytes) -> bool:
+    """Whether it is the gateway's refusal because the server starts."""
+    try:
+        return bool(msgspec.json.decode(result)["_meta"][META_ERROR]["code"] == STARTING)
+    except (msgspec.DecodeError, KeyError, TypeError):
+        return False
 
 
 def refused(result: Any) -> str | None:
@@ -96,7 +137,9 @@ async def _typed(session: McpSession, tool: str, words: Sequence[str], timeout: 
         why = why_hidden(hidden, tool)
         if why is not None:
             raise Failure(f"OVER_BUDGET: {why}")
-        raise Failure(f"there is no tool called {tool}{_hint(tool, definitions)}: `fairlead tools` lists what there is")
+        raise _Unlisted(
+            f"there is no tool called {tool}{_hint(tool, definitions)}: `fairlead tools` lists what there is"
+        )
     schema = found.get("inputSchema")
     try:
         return parse_arguments(words, schema if isinstance(schema, dict) else {})

@@ -13,6 +13,7 @@ from fairlead_cli.failure import Failure
 from fairlead_cli.models.offers import print_offer
 from fairlead_cli.output import Output, first_line, print_json, print_table
 from fairlead_cli.rest import Plane
+from fairlead_cli.servers.starting import LIST_SECONDS, lines_about, servers_of, wait_for
 from fairlead_mcp.session import McpSession
 
 _HINTS: Final = (
@@ -24,6 +25,7 @@ _HINTS: Final = (
 
 def run_tools(destination: Destination, output: Output) -> None:
     """List them, all pages, as a table or as the definitions that came over the wire."""
+    wait_for(destination, min(LIST_SECONDS, destination.timeout))
     definitions, hidden = destination.run(lambda session: listed(session, destination.timeout))
     if output is Output.json:
         print_json(definitions)
@@ -33,12 +35,13 @@ def run_tools(destination: Destination, output: Output) -> None:
         rows = [(str(tool.get("name", "")), hints(tool), description(tool)) for tool in definitions]
         print_table(("TOOL", "HINTS", "DESCRIPTION"), rows)
     sys.stdout.flush()
-    for line in hidden_lines(hidden):
+    for line in (*hidden_lines(hidden), *lines_about(servers_of(destination))):
         print(line, file=sys.stderr if output is Output.json else sys.stdout)
 
 
 def run_offer(destination: Destination, format_: str, strict: bool, output: Output) -> None:
     """Print the tools in a provider's format: the array alone, or with `--output json` the gateway's whole answer."""
+    wait_for(destination, min(LIST_SECONDS, destination.timeout))
     offer = Plane.of(destination).get("/v1/tools", format=format_, strict=str(strict).lower())
     print_offer(offer, output)
 

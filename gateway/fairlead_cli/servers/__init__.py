@@ -1,1 +1,1 @@
-"""The life of servers, seen and hurried: `fairlead refresh`, `fairlead events` and `fairlead logs`."""
+"""The life of servers, seen and hurried: `fairlead servers`, `refresh`, `events` and `logs`."""

@@ -1,6 +1,4 @@
-"""`fairlead refresh`, `fairlead events` and `fairlead logs`: the life of servers, with their options and help. No work
-is done here.
-"""
+"""`fairlead servers`, `refresh`, `events` and `logs`, with their options and help. No work is done here."""
 
 from __future__ import annotations
 
@@ -12,6 +10,36 @@ from fairlead_cli.options import DEFAULT_URL, HeaderOption, OutputOption, Timeou
 from fairlead_cli.output import Output
 
 
+def servers(
+    server: Annotated[
+        str | None,
+        typer.Argument(metavar="SERVER", help="NAMESPACE/NAME, or the name or prefix alone; all without it."),
+    ] = None,
+    url: UrlOption = DEFAULT_URL,
+    header: HeaderOption = None,
+    token: TokenOption = None,
+    timeout: TimeoutOption = 30.0,
+    output: OutputOption = Output.table,
+) -> None:
+    """Show the servers: their state and why, restarts, memory, tools, and the p95 of the slowest tool.
+
+    Servers that failed or still start are shown too. What a gateway does not know, or does not tell you, is `-`:
+    restarts and memory are known where `fairlead up` runs the servers.
+
+    Examples:
+
+        fairlead servers
+
+        fairlead servers time
+
+        fairlead servers --output json
+    """
+    from fairlead_cli.connecting import Destination
+    from fairlead_cli.servers.showing import run_servers
+
+    run_servers(Destination.parse(url, header or [], None, timeout, token), server, output)
+
+
 def refresh(
     server: Annotated[str, typer.Argument(metavar="SERVER", help="NAMESPACE/NAME, or the name or prefix alone.")],
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Whether to wait for what it answers.")] = True,
@@ -21,8 +49,9 @@ def refresh(
     timeout: TimeoutOption = 30.0,
     output: OutputOption = Output.table,
 ) -> None:
-    """Have a server asked for its tools now, without waiting for its interval.
+    """Have a server asked for its tools now, without waiting for its interval. One that failed is started again.
 
+    On Kubernetes a container that ended is restarted by the kubelet, in its own time; the server is asked all the same.
     Exit code 1 when the server could not be asked, or did not answer in time.
 
     Examples:

@@ -33,10 +33,15 @@ def run_refresh(destination: Destination, server: str, wait: bool, output: Outpu
     if output is Output.json:
         print_json(after)
     elif after["refreshed"]["failure"] is None:
-        news = "unchanged" if after["hash"] == before["hash"] else f"{before['tools']} before, with changes"
-        print(f"{after['server']} has answered: {after['tools']} tools, {news}.")
+        print(f"{after['server']} has answered: {after['tools']} tools, {_news(before, after)}.")
     if after["refreshed"]["failure"] is not None:
         raise Failure(f"{after['server']} was asked, but {after['refreshed']['failure']}")
+
+
+def _news(before: dict[str, Any], after: dict[str, Any]) -> str:
+    if before.get("tools") is None:
+        return f"the first time; it was {before['state']}"
+    return "unchanged" if after["hash"] == before["hash"] else f"{before['tools']} before, with changes"
 
 
 def _answered(plane: Plane, asked: dict[str, Any], seconds: float) -> dict[str, Any]:
@@ -50,14 +55,15 @@ def _answered(plane: Plane, asked: dict[str, Any], seconds: float) -> dict[str, 
                 f"{error}: it went away (a server with onDisconnect: Remove does, when it is lost)"
             ) from error
         refreshed = shown["refreshed"]
-        if refreshed is not None and refreshed["at"] != asked["before"]:
+        answered = shown.get("tools") is not None or (refreshed is not None and refreshed["failure"] is not None)
+        if answered and refreshed is not None and refreshed["at"] != asked["before"]:
             return shown
         if time.monotonic() > end:
-            raise Failure(_why_not(asked, seconds))
+            raise Failure(_why_not(asked, shown["state"], seconds))
         time.sleep(LOOK_SECONDS)
 
 
-def _why_not(asked: dict[str, Any], seconds: float) -> str:
+def _why_not(asked: dict[str, Any], state: str, seconds: float) -> str:
     seen = asked["operatorSeenAt"]
     if seen is None or datetime.fromisoformat(seen) < datetime.now(UTC) - RECENT:
         last = "since this gateway started" if seen is None else f"since {seen}"
@@ -65,4 +71,4 @@ def _why_not(asked: dict[str, Any], seconds: float) -> str:
             f"no operator has fetched requests from this gateway {last}: is one running, and do its FAIRLEAD_GATEWAYS "
             "and FAIRLEAD_PULL_TOKEN fit? The request waits for it."
         )
-    return f"{asked['server']} has not answered within {seconds:g} s; --timeout waits longer"
+    return f"{asked['server']} has not answered within {seconds:g} s, and is {state}; --timeout waits longer"

@@ -1,0 +1,70 @@
+"""`fairlead servers`: each server with its state and why, its restarts, memory, tools and speed."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from fairlead_api.documents.servers import READY
+from fairlead_cli.connecting import Destination
+from fairlead_cli.output import Output, print_json, print_table, printable
+from fairlead_cli.rest import Plane
+
+COLUMNS = ("SERVER", "STATE", "TOOLS", "P95", "RESTARTS", "RSS", "REASON")
+NOT_KNOWN = "-"
+
+
+def run_servers(destination: Destination, server: str | None, output: Output) -> None:
+    """Print all of them, or one. Raises Failure."""
+    plane = Plane.of(destination)
+    if server is not None:
+        found = [plane.get(f"/v1/servers/{quote(server, safe='/')}")]
+    else:
+        found = plane.get("/v1/servers")["servers"]
+    if output is Output.json:
+        print_json(found[0] if server is not None else {"servers": found})
+        return
+    if not found:
+        print(f"{destination.url} serves no servers, or none that you may know of.")
+        return
+    print_table(COLUMNS, [row(one) for one in found])
+    for line in details(found):
+        print(line)
+
+
+def row(server: dict[str, Any]) -> tuple[str, ...]:
+    """Cells of one server; `-` for what the gateway does not know, or does not tell."""
+    return (
+        str(server["server"]),
+        str(server["state"]),
+        _cell(server.get("tools")),
+        _duration(server.get("p95Ms")),
+        _cell(server.get("restarts")),
+        _megabytes(server.get("rssBytes")),
+        str(server.get("reason", "")),
+    )
+
+
+def details(servers: list[dict[str, Any]]) -> list[str]:
+    """Lines below the table: the message of each server that has one, and its last words where they say more."""
+    lines = []
+    for server in servers:
+        message, words = str(server.get("message", "")), str(server.get("lastWords", ""))
+        if message:
+            lines += ["", f"{server['server']}: {message}"]
+        if words and words not in message and server["state"] != READY:
+            lines += [] if message else ["", f"{server['server']}:"]
+            lines.append(f"  last words: {words}")
+    return [printable(line) for line in lines]
+
+
+def _cell(value: Any) -> str:
+    return NOT_KNOWN if value is None else str(value)
+
+
+def _duration(milliseconds: Any) -> str:
+    return NOT_KNOWN if milliseconds is None else f"{round(milliseconds):,} ms"
+
+
+def _megabytes(size: Any) -> str:
+    return NOT_KNOWN if size is None else f"{size / 1e6:,.0f} MB"

@@ -1,0 +1,82 @@
+"""Servers that start while a command runs: it says so and waits, in place of an answer without them."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from fairlead_api.documents.servers import FAILED, OFFLINE, ON_THE_WAY
+from fairlead_api.v1alpha1.conditions import Reason
+from fairlead_cli.connecting import Destination
+from fairlead_cli.failure import Failure
+from fairlead_cli.output import printable
+from fairlead_cli.rest import Plane
+
+LOOK_SECONDS: Final = 0.25
+LIST_SECONDS: Final = 10.0
+"""How long a list waits for servers that start."""
+NAMED: Final = 5
+"""Servers that a line names."""
+
+Server = dict[str, Any]
+
+
+def servers_of(destination: Destination) -> list[Server]:
+    """What a gateway tells of its servers; nothing of an endpoint that is no gateway's, or that does not tell."""
+    try:
+        plane = Plane.of(destination)
+        found = plane.get("/v1/servers")["servers"]
+    except (Failure, KeyError, TypeError):
+        return []
+    only = plane.scope.get("servers")
+    servers = found if isinstance(found, list) else []
+    return [one for one in servers if isinstance(one, dict) and only in (None, one.get("server"))]
+
+
+def wait_for(destination: Destination, seconds: float, means: Callable[[Server], bool] = lambda server: True) -> bool:
+    """Wait while a server starts that is meant, saying so once on standard error. Whether there was one."""
+    end, told = time.monotonic() + seconds, False
+    while True:
+        starting = [one for one in servers_of(destination) if _may_come(one) and means(one)]
+        if not starting or time.monotonic() >= end:
+            return told or bool(starting)
+        if not told:
+            told = True
+            verb = "is" if len(starting) == 1 else "are"
+            print(f"{named(starting)} {verb} still starting; waiting for up to {seconds:.0f} s", file=sys.stderr)
+        time.sleep(LOOK_SECONDS)
+
+
+def _may_come(server: Server) -> bool:
+    """Whether to wait for it: one that has said nothing for long is spoken of, and not waited for."""
+    return server.get("state") in ON_THE_WAY and server.get("reason") != Reason.SILENT
+
+
+def has_tool(server: Server, name: str) -> bool:
+    """Whether a tool of that name may be of a server that has not listed any: by its prefix, its id, or because its
+    tools have none.
+    """
+    prefix, own = server.get("prefix"), str(server.get("server", "")).rpartition("/")[2]
+    if prefix == "" or name.startswith(f"mcp.{own}."):
+        return True
+    return isinstance(prefix, str) and name.startswith(f"{prefix}__")
+
+
+def lines_about(servers: Iterable[Server]) -> list[str]:
+    """A line for the servers that still start, and one for those that cannot be used."""
+    servers = [*servers]
+    lines = []
+    for verb, states in (("still starting", ON_THE_WAY), ("not available", {FAILED, OFFLINE})):
+        some = [one for one in servers if one.get("state") in states]
+        if some:
+            lines.append(f"{verb}: {named(some)}; `fairlead servers` says more")
+    return lines
+
+
+def named(servers: list[Server]) -> str:
+    """Their names, and how many more there are."""
+    names = [printable(str(one.get("server", ""))) for one in servers[:NAMED]]
+    rest = len(servers) - len(names)
+    return ", ".join([*names, f"and {rest} more"] if rest else names)
