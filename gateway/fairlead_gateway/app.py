@@ -44,6 +44,7 @@ from fairlead_gateway.limits.buffers import AnswerBuffers
 from fairlead_gateway.metrics.exposition import CONTENT_TYPE, GatewayCollector, exposed, registry_of
 from fairlead_gateway.metrics.guards import GuardCollector
 from fairlead_gateway.metrics.latencies import LatencyCollector
+from fairlead_gateway.metrics.servers import ServerCollector
 from fairlead_gateway.news import News
 from fairlead_gateway.operations import Asked, OperationsServer, Page, guarded
 from fairlead_gateway.reports.endpoint import reports_page
@@ -114,7 +115,8 @@ class Gateway:
             lambda: len(plane.issuers.without_issuer(self.snapshot.rules.policies)),
         )
         latencies = LatencyCollector(lambda: front.selection, book, lambda: outbox.asked_at, time.time)
-        self.metrics = registry_of(collector, guards, latencies, CustomCollector(custom), accounting)
+        servers = ServerCollector(lambda: front.selection, plane.children)
+        self.metrics = registry_of(collector, guards, latencies, servers, CustomCollector(custom), accounting)
         """Everything that is told at /metrics."""
 
         async def metrics_page(asked: Asked) -> Page:

@@ -353,7 +353,9 @@ class Reconciler:
 
     def _entry(self, look: _Look, status: McpServerStatus) -> ServerEntry | None:
         key = look.server.key
-        return entry_for(key, look.prefix, status, self._rounds.refreshed(key), Mask(look.credential.value))
+        removes = look.server.spec.discovery.on_disconnect == "Remove"
+        mask = Mask(look.credential.value)
+        return entry_for(key, look.prefix, status, self._rounds.refreshed(key), removes=removes, mask=mask)
 
     async def _show(self, server: McpServer, status: McpServerStatus) -> None:
         await self._platform.report(server, status)

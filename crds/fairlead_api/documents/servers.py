@@ -44,6 +44,8 @@ class ServerEntry(DocumentStruct, kw_only=True, frozen=True):
     """Of the condition Ready: a constant of `fairlead_api.v1alpha1.conditions`."""
     message: str = ""
     """A sentence that may quote what the server wrote to standard error: for administrators."""
+    removed: bool = False
+    """It failed, and `discovery.onDisconnect: Remove` wants its tools unknown while it does."""
     refreshed: Refreshed | None = None
     """The last discovery that somebody asked for, where it brought no catalog."""
 

@@ -60,7 +60,11 @@ def of_endpoint(selection: Selection, identity: Identity, target: bytes) -> Serv
     """The server without a catalog that an MCP endpoint is of, in any tier, if the asker may know of it."""
     for entry in unready(selection):
         own = server_target(entry.key)
-        if (target == own or target.startswith(own + b"/")) and may_know(selection, identity, entry.key):
+        if (
+            not entry.removed
+            and (target == own or target.startswith(own + b"/"))
+            and may_know(selection, identity, entry.key)
+        ):
             return entry
     return None
 
@@ -75,6 +79,8 @@ def _candidates(selection: Selection, name: str, target: bytes) -> Iterator[tupl
     prefix, found, tool = name.partition(SEPARATOR)
     bare = []
     for entry in unready(selection):
+        if entry.removed:
+            continue
         if target != MERGED:
             if target == server_target(entry.key):
                 yield entry, name

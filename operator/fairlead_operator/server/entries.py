@@ -42,10 +42,12 @@ def entry_for(
     prefix: str | None,
     status: McpServerStatus,
     refreshed: Refreshed | None = None,
+    *,
+    removes: bool = False,
     mask: Mask = NO_MASK,
 ) -> ServerEntry | None:
-    """Entry of a server in the servers document; None for one that is ready and has nothing to mend. `mask` takes the
-    server's credential out of what it wrote.
+    """Entry of a server in the servers document; None for one that is ready and has nothing to mend. `removes`: its
+    tools are unknown while it is away. `mask` takes the server's credential out of what it wrote.
     """
     state, ready = state_of(status), status.condition(ConditionType.READY)
     if state == READY and (ready is None or ready.reason == Reason.VERIFIED):
@@ -55,6 +57,7 @@ def entry_for(
         name=key.name,
         prefix=prefix,
         state=state,
+        removed=removes and state == FAILED,
         reason="" if ready is None else ready.reason,
         message="" if ready is None else mask.text(ready.message)[:MESSAGE_CHARS],
         refreshed=refreshed and msgspec.structs.replace(refreshed, failure=mask.text(refreshed.failure)),

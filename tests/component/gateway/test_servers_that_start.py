@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from fairlead_api.documents.catalog import Refreshed
@@ -322,3 +323,12 @@ def same_but(one: Answer, name: str, other: Answer, other_name: str) -> bool:
     """Whether two answers differ in nothing but the name that was asked for."""
     bodies = one.body.replace(name.encode(), b""), other.body.replace(other_name.encode(), b"")
     return one.status == other.status and bodies[0] == bodies[1]
+
+
+async def test_tools_that_are_to_be_removed_while_their_server_is_away_are_unknown(tmp_path: Path) -> None:
+    removed = msgspec.structs.replace(FAILED, removed=True)
+    async with running(tmp_path, Servers(servers=(removed,)), **NOW) as gateway:
+        assert (await ask(gateway, calling("demo__add"))).code == -32602
+        assert (await ask(gateway, modern("server/discover").to("/servers/default/demo/mcp"))).status == 404
+        (shown,) = (await get(gateway, "/v1/servers")).message["servers"]
+        assert shown["state"] == "failed", "people see it all the same"

@@ -1,0 +1,45 @@
+"""Prometheus metrics of servers that failed or still start, and of processes that were started again.
+
+Made by `app` beside `exposition`, and served with it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from fairlead_api.documents.servers import FAILED, INSTALLING, STARTING, WAITING
+from fairlead_api.meta import ServerKey
+from fairlead_gateway.metrics.exposition import MAX_SERVERS
+from fairlead_gateway.selection.selection import Selection
+from fairlead_gateway.selection.unready import unready
+from fairlead_mcp.host import ChildHost
+
+STATES: Final = (WAITING, INSTALLING, STARTING, FAILED)
+
+
+class ServerCollector(Collector):
+    """Everything of one gateway."""
+
+    def __init__(self, selection: Callable[[], Selection], children: ChildHost | None) -> None:
+        self._selection = selection
+        self._children = children
+
+    def collect(self) -> Iterable[Metric]:
+        text = "Servers that are declared and have no catalog, by state: waiting, installing, starting or failed"
+        states = Counter(entry.state for entry in unready(self._selection()))
+        family = GaugeMetricFamily("fairlead_servers_unready", text, labels=["state"])
+        for state in STATES:
+            family.add_metric([state], float(states[state]))
+        yield family
+        text = "Starts of a server's child process after the first; of `fairlead up` alone"
+        restarts = CounterMetricFamily("fairlead_server_restarts", text, labels=["fairlead_server"])
+        children = self._children.children() if self._children is not None else {}
+        of_servers = {str(key): child for key, child in children.items() if isinstance(key, ServerKey)}
+        for name, child in sorted(of_servers.items())[:MAX_SERVERS]:
+            restarts.add_metric([name], float(max(child.starts - 1, 0)))
+        yield restarts
