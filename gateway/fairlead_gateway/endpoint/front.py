@@ -55,6 +55,7 @@ from fairlead_mcp.hosts import AllowList
 LISTEN: Final = "subscriptions/listen"
 _NO_THREAD: Final = "Nothing is kept of that stream here (Last-Event-ID)"
 SESSION_ENDED: Final = Rejection(404, jsonrpc.INVALID_REQUEST, "The session has ended")
+NO_STREAM: Final = Rejection(405, jsonrpc.INVALID_REQUEST, "MCP is spoken by POST; there is no stream to GET")
 NOT_YOURS: Final = Rejection(404, jsonrpc.INVALID_REQUEST, "The session was opened by somebody else: initialize anew")
 
 Asked: TypeAlias = Request | Notice | Answered
@@ -148,8 +149,7 @@ class Front:
 
     def _look_up(self, exchange: Exchange) -> None:
         """Have somebody vouch for a credential that is not known; other requests go on meanwhile."""
-        work = self._identify(exchange)
-        task = asyncio.get_running_loop().create_task(work, name="identify a client")
+        task = asyncio.get_running_loop().create_task(self._identify(exchange), name="identify a client")
         self.errands.add(task)
         task.add_done_callback(self.errands.discard)
 
@@ -180,8 +180,7 @@ class Front:
             elif not self.starting.endpoint(exchange, partial(self._take, patient=False) if patient else None):
                 self._reject(exchange, self._nowhere(identity))
         elif exchange.method not in (b"GET", b"DELETE") or view is None or not self._has_session(exchange):
-            message = "MCP is spoken by POST; there is no stream to GET"
-            self._reject(exchange, Rejection(405, jsonrpc.INVALID_REQUEST, message))
+            self._reject(exchange, NO_STREAM)
         elif exchange.method == b"DELETE":
             self._end_session(exchange)
         elif not (self.buffers.pressed and self._shed(exchange)):

@@ -97,6 +97,11 @@ def _admit(plane: Plane, request: Request, seen: Seen) -> None:
         )
 
 
+def may_read(plane: Plane, request: Request, seen: Seen) -> bool:
+    """Whether somebody may read what servers print."""
+    return plane.administers(seen.identity) and (not plane.guard.identities.open or is_here(request))
+
+
 def is_here(request: Request) -> bool:
     """Whether a request is from this machine. One that a proxy passed on may be from anywhere."""
     host = request.client.host if request.client is not None else ""

@@ -9,12 +9,9 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
-from fairlead_api.documents.catalog import Credential
 from fairlead_api.meta import ServerKey
 from fairlead_mcp.child import Child
-from fairlead_mcp.diagnosis import diagnosis
 from fairlead_mcp.host import ChildHost
-from fairlead_mcp.masking import Mask
 from fairlead_mcp.memory import processes, resident_bytes
 
 
@@ -24,13 +21,8 @@ class Running(msgspec.Struct, frozen=True):
     restarts: int
     """Starts after the first."""
     pid: int | None
-    stderr: tuple[str, ...]
-    """The last lines that it wrote there, without the values of its environment."""
-
-    @property
-    def last_words(self) -> str | None:
-        """The line of them that says most."""
-        return diagnosis(self.stderr) or next((line for line in reversed(self.stderr) if line.strip()), None)
+    last_words: str
+    """The line that says most of what its last run printed; empty where none does."""
 
 
 def running(children: ChildHost | None, servers: Collection[ServerKey]) -> dict[ServerKey, Running]:
@@ -49,5 +41,4 @@ def resident(known: Mapping[ServerKey, Running]) -> dict[ServerKey, int]:
 
 
 def _of(child: Child) -> Running:
-    mask = Mask(Credential(env=dict(child.spec.env)))
-    return Running(max(child.starts - 1, 0), child.pid, tuple(mask.text(line) for line in child.stderr))
+    return Running(max(child.starts - 1, 0), child.pid, child.printed.telling())

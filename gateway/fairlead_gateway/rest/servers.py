@@ -1,7 +1,7 @@
 """`/v1/servers`: which servers there are, how each fares, and a request to ask one anew.
 
 Servers that never answered are among them; policies decide who may know of these (`selection.unready`). What a server
-wrote, and what its process takes up, is for administrators.
+wrote, and what its process takes up, is for those who may read logs.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_gateway.catalog.model import Server
 from fairlead_gateway.rest.bodies import answer, encode
 from fairlead_gateway.rest.examples import servers as examples
+from fairlead_gateway.rest.logs import may_read
 from fairlead_gateway.rest.openapi import described
 from fairlead_gateway.rest.plane import Plane
 from fairlead_gateway.rest.problems import NOT_DISCOVERED, UNKNOWN_SERVER, Problem
@@ -120,7 +121,7 @@ def router(plane: Plane) -> APIRouter:
     @routes.get("/servers", **described("List servers", ServerList, examples.SERVERS))
     async def list_servers(request: Request) -> Response:
         seen = plane.seen(request)
-        inside = _inside(plane, seen, [one.key for one in existing(seen)])
+        inside = _inside(plane, request, seen, [one.key for one in existing(seen)])
         return answer(await plane.worker.do(lambda: encode(listed(seen, inside))))
 
     @routes.get(
@@ -130,7 +131,7 @@ def router(plane: Plane) -> APIRouter:
     async def show_server(request: Request, server: str) -> Response:
         seen = plane.seen(request)
         found = server_called(seen, server)
-        inside = _inside(plane, seen, [found.key])
+        inside = _inside(plane, request, seen, [found.key])
         return answer(await plane.worker.do(lambda: encode(document(seen, found.key, inside))))
 
     @routes.post(
@@ -167,9 +168,9 @@ class Inside(msgspec.Struct, frozen=True):
     running: Mapping[ServerKey, Running] = {}
 
 
-def _inside(plane: Plane, seen: Seen, servers: Collection[ServerKey]) -> Inside:
-    """In the loop."""
-    if not plane.administers(seen.identity):
+def _inside(plane: Plane, request: Request, seen: Seen, servers: Collection[ServerKey]) -> Inside:
+    """In the loop. Told to those who may read the logs of servers: what a server wrote is in both."""
+    if not may_read(plane, request, seen):
         return Inside()
     return Inside(True, running(plane.children, servers))
 
@@ -231,7 +232,7 @@ def _document(seen: Seen, key: ServerKey, inside: Inside, sizes: Mapping[ServerK
         reason=entry.reason if entry is not None and entry.reason else UNSET,
         message=entry.message if entry is not None and entry.message and inside.told else UNSET,
         restarts=UNSET if process is None else process.restarts,
-        last_words=UNSET if process is None or process.last_words is None else process.last_words,
+        last_words=UNSET if process is None or not process.last_words else process.last_words,
         rss_bytes=sizes.get(key, UNSET),
     )
     return shown if server is None else _with_tools(shown, server, seen)

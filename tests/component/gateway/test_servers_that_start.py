@@ -261,6 +261,17 @@ async def test_what_a_server_wrote_is_told_to_administrators_alone(tmp_path: Pat
     assert (whole["message"], whole["refreshed"]["failure"]) == (FAILED.message, "it wrote hunter2")
 
 
+async def test_where_nobody_is_asked_who_they_are_another_machine_is_not_told_what_a_server_wrote(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path, Servers(servers=(FAILED,))) as gateway:
+        away = await get(gateway, "/v1/servers", **{"x-forwarded-for": "192.0.2.7"})
+        here = await get(gateway, "/v1/servers")
+    assert b"hunter2" in here.body
+    assert b"hunter2" not in away.body
+    assert away.message["servers"][0]["reason"] == "StartFailed"
+
+
 async def test_who_may_use_nothing_of_a_server_does_not_learn_that_it_starts(tmp_path: Path) -> None:
     async with running(tmp_path, Servers(servers=(STARTS,)), allowing("*"), trust=TRUST, **NOW) as gateway:
         assert [one["server"] for one in await servers_for(gateway, "qa")] == ["default/demo"]
