@@ -7,20 +7,24 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Hashable
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Hashable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from typing import Final
 
 from fairlead_api.documents.catalog import ChildEndpoint, EventsEndpoint
 from fairlead_gateway.about import NAME, VERSION
 from fairlead_gateway.toolregistry.policy import MAX_PARALLEL
 from fairlead_gateway.toolregistry.servers import Declared
+from fairlead_mcp.capabilities import decline
 from fairlead_mcp.child import Child
 from fairlead_mcp.direct import DirectLauncher
-from fairlead_mcp.eras import Client
+from fairlead_mcp.eras import Client, Era
 from fairlead_mcp.errors import RpcError
+from fairlead_mcp.gated import Declaring
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.http.dial import Resolve
+from fairlead_mcp.multiplex import Offering
 from fairlead_mcp.opening import Heard, network_session
 from fairlead_mcp.programs import find_program
 from fairlead_mcp.session import McpSession
@@ -91,6 +95,28 @@ class Connector:
         if opened.child is not None and self._host is not None and self._host.find(opened.server.name) is opened.child:
             self._host.retire(opened.server.name)
 
+    def declaring(self, connection: Connection) -> Declaring:
+        """Opens further sessions with the server of a connection, which declare capabilities and decline questions. A
+        legacy process is told of them when it starts, and so takes a process of its own each time.
+        """
+
+        @asynccontextmanager
+        async def session(capabilities: bytes) -> AsyncIterator[McpSession]:
+            child, server = connection.child, connection.server
+            if child is not None and connection.session.era is Era.MODERN:
+                yield McpSession.over_child(child, capabilities)
+                return
+            offering = Offering(capabilities, decline)
+            opened = self._prepared(replace(server, name=f"{server.name} as seen with client capabilities"),
+                                    lambda method: None, offering)  # fmt: skip
+            try:
+                await opened.session.connect(self.seconds(server))
+                yield opened.session
+            finally:
+                await self.close(opened)
+
+        return session
+
     async def check(self, server: Declared) -> None:
         """A handshake over a connection of its own. Raises McpError."""
         await self.close(await self.open(server, lambda method: None))
@@ -101,19 +127,25 @@ class Connector:
         if host is not None:
             await host.aclose()
 
-    def _prepared(self, server: Declared, heard: Heard) -> Connection:
+    def _prepared(self, server: Declared, heard: Heard, offering: Offering | None = None) -> Connection:
         endpoint, credential = server.endpoint, server.credential
         if not isinstance(endpoint, ChildEndpoint):
             return Connection(
                 server,
                 network_session(
-                    server.name, endpoint, credential, heard=heard, resolve=self._resolve, connections=CONNECTIONS
+                    server.name,
+                    endpoint,
+                    credential,
+                    heard=heard,
+                    resolve=self._resolve,
+                    connections=CONNECTIONS,
+                    offering=offering,
                 ),
             )
         self._heard[server.name] = heard
         command = find_program(endpoint.command, os.environ, endpoint.cwd) or endpoint.command
         spec = ChildSpec.of(command, endpoint.args, credential.env, endpoint.cwd)
-        child = self._children().get(server.name, spec)
+        child = self._children().get(server.name, spec, offering)
         return Connection(server, McpSession.over_child(child), child)
 
     def _children(self) -> ChildHost:

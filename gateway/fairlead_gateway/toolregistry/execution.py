@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from msgspec import Raw
 
-from fairlead_gateway.calls.refusals import UPSTREAM_ERROR
+from fairlead_gateway.calls.refusals import MISSING_CLIENT_CAPABILITY, UPSTREAM_ERROR
 from fairlead_gateway.custom.problems import HandlerFailed
 from fairlead_gateway.formats.format import JsonObject
 from fairlead_gateway.formats.messages.arguments import read
@@ -25,6 +25,7 @@ from fairlead_gateway.toolregistry.policy import Retry, failure, handler_failure
 from fairlead_gateway.toolregistry.tools import Tool
 from fairlead_gateway.validation.shelf import Checks
 from fairlead_mcp.backoff import Backoff
+from fairlead_mcp.capabilities import sentence
 from fairlead_mcp.errors import McpError
 
 Call: TypeAlias = Callable[[Tool, bytes, float], Awaitable[Raw]]
@@ -46,6 +47,9 @@ class Executor:
 
     async def run(self, name: str, tool: Tool, given: object, *, timeout: float, retry: Retry) -> Outcome:
         """Call a tool with arguments as a model or a program gave them; `timeout` is that of one attempt."""
+        if tool.requires:
+            message = sentence(tool.name, tool.requires)
+            return Outcome(name, tool.name, error=ExecutionError(tool.name, message, code=MISSING_CLIENT_CAPABILITY))
         began = time.monotonic()
         raw = arguments_of(tool, given)
         check = self._checks.of(tool.server, tool.own_name, tool.raw, tool.key)

@@ -19,6 +19,7 @@ from msgspec import Raw
 
 from fairlead_gateway.catalog.names import exposed_name, tool_id
 from fairlead_gateway.toolregistry.callbacks import Callbacks
+from fairlead_gateway.toolregistry.comparing import Comparison
 from fairlead_gateway.toolregistry.connecting import Connection, Connector, ask
 from fairlead_gateway.toolregistry.restarts import LeftAlone, Restarts
 from fairlead_gateway.toolregistry.servers import Declared
@@ -35,6 +36,7 @@ from fairlead_mcp.errors import (
     Timeout,
     TransportError,
 )
+from fairlead_mcp.gated import name_of
 from fairlead_mcp.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
 
 logger = logging.getLogger(__name__)
@@ -66,6 +68,7 @@ class Remote:
         self.online = False
         """Whether the last thing heard of it was no failure to reach it."""
         self._connector = connector
+        self._comparison = Comparison(connector)
         self._callbacks = callbacks
         self._ttl = ttl
         self._clock = clock
@@ -167,7 +170,9 @@ class Remote:
                     if error.code != METHOD_NOT_FOUND or connection.session.offers("tools"):
                         raise
                     items = []
-                self.tools = listed(self.server, items)
+                gated = await self._comparison.gated(connection, items)
+                requires = {name_of(one.definition) or "": one.requires for one in gated}
+                self.tools = listed(self.server, [*items, *(one.definition for one in gated)], requires)
         except McpError as error:
             self._failure = error
             if self._connection is None and not isinstance(error, LeftAlone):

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -51,6 +52,8 @@ class Tool(msgspec.Struct, frozen=True):
     """Whether its author, or a manifest, says so."""
     longest: float | None = None
     """Seconds after which a call is given up in any case."""
+    requires: tuple[str, ...] = ()
+    """Client capabilities without which its server does not know it; a registry has none, and refuses its calls."""
 
     @property
     def description(self) -> str:
@@ -91,14 +94,19 @@ _named = msgspec.json.Decoder(_Named).decode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-def listed(server: Declared, items: Iterable[Raw]) -> dict[str, Tool]:
+_ANYBODY: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
+
+
+def listed(
+    server: Declared, items: Iterable[Raw], requires: Mapping[str, tuple[str, ...]] = _ANYBODY
+) -> dict[str, Tool]:
     """The tools of a listing by their own names. What cannot be used is logged and left out; of two tools of one name
-    the first counts.
+    the first counts. `requires` has client capabilities by the names of the tools that require them.
     """
     found: dict[str, Tool] = {}
     for item in items:
         try:
-            tool = _tool(server, bytes(item))
+            tool = _tool(server, bytes(item), requires)
         except (msgspec.MsgspecError, UnusableDefinition, RecursionError) as error:
             logger.warning("a tool of %s is left out: %s", server.name, error)
             continue
@@ -107,7 +115,7 @@ def listed(server: Declared, items: Iterable[Raw]) -> dict[str, Tool]:
     return found
 
 
-def _tool(server: Declared, raw: bytes) -> Tool | None:
+def _tool(server: Declared, raw: bytes, requires: Mapping[str, tuple[str, ...]]) -> Tool | None:
     name = _named(raw).name
     if not name or len(name) > MAX_NAME:
         raise UnusableDefinition(f"its name is empty or longer than {MAX_NAME} characters")
@@ -129,6 +137,7 @@ def _tool(server: Declared, raw: bytes) -> Tool | None:
         trusted=server.trusted,
         idempotent=latency is not None and latency.idempotent is True,
         longest=seconds(latency.max_duration_ms if latency is not None else None),
+        requires=requires.get(name, ()),
     )
 
 

@@ -1,0 +1,45 @@
+"""Finds the tools that a server of a registry lists only to clients with a capability.
+
+Used by `remote`. A registry declares no capability when it calls, so these tools are listed and refused by name. A
+server is compared when it lists other tools than before, so that one on stdio is hardly ever started twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+
+from msgspec import Raw
+
+from fairlead_gateway.toolregistry.connecting import Connection, Connector
+from fairlead_mcp.errors import McpError
+from fairlead_mcp.gated import LOOK_SECONDS, Gated, behind_capabilities, name_of
+
+logger = logging.getLogger(__name__)
+
+
+class Comparison:
+    """See the module."""
+
+    def __init__(self, connector: Connector) -> None:
+        self._connector = connector
+        self._of: frozenset[str | None] | None = None
+        self._gated: tuple[Gated, ...] = ()
+
+    async def gated(self, connection: Connection, items: Iterable[Raw]) -> tuple[Gated, ...]:
+        """The tools beside `items`, which the server lists to clients without capabilities. Raises nothing of the
+        server's: where it cannot be compared, what was known before still counts.
+        """
+        names = frozenset(map(name_of, items))
+        if names != self._of:
+            try:
+                async with asyncio.timeout(LOOK_SECONDS):
+                    known = {name for name in names if name is not None}
+                    declaring = self._connector.declaring(connection)
+                    self._gated = await behind_capabilities(declaring, known, LOOK_SECONDS)
+                self._of = names
+            except (McpError, TimeoutError) as error:
+                why = str(error) or f"it did not answer within {LOOK_SECONDS:g} s"
+                logger.info("%s was not asked for tools that need client capabilities: %s", connection.server.name, why)
+        return tuple(one for one in self._gated if name_of(one.definition) not in names)

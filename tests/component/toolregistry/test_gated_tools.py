@@ -1,0 +1,34 @@
+"""Tools that a server lists only to clients with a capability: a registry lists them, and says what it lacks."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from fairlead_gateway.toolregistry import AsyncToolRegistry, Server
+
+GATED = str(Path(__file__).parents[2] / "support/stdio_servers/gated_stdio.py")
+
+
+async def test_a_gated_tool_is_listed_and_its_call_names_the_capability(tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    server = Server(name="gated", command=[sys.executable, GATED, str(seen)])
+    async with AsyncToolRegistry([server]) as registry:
+        names = [tool.name for tool in await registry.get_all_tools()]
+        assert sorted(names) == ["gated__ask_model", "gated__ask_person", "gated__ask_roots", "gated__plain"]
+        outcome = await registry.execute("gated__ask_person")
+        assert outcome.error is not None
+        assert outcome.error.code == "MISSING_CLIENT_CAPABILITY"
+        assert "gated__ask_person needs the client capability elicitation" in str(outcome.error)
+        assert "declared: {}" in str((await registry.execute("gated__plain")).result)
+        started = len(seen.read_text().splitlines())
+        await registry.refresh_cache()
+        assert len(seen.read_text().splitlines()) == started, "nothing has changed: no process is started for it"
+
+
+async def test_a_server_that_runs_only_once_keeps_its_other_tools(tmp_path: Path) -> None:
+    lock, seen = str(tmp_path / "lock"), str(tmp_path / "seen")
+    once = f"import os, runpy, sys; os.mkdir({lock!r}); sys.argv = ['', {seen!r}]; "
+    command = [sys.executable, "-c", once + f"runpy.run_path({GATED!r}, run_name='__main__')"]
+    async with AsyncToolRegistry([Server(name="once", command=command)]) as registry:
+        assert [tool.name for tool in await registry.get_all_tools()] == ["once__plain"]
