@@ -194,6 +194,7 @@ class Script:
     tools: list[dict[str, Any]] = field(default_factory=list)
     listings: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     capabilities: dict[str, Any] = field(default_factory=lambda: {"tools": {}})
+    instructions: str | None = None
     ttl_ms: int | None = None
     """`ttlMs` of its listings."""
     listened: asyncio.Event | None = None
@@ -239,6 +240,7 @@ class ScriptedChannel:
             protocol_version="2026-07-28",
             server_info=Raw(b'{"name":"scripted","version":"1"}'),
             capabilities=Raw(msgspec.json.encode(script.capabilities)),
+            instructions=script.instructions,
         )
         return self.negotiated
 

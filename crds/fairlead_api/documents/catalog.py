@@ -220,9 +220,13 @@ def search_hash(
 
 
 def list_hash(catalog: Catalog) -> str:
-    """Hash over all definitions of a catalog, independent of the order in which the server listed them."""
+    """Hash over all definitions of a catalog, instructions among them, independent of the order in which the server
+    listed them.
+    """
+    said = [] if catalog.instructions is None else [f"instructions {sha256(catalog.instructions.encode())}"]
     return sha256_of_set(
-        [f"tool {t.name} {t.hash}" for t in catalog.tools]
+        said
+        + [" ".join(["tool", t.name, t.hash, *t.requires]) for t in catalog.tools]
         + [f"resource {d.name} {d.hash}" for d in catalog.resources]
         + [f"template {d.name} {d.hash}" for d in catalog.resource_templates]
         + [f"prompt {d.name} {d.hash}" for d in catalog.prompts]

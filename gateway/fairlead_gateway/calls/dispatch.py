@@ -85,7 +85,12 @@ class Dispatcher:
             return _invalid(request, "params.arguments must be an object")
         route = view.routes.get(name) or view.unlisted(name, self.clock())
         if route is None:
+            identified = view.identified(name, self.clock())
+            if isinstance(identified, Route):
+                return identified
             self._unknown.record(0, str(jsonrpc.INVALID_PARAMS))
+            if identified is not None:
+                return _invalid(request, identified)
             denied = view.denied(name)
             if denied is not None:
                 return _invalid(request, refusals.not_allowed(name, denied))

@@ -17,7 +17,7 @@ import msgspec
 from fairlead_api.documents.rules import Tier
 from fairlead_api.meta import ServerKey
 from fairlead_api.slices import listed
-from fairlead_gateway.calls.escaping import escaped, escaped_text
+from fairlead_gateway.calls.escaping import escaped
 from fairlead_gateway.catalog.model import ToolRef
 from fairlead_gateway.selection.ground import Ground
 from fairlead_gateway.selection.notice import MOST_NAMED
@@ -174,7 +174,7 @@ class Perspective(Mapping[bytes, View]):
             routes,
             listing,
             whole.server_info,
-            escaped_text(whole.instructions) if whole.instructions and escaping else whole.instructions,
+            partial(whole.instructions, routes, rules.dark, escaping),
             self._offers_of(whole),
             base=whole.target,
             tier=names.pop() if len(names) == 1 else None,

@@ -14,6 +14,7 @@ from urllib.parse import quote
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.calls.refusals import OVER_BUDGET, Refusal
 from fairlead_gateway.formats.names import did_you_mean
+from fairlead_gateway.selection.ids import ID, MAX_ID, ByServer, ambiguous, by_server, named
 from fairlead_gateway.selection.listing import Listing
 from fairlead_gateway.selection.notice import HiddenTools, member_of, notice, over_budget
 from fairlead_gateway.selection.offers import NOTHING, Offers
@@ -32,11 +33,16 @@ def _no_reason(name: str) -> str | None:
     return None
 
 
+def _silent() -> str | None:
+    return None
+
+
 class View:
     """The tools that one target shows, by the names it shows them under, in the order of the names."""
 
-    __slots__ = ("_hidden_member", "_listing", "base", "denied", "escaping", "everything", "hidden", "instructions",
-                 "offers", "pinned", "routes", "server_info", "tier", "title")  # fmt: skip
+    __slots__ = ("_by_server", "_hidden_member", "_instruct", "_instructed", "_instructions", "_listing", "base",
+                 "denied", "escaping", "everything", "hidden", "offers", "pinned", "routes", "server_info", "tier",
+                 "title")  # fmt: skip
 
     def __init__(
         self,
@@ -44,7 +50,7 @@ class View:
         routes: Mapping[str, Route],
         listing: Listing,
         server_info: bytes | None = None,
-        instructions: str | None = None,
+        instructions: Callable[[], str | None] = _silent,
         offers: Offers = NOTHING,
         *,
         base: bytes,
@@ -69,7 +75,9 @@ class View:
         self.routes = routes
         self.server_info = server_info
         """Raw `serverInfo` of the one server behind the view; None where the gateway speaks for itself."""
-        self.instructions = instructions
+        self._instruct = instructions
+        self._instructed = False
+        self._instructions: str | None = None
         self.pinned = pinned
         """Tools that no budget cuts."""
         self.denied = denied
@@ -78,6 +86,7 @@ class View:
         """Servers whose control characters are made visible here."""
         self._listing = listing
         self._hidden_member: bytes | None = None
+        self._by_server: ByServer | None = None
 
     def unlisted(self, name: str, now: float) -> Route | None:
         """Where a tool is called that is hidden: for a while as ever, for clients may hold a list of before; then
@@ -90,6 +99,21 @@ class View:
         if now < hidden.callable_until:
             return route
         return route.closed_by(Refusal(OVER_BUDGET, over_budget(name, hidden, self.base)))
+
+    def identified(self, name: str, now: float) -> Route | str | None:
+        """Where a tool is called by its id, `mcp.{server}.{tool}`; why it cannot be, where several servers have that
+        name; None where nothing that is shown or hidden here has it. `now`: the gateway's clock.
+        """
+        if not name.startswith(ID) or len(name) > MAX_ID:
+            return None
+        if self._by_server is None:
+            self._by_server = by_server(self.everything)
+        shown, servers = named(self._by_server, name.removeprefix(ID))
+        if not shown:
+            return None
+        if len(servers) > 1:
+            return ambiguous(name, servers, shown)
+        return self.routes.get(shown[0]) or self.unlisted(shown[0], now)
 
     def nearest(self, name: str) -> str | None:
         """The tool that a wrong name was probably meant to be; only ever one that is shown here. Among many, only those
@@ -104,6 +128,13 @@ class View:
                 if len(names) == NEAR:
                     break
         return did_you_mean(name, names)
+
+    @property
+    def instructions(self) -> str | None:
+        """For the models of clients; None where no server says anything. Put together at the first use."""
+        if not self._instructed:
+            self._instructions, self._instructed = self._instruct(), True
+        return self._instructions
 
     @property
     def listing(self) -> tuple[bytes, ...]:

@@ -7,6 +7,7 @@ Pure module, used by `selection.selection` for what is seen where no policy says
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from weakref import WeakValueDictionary
 
@@ -15,8 +16,11 @@ import msgspec
 from fairlead_api.documents.rules import Tier
 from fairlead_api.meta import ServerKey
 from fairlead_api.slices import listed, tabled
+from fairlead_gateway.calls.escaping import escaped_text
 from fairlead_gateway.catalog.model import Server, Snapshot, ToolRef
 from fairlead_gateway.catalog.model import Tool as Known
+from fairlead_gateway.catalog.offered import Offered
+from fairlead_gateway.selection.instructions import Spoken, title, together
 from fairlead_gateway.selection.listing import Listing
 from fairlead_gateway.selection.offers import Offers, merged_offers, server_offers
 from fairlead_gateway.selection.reach import Reach
@@ -54,7 +58,8 @@ class Whole:
         only = next(iter(servers)) if alone else None
         self.alone = only.key if only is not None else None
         self.server_info = server_info(only) if only is not None else None
-        self.instructions = only.catalog.instructions if only is not None else None
+        self._only = only
+        self._speaking = tuple(server for server in servers if server.catalog.instructions)
         self._routes = routes
         self._listings: WeakValueDictionary[frozenset[str], Listing] = WeakValueDictionary()
         self._shown: dict[tuple[frozenset[str], int | None], Mapping[str, Route]] = {}
@@ -86,13 +91,34 @@ class Whole:
             routes,
             listing,
             self.server_info,
-            self.instructions,
+            partial(self.instructions, routes),
             self.offers,
             base=self.target,
             tier=tier.name if tier is not None else None,
             hidden=left_out,
             everything=everything,
         )
+
+    def instructions(
+        self, routes: Mapping[str, Route], dark: Collection[ServerKey] = (), escaping: Collection[ServerKey] = ()
+    ) -> str | None:
+        """What the servers of the tools behind `routes` tell their clients, and those that have no tools at all but
+        are not `dark`. With the control characters of some made visible.
+        """
+        if not self._speaking:
+            return None
+        if self._only is not None:
+            return _said(self._only, escaping)
+        seen = {route.server.key for route in routes.values()}
+        shown = [
+            server for server in self._speaking
+            if server.key in seen or (not server.tools and server.offered != Offered() and server.key not in dark)
+        ]  # fmt: skip
+        return together([
+            Spoken(title(server.key.name, server.catalog.prefix or ""), _said(server, escaping) or "",
+                   server_target(server.key).decode())
+            for server in shown
+        ])  # fmt: skip
 
     def title_of(self, tier: Tier | None, *, below: bool) -> str:
         """What a view is called."""
@@ -116,6 +142,11 @@ class Whole:
             found = yield from tabled((name, route.within(seconds)) for name, route in shown)
             self._shown[left_out, timeout_ms] = found
         return found
+
+
+def _said(server: Server, escaping: Collection[ServerKey]) -> str | None:
+    text = server.catalog.instructions
+    return escaped_text(text) if text and server.key in escaping else text
 
 
 Shown = Callable[[bytes, Server, Known], bytes]

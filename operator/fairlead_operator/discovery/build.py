@@ -25,7 +25,7 @@ from fairlead_api.documents.catalog import (
 from fairlead_api.latency_metadata import authored_latency, effective_latency
 from fairlead_api.v1alpha1.mcpserver import McpServer, ToolLimits, ToolOverride
 from fairlead_mcp import eras
-from fairlead_operator.discovery.judging import PROMPT, RESOURCE, TEMPLATE, TOOL, Kind, Sieve
+from fairlead_operator.discovery.judging import DEFINITION_LIMIT, PROMPT, RESOURCE, TEMPLATE, TOOL, Kind, Sieve
 from fairlead_operator.discovery.listing import Found
 from fairlead_operator.discovery.remarks import Remarks
 
@@ -79,7 +79,7 @@ def build_catalog(server: McpServer, found: Found, reached: Reached) -> tuple[Ca
         protocol_version=found.protocol_version,
         server_info=found.server_info,
         capabilities=found.capabilities,
-        instructions=found.instructions,
+        instructions=_instructions(found, notes),
         session=spec.session,
         on_disconnect=spec.discovery.on_disconnect,
         trust_annotations=spec.trusts_annotations,
@@ -138,6 +138,13 @@ def _tool(name: str, raw: Raw, override: ToolOverride | None, authored: Declared
         calls_per_minute=limits.calls_per_minute,
         concurrency=limits.concurrency,
     )
+
+
+def _instructions(found: Found, notes: list[str]) -> str | None:
+    if found.instructions is None or len(found.instructions.encode("utf-8", "replace")) <= DEFINITION_LIMIT:
+        return found.instructions
+    notes.append(f"its instructions are left out: they have more than {DEFINITION_LIMIT >> 10} KiB")
+    return None
 
 
 def _definitions(items: Iterable[Raw], kind: Kind, sieve: Sieve) -> tuple[Definition, ...]:

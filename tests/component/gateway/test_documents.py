@@ -250,7 +250,7 @@ async def test_the_operations_port_says_how_the_gateway_is_when_clients_have_all
         writer.close()
 
 
-async def test_instructions_and_name_of_a_server_are_told_on_its_own_endpoint(tmp_path: Path) -> None:
+async def test_a_server_speaks_for_itself_on_its_own_endpoint_and_is_quoted_on_the_merged_one(tmp_path: Path) -> None:
     one = catalog("one", "http://127.0.0.1:1/mcp", ["a"], instructions="Use with care")
     async with running(tmp_path, one) as gateway:
         own = await ask(gateway, modern("server/discover").to("/servers/default/one/mcp"))
@@ -258,6 +258,6 @@ async def test_instructions_and_name_of_a_server_are_told_on_its_own_endpoint(tm
     info = "io.modelcontextprotocol/serverInfo"
     assert own.message["result"]["instructions"] == "Use with care"
     assert own.message["result"]["_meta"][info]["name"] == "raw"
-    assert "instructions" not in merged.message["result"]
+    assert merged.message["result"]["instructions"].endswith("# one (tools one__*)\nUse with care")
     assert merged.message["result"]["_meta"][info]["name"] == "fairlead"
     assert json.loads(own.body)["result"]["supportedVersions"] == ["2026-07-28"]

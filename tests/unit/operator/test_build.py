@@ -204,6 +204,22 @@ def test_the_hash_changes_with_any_definition_and_with_nothing_else() -> None:
     assert built({"name": "a"})[0].hash != base.hash
 
 
+def test_instructions_and_required_capabilities_are_part_of_the_hash() -> None:
+    tools = ({"name": "a", "inputSchema": {"type": "object"}},)
+    answers = [found(*tools), found(*tools, instructions="x"), found(*tools, instructions="y"),
+               found(*tools, requires={"a": ("sampling",)})]  # fmt: skip
+    hashes = {build_catalog(mcp_server(), answer, REACHED)[0].hash for answer in answers}
+    assert len(hashes) == 4
+
+
+def test_instructions_without_end_are_left_out_and_noted() -> None:
+    catalog, remarks = build_catalog(mcp_server(), found(instructions="x" * (256 << 10)), REACHED)
+    assert catalog.instructions is not None
+    catalog, remarks = build_catalog(mcp_server(), found(instructions="x" * ((256 << 10) + 1)), REACHED)
+    assert catalog.instructions is None
+    assert remarks.notes == ("its instructions are left out: they have more than 256 KiB",)
+
+
 def test_the_search_hash_changes_with_tags_and_description_and_not_with_unknown_members() -> None:
     def search(definition: dict[str, Any], **spec: Any) -> str:
         return built(definition, **spec)[0].tools[0].search_hash

@@ -1,0 +1,122 @@
+"""Instructions of an endpoint that shows several servers: those of each, under its prefix, within a bound of tokens.
+
+Pure module. Instructions go into the prompt of whoever connects, so the bound is for all of them together, and the room
+is shared fairly: a server that needs less than its share leaves the rest to those that need more. Tokens are estimated,
+so that every replica cuts alike, whatever it can count with; the estimate is above what the o200k vocabulary counts for
+prose of any script, Markdown, JSON and code.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+MAX_TOKENS: Final = 2000
+MAX_CHARACTERS: Final = 8 * MAX_TOKENS
+"""Of one server's instructions that are looked at: a text of so many has more tokens than there is room for."""
+LEAST: Final = 100
+"""Tokens of a server's section, heading and mark included, below which it is left out altogether."""
+OPENING: Final = "Instructions of the servers behind this endpoint, each for its own tools:"
+_REST: Final = 40
+"""Tokens reserved for the line that says how many servers are left out."""
+_HEADING: Final = re.compile(r"^([ \t]{0,3})#")
+_PIECE: Final = re.compile(r"[A-Za-z]+|[0-9]+|\s+|[!-/:-@\[-`{-~]+|[^\x00-\x7f]+|.", re.DOTALL)
+
+
+class Spoken(NamedTuple):
+    """What one server says."""
+
+    title: str
+    """Name of the server and how its tools are called, on one line."""
+    text: str
+    place: str
+    """Target of the endpoint that tells all of it."""
+
+
+def title(name: str, prefix: str) -> str:
+    """The heading over a server's instructions."""
+    return f"# {name} (tools {prefix}__*)" if prefix else f"# {name} (tools under their own names)"
+
+
+def together(servers: Sequence[Spoken]) -> str | None:
+    """The instructions of all, in order, with a mark wherever some of them are cut; None where nobody says anything."""
+    if not servers:
+        return None
+    room = MAX_TOKENS - tokens(OPENING) - 1
+    sections = [_Section(one) for one in servers[: room // LEAST * 8]]
+    if len(sections) < len(servers) or sum(min(section.needs, LEAST) for section in sections) > room:
+        room -= _REST
+        sections = sections[: _fitting([min(section.needs, LEAST) for section in sections], room)]
+    shares = _shares([section.needs for section in sections], room)
+    parts = [section.within(share) for section, share in zip(sections, shares, strict=True)]
+    left = len(servers) - len(sections)
+    rest = [f"[{left} more servers have instructions, told at /servers/NAMESPACE/NAME/mcp]"] if left else []
+    return "\n\n".join([OPENING, *parts, *rest])
+
+
+def tokens(text: str) -> int:
+    """About how many tokens a text has, rather too many than too few."""
+    return sum(cost for _, cost in _pieces(text))
+
+
+def _pieces(text: str) -> Iterator[tuple[int, int]]:
+    """Where each word, number or run of signs ends, and its tokens."""
+    for found in _PIECE.finditer(text):
+        piece = found.group()
+        if piece.isspace():
+            cost = 0 if piece == " " else 1
+        elif not piece.isascii():
+            cost = (len(piece.encode("utf-8", "replace")) + 2) // 3
+        elif piece.isalpha():
+            cost = 1 + (len(piece) - 1) // 6
+        elif piece.isdigit():
+            cost = (len(piece) + 2) // 3
+        else:
+            cost = len(piece)
+        yield found.end(), cost
+
+
+class _Section:
+    """One server's part, with the line breaks before it."""
+
+    def __init__(self, spoken: Spoken) -> None:
+        self._spoken = spoken
+        # a heading of the first level is ours: by one, a server could speak in another's name
+        lines = spoken.text[:MAX_CHARACTERS].splitlines()
+        self._text = "\n".join(_HEADING.sub(r"\1##", line) for line in lines).strip()
+        self._heading = f"{spoken.title}\n"
+        more = MAX_TOKENS if len(spoken.text) > MAX_CHARACTERS else 0
+        self.needs = tokens(self._heading) + tokens(self._text) + 1 + more
+        """Tokens of all of it."""
+
+    def within(self, share: int) -> str:
+        """As much of it as fits so many tokens, cut at the end of a word."""
+        if self.needs <= share:
+            return self._heading + self._text
+        mark = f"\n[cut here; all {len(self._spoken.text):,} characters are told at {self._spoken.place}]"
+        room, end = share - 1 - tokens(self._heading) - tokens(mark), 0
+        for after, cost in _pieces(self._text):
+            room -= cost
+            if room < 0:
+                break
+            end = after
+        return f"{self._heading}{self._text[:end].rstrip()}{mark}"
+
+
+def _fitting(needs: Sequence[int], room: int) -> int:
+    """How many of them, from the first on, have room."""
+    for count, need in enumerate(needs):
+        room -= need
+        if room < 0:
+            return count
+    return len(needs)
+
+
+def _shares(needs: Sequence[int], room: int) -> list[int]:
+    """Tokens for each: what it needs, or an equal part of what the more modest leave."""
+    shares = [0] * len(needs)
+    for done, place in enumerate(sorted(range(len(needs)), key=needs.__getitem__)):
+        shares[place] = min(needs[place], room // (len(needs) - done))
+        room -= shares[place]
+    return shares

@@ -1,0 +1,122 @@
+"""Instructions on merged endpoints: those of the servers that the asker sees, and of no other."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import Raw
+
+from fairlead_api.documents.catalog import Catalog, DeclaredLatency, Definition
+from fairlead_api.documents.rules import Policy, Rule, Rules, Subject, Tier
+from fairlead_gateway.identity.setup import Trust
+from gatewayworld import LEGACY, MODERN, Gateway, ask, catalog, entry, legacy, modern, publish, running
+from policyworld import Vouching, anybody, by
+from waiting import until_async
+
+NOWHERE = "http://127.0.0.1:1/mcp"
+NPC, QA = anybody("npc"), anybody("qa")
+TRUST = Trust((Vouching(NPC, QA),))
+EVERYTHING = Policy(namespace="default", name="all", every=True, rules=(Rule(action="Allow", tools=("*",)),))
+HELLO = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+
+
+def speaking(name: str, text: str, *tools: Any, **more: Any) -> Catalog:
+    return catalog(name, NOWHERE, tools or ["a"], instructions=text, **more)
+
+
+def denying(*tools: str) -> Rules:
+    """The agent npc may not see these."""
+    npc = (Subject(kind="Agent", name="npc"),)
+    deny = Policy(namespace="default", name="no", every=True, subjects=npc, rules=(Rule(action="Deny", tools=tools),))
+    return Rules(policies=(EVERYTHING, deny))
+
+
+async def said(gateway: Gateway, target: str = "/mcp", agent: str | None = None, era: str = MODERN) -> str | None:
+    request = modern("server/discover") if era == MODERN else legacy("initialize", HELLO)
+    request = request.to(target)
+    answer = await ask(gateway, request if agent is None else by(agent, request))
+    found: str | None = answer.message["result"].get("instructions")
+    return found
+
+
+@pytest.mark.parametrize("era", [MODERN, LEGACY])
+async def test_every_server_is_quoted_under_its_prefix(tmp_path: Path, era: str) -> None:
+    servers = [
+        speaking("files", "Paths are absolute."),
+        speaking("shop", "Ask first.", prefix="s"),
+        catalog("x", NOWHERE),
+    ]
+    async with running(tmp_path, *servers) as gateway:
+        found = await said(gateway, era=era)
+    assert found is not None
+    assert found.split("\n\n")[1:] == [
+        "# files (tools files__*)\nPaths are absolute.", "# shop (tools s__*)\nAsk first.",
+    ]  # fmt: skip
+
+
+async def test_no_instructions_are_none(tmp_path: Path) -> None:
+    async with running(tmp_path, catalog("x", NOWHERE, ["a"])) as gateway:
+        assert await said(gateway) is None
+
+
+async def test_who_sees_no_tool_of_a_server_hears_nothing_of_it(tmp_path: Path) -> None:
+    servers = [speaking("files", "Paths are absolute.", "read", "write"), speaking("bank", "The vault is open.", "pay")]
+    async with running(tmp_path, *servers, denying("pay", "write"), trust=TRUST) as gateway:
+        assert "vault" in str(await said(gateway, agent="qa"))
+        found = str(await said(gateway, agent="npc"))
+    assert "Paths are absolute." in found
+    assert "vault" not in found
+    assert "bank" not in found
+
+
+async def test_a_tier_without_a_tool_of_a_server_does_not_quote_it(tmp_path: Path) -> None:
+    slow = entry("dig", latency=DeclaredLatency(estimated_duration_ms=9000))
+    rules = Rules(tiers=(Tier(name="fast", max_latency_ms=500), Tier(name="deep")))
+    servers = [speaking("mine", "Dig deep.", slow), speaking("shop", "Ask first.")]
+    async with running(tmp_path, *servers, rules) as gateway:
+        assert "Dig deep." in str(await said(gateway))
+        assert "Dig deep." not in str(await said(gateway, "/mcp/fast"))
+        assert "Ask first." in str(await said(gateway, "/mcp/fast"))
+
+
+async def test_a_server_of_prompts_alone_is_quoted(tmp_path: Path) -> None:
+    prompt = Definition(name="p", definition=Raw(b'{"name":"p"}'), hash="")
+    prompts = catalog("prompts", NOWHERE, instructions="Begin with p.", prompts=(prompt,))
+    async with running(tmp_path, prompts) as gateway:
+        assert "Begin with p." in str(await said(gateway))
+
+
+async def test_control_characters_are_shown_where_a_policy_wants_it(tmp_path: Path) -> None:
+    npc = (Subject(kind="Agent", name="npc"),)
+    escape = Policy(
+        namespace="default", name="visible", every=True, subjects=npc, control_characters="Escape",
+        rules=(Rule(action="Allow", tools=("*",)),),
+    )  # fmt: skip
+    rules = Rules(policies=(EVERYTHING, escape))
+    async with running(tmp_path, speaking("x", "red \x1b[31m"), rules, trust=TRUST) as gateway:
+        assert "red \\u001b[31m" in str(await said(gateway, agent="npc"))
+        assert "red \x1b[31m" in str(await said(gateway, agent="qa"))
+
+
+async def test_all_of_them_have_2000_tokens_and_a_server_tells_all_on_its_own_endpoint(tmp_path: Path) -> None:
+    long = "Use the search before the export. " * 2000
+    async with running(tmp_path, speaking("long", long), speaking("short", "Be brief.")) as gateway:
+        found = str(await said(gateway))
+        assert f"[cut here; all {len(long):,} characters are told at /servers/default/long/mcp]" in found
+        assert found.endswith("Be brief.")
+        assert len(found) < 2000 * 6
+        assert await said(gateway, "/servers/default/long/mcp") == long
+
+
+async def test_what_a_server_says_anew_is_quoted_when_its_catalog_says_it(tmp_path: Path) -> None:
+    async with running(tmp_path, speaking("x", "Before.")) as gateway:
+        assert "Before." in str(await said(gateway))
+        publish(tmp_path / "documents", speaking("x", "After."))
+
+        async def after() -> bool:
+            return "After." in json.dumps(await said(gateway))
+
+        await until_async("the new instructions", after)
