@@ -258,7 +258,8 @@ class Reconciler:
             return self._rounds.pause(server.key, why)
         hash_ = credential.ref.hash if credential.ref else ""
         subject = Subject(server.metadata.uid, endpoint, hash_, workload.revision)
-        return self._rounds.look(server.key, subject, credential.value, server.spec.discovery.interval.seconds)
+        interval = server.spec.discovery.interval.seconds
+        return self._rounds.look(server.key, subject, credential.value, interval, whole=server.spec.pin)
 
     def _verified(self, look: _Look) -> Verdict | None:
         """What the last answer proves; None while there is none to go by, so that a restart changes nothing."""

@@ -211,6 +211,8 @@ class Script:
     """Raised for sessions that declare capabilities."""
     asked: int = 0
     """Sessions that declared no capability."""
+    comparable: asyncio.Event | None = None
+    """Sessions that declare capabilities wait for it."""
     compared: list[bytes] = field(default_factory=list)
     """What the others declared."""
 
@@ -229,6 +231,8 @@ class ScriptedChannel:
             script.asked += 1
         else:
             script.compared.append(self._capabilities)
+            if script.comparable is not None:
+                await script.comparable.wait()
             if script.incomparable is not None:
                 raise script.incomparable
         if script.hang:

@@ -9,14 +9,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable
+from typing import Final
 
 from msgspec import Raw
 
 from fairlead_gateway.toolregistry.connecting import Connection, Connector
 from fairlead_mcp.errors import McpError
-from fairlead_mcp.gated import LOOK_SECONDS, Gated, behind_capabilities, name_of
+from fairlead_mcp.gated import Gated, behind_capabilities, name_of
 
 logger = logging.getLogger(__name__)
+
+SECONDS: Final = 10.0
+"""Bound of a comparison: a lookup waits for it."""
 
 
 class Comparison:
@@ -34,12 +38,12 @@ class Comparison:
         names = frozenset(map(name_of, items))
         if names != self._of:
             try:
-                async with asyncio.timeout(LOOK_SECONDS):
+                async with asyncio.timeout(SECONDS):
                     known = {name for name in names if name is not None}
                     declaring = self._connector.declaring(connection)
-                    self._gated = await behind_capabilities(declaring, known, LOOK_SECONDS)
+                    self._gated = await behind_capabilities(declaring, known, SECONDS)
                 self._of = names
             except (McpError, TimeoutError) as error:
-                why = str(error) or f"it did not answer within {LOOK_SECONDS:g} s"
+                why = str(error) or f"it did not answer within {SECONDS:g} s"
                 logger.info("%s was not asked for tools that need client capabilities: %s", connection.server.name, why)
         return tuple(one for one in self._gated if name_of(one.definition) not in names)

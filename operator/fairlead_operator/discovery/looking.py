@@ -3,12 +3,13 @@
 Used by `rounds`, after each listing as a client without capabilities: calls of such clients run in sessions that
 declare none, so that list is what holds for them. What the comparison (`fairlead_mcp.gated`) brought is kept while the
 server lists the same tools, so that a server on stdio has no second process started with each discovery, and so that a
-comparison that fails takes no tool off the lists.
+comparison that fails takes no tool off the lists. A slow one is not waited for: its tools are published afterwards.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable
@@ -28,60 +29,137 @@ logger = logging.getLogger(__name__)
 
 KEPT_SECONDS: Final = 3600.0
 """How long the outcome of a comparison is kept at most; for ever where it takes a process of our own."""
+GRACE_SECONDS: Final = 5.0
+"""How long a discovery waits for a comparison, as far as nobody needs them in one piece."""
+PAUSES: Final = (10.0, 60.0)
+"""Seconds before further attempts at a comparison that failed: a machine is busiest while its servers start."""
+PROCESSES: Final = 2
+"""Comparisons that run side by side where each starts a process of our own."""
+AT_ONCE: Final = 32
+"""The same where none does."""
 
 
 @dataclass(frozen=True)
 class _Look:
     """The last comparison of a server's lists."""
 
+    endpoint: Endpoint
     of: tuple[object, ...]
     """The answer that it was compared with."""
-    gated: tuple[Gated, ...]
+    gated: tuple[Gated, ...] | None
+    """None: it failed, and nothing was known before."""
     at: float
     """On the monotonic clock."""
 
 
-class Looks:
-    """See the module."""
+@dataclass(frozen=True)
+class _Running:
+    """A comparison that has begun, with all its attempts."""
 
-    def __init__(self, connector: Connector, monotonic: Callable[[], float] = time.monotonic) -> None:
+    of: tuple[object, ...]
+    task: asyncio.Task[None]
+    tried: asyncio.Event
+    """Set when the first attempt is over."""
+
+
+class Looks:
+    """See the module. `compared(key)` is called when a comparison is over; it should be cheap."""
+
+    def __init__(
+        self,
+        connector: Connector,
+        compared: Callable[[ServerKey], None] = lambda key: None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._connector = connector
+        self._compared = compared
         self._monotonic = monotonic
         self._looks: dict[ServerKey, _Look] = {}
+        self._running: dict[ServerKey, _Running] = {}
+        self._processes = asyncio.Semaphore(PROCESSES)
+        self._places = asyncio.Semaphore(AT_ONCE)
 
-    async def completed(
-        self, key: ServerKey, endpoint: Endpoint, credential: Credential | None, found: Found, *, anew: bool
-    ) -> Found:
-        """`found` with the tools behind client capabilities. `anew`: somebody wants the server asked again. Raises
-        nothing of the server's: where it cannot be compared, what was known before still counts.
+    async def compare(
+        self,
+        key: ServerKey,
+        endpoint: Endpoint,
+        credential: Credential | None,
+        found: Found,
+        *,
+        anew: bool,
+        whole: bool,
+    ) -> None:
+        """Begin a comparison where one is due, and wait a while for its first attempt; as long as it takes where the
+        answer is wanted as a `whole`. `anew`: somebody wants the server asked again. Raises nothing of the server's.
         """
-        names = frozenset(filter(None, map(name_of, found.tools)))
-        of = (endpoint, found.protocol_version, bytes(found.server_info), names)
+        of, look, running = (endpoint, *_compared_by(found)), self._looks.get(key), self._running.get(key)
+        if look is not None and look.endpoint != endpoint:
+            look = None
+            del self._looks[key]  # another server, of which nothing is known
+        if running is None or running.task.done() or running.of != of:
+            if look is not None and look.of == of and not anew and not self._old(look):
+                return
+            if running is not None:
+                running.task.cancel()
+            tried = asyncio.Event()
+            work = self._until_compared(key, endpoint, credential, found, tried)
+            task = asyncio.get_running_loop().create_task(work, name=f"comparison of {key}")
+            running = self._running[key] = _Running(of, task, tried)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(running.tried.wait(), LOOK_SECONDS if whole else GRACE_SECONDS)
+
+    def completed(self, key: ServerKey, found: Found) -> Found:
+        """`found` with the tools behind client capabilities, as far as they are known."""
         look = self._looks.get(key)
-        if look is not None and look.of[0] != endpoint:
-            look = None  # another server, of which nothing is known
-        if look is None or anew or look.of != of or self._old(look, endpoint):
-            try:
-                async with asyncio.timeout(LOOK_SECONDS):
-                    gated = await behind_capabilities(self._declaring(key, endpoint, credential), names, LOOK_SECONDS)
-                look = self._looks[key] = _Look(of, gated, self._monotonic())
-            except (McpError, TimeoutError) as error:
-                why = str(error) or f"it did not answer within {LOOK_SECONDS:g} s"
-                logger.info("%s was not asked for tools that need client capabilities: %s", key, why)
-        if look is None:
+        if look is None or look.gated is None:
             return replace(found, compared=False)
+        names = set(map(name_of, found.tools))
         gated = tuple(one for one in look.gated if name_of(one.definition) not in names)
-        if not gated:
-            return found
         requires = {name_of(one.definition) or "": one.requires for one in gated}
         return replace(found, tools=(*found.tools, *(one.definition for one in gated)), requires=requires)
 
     def forget(self, key: ServerKey) -> None:
         """The server is gone."""
         self._looks.pop(key, None)
+        running = self._running.pop(key, None)
+        if running is not None:
+            running.task.cancel()
 
-    def _old(self, look: _Look, endpoint: Endpoint) -> bool:
-        return not isinstance(endpoint, ChildEndpoint) and self._monotonic() - look.at > KEPT_SECONDS
+    async def aclose(self) -> None:
+        """Cancel what runs and wait for its end."""
+        tasks = [running.task for running in self._running.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _old(self, look: _Look) -> bool:
+        return not isinstance(look.endpoint, ChildEndpoint) and self._monotonic() - look.at > KEPT_SECONDS
+
+    async def _until_compared(
+        self, key: ServerKey, endpoint: Endpoint, credential: Credential | None, found: Found, tried: asyncio.Event
+    ) -> None:
+        names = {name for name in map(name_of, found.tools) if name is not None}
+        declaring = self._declaring(key, endpoint, credential)
+        places = self._processes if isinstance(endpoint, ChildEndpoint) else self._places
+        before = self._looks.get(key)
+        gated = None if before is None else before.gated
+        for pause in (0.0, *PAUSES):
+            await asyncio.sleep(pause)
+            try:
+                async with places, asyncio.timeout(LOOK_SECONDS):
+                    gated = await behind_capabilities(declaring, names, LOOK_SECONDS)
+                self._looks[key] = _Look(endpoint, (endpoint, *_compared_by(found)), gated, self._monotonic())
+                break
+            except (McpError, TimeoutError) as error:
+                why = str(error) or f"it took longer than {LOOK_SECONDS:g} s"
+                logger.info("%s was not asked for tools that need client capabilities: %s", key, why)
+            except Exception:
+                logger.exception("the comparison of %s broke down", key)
+            finally:
+                tried.set()
+        else:
+            self._looks[key] = _Look(endpoint, (endpoint, *_compared_by(found)), gated, self._monotonic())
+        self._compared(key)
 
     def _declaring(
         self, key: ServerKey, endpoint: Endpoint, credential: Credential | None
@@ -89,8 +167,13 @@ class Looks:
         return lambda capabilities: self._connector.session(key, endpoint, credential, capabilities=capabilities)
 
 
+def _compared_by(found: Found) -> tuple[object, ...]:
+    """What makes a comparison worthless when it changes."""
+    return found.protocol_version, bytes(found.server_info), frozenset(map(name_of, found.tools))
+
+
 def remembered(found: Found, published: Catalog | None) -> Found:
-    """`found`, with the tools behind client capabilities of the catalog before, where its server could not be compared:
+    """`found`, with the tools behind client capabilities of the catalog before, where its server is not compared yet:
     an operator that has just started knows no other comparison.
     """
     if found.compared or published is None:

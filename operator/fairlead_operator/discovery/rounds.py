@@ -64,6 +64,10 @@ class Round:
     subject: Subject
     found: Found | None = None
     """The last good answer to this subject."""
+    listed: Found | None = None
+    """The same without the tools behind client capabilities."""
+    whole: bool = False
+    """What is missing in the first answer would be held back later."""
     failure: Failure | None = None
     """Set while the last try failed."""
     failures: int = 0
@@ -144,7 +148,7 @@ class Rounds:
         """Servers that somebody wants asked and that have no round yet."""
         self._unasked: dict[ServerKey, Refreshed] = {}
         """Why a server could not be asked when somebody wanted it; of servers without a round."""
-        self._looks = Looks(connector, monotonic)
+        self._looks = Looks(connector, self._compared, monotonic)
         self._listeners = Listeners(connector, self.hint, retry=self._pace.retry, rng=self._rng)
         self._lines = Lines(connector, Told(self.lost, self.back), rng=self._rng)
 
@@ -152,14 +156,19 @@ class Rounds:
         running = sum(1 for round_ in self._rounds.values() if round_.task is not None)
         return f"<Rounds servers={len(self._rounds)} running={running}>"
 
-    def look(self, key: ServerKey, subject: Subject, credential: Credential | None, interval: float) -> Round:
-        """The state of a server; starts a discovery when one is due. `interval` is the McpServer's, in seconds."""
+    def look(
+        self, key: ServerKey, subject: Subject, credential: Credential | None, interval: float, *, whole: bool = False
+    ) -> Round:
+        """The state of a server; starts a discovery when one is due. `interval` is the McpServer's, in seconds;
+        `whole`: what is missing in the first answer would be held back later.
+        """
         round_ = self._rounds.get(key)
         if round_ is None or round_.subject != subject:
             self._cancel(round_)
             round_ = self._rounds[key] = self._succeeding(round_, subject)
             round_.wanted = round_.wanted or key in self._wanted
             self._wanted.discard(key)
+        round_.whole = whole
         if round_.task is None and self.until_due(round_) <= 0:
             if round_.hinted:
                 round_.credit = max(self._credit(round_) - 1, 0)
@@ -282,6 +291,7 @@ class Rounds:
         """Cancel what runs and wait for its end."""
         await self._listeners.aclose()
         await self._lines.aclose()
+        await self._looks.aclose()
         tasks = [round_.task for round_ in self._rounds.values() if round_.task is not None]
         for key in list(self._rounds):
             self.forget(key)
@@ -293,7 +303,7 @@ class Rounds:
         if before is None or (before.subject.uid, before.subject.endpoint) != (subject.uid, subject.endpoint):
             return Round(subject)
         return Round(
-            subject, found=before.found, failure=before.failure, asked=before.asked, up=before.up,
+            subject, found=before.found, listed=before.listed, failure=before.failure, asked=before.asked, up=before.up,
             losses=before.losses, wanted=before.wanted or bool(before.answering), refreshed=before.refreshed,
         )  # fmt: skip
 
@@ -306,7 +316,10 @@ class Rounds:
     async def _ask(self, key: ServerKey, round_: Round, credential: Credential | None, interval: float) -> None:
         try:
             async with Turn(self._suspects if round_.failures else self._slots):
-                outcome = await self._discover(key, round_, credential)
+                outcome = await self._discover(key, round_.subject.endpoint, credential)
+            if isinstance(outcome, Found):
+                round_.listed = outcome
+                outcome = await self._compared_with(key, round_, credential, outcome)
             self._settle(round_, outcome, interval)
         except Exception as error:
             logger.exception("the discovery of %s broke down", key)
@@ -315,13 +328,25 @@ class Rounds:
             round_.task = None
             self._finished(key)
 
-    async def _discover(self, key: ServerKey, round_: Round, credential: Credential | None) -> Found | Failure:
-        endpoint = round_.subject.endpoint
+    async def _compared_with(self, key: ServerKey, round_: Round, credential: Credential | None, found: Found) -> Found:
+        anew = bool(round_.answering)
+        await self._looks.compare(
+            key, round_.subject.endpoint, credential, found, anew=anew, whole=anew or round_.whole
+        )
+        return self._looks.completed(key, found)
+
+    def _compared(self, key: ServerKey) -> None:
+        """A comparison is over that no discovery waits for."""
+        round_ = self._rounds.get(key)
+        if round_ is not None and round_.listed is not None and round_.task is None:
+            round_.found = self._looks.completed(key, round_.listed)
+            self._finished(key)
+
+    async def _discover(self, key: ServerKey, endpoint: Endpoint, credential: Credential | None) -> Found | Failure:
         try:
             async with asyncio.timeout(self._pace.timeout):
                 async with self._connector.session(key, endpoint, credential) as session:
-                    found = await read_everything(session, self._pace.timeout)
-            return await self._looks.completed(key, endpoint, credential, found, anew=bool(round_.answering))
+                    return await read_everything(session, self._pace.timeout)
         except McpError as error:
             return Failure(error.reason, str(error))
         except TimeoutError:

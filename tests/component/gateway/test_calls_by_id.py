@@ -9,7 +9,7 @@ import pytest
 from fairlead_api.documents.catalog import Catalog, DeclaredLatency
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject, Tier
 from fairlead_gateway.identity.setup import Trust
-from gatewayworld import LEGACY, MODERN, Answer, Clock, Gateway, ask, calling, catalog, entry, running
+from gatewayworld import LEGACY, MODERN, Answer, Clock, Reachable, ask, calling, catalog, entry, running
 from policyworld import Vouching, anybody, by
 from rawserver import RawServer, Reply, Request, raw_server
 
@@ -92,7 +92,7 @@ async def test_a_server_that_the_caller_may_not_see_makes_no_id_ambiguous_and_is
         Policy(namespace="team-b", name="no", every=True, subjects=npc, rules=(Rule(action="Deny", tools=("*",)),)),
     ))  # fmt: skip
 
-    async def told(gateway: Gateway, agent: str, name: str) -> str:
+    async def told(gateway: Reachable, agent: str, name: str) -> str:
         return (await ask(gateway, by(agent, calling(name)))).body.decode()
 
     async with (

@@ -12,7 +12,7 @@ from msgspec import Raw
 from fairlead_api.documents.catalog import Catalog, DeclaredLatency, Definition
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject, Tier
 from fairlead_gateway.identity.setup import Trust
-from gatewayworld import LEGACY, MODERN, Gateway, ask, catalog, entry, legacy, modern, publish, running
+from gatewayworld import LEGACY, MODERN, Reachable, ask, catalog, entry, legacy, modern, publish, running
 from policyworld import Vouching, anybody, by
 from waiting import until_async
 
@@ -34,7 +34,7 @@ def denying(*tools: str) -> Rules:
     return Rules(policies=(EVERYTHING, deny))
 
 
-async def said(gateway: Gateway, target: str = "/mcp", agent: str | None = None, era: str = MODERN) -> str | None:
+async def said(gateway: Reachable, target: str = "/mcp", agent: str | None = None, era: str = MODERN) -> str | None:
     request = modern("server/discover") if era == MODERN else legacy("initialize", HELLO)
     request = request.to(target)
     answer = await ask(gateway, request if agent is None else by(agent, request))

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
+
+import pytest
 
 from fairlead_api.documents.catalog import Catalog, ChildEndpoint, Endpoint, HttpEndpoint, ToolEntry
 from fairlead_api.meta import ServerKey
 from fairlead_mcp import capabilities
 from fairlead_mcp.errors import ConnectFailed
+from fairlead_operator.discovery import looking
 from fairlead_operator.discovery.listing import Found, read_everything
 from fairlead_operator.discovery.looking import KEPT_SECONDS, Looks, remembered
-from operatorfakes import Script, ScriptedConnector, tool_named
+from fairlead_operator.discovery.rounds import Pace, Rounds, Subject
+from operatorfakes import Script, ScriptedConnector, tool_named, until
 
 KEY = ServerKey("team", "demo")
 HTTP = HttpEndpoint(url="http://demo.example/mcp")
@@ -26,12 +31,14 @@ class Bench:
 
     def __post_init__(self) -> None:
         self.connector = ScriptedConnector({KEY: self.script})
-        self.looks = Looks(self.connector, lambda: self.now)
+        self.told: list[ServerKey] = []
+        self.looks = Looks(self.connector, self.told.append, lambda: self.now)
 
     async def found(self, *, anew: bool = False) -> Found:
         async with self.connector.session(KEY, self.endpoint, None) as session:
             found = await read_everything(session)
-        return await self.looks.completed(KEY, self.endpoint, None, found, anew=anew)
+        await self.looks.compare(KEY, self.endpoint, None, found, anew=anew, whole=True)
+        return self.looks.completed(KEY, found)
 
     def compared(self) -> int:
         """Sessions with capabilities since the last time."""
@@ -98,6 +105,37 @@ async def test_a_gated_tool_that_is_listed_to_everybody_now_requires_nothing() -
     bench.script.tools.append(tool_named("ask_model"))
     found = await bench.found()
     assert (len(found.tools), found.requires) == (2, {})
+
+
+async def test_a_slow_comparison_holds_no_discovery_up_and_is_told_of_when_it_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(looking, "GRACE_SECONDS", 0.0)
+    may_compare = asyncio.Event()
+    bench = Bench(Script([tool_named("plain")], gated=GATED, comparable=may_compare))
+    rounds = Rounds(bench.connector, bench.told.append, pace=Pace(jitter=0.0), monotonic=lambda: 0.0)
+    subject = Subject("uid", HTTP, "", "")
+    rounds.look(KEY, subject, None, 600.0)
+    await until(lambda: bench.told)
+    first = rounds.look(KEY, subject, None, 600.0).found
+    assert first is not None
+    assert (len(first.tools), first.compared) == (1, False)
+    may_compare.set()
+    await until(lambda: len(bench.told) == 2)
+    second = rounds.look(KEY, subject, None, 600.0).found
+    assert second is not None
+    assert (len(second.tools), second.compared) == (3, True)
+    assert bench.script.asked == 1, "the server itself is not asked again for it"
+    await rounds.aclose()
+
+
+async def test_a_comparison_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looking, "PAUSES", (0.0,) * 10_000)
+    bench = Bench(Script([tool_named("plain")], gated=GATED, incomparable=ConnectFailed("busy", reason="Refused")))
+    assert not (await bench.found()).compared
+    bench.script.incomparable = None
+    await until(lambda: bench.told)
+    assert len((await bench.found()).tools) == 3
 
 
 async def test_what_is_published_counts_while_a_new_operator_cannot_compare() -> None:
