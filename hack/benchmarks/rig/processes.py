@@ -91,6 +91,15 @@ def memory(pid: int) -> Memory:
     return Memory(now, peak)
 
 
+def shared_once(pid: int) -> int:
+    """Bytes of RAM of one process, what it shares divided by its users (PSS); 0 for one that is gone."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) << 10 for line in lines if line.startswith("Pss:")), 0)
+
+
 def tree_memory(root: int) -> int:
     """Bytes that a process tree holds in RAM; what its processes share is counted for each."""
     return sum(memory(pid).now for pid in process_tree(root))

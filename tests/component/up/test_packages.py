@@ -160,3 +160,30 @@ async def test_a_machine_without_npm_says_what_to_install(tmp_path: Path) -> Non
     async with fairlead_up(tmp_path / "a.yaml", cwd=tmp_path, env=cache) as up:
         failed = await up.server("default/x", "failed")
         assert "npm is not installed on this machine: install Node.js" in failed["message"]
+
+
+@NPM
+@pytest.mark.network
+@pytest.mark.timeout(300)
+async def test_servers_of_npx_and_uvx_run_without_these_unless_they_are_to_be_kept(tmp_path: Path) -> None:
+    files = {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-filesystem", str(tmp_path)]}
+    servers = {
+        "files": files,
+        "kept": {**files, "env": {"FAIRLEAD_KEEP_WRAPPER": "true"}},
+        "time": {"command": "uvx", "args": ["mcp-server-time", "--local-timezone", "UTC"]},
+    }
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    (tmp_path / "note.txt").write_text("found it")
+    async with fairlead_up(tmp_path / "mcp.json", cwd=tmp_path) as up:
+        left = {f"default/{name}" for name in servers}
+        while left:
+            event = await up.event(lambda event: event.get("state") == "ready", within=INSTALL_SECONDS)
+            left.discard(event["server"])
+        await serving(up, "files__read_text_file", "kept__read_text_file", "time__get_current_time")
+        for name in ("files", "kept"):
+            assert "found it" in await text_of(up.url, f"{name}__read_text_file", {"path": str(tmp_path / "note.txt")})
+        assert "UTC" in await text_of(up.url, "time__get_current_time", {"timezone": "UTC"})
+        commands = sorted(command_of(pid).replace("\0", " ") for pid in children_of(up.pid))
+    assert len([words for words in commands if words.startswith("npm exec")]) == 1
+    assert len([words for words in commands if "mcp-server-filesystem" in words and words.startswith("node")]) == 2
+    assert len([words for words in commands if "mcp-server-time" in words]) == 1

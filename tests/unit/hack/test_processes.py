@@ -10,7 +10,7 @@ import pytest
 
 from ports import free_port
 from rig.harness import Unmeasurable
-from rig.processes import Stage, cpu_time, process_tree
+from rig.processes import Stage, cpu_time, memory, process_tree, shared_once
 from waiting import until
 
 
@@ -32,6 +32,13 @@ def test_the_time_of_a_process_that_is_gone_is_nothing() -> None:
     pid = os.posix_spawn("/bin/true", ["/bin/true"], {})
     os.waitpid(pid, 0)
     assert cpu_time(pid).total == 0
+
+
+def test_memory_that_processes_share_is_counted_once() -> None:
+    assert 0 < shared_once(os.getpid()) <= memory(os.getpid()).peak
+    pid = os.posix_spawn("/bin/true", ["/bin/true"], {})
+    os.waitpid(pid, 0)
+    assert shared_once(pid) == 0
 
 
 def test_a_program_that_ends_instead_of_listening_is_named_with_its_log() -> None:

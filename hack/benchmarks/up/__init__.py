@@ -1,0 +1,1 @@
+"""What `fairlead up` costs a laptop."""
