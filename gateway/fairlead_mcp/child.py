@@ -33,7 +33,7 @@ from fairlead_mcp.stdio import ChildSpec, Launcher
 logger = logging.getLogger(__name__)
 
 START_SECONDS: Final = 120.0
-"""From start to handshake; a first `uv tool run` or `npx` downloads the server."""
+"""From start to handshake. What `npx` or `uvx` finds and fetches before has a limit of its own (`direct`)."""
 STOP_SECONDS: Final = 2.0
 SILENT_SECONDS: Final = 10.0
 """From start on; a process that wrote nothing at all for so long is spoken of."""

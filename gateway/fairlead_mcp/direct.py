@@ -37,27 +37,26 @@ END_SECONDS: Final = 1.0
 
 
 class DirectLauncher:
-    """Launches what a wrapper would run, and everything else as `inner` does. `environ` is what wrappers inherit of."""
+    """Launches the program behind a wrapper, and everything else as `inner` does. `seconds`: limit of finding one."""
 
-    def __init__(
-        self,
-        inner: SubprocessLauncher,
-        environ: Mapping[str, str] = os.environ,
-        seconds: float = RESOLVE_SECONDS,
-    ) -> None:
+    def __init__(self, inner: SubprocessLauncher, *, seconds: float = RESOLVE_SECONDS) -> None:
         self._inner = inner
-        self._environ = environ
         self._seconds = seconds
         self._genuine: dict[tuple[str, int], bool] = {}
+        """By path and time of change, whether a program is npm's `npx`, or uv."""
         self._works: bool | None = None
+        """Whether scripts of ours run on this machine."""
+        self._unlike: set[Wrapper] = set()
+        """Wrappers that would start another program than is expected of them."""
         self._fetched: set[tuple[str, str]] = set()
+        """Packages that were started, by kind and name."""
         self._locks: defaultdict[tuple[str, str], asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def launch(self, spec: ChildSpec, events: Events) -> Process:
         """Implements Launcher. Also raises ConnectFailed (StartTimeout) where the wrapper takes too long."""
         wrapped = wrapper(spec)
-        environment = spec.environment(self._environ)
-        if wrapped is None or not await self._usable(wrapped, environment, spec.cwd):
+        environment = spec.environment(os.environ)
+        if wrapped is None or wrapped in self._unlike or not await self._usable(wrapped, environment):
             return await self._inner.launch(spec, events)
         found = await self._in_turn(wrapped, environment, spec, events)
         if isinstance(found, Start):
@@ -70,7 +69,7 @@ class DirectLauncher:
 
     # Whether it can be done
 
-    async def _usable(self, wrapped: Wrapper, environment: Mapping[str, str], cwd: str | None) -> bool:
+    async def _usable(self, wrapped: Wrapper, environment: Mapping[str, str]) -> bool:
         """Whether the wrapper is the program it is called like, and scripts of ours run on this machine."""
         path = shutil.which(wrapped.command, path=environment.get("PATH"))
         if path is None:
@@ -115,8 +114,17 @@ class DirectLauncher:
         package = (wrapped.kind, wrapped.package)
         if package in self._fetched:
             return await self._found(wrapped, environment, spec, events)
-        async with self._locks[package]:
+        lock = self._locks[package]
+        try:
+            async with asyncio.timeout(self._seconds):
+                await lock.acquire()
+        except TimeoutError as error:
+            words = f"another server is still fetching {wrapped.package} after {self._seconds:g} s"
+            raise ConnectFailed(words, reason="StartTimeout") from error
+        try:
             found = await self._found(wrapped, environment, spec, events)
+        finally:
+            lock.release()
         if isinstance(found, Start):
             self._fetched.add(package)
             self._locks.pop(package, None)
@@ -136,7 +144,10 @@ class DirectLauncher:
             return process
         told.release()
         found = start(wrapped, told.answer)
-        return found if found is not None and _same(wrapped, found) else None
+        if found is not None and _same(wrapped, found):
+            return found
+        self._unlike.add(wrapped)
+        return None
 
     async def _run(
         self, argv: tuple[str, ...], environment: Mapping[str, str], cwd: str | None, told: _Told, seconds: float

@@ -34,7 +34,7 @@ _PYPI: Final = re.compile(
 _NORMAL: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 """A name that PyPI writes as it is typed (PEP 503), so that the program of this name is the one meant."""
 _INTERPRETER: Final = re.compile(r"(?:c?python|pypy|graalpy|pyodide)[\d.]*")
-"""What `uvx` takes for an interpreter, and for no package."""
+"""Names that `uvx` takes for interpreters, not for packages."""
 
 
 class Wrapper(NamedTuple):
@@ -45,7 +45,7 @@ class Wrapper(NamedTuple):
     package: str
     """As its registry is asked for it, with a version or without."""
     lead: tuple[str, ...]
-    """What stands before the package's program and its arguments: flags, and the package where it is named apart."""
+    """Words before the package's program and its arguments: flags, and the package where it is named apart."""
     program: str
     """Name of the package's program; for `npx`, which finds it by itself, what stands in its place."""
     args: tuple[str, ...]

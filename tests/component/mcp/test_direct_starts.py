@@ -186,6 +186,20 @@ async def test_another_program_of_that_name_is_run_as_it_is(name: str, tmp_path:
     await inner.aclose()
 
 
+async def test_a_wrapper_that_starts_something_else_is_asked_once(tmp_path: Path) -> None:
+    world(tmp_path)
+    program = tmp_path / "uvx"
+    program.write_text(f'#!/bin/sh\necho "$*" >> calls\nexec {UVX} "$@"\n')
+    program.chmod(0o755)
+    inner = SubprocessLauncher()
+    direct = DirectLauncher(inner)
+    wanted = spec(tmp_path, str(program), "--from", "reporter", "true")
+    assert [(await run(direct, wanted)).how for _ in range(3)] == ["exited with code 0"] * 3
+    asked = [line for line in (tmp_path / "calls").read_text().splitlines() if line != "--version"]
+    assert [line.endswith(" true") for line in asked] == [False, True, True, True]
+    await inner.aclose()
+
+
 @NPX
 @pytest.mark.parametrize("keep", ["variable", "npmrc"])
 async def test_a_wrapper_that_is_to_be_kept_stays(keep: str, tmp_path: Path) -> None:
@@ -231,16 +245,23 @@ async def test_a_server_that_is_stopped_while_its_package_is_fetched_leaves_noth
 
 
 @NPX
-async def test_a_package_that_does_not_arrive_in_time_fails_the_start_with_what_did_not(
+async def test_a_package_that_does_not_arrive_in_time_fails_the_starts_with_what_did_not(
     silent_registry: str, tmp_path: Path
 ) -> None:
     before = below()
     inner = SubprocessLauncher()
-    direct = DirectLauncher(inner, seconds=1.5)
+    direct = DirectLauncher(inner)
     network = {"npm_config_registry": silent_registry, "npm_config_offline": "false"}
-    with pytest.raises(ConnectFailed, match=r"^npx did not find or fetch its program within 1\.5 s$") as caught:
-        await direct.launch(spec(tmp_path, "npx", "-y", "server", **network), Heard())
-    assert caught.value.reason == "StartTimeout"
+    wanted = spec(tmp_path, "npx", "-y", "server", **network)
+    await run(direct, spec(tmp_path, "npx", "-y", "no-such-package-here"))  # so that npx has been looked at
+    direct._seconds = 1.5
+    both = [direct.launch(wanted, Heard()) for _ in range(2)]
+    first, second = await asyncio.gather(*both, return_exceptions=True)
+    assert str(first) == "npx did not find or fetch its program within 1.5 s"
+    assert str(second) == "another server is still fetching server after 1.5 s"
+    assert isinstance(first, ConnectFailed)
+    assert isinstance(second, ConnectFailed)
+    assert first.reason == second.reason == "StartTimeout"
     await inner.aclose()
     await eventually(lambda: not below() - before)
 
