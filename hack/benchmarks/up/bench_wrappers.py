@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from fairlead_mcp.programs import search_path
 from fairlead_mcp.wrappers import KEEP
-from fairlead_operator.local.platform import search_path
 from rig.harness import Goal, Report, Sample, Settings, Unmeasurable, interleaved, ratios
 from rig.processes import memory, process_tree, shared_once
 from upprocess import fairlead_up

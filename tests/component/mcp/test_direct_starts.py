@@ -177,25 +177,27 @@ def _undated(log: list[str]) -> list[str]:
 @pytest.mark.parametrize("name", ["npx", "uvx"])
 async def test_another_program_of_that_name_is_run_as_it_is(name: str, tmp_path: Path) -> None:
     program = tmp_path / name
-    program.write_text('#!/bin/sh\necho "{\\"args\\": \\"$*\\"}"\necho "called: $*" >> calls\nexit 9\n')
+    calls = tmp_path / "calls"
+    program.write_text(f'#!/bin/sh\necho "{{\\"args\\": \\"$*\\"}}"\necho "called: $*" >> {calls}\nexit 9\n')
     program.chmod(0o755)
     inner = SubprocessLauncher()
     found = await run(DirectLauncher(inner), spec(tmp_path, str(program), "server", "--x"))
     assert (found.how, found.said) == ("exited with code 9", [{"args": "server --x"}])
-    assert "called: server --x\n" in (tmp_path / "calls").read_text()
+    assert "called: server --x\n" in calls.read_text()
     await inner.aclose()
 
 
 async def test_a_wrapper_that_starts_something_else_is_asked_once(tmp_path: Path) -> None:
     world(tmp_path)
     program = tmp_path / "uvx"
-    program.write_text(f'#!/bin/sh\necho "$*" >> calls\nexec {UVX} "$@"\n')
+    calls = tmp_path / "calls"
+    program.write_text(f'#!/bin/sh\necho "$*" >> {calls}\nexec {UVX} "$@"\n')
     program.chmod(0o755)
     inner = SubprocessLauncher()
     direct = DirectLauncher(inner)
     wanted = spec(tmp_path, str(program), "--from", "reporter", "true")
     assert [(await run(direct, wanted)).how for _ in range(3)] == ["exited with code 0"] * 3
-    asked = [line for line in (tmp_path / "calls").read_text().splitlines() if line != "--version"]
+    asked = [line for line in calls.read_text().splitlines() if line != "--version"]
     assert [line.endswith(" true") for line in asked] == [False, True, True, True]
     await inner.aclose()
 
