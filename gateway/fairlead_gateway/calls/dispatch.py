@@ -25,6 +25,7 @@ from fairlead_gateway.calls.flight import Body, Flight
 from fairlead_gateway.calls.trace import TRACEPARENT, carried
 from fairlead_gateway.endpoint.asked import Rejection
 from fairlead_gateway.endpoint.request import Request
+from fairlead_gateway.formats.names import unknown_tool
 from fairlead_gateway.limits.limiter import Limiter
 from fairlead_gateway.selection.route import Route
 from fairlead_gateway.selection.view import View
@@ -94,9 +95,7 @@ class Dispatcher:
             denied = view.denied(name)
             if denied is not None:
                 return _invalid(request, refusals.not_allowed(name, denied))
-            near = view.nearest(name)
-            hint = "" if near is None else f". Did you mean {near}?"
-            return _invalid(request, f"Unknown tool: {name}{hint}")
+            return _invalid(request, unknown_tool(name, view.nearest(name)))
         return route
 
     def denied(

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from fairlead_gateway.catalog.names import SEPARATOR
+
 SAFE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}\Z")
 """The intersection: OpenAI and Bedrock allow 64 of `[A-Za-z0-9_-]`, Gemini refuses a leading digit, Bedrock a leading
 underscore behind some clients; no dot, slash or colon is taken everywhere."""
@@ -131,8 +133,10 @@ def _numbered(plain: str, taken: set[str]) -> str:
 def did_you_mean(name: str, visible: Iterable[str]) -> str | None:
     """The visible name that `name` was probably meant to be, or None.
 
-    Case and separators count for nothing, then similarity decides; of equally near names the first in order. Only
-    ever give it names that the caller may see: the answer is shown to it.
+    Case and separators count for nothing, then similarity decides; of equally near names the first in order. The part
+    behind a server's prefix (`everything__echo`) is compared by itself: a long prefix makes no two tools alike, and a
+    prefix that is wrong or left out hides none. Only ever give it names that the caller may see: the answer is shown
+    to it.
     """
     candidates = sorted(set(visible))[:MAX_CANDIDATES]
     wanted = _bare(name[: 4 * MAX_LENGTH])
@@ -145,8 +149,44 @@ def did_you_mean(name: str, visible: Iterable[str]) -> str | None:
     tails = [candidate for candidate, form in bare.items() if form.endswith(wanted) or wanted.endswith(form or "\0")]
     if len(tails) == 1 and len(wanted) > 3:
         return tails[0]
-    near = difflib.get_close_matches(wanted, bare.values(), n=1, cutoff=CLOSENESS)
-    return next((candidate for candidate, form in bare.items() if form == near[0]), None) if near else None
+    return _nearest(name[: 4 * MAX_LENGTH], candidates)
+
+
+def unknown_tool(name: str, near: str | None) -> str:
+    """What is said of a tool that does not exist, over MCP, over REST and by the commands."""
+    hint = "" if near is None else f". Did you mean {near}?"
+    return f"Unknown tool: {name[: 4 * MAX_LENGTH]}{hint}"
+
+
+def _nearest(name: str, candidates: Iterable[str]) -> str | None:
+    prefix, own = _parts(name)
+    best, found = (CLOSENESS, -1.0), None
+    to_own, to_prefix = (difflib.SequenceMatcher(None, "", each) for each in (own, prefix))
+    for candidate in candidates:
+        theirs, tool = _parts(candidate)
+        forms = (tool,) if prefix or not theirs else (tool, theirs + tool)
+        alike = max(_ratio(to_own, form, best[0]) for form in forms)
+        if alike < best[0]:
+            continue
+        score = alike, _ratio(to_prefix, theirs, 0.0) if prefix else 0.0
+        if score > best:
+            best, found = score, candidate
+    return found
+
+
+def _ratio(matcher: difflib.SequenceMatcher[str], text: str, least: float) -> float:
+    """How alike a text is to the matcher's; 0.0 where it is less than `least`, which is found out sooner."""
+    matcher.set_seq1(text)
+    if matcher.real_quick_ratio() < least or matcher.quick_ratio() < least:
+        return 0.0
+    return matcher.ratio()
+
+
+def _parts(name: str) -> tuple[str, str]:
+    """Prefix and own name, both bare; the prefix is empty where there is none, or nothing behind it."""
+    prefix, separator, own = name.partition(SEPARATOR)
+    bare = _bare(own)
+    return (_bare(prefix), bare) if separator and bare else ("", _bare(name))
 
 
 def _bare(name: str) -> str:

@@ -92,7 +92,7 @@ def router(plane: Plane) -> APIRouter:
     @routes.get("/access", **described("Say who may call a tool, and why", AccessDocument, EXAMPLE))
     async def show_access(
         request: Request,
-        tool: Annotated[str, Query(description="By its name on `/mcp`, `namespace/server/tool`, or id.")],
+        tool: Annotated[str, Query(description="By its name on `/mcp`, `[namespace/]server/tool`, or id.")],
         agent: Annotated[str | None, Query(description="Another than oneself; for administrators.")] = None,
         groups: Annotated[list[str] | None, Query(description="The other's groups.")] = None,
         service_account: Annotated[str | None, Query(alias="serviceAccount", description="`namespace/name`.")] = None,
@@ -201,10 +201,10 @@ def _tools(seen: Seen) -> dict[str, tuple[ServerKey, str, str | None]]:
         for tool in server.tools:
             shown = tool.exposed if tool.exposed is not None and merged[tool.exposed][0] is server else None
             held = key, tool.name, shown
-            ident = tool_id(key, tool.name)
-            if ident in found:
-                twice.add(ident)
-            found[ident] = held
+            for name in (tool_id(key, tool.name), f"{key.name}/{tool.name}"):
+                if name in found:
+                    twice.add(name)
+                found[name] = held
             found[f"{key}/{tool.name}"] = held
             if shown is not None:
                 found[shown] = held

@@ -15,6 +15,7 @@ from msgspec import Meta
 from starlette.exceptions import HTTPException
 
 from fairlead_gateway.calls.refusals import Refusal
+from fairlead_gateway.formats import names
 from fairlead_gateway.selection.notice import HiddenTool
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -115,8 +116,7 @@ class Problem(Exception):
 
 def unknown_tool(name: str, near: str | None) -> Problem:
     """Problem about a tool that there is not, with the name that was probably meant."""
-    hint = f"; did you mean {near!r}?" if near is not None else ""
-    problem = Problem(UNKNOWN_TOOL, f"there is no tool {name[:128]!r}{hint}", did_you_mean=near)
+    problem = Problem(UNKNOWN_TOOL, names.unknown_tool(name, near), did_you_mean=near)
     problem.missing = name
     return problem
 

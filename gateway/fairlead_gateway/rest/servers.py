@@ -20,6 +20,7 @@ from fairlead_api.documents.servers import OFFLINE, READY, ServerEntry
 from fairlead_api.documents.state import ToolState
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.catalog.model import Server
+from fairlead_gateway.formats.names import did_you_mean
 from fairlead_gateway.rest.bodies import answer, encode
 from fairlead_gateway.rest.examples import servers as examples
 from fairlead_gateway.rest.logs import may_read
@@ -198,12 +199,12 @@ def server_called(seen: Seen, name: str) -> Existing:
     if len(found) == 1:
         return found[0]
     known = tuple(str(each.key) for each in found or servers)[:MOST_KNOWN]
-    detail = (
-        f"{name[:128]!r} may be any of {len(found)} servers: say namespace/name"
-        if found
-        else (f"no server {name[:128]!r} is served here")
-    )
-    raise Problem(UNKNOWN_SERVER, detail, known=known)
+    if found:
+        detail = f"{name[:128]!r} may be any of {len(found)} servers: say namespace/name"
+        raise Problem(UNKNOWN_SERVER, detail, known=known)
+    near = did_you_mean(name, [str(each.key) if "/" in name else each.key.name for each in servers])
+    hint = "" if near is None else f". Did you mean {near}?"
+    raise Problem(UNKNOWN_SERVER, f"no server {name[:128]!r} is served here{hint}", did_you_mean=near, known=known)
 
 
 def document(seen: Seen, key: ServerKey, inside: Inside) -> ServerDocument:

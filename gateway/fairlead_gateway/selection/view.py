@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.calls.refusals import OVER_BUDGET, Refusal
+from fairlead_gateway.catalog.names import SEPARATOR
 from fairlead_gateway.formats.names import did_you_mean
 from fairlead_gateway.selection.ids import ID, MAX_ID, ByServer, ambiguous, by_server, named
 from fairlead_gateway.selection.listing import Listing
@@ -117,13 +118,15 @@ class View:
 
     def nearest(self, name: str) -> str | None:
         """The tool that a wrong name was probably meant to be; only ever one that is shown here. Among many, only those
-        with the same beginning are looked at, so that a wrong name costs no more than a millisecond.
+        are looked at whose name, or own name behind the prefix, has the same beginning, so that a wrong name costs no
+        more than a millisecond or two.
         """
         if len(self.routes) <= NEAR:
             return did_you_mean(name, self.routes)
         start, names = name[:NEAR_START].casefold(), []
+        behind = SEPARATOR + (name.partition(SEPARATOR)[2] or name)[:NEAR_START]
         for one in self.routes:
-            if one[:NEAR_START].casefold() == start:
+            if behind in one or one[:NEAR_START].casefold() == start:
                 names.append(one)
                 if len(names) == NEAR:
                     break

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from fairlead_gateway.calls.refusals import INVALID_ARGUMENTS, META_ERROR
 from fairlead_gateway.formats.format import JsonObject
+from fairlead_gateway.formats.names import unknown_tool
 
 UNKNOWN_TOOL: Final = "UNKNOWN_TOOL"
 TOOL_FAILED: Final = "TOOL_FAILED"
@@ -45,8 +46,7 @@ class UnknownFunction(ToolCallError):
     code = UNKNOWN_TOOL
 
     def __init__(self, tool: str, did_you_mean: str | None = None) -> None:
-        hint = f". Did you mean {did_you_mean}?" if did_you_mean else ""
-        super().__init__(tool, f"Unknown tool: {tool[:256]}{hint}")
+        super().__init__(tool, unknown_tool(tool, did_you_mean))
         self.did_you_mean = did_you_mean
 
 

@@ -80,3 +80,22 @@ def test_names_beside_others_leave_those_as_they_are() -> None:
     assert both.forward.items() >= first.forward.items()
     assert len(set(both.forward.values())) == 4
     assert both.original(both.safe("a_b")) == "a_b"
+
+
+def test_what_stands_behind_the_prefix_of_a_server_is_compared_by_itself() -> None:
+    tools = ["everything__echo", "everything__get-sum", "files__read_file", "web__read_page"]
+    assert did_you_mean("ech0", tools) == "everything__echo"
+    assert did_you_mean("evrything__echo", tools) == "everything__echo"
+    assert did_you_mean("everything__eccho", tools) == "everything__echo"
+    assert did_you_mean("everthing_get_sun", tools) == "everything__get-sum"
+    assert did_you_mean("file__read_fil", tools) == "files__read_file"
+
+
+def test_a_long_prefix_in_common_makes_no_two_tools_alike() -> None:
+    assert did_you_mean("everything__zzz", ["everything__echo", "everything__get-sum"]) is None
+
+
+def test_of_equal_tools_the_one_with_the_nearer_prefix_is_meant() -> None:
+    assert did_you_mean("storr__get_stock", ["older__get_stock", "remote__get_stock", "store__get_stock"]) == (
+        "store__get_stock"
+    )

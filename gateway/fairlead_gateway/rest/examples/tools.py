@@ -82,7 +82,7 @@ PROBLEM: Final[dict[str, Any]] = {
     "type": "tag:fairlead.dev,2026:problem/UNKNOWN_TOOL",
     "title": "There is no such tool",
     "status": 404,
-    "detail": "there is no tool 'demo__get_stok'; did you mean 'demo__get_stock'?",
+    "detail": "Unknown tool: demo__get_stok. Did you mean demo__get_stock?",
     "code": "UNKNOWN_TOOL",
     "didYouMean": "demo__get_stock",
 }
