@@ -1,25 +1,89 @@
-"""Entry point of the `fairlead` command: runs it and turns expected trouble into a sentence and an exit code.
+"""Entry point of the `fairlead` command: runs a verb and ends with its exit code.
 
-Exit codes: 0 fine, 1 failed, 2 used wrongly.
+Expected trouble is one sentence on standard error, `fairlead VERB: what happened. what to do`, and no traceback.
+Exit codes: 0 fine, 1 failed (also: an answer that is no), 2 used wrongly, 130 interrupted (Ctrl-C), 141 the reader of
+its output went away (`| head`).
 """
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
-from fairlead_cli.failure import Failure
+from fairlead_cli.failure import BROKEN_PIPE, FAILED, INTERRUPTED, USED_WRONGLY, Failure, readable_in_part
+
+if TYPE_CHECKING:
+    from fairlead_cli.tree import Command
+
+HELP: Final = frozenset({"-h", "--help"})
+COMPLETE: Final = "_FAIRLEAD_COMPLETE"
+"""Environment variable by which a shell asks for completions."""
+TRACEBACK: Final = "FAIRLEAD_TRACEBACK"
+"""Environment variable that has a fault of ours shown with its traceback."""
+SERVING: Final = frozenset({"up", "operator", "gateway"})
+"""Verbs that run until a signal: their standard error is a log, which a traceback belongs in."""
 
 
 def main() -> None:
     """Run the command line and end the process."""
-    from fairlead_cli.app import app
-
     try:
-        app()
+        code = _run(sys.argv[1:])
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes it once more
+        code = BROKEN_PIPE
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    sys.exit(code)
+
+
+def _run(words: Sequence[str]) -> int:
+    from fairlead_cli.tree import tree
+
+    command = tree()
+    if HELP.intersection(words):
+        readable_in_part()
+    if os.environ.get(COMPLETE):
+        command.main(prog_name="fairlead", complete_var=COMPLETE)
+    name = command.called(words)
+    try:
+        return _ended(command, words)
     except Failure as failure:
         sys.stdout.flush()
-        print(f"fairlead: {failure}", file=sys.stderr)
-        sys.exit(failure.code)
+        print(f"{name}: {failure}", file=sys.stderr)
+        return failure.code
+    except (BrokenPipeError, KeyboardInterrupt):
+        raise
+    except Exception as error:
+        if os.environ.get(TRACEBACK) or name.partition(" ")[2] in SERVING:
+            raise
+        sys.stdout.flush()
+        fault = f"{type(error).__name__}: {error}".rstrip(".")
+        print(f"{name}: a fault of Fairlead: {fault}. {TRACEBACK}=1 shows where; please report it.", file=sys.stderr)
+        return FAILED
+
+
+def _ended(command: Command, words: Sequence[str]) -> int:
+    """Exit code of the verb. Raises Failure, also for words that are no command line."""
+    import typer
+    from typer.exceptions import TyperException
+
+    try:
+        with command.group.make_context("fairlead", list(words)) as context:
+            command.group.invoke(context)
+        return 0
+    except typer.Exit as ended:
+        return ended.exit_code
+    except typer.Abort as error:
+        raise KeyboardInterrupt from error
+    except TyperException as error:
+        text = error.format_message().strip().rstrip(".").replace("Value error, ", "")
+        advice = f"`{command.called(words)} --help` says how it is used."
+        raise Failure(f"{text[:1].lower()}{text[1:]}. {advice}", code=USED_WRONGLY) from error
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else FAILED
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ Called by `__main__`. No work is done here.
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +14,7 @@ import typer
 from fairlead_cli.access.can import can
 from fairlead_cli.access.keys import keys
 from fairlead_cli.cluster.processes import gateway, operator
+from fairlead_cli.completing import tool_names
 from fairlead_cli.models.commands import convert, plan
 from fairlead_cli.options import (
     DEFAULT_URL,
@@ -23,8 +25,10 @@ from fairlead_cli.options import (
     ServerOption,
     TimeoutOption,
     TokenOption,
+    ToolArgument,
     ToolsOption,
     UrlOption,
+    helped,
 )
 from fairlead_cli.output import Output
 from fairlead_cli.pinning.commands import approve, diff
@@ -34,15 +38,38 @@ from fairlead_cli.speed.scores import leaderboard, scores
 from fairlead_cli.speed.telemetry import telemetry
 from fairlead_cli.speed.tiers import explain, tiers
 
+
+class Shell(StrEnum):
+    """Shells that can be told how to complete a line."""
+
+    bash = "bash"
+    zsh = "zsh"
+    fish = "fish"
+
+
 app = typer.Typer(
     name="fairlead",
     help="Serve the tools of many MCP servers through one gateway, on a laptop or on Kubernetes.",
     epilog="Try it: `fairlead up` starts a few servers and says how to connect a client.",
-    no_args_is_help=True,
+    invoke_without_command=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+@app.callback()
+def fairlead(
+    context: typer.Context,
+    show_version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    """Serve the tools of many MCP servers through one gateway, on a laptop or on Kubernetes."""
+    if show_version and context.invoked_subcommand is None:
+        from fairlead_cli.about import run_version
+
+        run_version(Output.table)
+    else:
+        helped(context)
 
 
 @app.command()
@@ -127,6 +154,12 @@ def up(
 
 @app.command()
 def tools(
+    tool: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="TOOL", help="Show this one, with its arguments.", show_default=False, autocompletion=tool_names
+        ),
+    ] = None,
     url: UrlOption = DEFAULT_URL,
     header: HeaderOption = None,
     token: TokenOption = None,
@@ -142,7 +175,7 @@ def tools(
         bool, typer.Option("--strict", help="With --format: strict tools, where that loses nothing.")
     ] = False,
 ) -> None:
-    """List the tools that a gateway offers.
+    """List the tools that a gateway offers, or show one of them.
 
     With --format the array of tools goes to standard output, and what the format cannot hold to standard error.
 
@@ -150,19 +183,26 @@ def tools(
 
         fairlead tools
 
+        fairlead tools everything__echo
+
         fairlead tools --format anthropic > tools.json
 
-        fairlead tools --server default/time --output json
+        fairlead tools --server time --json
 
         fairlead tools --tier fast
 
         fairlead tools --url https://tools.example.com/mcp -H "Authorization: Bearer $TOKEN"
     """
-    from fairlead_cli.calling.tools import run_offer, run_tools
+    from fairlead_cli.calling.tools import run_offer, run_tool, run_tools
     from fairlead_cli.connecting import Destination
+    from fairlead_cli.failure import USED_WRONGLY, Failure
 
+    if tool is not None and format is not None:
+        raise Failure("give either a tool or --format, not both", code=USED_WRONGLY)
     destination = Destination.parse(url, header or [], server, timeout, token).in_tier(tier)
-    if format is None:
+    if tool is not None:
+        run_tool(destination, tool, output)
+    elif format is None:
         run_tools(destination, output)
     else:
         run_offer(destination, format, strict, output)
@@ -188,7 +228,7 @@ app.add_typer(telemetry, name="telemetry")
 
 @app.command()
 def call(
-    tool: Annotated[str, typer.Argument(metavar="TOOL", help="Name of the tool as `fairlead tools` lists it.")],
+    tool: ToolArgument,
     words: Annotated[
         list[str] | None,
         typer.Argument(
@@ -210,11 +250,14 @@ def call(
 ) -> None:
     """Call a tool and print its result. Exit code 1 when the tool reports an error.
 
+    An argument that the tool does not know is named before anything is called, unless its schema takes any;
+    --arguments is held to what the schema forbids, and to nothing else.
+
     Examples:
 
         fairlead call demo__get_stock item=rope
 
-        fairlead call demo__forecast_demand item=rope weeks=8 --output json
+        fairlead call demo__forecast_demand item=rope weeks=8 --json
 
         fairlead call time__get_current_time --arguments '{"timezone": "UTC"}'
     """
@@ -233,8 +276,9 @@ def crds(
     ] = False,
     kubeconfig: KubeconfigOption = None,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds to wait for the cluster.")] = 60.0,
+    output: OutputOption = Output.table,
 ) -> None:
-    """Print the custom resource definitions (McpServer, LatencyTier, ToolPolicy), or install them.
+    """Print the custom resource definitions (McpServer, LatencyTier, ToolPolicy) as YAML, or install them.
 
     Examples:
 
@@ -245,9 +289,9 @@ def crds(
     from fairlead_cli.cluster.crds import install_crds, print_crds
 
     if install:
-        install_crds(str(kubeconfig or ""), timeout)
+        install_crds(str(kubeconfig or ""), timeout, output)
     else:
-        print_crds()
+        print_crds(output)
 
 
 app.command()(operator)
@@ -255,10 +299,29 @@ app.command()(gateway)
 
 
 @app.command()
+def completion(
+    shell: Annotated[Shell, typer.Argument(metavar="SHELL", help="bash, zsh or fish.")],
+) -> None:
+    """Print what completes verbs, options, and names of tools and servers, in a shell.
+
+    Examples:
+
+        source <(fairlead completion bash)        (in ~/.bashrc)
+
+        source <(fairlead completion zsh)         (in ~/.zshrc, behind compinit)
+
+        fairlead completion fish | source         (in ~/.config/fish/config.fish)
+    """
+    from typer._completion_shared import get_completion_script
+
+    print(get_completion_script(prog_name="fairlead", complete_var="_FAIRLEAD_COMPLETE", shell=shell.value))
+
+
+@app.command()
 def version(output: OutputOption = Output.table) -> None:
     """Print the version.
 
-    Example: fairlead version --output json
+    Example: fairlead version --json
     """
     from fairlead_cli.about import run_version
 

@@ -11,14 +11,15 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 from fairlead_api.meta import ServerKey
 from fairlead_cli.failure import USED_WRONGLY, Failure
+from fairlead_cli.output import printable
 from fairlead_mcp.errors import ConnectFailed, HttpRefused, McpError, NotMcp, RpcError, Timeout
-from fairlead_mcp.http.target import Target
+from fairlead_mcp.http.target import InvalidTarget, Target, checked_name, checked_value
 from fairlead_mcp.session import McpSession
 
 Result = TypeVar("Result")
 
 CREDENTIAL = "Give a credential with --token, or FAIRLEAD_TOKEN in the environment."
-_SERVER_PATH = "/servers/{0.namespace}/{0.name}/mcp"
+_SERVER_PATH = "/servers/{}/{}/mcp"
 
 
 @dataclass(frozen=True)
@@ -34,18 +35,33 @@ class Destination:
     def parse(
         cls, url: str, headers: Sequence[str], server: str | None, timeout: float, token: str | None = None
     ) -> Destination:
-        """From the options of a command. Raises Failure for options that make no sense."""
-        if server is not None:
-            try:
-                key = ServerKey.parse(server)
-            except ValueError as error:
-                raise Failure(f"--server: {error}", code=USED_WRONGLY) from error
-            parts = urlsplit(url)
-            url = urlunsplit((parts.scheme, parts.netloc, _SERVER_PATH.format(key), "", ""))
+        """From the options of a command; a gateway is asked which server a plain name means. Raises Failure for options
+        that make no sense.
+        """
+        try:
+            Target.from_url(url)
+        except InvalidTarget as error:
+            raise Failure(f"--url: {error}, such as http://127.0.0.1:8080/mcp", code=USED_WRONGLY) from error
         given = dict(_header(text) for text in headers)
         if token and "authorization" not in {name.lower() for name in given}:
             given["Authorization"] = f"Bearer {_token(token)}"
-        return cls(url, given, timeout)
+        found = cls(url, given, timeout)
+        return found if server is None else found.at_server(server)
+
+    def at_server(self, server: str) -> Destination:
+        """The endpoint of one server: `NAMESPACE/NAME`, or a name or prefix that no other has. Raises Failure."""
+        try:
+            key = ServerKey.parse(server if "/" in server else self._key(server))
+        except ValueError as error:
+            raise Failure(f"--server: {error}", code=USED_WRONGLY) from error
+        parts = urlsplit(self.url)
+        path = _SERVER_PATH.format(quote(key.namespace, safe=""), quote(key.name, safe=""))
+        return replace(self, url=urlunsplit((parts.scheme, parts.netloc, path, "", "")))
+
+    def _key(self, server: str) -> str:
+        from fairlead_cli.rest import Plane
+
+        return str(Plane.of(self).get(f"/v1/servers/{quote(server, safe='')}")["server"])
 
     def in_tier(self, tier: str | None) -> Destination:
         """The same endpoint in a latency tier; itself with None."""
@@ -74,7 +90,7 @@ class Destination:
         if isinstance(error, NotMcp):
             return f"{error}. Does {self.url} end in the path of an MCP endpoint, such as /mcp?"
         if isinstance(error, RpcError):
-            return error.message
+            return printable(error.message)
         return str(error)
 
 
@@ -96,5 +112,9 @@ def _token(given: str) -> str:
 def _header(text: str) -> tuple[str, str]:
     name, colon, value = text.partition(":")
     if not colon or not name.strip():
-        raise Failure(f"--header: {text!r} is not of the form NAME:VALUE", code=USED_WRONGLY)
+        raise Failure(f"--header: {text.partition('=')[0]!r} is not of the form NAME:VALUE", code=USED_WRONGLY)
+    try:
+        checked_name(name.strip()), checked_value(name.strip(), value)
+    except InvalidTarget as error:
+        raise Failure(f"--header: {error}", code=USED_WRONGLY) from error
     return name.strip(), value.strip()

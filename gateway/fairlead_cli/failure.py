@@ -5,12 +5,16 @@ Raised by the commands, printed by `__main__`.
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
 FAILED: Final = 1
 USED_WRONGLY: Final = 2
+INTERRUPTED: Final = 130
+BROKEN_PIPE: Final = 141
+"""Exit codes of a process that SIGINT, or SIGPIPE, ended, as shells show them."""
 
 
 class Failure(Exception):
@@ -32,3 +36,8 @@ def needs(extra: str) -> Iterator[None]:
         raise Failure(
             f"this command needs the Python package {error.name}, which is missing: pip install 'fairlead[{extra}]'"
         ) from error
+
+
+def readable_in_part() -> None:
+    """Have `| head` end the process as it ends others: for help, which rich prints, with an exit code of its own."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)

@@ -7,11 +7,14 @@ from typing import Annotated
 
 import typer
 
+from fairlead_cli.completing import DEFAULT_URL, server_names, tool_names
+from fairlead_cli.failure import USED_WRONGLY, readable_in_part
 from fairlead_cli.output import Output
 
-DEFAULT_URL = "http://127.0.0.1:8080/mcp"
+__all__ = ["DEFAULT_URL"]
 
 OutputOption = Annotated[Output, typer.Option("--output", "-o", help="table for people, json for programs.")]
+"""Of every verb that prints a result; `tree` adds `--json` beside it."""
 UrlOption = Annotated[
     str, typer.Option("--url", envvar="FAIRLEAD_URL", help="MCP endpoint of a running gateway, or of any MCP server.")
 ]
@@ -31,7 +34,22 @@ TokenOption = Annotated[
 ]
 ServerOption = Annotated[
     str | None,
-    typer.Option("--server", metavar="NAMESPACE/NAME", help="Only this server, its tools under their own names."),
+    typer.Option(
+        "--server",
+        metavar="SERVER",
+        help="Only this server, its tools under their own names: a name, a prefix or NAMESPACE/NAME.",
+        autocompletion=server_names,
+    ),
+]
+ServerArgument = Annotated[
+    str,
+    typer.Argument(metavar="SERVER", help="Its name, or NAMESPACE/NAME; its prefix too.", autocompletion=server_names),
+]
+ToolArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="TOOL", help="Name of the tool as `fairlead tools` lists it, or its id.", autocompletion=tool_names
+    ),
 ]
 ToolsOption = Annotated[
     list[str] | None,
@@ -50,3 +68,11 @@ RoutesOption = Annotated[
 KubeconfigOption = Annotated[
     Path | None, typer.Option(help="Path of a kubeconfig. By default KUBECONFIG, ~/.kube/config, or the pod's account.")
 ]
+
+
+def helped(context: typer.Context) -> None:
+    """Callback of a group of verbs: its help where no verb is given, and the exit code of a wrong use."""
+    if context.invoked_subcommand is None:
+        readable_in_part()
+        print(context.get_help())
+        raise typer.Exit(USED_WRONGLY)

@@ -6,7 +6,10 @@ import json
 import sys
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
+
+NAMED: Final = 8
+"""Names that a sentence lists before it says how many more there are."""
 
 
 class Output(StrEnum):
@@ -34,7 +37,15 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     for row in rows:
         table.add_row(*(Text(printable(cell)) for cell in row))
     console = Console() if sys.stdout.isatty() else Console(width=10_000)
-    console.print(table)
+    with console.capture() as drawn:  # written by rich, a pipe without a reader would end the process
+        console.print(table)
+    sys.stdout.write(drawn.get())
+
+
+def remark(verb: str, text: str) -> None:
+    """A line on standard error about something that is no failure."""
+    sys.stdout.flush()
+    print(f"fairlead {verb}: {printable(text)}", file=sys.stderr)
 
 
 def printable(text: str) -> str:
@@ -46,3 +57,10 @@ def first_line(text: str, limit: int = 100) -> str:
     """The first line of a description, shortened."""
     line = text.strip().partition("\n")[0].strip()
     return line if len(line) <= limit else f"{line[: limit - 1].rstrip()}…"
+
+
+def named(known: Iterable[str]) -> str:
+    """Some of the names, and how many more there are: `a, b and 3 more`."""
+    every = list(known)
+    rest = len(every) - NAMED
+    return ", ".join(every[:NAMED]) + (f" and {rest} more" if rest > 0 else "")

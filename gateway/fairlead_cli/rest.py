@@ -1,29 +1,46 @@
-"""The gateway's REST plane as the commands see it: one request, one JSON answer, a sentence for whatever goes wrong."""
+"""The gateway's REST plane as the commands see it: one request, one JSON answer, a sentence for whatever goes wrong.
+
+Proxies (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY) and certificates (SSL_CERT_FILE, SSL_CERT_DIR) of the environment
+count, as `httpx2` reads them; this machine itself is never asked through a proxy. httpx2 is imported with the first
+request: it takes longer than most commands.
+"""
 
 from __future__ import annotations
 
 import json
+import re
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from http.client import HTTPException, HTTPMessage
-from typing import IO, Any, Final
-from urllib.error import HTTPError, URLError
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlencode, urlsplit, urlunsplit
-from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
 from fairlead_cli.connecting import CREDENTIAL, Destination
 from fairlead_cli.failure import FAILED, USED_WRONGLY, Failure
+from fairlead_cli.output import named
+from fairlead_cli.wording import after, look_at_tools
+
+if TYPE_CHECKING:
+    import httpx2
 
 _MAX_ANSWER: Final = 64 << 20
+_MAX_LINE: Final = 1 << 20
+"""Bytes of one line of an event stream."""
+_MAX_PROBLEM: Final = 64 << 10
+_ERRNO: Final = re.compile(r"^\[Errno -?\d+\] ")
+_IS_IT: Final = "check the address in --url: is a Fairlead gateway there?"
 
 
-class _NoRedirects(HTTPRedirectHandler):
-    """A credential goes to the host that it was given for, and nowhere else."""
+class _Answer(dict[str, Any]):
+    """An object of an answer. A member that it lacks is a Failure: that was no gateway, or one of another version."""
 
-    def redirect_request(
-        self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
-    ) -> None:
-        return None
+    def __init__(self, members: dict[str, Any], base: str) -> None:
+        super().__init__(members)
+        self._base = base
+
+    def __missing__(self, member: str) -> Any:
+        raise Failure(f"{self._base} gave an answer without {member!r}; {_IS_IT}")
 
 
 class Plane:
@@ -38,10 +55,8 @@ class Plane:
 
     @classmethod
     def of(cls, destination: Destination) -> Plane:
-        """From where the other commands connect to. Raises Failure for a URL that is none."""
+        """From where the other commands connect to."""
         parts = urlsplit(destination.url)
-        if parts.scheme not in ("http", "https") or not parts.netloc:
-            raise Failure(f"--url: {destination.url!r} is not an http or https URL", code=USED_WRONGLY)
         words = [unquote(word) for word in parts.path.strip("/").split("/")]
         scope = {}
         if len(words) == 2 and words[0] == "mcp":
@@ -55,56 +70,129 @@ class Plane:
 
     def get(self, path: str, **query: str | Sequence[str]) -> Any:
         """The answer to a GET. Raises Failure."""
-        return self._ask(
-            Request(f"{self._base}{path}?{urlencode({**self.scope, **query}, doseq=True)}", headers=self._headers)
-        )
+        return self._ask("GET", f"{path}?{urlencode(query, doseq=True)}" if query else path)
 
     def post(self, path: str, body: Any) -> Any:
         """The answer to a POST. Raises Failure."""
-        headers = {**self._headers, "Content-Type": "application/json"}
-        return self._ask(Request(f"{self._base}{path}", json.dumps(body).encode(), headers))
+        return self._ask("POST", path, json.dumps(body).encode())
 
     def lines(self, path: str, quiet: float, last: str | None) -> Iterator[str]:
         """The lines of an event stream behind the event `last`, until it ends or is silent for `quiet` seconds. Raises
         Failure.
         """
         more = {"Accept": "text/event-stream", **({} if last is None else {"Last-Event-ID": last})}
-        with self._opened(Request(f"{self._base}{path}", headers={**self._headers, **more}), quiet) as answer:
-            for line in answer:
-                yield line.decode("utf-8", "replace").rstrip("\r\n")
+        with self._opened("GET", path, more, None, quiet) as answer:
+            if not answer.headers.get("content-type", "").startswith("text/event-stream"):
+                raise Failure(f"{self._base} gave an answer that is no stream of events; {_IS_IT}")
+            held = b""
+            for piece in answer.iter_bytes():
+                *whole, held = (held + piece).split(b"\n")
+                for line in whole:
+                    yield line.decode("utf-8", "replace").rstrip("\r")
+                if len(held) > _MAX_LINE:
+                    raise Failure(f"{self._base} sends a line of more than {_MAX_LINE} bytes; {_IS_IT}")
 
-    def _ask(self, request: Request) -> Any:
-        with self._opened(request, self._timeout) as answer:
-            return json.loads(answer.read(_MAX_ANSWER))
+    def _ask(self, method: str, path: str, body: bytes | None = None) -> Any:
+        with self._opened(method, path, {}, body, self._timeout) as answer:
+            return self._json(self._whole(answer))
+
+    def _json(self, data: bytes) -> Any:
+        try:
+            found = json.loads(data, object_hook=lambda members: _Answer(members, self._base))
+        except (ValueError, RecursionError) as error:
+            raise Failure(f"{self._base} gave an answer that is not JSON; {_IS_IT}") from error
+        if not isinstance(found, dict):
+            raise Failure(f"{self._base} gave an answer that no gateway gives; {_IS_IT}")
+        return found
+
+    def _whole(self, answer: httpx2.Response) -> bytes:
+        """The body, which may take as long and be as large as is allowed. Raises Failure."""
+        end = time.monotonic() + self._timeout
+        pieces, size = [], 0
+        for piece in answer.iter_bytes():
+            pieces.append(piece)
+            size += len(piece)
+            if size > _MAX_ANSWER:
+                raise Failure(f"{self._base} gave an answer of more than {_MAX_ANSWER >> 20} MiB; {_IS_IT}")
+            if time.monotonic() > end:
+                raise self._late(self._timeout)
+        return b"".join(pieces)
 
     @contextmanager
-    def _opened(self, request: Request, timeout: float) -> Iterator[IO[bytes]]:
-        try:
-            with build_opener(ProxyHandler({}), _NoRedirects()).open(request, timeout=timeout) as answer:
-                yield answer
-        except HTTPError as error:
-            with error:
-                raise self._refused(error) from error
-        except TimeoutError as error:
-            wait = f"{self._base} did not answer within {timeout:g} s; --timeout gives it more time."
-            raise Failure(wait) from error
-        except (URLError, OSError, HTTPException) as error:
-            reason = getattr(error, "reason", None) or error
-            start = "Is a gateway running there? Start one with `fairlead up`, or name it with --url."
-            raise Failure(f"cannot reach {self._base}: {reason}. {start}") from error
-        except ValueError as error:
-            raise Failure(f"{self._base} is no Fairlead gateway: its answer is not JSON") from error
+    def _opened(
+        self, method: str, path: str, headers: dict[str, str], body: bytes | None, timeout: float
+    ) -> Iterator[httpx2.Response]:
+        import httpx2
 
-    def _refused(self, error: HTTPError) -> Failure:
+        kind = {} if body is None else {"Content-Type": "application/json"}
+        sent = {"Accept-Encoding": "identity", **kind, **headers, **self._headers}
+        host = urlsplit(self._base).hostname or ""
+        direct = {f"all://[{host}]" if ":" in host else f"all://{host}": None} if is_loopback(host) else None
         try:
-            problem = json.loads(error.read(_MAX_ANSWER))
+            with (
+                httpx2.Client(timeout=httpx2.Timeout(timeout, connect=self._timeout), mounts=direct) as client,
+                client.stream(method, self._base + path, headers=sent, content=body) as answer,
+            ):
+                if not answer.is_success:
+                    raise self._refused(answer)
+                yield answer
+        except httpx2.TimeoutException as error:
+            raise self._late(timeout) from error
+        except httpx2.ProxyError as error:
+            raise Failure(
+                f"the proxy on the way to {self._base} refuses it: {error}; check HTTP_PROXY, HTTPS_PROXY and NO_PROXY"
+            ) from error
+        except (httpx2.RemoteProtocolError, httpx2.DecodingError) as error:
+            raise Failure(f"{self._base} gave an answer that is not understood: {error}; {_IS_IT}") from error
+        except (httpx2.HTTPError, OSError) as error:  # OSError: a file that SSL_CERT_FILE names
+            reason = _ERRNO.sub("", str(error)) or type(error).__name__
+            advice = "Is a gateway running there? Start one with `fairlead up`, or name it with --url."
+            if "CERTIFICATE" in reason:
+                advice = "Name the file of the authority that signed its certificate in SSL_CERT_FILE."
+            raise Failure(f"cannot reach {self._base}: {reason}. {advice}") from error
+        except (httpx2.InvalidURL, ValueError) as error:  # a proxy of the environment that is no URL
+            raise Failure(f"cannot reach {self._base}: {error}; check HTTP_PROXY and HTTPS_PROXY") from error
+
+    def _late(self, timeout: float) -> Failure:
+        return Failure(f"{self._base} did not answer within {timeout:g} s; --timeout gives it more time.")
+
+    def _refused(self, answer: httpx2.Response) -> Failure:
+        data = b""
+        for piece in answer.iter_bytes():
+            data += piece
+            if len(data) > _MAX_PROBLEM:
+                break
+        try:
+            problem = json.loads(data)
             detail, code = str(problem["detail"]), str(problem["code"])
-        except (ValueError, KeyError, TypeError, OSError):
-            return Failure(f"{self._base} answered {error.code} {error.reason}: is it a Fairlead gateway?")
-        if code == "UNAUTHENTICATED":
-            detail += f". {CREDENTIAL}"
-        fits = problem.get("wouldFit")
-        if isinstance(fits, list) and fits:
-            detail += f". Would fit: {'; or '.join(map(str, fits))}"
-        wrong = code.startswith("UNKNOWN_") or code == "INVALID_ARGUMENTS"
-        return Failure(detail, code=USED_WRONGLY if wrong else FAILED)
+        except (ValueError, KeyError, TypeError, RecursionError):
+            if answer.status_code in (401, 403):
+                return Failure(f"{self._base} answered {answer.status_code} {answer.reason_phrase}. {CREDENTIAL}")
+            return Failure(f"{self._base} answered {answer.status_code} {answer.reason_phrase}; {_IS_IT}")
+        return Failure(_sentence(problem, code, detail), code=_exit_code(code))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine, which no proxy leads to."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def _exit_code(code: str) -> int:
+    return USED_WRONGLY if code.startswith("UNKNOWN_") or code == "INVALID_ARGUMENTS" else FAILED
+
+
+def _sentence(problem: dict[str, Any], code: str, detail: str) -> str:
+    """A problem document (RFC 9457) in words."""
+    known, fits = problem.get("known"), problem.get("wouldFit")
+    if code == "UNKNOWN_TOOL":
+        return look_at_tools(detail)
+    if code == "UNAUTHENTICATED":
+        detail = after(detail, CREDENTIAL)
+    if isinstance(fits, list) and fits:
+        detail = after(detail, f"Would fit: {'; or '.join(map(str, fits))}")
+    if isinstance(known, list) and not all(str(one) in detail for one in known):
+        detail = after(detail, f"There is: {named(map(str, known))}")
+    return detail

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from fairlead_cli.completing import tool_names
 from fairlead_cli.options import DEFAULT_URL, HeaderOption, OutputOption, TimeoutOption, TokenOption, UrlOption
 from fairlead_cli.output import Output, print_json, printable
 
@@ -18,7 +19,12 @@ NO: Final = 1
 def can(
     agent: Annotated[str, typer.Argument(metavar="AGENT", help="Name of an agent, or `me`.")],
     call: Annotated[str, typer.Argument(metavar="call", help="The word `call`.")],
-    tool: Annotated[str, typer.Argument(metavar="TOOL", help="As listed, as namespace/server/tool, or by its id.")],
+    tool: Annotated[
+        str,
+        typer.Argument(
+            metavar="TOOL", help="As listed, as [NAMESPACE/]SERVER/TOOL, or by its id.", autocompletion=tool_names
+        ),
+    ],
     group: Annotated[list[str] | None, typer.Option(help="A group that the agent is in; may be repeated.")] = None,
     service_account: Annotated[str | None, typer.Option(help="The agent's ServiceAccount: namespace/name.")] = None,
     claim: Annotated[list[str] | None, typer.Option(help="Of the agent's token: NAME=VALUE; may be repeated.")] = None,

@@ -75,7 +75,7 @@ def run_list(kept: Place, output: Output) -> None:
     print_table(["ID", "AGENT", "GROUPS", "CREATED", "EXPIRES"], rows)
 
 
-def run_revoke(kept: Place, ident: str) -> None:
+def run_revoke(kept: Place, ident: str, output: Output) -> None:
     """Take a key out. Raises Failure where there is none of that id."""
     wanted = id_of(ident) or ident
 
@@ -86,7 +86,10 @@ def run_revoke(kept: Place, ident: str) -> None:
         return KeyDocument(left)
 
     kept.change(without)
-    print(f"{wanted} is revoked")
+    if output is Output.json:
+        print_json({"revoked": wanted})
+    else:
+        print(f"{wanted} is revoked")
 
 
 class KeyOutput:

@@ -10,10 +10,10 @@ from typing import Annotated
 
 import typer
 
-from fairlead_cli.options import KubeconfigOption, OutputOption
+from fairlead_cli.options import KubeconfigOption, OutputOption, helped
 from fairlead_cli.output import Output
 
-keys = typer.Typer(help="Make, list and revoke API keys of a gateway.", no_args_is_help=True)
+keys = typer.Typer(help="Make, list and revoke API keys of a gateway.", invoke_without_command=True, callback=helped)
 
 DEFAULT_FILE = Path("keys.json")
 FileOption = Annotated[
@@ -83,6 +83,7 @@ def revoke(
     secret: SecretOption = None,
     namespace: NamespaceOption = "fairlead-system",
     kubeconfig: KubeconfigOption = None,
+    output: OutputOption = Output.table,
 ) -> None:
     """Revoke a key. A running gateway refuses it within a second, and ends the streams that it opened.
 
@@ -90,4 +91,4 @@ def revoke(
     """
     from fairlead_cli.access.keyring import place, run_revoke
 
-    run_revoke(place(file or DEFAULT_FILE, secret, namespace, kubeconfig), ident)
+    run_revoke(place(file or DEFAULT_FILE, secret, namespace, kubeconfig), ident, output)

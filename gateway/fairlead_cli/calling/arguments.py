@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
+
+from fairlead_gateway.formats.names import did_you_mean
 
 Json = Any
 """A value as JSON knows it; what a server's schema says of it is checked, not assumed."""
@@ -12,7 +14,10 @@ Schema = Mapping[str, Json]
 
 _TRUE: Final = frozenset({"true", "yes", "on", "1"})
 _FALSE: Final = frozenset({"false", "no", "off", "0"})
-_DEPTH: Final = 16
+_MOST: Final = 1000
+"""Subschemas of one value that are looked at."""
+_OTHERS: Final = ("additionalProperties", "unevaluatedProperties")
+_SPECIAL: Final = frozenset(".^$*+?{}[]\\|()")
 
 
 class BadArgument(ValueError):
@@ -44,7 +49,7 @@ def typed(key: str, text: str, wanted: Json, root: Schema) -> Json:
 
     Raises BadArgument when there is none.
     """
-    choices, types = _allowed(wanted, root, _DEPTH)
+    choices, types = _allowed(wanted, root)
     for choice in choices:
         if text == (choice if isinstance(choice, str) else json.dumps(choice)):
             return choice
@@ -59,23 +64,82 @@ def typed(key: str, text: str, wanted: Json, root: Schema) -> Json:
     raise BadArgument(f"{key}: {text!r} is not {' or '.join(_NAMES[name] for name in _ORDER if name in types)}")
 
 
-def _allowed(wanted: Json, root: Schema, depth: int) -> tuple[list[Json], set[str]]:
-    """The listed values and the type names that a schema allows, through local references and alternatives."""
-    if not isinstance(wanted, Mapping) or depth == 0:
-        return [], set()
-    choices: list[Json] = list(wanted["enum"]) if isinstance(wanted.get("enum"), list) else []
-    if "const" in wanted:
-        choices.append(wanted["const"])
-    declared = wanted.get("type", [])
-    types = {name for name in (declared if isinstance(declared, list) else [declared]) if name in _READERS}
-    branches = [_resolve(wanted["$ref"], root)] if isinstance(wanted.get("$ref"), str) else []
-    for word in ("anyOf", "oneOf", "allOf"):
-        if isinstance(wanted.get(word), list):
-            branches += wanted[word]
-    for branch in branches:
-        more_choices, more_types = _allowed(branch, root, depth - 1)
-        choices += more_choices
-        types |= more_types
+def check_known(arguments: Mapping[str, Json], schema: Schema, *, strictly: bool) -> None:
+    """See that the schema knows the arguments. `strictly`: also where it does not forbid others, as long as it names
+    some and does not say that it takes any. Raises BadArgument, which names each argument and what was probably meant.
+    """
+    places = [*_places(schema, schema)]
+    named = {key for place in places for key in _mapping(place.get("properties"))}
+    closed = any(place.get(word) is False for place in places for word in _OTHERS)
+    opened = any(place.get(word, False) is not False for place in places for word in _OTHERS)
+    if not closed and (opened or not strictly or not named):
+        return
+    patterns = [pattern for place in places for pattern in _mapping(place.get("patternProperties"))]
+    wrong = [key for key in arguments if key not in named and not any(_fits(pattern, key) for pattern in patterns)]
+    if not wrong:
+        return
+    parts = []
+    for key in wrong:
+        near = did_you_mean(key, named)
+        parts.append(f"it has no argument {key!r}" + ("" if near is None else f" (did you mean {near}?)"))
+    takes = f"It takes {', '.join(sorted(named))}" if named else "It takes none"
+    raise BadArgument(f"{'; '.join(parts)}. {takes}")
+
+
+def described_arguments(schema: Schema) -> Iterator[tuple[str, str, str, str]]:
+    """A row for each argument that the schema names: name, type, whether it is required, description."""
+    places = [*_places(schema, schema)]
+    required = {key for place in places for key in place.get("required", ()) if isinstance(place.get("required"), list)}
+    for place in places:
+        for key, wanted in _mapping(place.get("properties")).items():
+            choices, types = _allowed(wanted, schema)
+            kind = (
+                " | ".join(json.dumps(one) for one in choices) or " | ".join(n for n in _ORDER if n in types) or "any"
+            )
+            text = str(_mapping(wanted).get("description", "")).strip().partition("\n")[0]
+            yield key, kind, "required" if key in required else "", text
+
+
+def _places(schema: Json, root: Schema) -> Iterator[Schema]:
+    """The schema and what it applies to the same value, through local references and alternatives."""
+    todo, seen = [schema], set[int]()
+    while todo and len(seen) < _MOST:
+        one = todo.pop(0)
+        if not isinstance(one, Mapping) or id(one) in seen:
+            continue
+        seen.add(id(one))
+        yield one
+        if isinstance(one.get("$ref"), str):
+            todo.append(_resolve(one["$ref"], root))
+        for word in ("anyOf", "oneOf", "allOf"):
+            if isinstance(one.get(word), list):
+                todo += one[word][:_MOST]
+
+
+def _mapping(value: Json) -> Mapping[str, Json]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _fits(pattern: str, key: str) -> bool:
+    """Whether a name may be one of `patternProperties`. A server's pattern is not run: it could run for ever."""
+    start = pattern.removeprefix("^")
+    plain = start[: next((at for at, char in enumerate(start) if char in _SPECIAL), len(start))]
+    return not pattern.startswith("^") or key.startswith(plain)
+
+
+def _allowed(wanted: Json, root: Schema) -> tuple[list[Json], set[str]]:
+    """The listed values and the type names that a schema allows."""
+    choices: list[Json] = []
+    types = set[str]()
+    for place in _places(wanted, root):
+        choices += place["enum"] if isinstance(place.get("enum"), list) else []
+        choices += [place["const"]] if "const" in place else []
+        declared = place.get("type", [])
+        types |= {
+            name
+            for name in (declared if isinstance(declared, list) else [declared])
+            if isinstance(name, str) and name in _READERS
+        }
     return choices, types
 
 

@@ -2,55 +2,82 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
 import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
+from urllib.parse import quote
 
 import msgspec
 
 from fairlead_api.documents.servers import ON_THE_WAY
-from fairlead_cli.calling.arguments import BadArgument, parse_arguments
+from fairlead_cli.calling.arguments import BadArgument, check_known, parse_arguments
 from fairlead_cli.calling.hidden import why_hidden
-from fairlead_cli.calling.tools import listed
+from fairlead_cli.calling.tools import definition_of, listed, schema_of, unknown
 from fairlead_cli.connecting import Destination
-from fairlead_cli.failure import FAILED, USED_WRONGLY, Failure
+from fairlead_cli.failure import USED_WRONGLY, Failure
 from fairlead_cli.output import Output, printable
+from fairlead_cli.rest import Plane
 from fairlead_cli.servers.starting import has_tool, lines_about, servers_of, wait_for
 from fairlead_gateway.calls.refusals import STARTING
-from fairlead_gateway.formats.names import did_you_mean
+from fairlead_mcp.errors import RpcError
+from fairlead_mcp.jsonrpc import INVALID_PARAMS
 from fairlead_mcp.session import McpSession
 
+UNKNOWN: Final = re.compile(r"(?i)unknown tool|not found")
+"""In what servers say of a tool that they do not have."""
 META_ERROR: Final = "fairlead.dev/error"
 """Member of `_meta` under which a gateway says why a known tool did not answer."""
 
 
 def run_call(destination: Destination, tool: str, words: Sequence[str], arguments: str | None, output: Output) -> None:
-    """Call `tool` and print its result. Ends the process with 1 when the result is an error."""
+    """Call `tool` and print its result. Ends the process with 1 when the result is an error. Raises Failure."""
     if arguments is not None and words:
         raise Failure("give either KEY=VALUE words or --arguments, not both", code=USED_WRONGLY)
     given = None if arguments is None else _object(arguments)
 
     async def work(session: McpSession) -> bytes:
-        prepared = given if given is not None else await _typed(session, tool, words, destination.timeout)
-        return bytes(await session.call_tool(tool, prepared, timeout=destination.timeout))
+        definitions, hidden = await listed(session, destination.timeout)
+        found = definition_of(definitions, tool)
+        why = why_hidden(hidden, tool) if found is None else None
+        if why is not None:
+            raise Failure(f"OVER_BUDGET: {why}")
+        if found is None and await asyncio.to_thread(_may_come, destination, tool):
+            raise _Unlisted(str(unknown(tool, definitions)), code=USED_WRONGLY)  # its arguments are not known yet
+        schema = schema_of(found or await asyncio.to_thread(_of_id, destination, tool))
+        try:
+            prepared = parse_arguments(words, schema) if given is None else given
+            check_known(prepared, schema, strictly=given is None)
+        except BadArgument as error:
+            raise Failure(f"{tool}: {error}. Nothing was called.", code=USED_WRONGLY) from error
+        try:
+            return bytes(await session.call_tool(tool, prepared, timeout=destination.timeout))
+        except RpcError as error:
+            if found is not None or error.code != INVALID_PARAMS or not UNKNOWN.search(error.message):
+                raise
+            raise _Unlisted(str(unknown(tool, definitions)), code=USED_WRONGLY) from error
 
     result = _patiently(destination, tool, lambda: destination.run(work))
     if output is Output.json:
         sys.stdout.write(result.decode() + "\n")
     decoded = msgspec.json.decode(result)
     failed = isinstance(decoded, dict) and decoded.get("isError") is True
-    if output is Output.table:
-        text = (refused(decoded) if failed else None) or shown(decoded)
-        print(text, file=sys.stderr if failed else sys.stdout)
+    if output is Output.table and not failed:
+        print(shown(decoded))
     if failed:
-        sys.stdout.flush()
-        sys.exit(FAILED)
+        raise Failure(refused(decoded) or f"{tool} reports an error: {shown(decoded)}")
 
 
 class _Unlisted(Failure):
     """No tool of that name is listed."""
+
+
+def _may_come(destination: Destination, tool: str) -> bool:
+    """Whether a server that still starts may have the tool."""
+    return any(has_tool(server, tool) for server in servers_of(destination) if server.get("state") in ON_THE_WAY)
 
 
 def _patiently(destination: Destination, tool: str, call: Callable[[], bytes]) -> bytes:
@@ -68,7 +95,9 @@ def _patiently(destination: Destination, tool: str, call: Callable[[], bytes]) -
                 raise
             again = False  # it was listed between the two looks, or it is not its tool
             continue
-        except Failure:
+        except Failure as error:
+            if error.code == USED_WRONGLY:
+                raise
             own = [server for server in servers_of(destination) if has_tool(server, tool)]
             if not any(server.get("state") in ON_THE_WAY for server in own):
                 raise
@@ -128,28 +157,16 @@ def _part(item: Any) -> str:
     return json.dumps(item, ensure_ascii=False)
 
 
-async def _typed(session: McpSession, tool: str, words: Sequence[str], timeout: float) -> dict[str, Any]:
-    if not words:
-        return {}
-    definitions, hidden = await listed(session, timeout)
-    found = next((definition for definition in definitions if definition.get("name") == tool), None)
-    if found is None:
-        why = why_hidden(hidden, tool)
-        if why is not None:
-            raise Failure(f"OVER_BUDGET: {why}")
-        raise _Unlisted(
-            f"there is no tool called {tool}{_hint(tool, definitions)}: `fairlead tools` lists what there is"
-        )
-    schema = found.get("inputSchema")
+def _of_id(destination: Destination, tool: str) -> dict[str, Any] | None:
+    """The definition of a tool by its id (`mcp.SERVER.TOOL`), which no list has. None where there is none."""
+    if not tool.startswith("mcp."):
+        return None
     try:
-        return parse_arguments(words, schema if isinstance(schema, dict) else {})
-    except BadArgument as error:
-        raise Failure(str(error), code=USED_WRONGLY) from error
-
-
-def _hint(tool: str, definitions: Sequence[dict[str, Any]]) -> str:
-    near = did_you_mean(tool, [str(definition.get("name", "")) for definition in definitions])
-    return "" if near is None else f" (did you mean {printable(near)}?)"
+        found = Plane.of(destination).get(f"/v1/tools/{quote(tool, safe='')}")
+        definition = found["definition"]
+    except (Failure, KeyError, TypeError):
+        return None
+    return definition if isinstance(definition, dict) else None
 
 
 def _object(text: str) -> dict[str, Any]:

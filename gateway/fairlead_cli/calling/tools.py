@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any, Final
 
 import msgspec
 
-from fairlead_cli.calling.hidden import hidden_lines, hidden_of
+from fairlead_cli.calling.arguments import described_arguments
+from fairlead_cli.calling.hidden import hidden_lines, hidden_of, why_hidden
 from fairlead_cli.connecting import Destination
-from fairlead_cli.failure import Failure
+from fairlead_cli.failure import USED_WRONGLY, Failure
 from fairlead_cli.models.offers import print_offer
-from fairlead_cli.output import Output, first_line, print_json, print_table
+from fairlead_cli.output import Output, first_line, print_json, print_table, printable, remark
 from fairlead_cli.rest import Plane
-from fairlead_cli.servers.starting import LIST_SECONDS, lines_about, servers_of, wait_for
+from fairlead_cli.servers.starting import LIST_SECONDS, has_tool, lines_about, servers_of, wait_for
+from fairlead_cli.wording import unknown_tool
+from fairlead_gateway.formats.names import did_you_mean
 from fairlead_mcp.session import McpSession
 
 _HINTS: Final = (
@@ -34,16 +36,58 @@ def run_tools(destination: Destination, output: Output) -> None:
     else:
         rows = [(str(tool.get("name", "")), hints(tool), description(tool)) for tool in definitions]
         print_table(("TOOL", "HINTS", "DESCRIPTION"), rows)
-    sys.stdout.flush()
     for line in (*hidden_lines(hidden), *lines_about(servers_of(destination))):
-        print(line, file=sys.stderr if output is Output.json else sys.stdout)
+        if output is Output.json:
+            remark("tools", line)
+        else:
+            print(line)
+
+
+def run_tool(destination: Destination, name: str, output: Output) -> None:
+    """Print one of them: what it does, and what it takes. Raises Failure."""
+    wait_for(destination, min(LIST_SECONDS, destination.timeout), lambda server: has_tool(server, name))
+    definitions, hidden = destination.run(lambda session: listed(session, destination.timeout))
+    found = definition_of(definitions, name)
+    if found is None:
+        why = why_hidden(hidden, name)
+        raise Failure(f"OVER_BUDGET: {why}") if why is not None else unknown(name, definitions)
+    if output is Output.json:
+        print_json(found)
+        return
+    text = found.get("description") or found.get("title") or "(it has no description)"
+    print(f"{printable(name)}{f' ({hints(found)})' if hints(found) else ''}")
+    print("\n".join(f"  {printable(line)}" for line in str(text).strip().split("\n")))
+    rows = list(described_arguments(schema_of(found)))
+    print()
+    if rows:
+        print_table(("ARGUMENT", "TYPE", "", "DESCRIPTION"), rows)
+    else:
+        print("It takes no arguments.")
+
+
+def definition_of(definitions: list[dict[str, Any]], name: str) -> dict[str, Any] | None:
+    """The definition of that name; None where none has it."""
+    return next((definition for definition in definitions if definition.get("name") == name), None)
+
+
+def schema_of(definition: dict[str, Any] | None) -> dict[str, Any]:
+    """Its input schema; an empty one, which takes anything, where there is none."""
+    schema = {} if definition is None else definition.get("inputSchema")
+    return schema if isinstance(schema, dict) else {}
+
+
+def unknown(name: str, definitions: list[dict[str, Any]]) -> Failure:
+    """The failure of a name that no definition has."""
+    near = did_you_mean(name, [str(definition.get("name", "")) for definition in definitions])
+    return Failure(printable(unknown_tool(name, near)), code=USED_WRONGLY)
 
 
 def run_offer(destination: Destination, format_: str, strict: bool, output: Output) -> None:
-    """Print the tools in a provider's format: the array alone, or with `--output json` the gateway's whole answer."""
+    """Print the tools in a provider's format: the array alone, or with `--json` the gateway's whole answer."""
     wait_for(destination, min(LIST_SECONDS, destination.timeout))
-    offer = Plane.of(destination).get("/v1/tools", format=format_, strict=str(strict).lower())
-    print_offer(offer, output)
+    plane = Plane.of(destination)
+    offer = plane.get("/v1/tools", **plane.scope, format=format_, strict=str(strict).lower())
+    print_offer("tools", offer, output)
 
 
 async def listed(session: McpSession, timeout: float) -> tuple[list[dict[str, Any]], Any]:

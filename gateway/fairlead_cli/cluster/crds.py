@@ -11,30 +11,34 @@ from fairlead_api.crd import crd_files, crd_manifests
 from fairlead_api.meta import API_VERSION
 from fairlead_cli.cluster.reaching import on_cluster
 from fairlead_cli.failure import Failure
+from fairlead_cli.output import Output, print_json
 
 if TYPE_CHECKING:
     from fairlead_operator.kube.client import Kube
 
 
-def print_crds() -> None:
-    """All of them as one YAML stream, for `kubectl apply -f -`."""
+def print_crds(output: Output) -> None:
+    """All of them as one YAML stream, or one JSON list; `kubectl apply -f -` takes either."""
+    if output is Output.json:
+        print_json({"apiVersion": "v1", "kind": "List", "items": crd_manifests()})
+        return
     for content in crd_files().values():
         sys.stdout.write(f"---\n{content}")
 
 
-def install_crds(kubeconfig: str, timeout: float) -> None:
+def install_crds(kubeconfig: str, timeout: float, output: Output) -> None:
     """Apply them on the server's side and wait until their resources are served. Raises Failure."""
     try:
         on_cluster(
             kubeconfig,
-            partial(_install, timeout=timeout),
+            partial(_install, timeout=timeout, output=output),
             rights="Installing CRDs takes the rights of a cluster administrator.",
         )
     except TimeoutError as error:
         raise Failure(f"the cluster did not serve the new resources within {timeout:g} s; try again") from error
 
 
-async def _install(kube: Kube, timeout: float) -> None:
+async def _install(kube: Kube, timeout: float, output: Output) -> None:
     from fairlead_operator.kube.resources import Kind
 
     definitions = Kind(
@@ -44,9 +48,13 @@ async def _install(kube: Kube, timeout: float) -> None:
         manifests = crd_manifests()
         for manifest in manifests:
             await kube.apply(definitions, None, manifest, manager="fairlead-crds")
-            print(f"{manifest['metadata']['name']} applied")
+            if output is Output.table:
+                print(f"{manifest['metadata']['name']} applied")
         await _served(kube, {manifest["spec"]["names"]["plural"] for manifest in manifests})
-    print(f"{API_VERSION} is served")
+    if output is Output.json:
+        print_json({"applied": [manifest["metadata"]["name"] for manifest in manifests], "served": API_VERSION})
+    else:
+        print(f"{API_VERSION} is served")
 
 
 async def _served(kube: Kube, plurals: set[str]) -> None:

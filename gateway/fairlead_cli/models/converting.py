@@ -22,7 +22,7 @@ def run_convert(file: str, source: str, target: str, *, strict: bool, model: str
         found = between(read_json(file), find(source), find(target), Options(strict=strict, model=model))
     except UnknownFormat as error:
         raise Failure(str(error), code=USED_WRONGLY) from error
-    print_offer(msgspec.to_builtins(found), output)
+    print_offer("convert", msgspec.to_builtins(found), output)
     if any(loss.action == "refused" for loss in found.report):
         sys.stdout.flush()
         sys.exit(FAILED)

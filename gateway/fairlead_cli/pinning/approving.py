@@ -35,11 +35,19 @@ def run_diff(place: Place, server: str, output: Output) -> None:
     print(f"\nTo let all of this through: fairlead approve {pins.key}   ({pins.held_hash})")
 
 
-def run_approve(place: Place, server: str, yes: bool, wait: float) -> None:
+def run_approve(place: Place, server: str, yes: bool, wait: float, output: Output) -> None:
     """Approve what is held back now, after asking. Raises Failure."""
     pins = _of(place, server)
+    as_json = output is Output.json
+    if as_json and not yes:
+        raise Failure(
+            "nobody is asked where JSON is printed: look at `fairlead diff`, then give --yes", code=USED_WRONGLY
+        )
     if not pins.held:
-        print(f"{pins.key}: nothing is held back.")
+        if as_json:
+            print_json({"server": str(pins.key), "approved": None, "outcome": "nothing is held back"})
+        else:
+            print(f"{pins.key}: nothing is held back.")
         return
     if not yes:
         _show(pins)
@@ -48,8 +56,12 @@ def run_approve(place: Place, server: str, yes: bool, wait: float) -> None:
         if input(f"\nPut these {len(pins.held)} definitions in force ({pins.held_hash[:12]}…)? [y/N] ").lower() != "y":
             raise Failure("nothing was approved")
     place.approve(pins.key, pins.held_hash)
-    print(f"{pins.key}: approved {pins.held_hash}")
-    print(_outcome(place, pins, wait))
+    if as_json:
+        outcome = _outcome(place, pins, wait)
+        print_json({"server": str(pins.key), "approved": pins.held_hash, "outcome": outcome})
+    else:
+        print(f"{pins.key}: approved {pins.held_hash}")
+        print(_outcome(place, pins, wait))
 
 
 def _outcome(place: Place, before: Pins, seconds: float) -> str:

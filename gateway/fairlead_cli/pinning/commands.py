@@ -7,10 +7,9 @@ from typing import Annotated
 
 import typer
 
-from fairlead_cli.options import OutputOption
+from fairlead_cli.options import OutputOption, ServerArgument
 from fairlead_cli.output import Output
 
-_Server = Annotated[str, typer.Argument(metavar="SERVER", help="NAMESPACE/NAME, or the name alone.")]
 _StateDir = Annotated[
     Path | None, typer.Option(help="Folder of a `fairlead up`. By default the one that is running, else a cluster.")
 ]
@@ -19,7 +18,7 @@ _Namespace = Annotated[str | None, typer.Option(help="Namespace of the release o
 
 
 def diff(
-    server: _Server,
+    server: ServerArgument,
     state_dir: _StateDir = None,
     kubeconfig: _Kubeconfig = None,
     namespace: _Namespace = None,
@@ -31,7 +30,7 @@ def diff(
 
         fairlead diff time
 
-        fairlead diff tools/search --namespace fairlead-system --output json
+        fairlead diff tools/search --namespace fairlead-system --json
     """
     from fairlead_cli.pinning.approving import run_diff
     from fairlead_cli.pinning.holding import place_for
@@ -40,12 +39,13 @@ def diff(
 
 
 def approve(
-    server: _Server,
+    server: ServerArgument,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     wait: Annotated[float, typer.Option(min=0, help="Seconds to wait until it is in force.")] = 15.0,
     state_dir: _StateDir = None,
     kubeconfig: _Kubeconfig = None,
     namespace: _Namespace = None,
+    output: OutputOption = Output.table,
 ) -> None:
     """Put the definitions in force that are held back now, and nothing that the server lists later.
 
@@ -58,4 +58,4 @@ def approve(
     from fairlead_cli.pinning.approving import run_approve
     from fairlead_cli.pinning.holding import place_for
 
-    run_approve(place_for(state_dir, str(kubeconfig or ""), namespace), server, yes, wait)
+    run_approve(place_for(state_dir, str(kubeconfig or ""), namespace), server, yes, wait, output)

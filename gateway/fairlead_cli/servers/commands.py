@@ -6,7 +6,15 @@ from typing import Annotated
 
 import typer
 
-from fairlead_cli.options import DEFAULT_URL, HeaderOption, OutputOption, TimeoutOption, TokenOption, UrlOption
+from fairlead_cli.options import (
+    DEFAULT_URL,
+    HeaderOption,
+    OutputOption,
+    ServerArgument,
+    TimeoutOption,
+    TokenOption,
+    UrlOption,
+)
 from fairlead_cli.output import Output
 
 
@@ -41,7 +49,7 @@ def servers(
 
 
 def refresh(
-    server: Annotated[str, typer.Argument(metavar="SERVER", help="NAMESPACE/NAME, or the name or prefix alone.")],
+    server: ServerArgument,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Whether to wait for what it answers.")] = True,
     url: UrlOption = DEFAULT_URL,
     header: HeaderOption = None,
@@ -79,7 +87,7 @@ def events(
 
         fairlead events
 
-        fairlead events --output json
+        fairlead events --json
     """
     from fairlead_cli.connecting import Destination
     from fairlead_cli.servers.events import run_events
@@ -88,7 +96,7 @@ def events(
 
 
 def logs(
-    server: Annotated[str, typer.Argument(metavar="SERVER", help="NAMESPACE/NAME, or the name or prefix alone.")],
+    server: ServerArgument,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what it prints. Ctrl-C ends it.")] = False,
     tail: Annotated[
         int | None,

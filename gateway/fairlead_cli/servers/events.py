@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import random
-import sys
 import time
 from collections.abc import Iterator
 from typing import Any, Final
 
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import Failure
-from fairlead_cli.output import Output, printable
+from fairlead_cli.output import Output, printable, remark
 from fairlead_cli.rest import Plane
 
 QUIET_SECONDS: Final = 60.0
@@ -33,14 +32,19 @@ def run_events(destination: Destination, output: Output) -> None:
             if last is None:
                 raise
             failures += 1
-            print(f"{error}; trying again", file=sys.stderr)
+            remark("events", f"{error} Trying again.")
         time.sleep(min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures, 10)) * (1 - random.random() / 2))
 
 
 def _events(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
     for line in lines:
         if line.startswith("data:"):
-            yield json.loads(line[5:])
+            try:
+                event = json.loads(line[5:])
+            except (ValueError, RecursionError) as error:
+                raise Failure("an event is not JSON: check the address in --url.") from error
+            if isinstance(event, dict):
+                yield event
 
 
 def _show(event: dict[str, Any], output: Output) -> None:

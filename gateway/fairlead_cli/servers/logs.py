@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import USED_WRONGLY, Failure
-from fairlead_cli.output import Output, printable
+from fairlead_cli.output import Output, printable, remark
 from fairlead_cli.rest import Plane
 
 LOOK_SECONDS: Final = 0.5
@@ -28,7 +28,7 @@ def run_logs(
     _show(shown["lines"], output, timestamps)
     if not follow:
         if not shown["lines"] and tail != 0:
-            print(f"{shown['server']} has printed nothing: no process of it was started here.", file=sys.stderr)
+            remark("logs", f"{shown['server']} has printed nothing: no process of it was started here.")
         return
     sys.stdout.flush()
     failures, after = 0, shown["next"]
@@ -43,11 +43,11 @@ def run_logs(
                 raise
             failures = min(failures + 1, 10)
             if failures == 1:
-                print(f"{error}; trying again", file=sys.stderr)
+                remark("logs", f"{error} Trying again.")
             continue
         failures, after = 0, shown["next"]
         if shown["missed"]:
-            print("Some lines were missed.", file=sys.stderr)
+            remark("logs", "some lines were missed.")
         _show(shown["lines"], output, timestamps)
 
 

@@ -45,7 +45,8 @@ def wait_for(destination: Destination, seconds: float, means: Callable[[Server],
         if not told:
             told = True
             verb = "is" if len(starting) == 1 else "are"
-            print(f"{named(starting)} {verb} still starting; waiting for up to {seconds:.0f} s", file=sys.stderr)
+            what = f"{named(starting)} {verb} still starting; waiting for up to {seconds:.0f} s"
+            print(f"fairlead: {what}", file=sys.stderr)
         time.sleep(LOOK_SECONDS)
 
 

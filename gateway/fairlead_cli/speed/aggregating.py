@@ -16,9 +16,9 @@ from fairlead_gateway.aggregates.file import Aggregates, BadFile, decode, encode
 from fairlead_gateway.rest.scores import badge
 
 
-def ask(url: str, headers: list[str], timeout: float) -> Aggregates:
+def ask(url: str, headers: list[str], timeout: float, token: str | None) -> Aggregates:
     """What a gateway has counted. Raises Failure, also where it counts nothing."""
-    plane = Plane.of(Destination.parse(url, headers, None, timeout))
+    plane = Plane.of(Destination.parse(url, headers, None, timeout, token))
     try:
         return decode(json.dumps(plane.get("/v1/aggregates")).encode())
     except BadFile as error:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fairlead_cli.options import DEFAULT_URL, HeaderOption, OutputOption, TimeoutOption, UrlOption
+from fairlead_cli.options import DEFAULT_URL, HeaderOption, OutputOption, TimeoutOption, TokenOption, UrlOption
 from fairlead_cli.output import Output, print_json, print_table, printable
 
 
@@ -25,6 +25,7 @@ def predict(
     tier: Annotated[str | None, typer.Option(help="Tier whose limit has to hold; the default one without it.")] = None,
     url: UrlOption = DEFAULT_URL,
     header: HeaderOption = None,
+    token: TokenOption = None,
     timeout: TimeoutOption = 30.0,
     output: OutputOption = Output.table,
 ) -> None:
@@ -45,7 +46,7 @@ def predict(
     ]
     message = {"role": "assistant", "content": None, "tool_calls": calls}
     body: dict[str, Any] = {"format": "openai-chat", "message": message, "tools": [], "strategy": strategy.value}
-    plane = Plane.of(Destination.parse(url, header or [], None, timeout).in_tier(tier))
+    plane = Plane.of(Destination.parse(url, header or [], None, timeout, token).in_tier(tier))
     body |= {"limit": limit} if limit is not None else {}
     body |= {"tier": plane.scope["tier"]} if "tier" in plane.scope else {}
     found = plane.post("/v1/tool-calls/predict", body)

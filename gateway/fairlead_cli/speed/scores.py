@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
-from fairlead_cli.options import DEFAULT_URL, HeaderOption, OutputOption, TimeoutOption, UrlOption
-from fairlead_cli.output import Output, print_json, print_table, printable
+from fairlead_cli.options import DEFAULT_URL, HeaderOption, OutputOption, TimeoutOption, TokenOption, UrlOption
+from fairlead_cli.output import Output, named, print_json, print_table, printable
+
+MEASURED: Final = "measured"
+"""Basis of a score that calls or probes gave."""
 
 
 def scores(
     url: UrlOption = DEFAULT_URL,
     header: HeaderOption = None,
+    token: TokenOption = None,
     timeout: TimeoutOption = 30.0,
     output: OutputOption = Output.table,
 ) -> None:
-    """Show how fast each tool is, in which tiers it fits, and whether it is as fast as it says.
+    """Show how fast each tool that was measured is, in which tiers it fits, and whether it is as fast as it says.
 
     Badges go by the median: Lightning below 50 ms, Fast below 200 ms, Standard below 1 s, else Slow.
 
@@ -24,25 +28,23 @@ def scores(
 
         fairlead scores
 
-        fairlead scores --output json
+        fairlead scores --json
     """
     from fairlead_cli.connecting import Destination
     from fairlead_cli.rest import Plane
 
-    found = Plane.of(Destination.parse(url, header or [], None, timeout)).get("/v1/scores")
+    found = Plane.of(Destination.parse(url, header or [], None, timeout, token)).get("/v1/scores")
     if output is Output.json:
         print_json(found)
     else:
-        print_table(
-            ("TOOL", "BADGE", "MEDIAN", "BASIS", "TAG", "DECLARED", "SAYS"),
-            [_row(one) for one in found["tools"]],
-        )
+        _print(found["tools"])
 
 
 def leaderboard(
     category: Annotated[str | None, typer.Option(help="One category; all without it.")] = None,
     url: UrlOption = DEFAULT_URL,
     header: HeaderOption = None,
+    token: TokenOption = None,
     timeout: TimeoutOption = 30.0,
     output: OutputOption = Output.table,
 ) -> None:
@@ -60,7 +62,7 @@ def leaderboard(
     from fairlead_cli.rest import Plane
 
     query = {} if category is None else {"category": category}
-    found = Plane.of(Destination.parse(url, header or [], None, timeout)).get("/v1/leaderboard", **query)
+    found = Plane.of(Destination.parse(url, header or [], None, timeout, token)).get("/v1/leaderboard", **query)
     if output is Output.json:
         print_json(found)
         return
@@ -74,11 +76,24 @@ def leaderboard(
         print()
 
 
+def _print(scores: list[dict[str, Any]]) -> None:
+    """A row for each tool that was measured; the others are only named."""
+    rows = [_row(one) for one in scores if one["basis"] == MEASURED]
+    others = [printable(one["name"]) for one in scores if one["basis"] != MEASURED]
+    if rows:
+        print_table(("TOOL", "BADGE", "MEDIAN", "TAG", "DECLARED", "SAYS"), rows)
+    if not scores:
+        print("The gateway has no tools yet.")
+    elif others:
+        what = "No tool was measured yet" if not rows else f"Never measured: {named(others)}"
+        print(f"{what}. `fairlead call` measures a tool, and so does `fairlead up --probe`, where it is read-only.")
+
+
 def _row(one: dict[str, Any]) -> tuple[str, ...]:
     honesty = one["honesty"]
     says = "" if honesty is None else honesty["verdict"] + ", past its maximum" * honesty["pastMaximum"]
     return (
-        printable(one["name"]), one["badge"] or "-", _ms(one["medianMs"]), one["basis"], ", ".join(one["tags"]) or "-",
+        printable(one["name"]), one["badge"] or "-", _ms(one["medianMs"]), ", ".join(one["tags"]) or "-",
         "-" if honesty is None else _ms(honesty["declaredMs"]), says or "-",
     )  # fmt: skip
 

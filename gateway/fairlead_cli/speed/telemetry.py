@@ -6,16 +6,20 @@ Nothing is sent anywhere by these commands, nor by anything else: a file goes wh
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairlead_cli.options import DEFAULT_URL, HeaderOption, OutputOption, TimeoutOption, UrlOption
+from fairlead_cli.options import DEFAULT_URL, HeaderOption, OutputOption, TimeoutOption, TokenOption, UrlOption, helped
 from fairlead_cli.output import Output, print_json, print_table, printable
+
+if TYPE_CHECKING:
+    from fairlead_gateway.aggregates.file import Aggregates
 
 telemetry = typer.Typer(
     help="How fast tools are, as a file that an installation may publish. Nothing is ever sent by itself.",
-    no_args_is_help=True,
+    invoke_without_command=True,
+    callback=helped,
 )
 _CONTENT = """\
 The file has a line per definition of a tool: what its server calls itself and its version, the tool's name, a hash of
@@ -32,11 +36,12 @@ ServersOption = Annotated[
 @telemetry.command()
 def show(
     files: Annotated[
-        list[Path] | None, typer.Argument(metavar="[FILE...]", help="Aggregate files, in place of a gateway's own.")
+        list[Path] | None, typer.Argument(metavar="FILE...", help="Aggregate files, in place of a gateway's own.")
     ] = None,
     server: ServersOption = None,
     url: UrlOption = DEFAULT_URL,
     header: HeaderOption = None,
+    token: TokenOption = None,
     timeout: TimeoutOption = 30.0,
     output: OutputOption = Output.table,
 ) -> None:
@@ -50,13 +55,12 @@ def show(
     """
     from fairlead_cli.speed import aggregating
 
-    if output is Output.table:
-        print(_CONTENT + "\n")
-    found = aggregating.read(files) if files else aggregating.ask(url, header or [], timeout)
+    found = aggregating.read(files) if files else aggregating.ask(url, header or [], timeout, token)
     found = aggregating.only(found, server or [])
     if output is Output.json:
         print_json(aggregating.plain(found))
     else:
+        print(_CONTENT + "\n")
         print_table(
             ("SERVER", "VERSION", "TOOL", "WHERE", "CALLS", "P50", "P95", "BADGE"),
             [tuple(map(printable, row)) for row in aggregating.rows(found)],
@@ -69,7 +73,9 @@ def export(
     server: ServersOption = None,
     url: UrlOption = DEFAULT_URL,
     header: HeaderOption = None,
+    token: TokenOption = None,
     timeout: TimeoutOption = 30.0,
+    output: OutputOption = Output.table,
 ) -> None:
     """Write what a gateway has counted since its start into a file. It has to keep it: FAIRLEAD_AGGREGATES=true.
 
@@ -79,15 +85,16 @@ def export(
     """
     from fairlead_cli.speed import aggregating
 
-    found = aggregating.only(aggregating.ask(url, header or [], timeout), server or [])
+    found = aggregating.only(aggregating.ask(url, header or [], timeout, token), server or [])
     aggregating.write(file, found)
-    print(f"{file}: {len(found.tools)} definitions, {sum(one.calls for one in found.tools)} calls. Nothing was sent.")
+    _written(file, found, output, ". Nothing was sent.")
 
 
 @telemetry.command()
 def merge(
     files: FilesArgument,
     into: Annotated[Path, typer.Option("--into", metavar="FILE", help="To be written; it must not exist.")],
+    output: OutputOption = Output.table,
 ) -> None:
     """Add files up into one. The order makes no difference; what is in two of them is refused.
 
@@ -97,4 +104,12 @@ def merge(
 
     found = aggregating.read(files)
     aggregating.write(into, found)
-    print(f"{into}: {len(found.tools)} definitions, {sum(one.calls for one in found.tools)} calls")
+    _written(into, found, output, "")
+
+
+def _written(file: Path, found: Aggregates, output: Output, more: str) -> None:
+    calls = sum(one.calls for one in found.tools)
+    if output is Output.json:
+        print_json({"file": str(file), "definitions": len(found.tools), "calls": calls})
+    else:
+        print(f"{file}: {len(found.tools)} definitions, {calls} calls{more}")

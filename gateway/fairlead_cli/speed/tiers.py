@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import quote
 
-import typer
-
-from fairlead_cli.options import DEFAULT_URL, HeaderOption, OutputOption, TimeoutOption, TokenOption, UrlOption
+from fairlead_cli.options import (
+    DEFAULT_URL,
+    HeaderOption,
+    OutputOption,
+    TimeoutOption,
+    TokenOption,
+    ToolArgument,
+    UrlOption,
+)
 from fairlead_cli.output import Output, print_json, print_table, printable
 
 
@@ -24,7 +30,7 @@ def tiers(
 
         fairlead tiers
 
-        fairlead tiers --output json
+        fairlead tiers --json
     """
     from fairlead_cli.connecting import Destination
     from fairlead_cli.rest import Plane
@@ -37,7 +43,7 @@ def tiers(
 
 
 def explain(
-    tool: Annotated[str, typer.Argument(metavar="TOOL", help="Name of a tool of any tier, or its id.")],
+    tool: ToolArgument,
     url: UrlOption = DEFAULT_URL,
     header: HeaderOption = None,
     token: TokenOption = None,
@@ -50,7 +56,7 @@ def explain(
 
         fairlead explain demo__forecast_demand
 
-        fairlead explain mcp.demo.forecast_demand --output json
+        fairlead explain mcp.demo.forecast_demand --json
     """
     from fairlead_cli.connecting import Destination
     from fairlead_cli.rest import Plane

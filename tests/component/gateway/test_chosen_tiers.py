@@ -183,7 +183,7 @@ async def test_what_policies_deny_or_cut_is_in_no_count_and_stays_unknown(tmp_pa
     assert (hidden["count"], [tool["name"] for tool in hidden["tools"]]) == (1, ["shop__slowest"])
     assert rest["hidden"] == hidden
     assert (problem(unknown), problem(cut)) == ((404, "UNKNOWN_TOOL"),) * 2
-    assert "there is no tool called shop__slow" in called[2]
+    assert "Unknown tool: shop__slow." in called[2]
 
 
 @pytest.mark.parametrize("query", ["tier=fast", "tier=fast&format=openai", "tier=fast&format=openai&maxTools=5"])
@@ -232,8 +232,7 @@ async def test_the_commands_say_what_a_tier_hides_and_where_it_is(tmp_path: Path
     said = "2 hidden in tier fast: shop__slow (over_budget, in standard), shop__slowest (over_budget, at /mcp)"
     assert table[1].endswith(f"\n{said}\n")
     assert json.loads(as_json[1])[0]["name"] == "shop__quick"
-    assert as_json[2] == f"{said}\n"
-    assert offer[2] == f"fairlead: {said}\n"
+    assert as_json[2] == offer[2] == f"fairlead tools: {said}\n"
     assert "hidden" not in whole[1]
     assert "shop__slowest" in whole[1]
     assert called[0] == 1

@@ -220,14 +220,15 @@ async def test_the_command_line_lists_and_calls_through_it(tmp_path: Path) -> No
 
         code, _, complaint = await command("call", "demo__get_stock", "--url", up.url)
         assert code == 1
-        assert complaint.startswith("INVALID_ARGUMENTS: ")
+        assert complaint.startswith("fairlead call: INVALID_ARGUMENTS: ")
         assert "item" in complaint
         code, _, complaint = await command("call", "demo__getstock", "item=rope", "--url", up.url)
-        assert (code, "did you mean demo__get_stock?" in complaint) == (1, True)
+        assert (code, "Did you mean demo__get_stock?" in complaint) == (2, True)
         code, _, complaint = await command("call", "demo__forecast_demand", "weeks=x", "--url", up.url)
-        assert (code, complaint) == (2, "fairlead: weeks: 'x' is not an integer\n")
+        said = "fairlead call: demo__forecast_demand: weeks: 'x' is not an integer. Nothing was called.\n"
+        assert (code, complaint) == (2, said)
         code, _, complaint = await command("call", "demo__nothing", "a=1", "--url", up.url)
-        assert (code, "there is no tool called demo__nothing" in complaint) == (1, True)
+        assert (code, "Unknown tool: demo__nothing." in complaint) == (2, True)
         code, _, complaint = await command("tools", "--url", up.url, "--server", "default/none")
         assert (code, "check the path of --url, and the names in --server and --tier" in complaint) == (1, True)
 

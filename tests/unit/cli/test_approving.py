@@ -93,7 +93,7 @@ def test_what_is_held_back_is_shown_with_what_is_suspicious_and_how_to_approve_i
 def test_an_approval_is_of_what_was_held_back_when_it_was_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     place = Memory.of(pins(tool("add", "2")))
     shown = place.known[ServerKey("team", "demo")].held_hash
-    run_approve(place, "team/demo", yes=True, wait=1.0)
+    run_approve(place, "team/demo", yes=True, wait=1.0, output=Output.table)
     assert place.approvals == [(ServerKey("team", "demo"), shown)]
     assert capsys.readouterr().out.endswith("In force.\n")
 
@@ -101,16 +101,16 @@ def test_an_approval_is_of_what_was_held_back_when_it_was_asked_for(capsys: pyte
 def test_a_change_that_came_in_between_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     place = Memory.of(pins(tool("add", "2")))
     place.meanwhile = pins(tool("add", "3"))
-    run_approve(place, "demo", yes=True, wait=1.0)
+    run_approve(place, "demo", yes=True, wait=1.0, output=Output.table)
     assert "has changed again" in capsys.readouterr().out
 
 
 def test_nothing_is_approved_without_a_yes_and_nothing_where_nothing_is_held() -> None:
     place = Memory.of(pins(tool("add", "2")))
     with pytest.raises(Failure, match="--yes"):
-        run_approve(place, "demo", yes=False, wait=0)
+        run_approve(place, "demo", yes=False, wait=0, output=Output.table)
     empty = Memory.of(pins())
-    run_approve(empty, "demo", yes=True, wait=0)
+    run_approve(empty, "demo", yes=True, wait=0, output=Output.table)
     assert place.approvals == empty.approvals == []
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_cli.calling.arguments import BadArgument, parse_arguments
+from fairlead_cli.calling.arguments import BadArgument, check_known, described_arguments, parse_arguments
 
 SCHEMA = {
     "type": "object",
@@ -92,3 +92,52 @@ def test_a_word_that_cannot_be_what_the_tool_asks_for_is_named(words: list[str],
 )
 def test_a_strange_schema_asks_for_nothing(schema: dict[str, Any]) -> None:
     assert parse_arguments(["a=1", "b=x"], schema) == {"a": 1, "b": "x"}
+
+
+NAMED = {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}}
+
+
+@pytest.mark.parametrize("strictly", [True, False])
+def test_an_argument_that_the_schema_forbids_is_named_with_what_was_meant(strictly: bool) -> None:
+    with pytest.raises(BadArgument) as caught:
+        check_known({"citty": "Berlin", "days": 1}, {**NAMED, "additionalProperties": False}, strictly=strictly)
+    assert str(caught.value) == "it has no argument 'citty' (did you mean city?). It takes city, days"
+
+
+def test_a_word_that_the_schema_does_not_name_is_refused_although_nothing_forbids_it() -> None:
+    with pytest.raises(BadArgument, match="no argument 'zzz'"):
+        check_known({"zzz": 1}, NAMED, strictly=True)
+    check_known({"zzz": 1}, NAMED, strictly=False)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {},
+        {"type": "object"},
+        {"type": "object", "properties": {}},
+        {**NAMED, "additionalProperties": True},
+        {**NAMED, "additionalProperties": {"type": "string"}},
+        {**NAMED, "additionalProperties": False, "patternProperties": {"^x-": {}}},
+        {**NAMED, "additionalProperties": False, "patternProperties": {"anywhere$": {}}},
+        {**NAMED, "anyOf": [{"properties": {"x-a": {}}}]},
+        {**NAMED, "allOf": [{"$ref": "#/$defs/More"}], "$defs": {"More": {"properties": {"x-a": {}}}}},
+    ],
+)
+def test_an_argument_that_the_schema_takes_passes(schema: dict[str, Any]) -> None:
+    check_known({"x-a": "b"}, schema, strictly=True)
+
+
+@pytest.mark.timeout(20)
+def test_a_schema_that_refers_to_itself_ends() -> None:
+    branches = [{"$ref": "#"}, {"$ref": "#"}, {"anyOf": [{"$ref": "#"}] * 30}] * 10
+    schema = {"properties": {"a": {"anyOf": branches}}, "anyOf": branches, "allOf": branches, "$ref": "#"}
+    check_known({"a": 1}, schema, strictly=True)
+    assert parse_arguments(["a=1"], schema) == {"a": 1}
+
+
+def test_arguments_are_described_by_type_need_and_text() -> None:
+    schema = {**SCHEMA, "required": ["text"]}
+    rows = {name: (kind, need) for name, kind, need, _ in described_arguments(schema)}
+    assert rows["text"] == ("string", "required")
+    assert rows["level"] == ('"low" | 3 | null', "")

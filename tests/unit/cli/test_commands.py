@@ -50,7 +50,7 @@ def test_the_version_is_printed_for_people_and_programs() -> None:
 
 def test_the_version_loads_next_to_nothing() -> None:
     check = (
-        "import atexit, sys; atexit.register(lambda: print(sorted({'asyncio', 'kubernetes', 'mcp', "
+        "import atexit, sys; atexit.register(lambda: print(sorted({'asyncio', 'httpx2', 'kubernetes', 'mcp', "
         "'fairlead_mcp', 'fairlead_gateway', 'fairlead_operator', 'rich.console'} & set(sys.modules))))"
     )
     assert fairlead("version", code=check).stdout.endswith("[]\n")
@@ -65,7 +65,7 @@ def test_the_version_loads_next_to_nothing() -> None:
         (["up", "--port", "99999"], 2),
         (["up", "no-such-folder"], 2),
         (["tools", "--header", "x"], 2),
-        (["tools", "--server", "x"], 2),
+        (["tools", "--server", "a/b/c"], 2),
         (["call", "x", "--arguments", "[1]"], 2),
         (["call", "x", "--arguments", "{"], 2),
         (["call", "x", "a=1", "--arguments", "{}"], 2),
@@ -73,7 +73,7 @@ def test_the_version_loads_next_to_nothing() -> None:
         (["operator"], 1),
         (["gateway"], 1),
         (["crds", "--install"], 1),
-        (["tools", "--url", "nonsense"], 1),
+        (["tools", "--url", "nonsense"], 2),
     ],
 )
 def test_trouble_ends_with_a_code_and_without_a_traceback(words: list[str], expected: int) -> None:

@@ -67,7 +67,10 @@ def test_one_server_is_reached_at_its_own_path() -> None:
     assert destination.headers == {"A": "b", "C": "d:e"}
 
 
-@pytest.mark.parametrize(("headers", "server"), [(["nocolon"], None), ([":x"], None), ([], "noslash"), ([], "a/b/c")])
+@pytest.mark.parametrize(
+    ("headers", "server"),
+    [(["nocolon"], None), ([":x"], None), (["x: a\nb"], None), (["Host: x"], None), ([], "a/b/c")],
+)
 def test_options_that_make_no_sense_are_used_wrongly(headers: list[str], server: str | None) -> None:
     with pytest.raises(Failure) as caught:
         Destination.parse("http://x/mcp", headers, server, 5)

@@ -1,0 +1,100 @@
+"""The verbs as a tree of commands, with what all of them have in common.
+
+A verb that prints a result declares `output: OutputOption`; `--json` is added here, in one place, and turns into it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup, TyperOption
+from typer.main import get_command
+
+from fairlead_cli.output import Output
+
+HELP = "Print JSON, for programs."
+
+
+@dataclass(frozen=True)
+class Command:
+    """The whole command line."""
+
+    group: TyperGroup
+
+    def called(self, words: Sequence[str]) -> str:
+        """The verb that words are of, as in `fairlead keys create`."""
+        found, at = ["fairlead"], self.group
+        for word in words:
+            if word.startswith("-"):
+                continue
+            each = at.commands.get(word)
+            if each is None:
+                break
+            found.append(word)
+            if not isinstance(each, TyperGroup):
+                break
+            at = each
+        return " ".join(found)
+
+    def verbs(self) -> Iterator[tuple[str, TyperCommand]]:
+        """Every command that does something, by its words: `keys create`."""
+        yield from _verbs(self.group, "")
+
+    def main(self, **options: Any) -> None:
+        """Answer a shell that asks for completions, and end the process."""
+        from typer._completion_classes import completion_init  # the shells that typer knows, which it learns late
+
+        completion_init()
+        self.group.main(**options)
+
+
+def tree() -> Command:
+    """The command line. It is put together anew each time."""
+    from fairlead_cli.app import app
+
+    group = get_command(app)
+    assert isinstance(group, TyperGroup)
+    command = Command(group)
+    for _, verb in command.verbs():
+        _with_json(verb)
+    return command
+
+
+def _verbs(group: TyperGroup, before: str) -> Iterator[tuple[str, TyperCommand]]:
+    for name, each in group.commands.items():
+        if isinstance(each, TyperGroup):
+            yield from _verbs(each, f"{before}{name} ")
+        elif isinstance(each, TyperCommand):
+            yield f"{before}{name}", each
+
+
+def _with_json(verb: TyperCommand) -> None:
+    """Give a verb `--json` where it has `--output`, which stays as another way to say it, and out of its help."""
+    place = next((at for at, param in enumerate(verb.params) if param.name == "output"), None)
+    if place is None or verb.callback is None:
+        return
+    other = verb.params[place]
+    assert isinstance(other, TyperOption)
+    other.hidden = True
+    verb.params.insert(place, _flag())
+    verb.callback = _decided(verb.callback)
+
+
+def _decided(run: Callable[..., Any]) -> Callable[..., Any]:
+    def decided(*, json: bool = False, **params: Any) -> Any:
+        return run(**params | ({"output": Output.json} if json else {}))
+
+    return decided
+
+
+def _flag() -> TyperOption:
+    """The option as typer makes it of a function: it has no public way to make one by itself."""
+    made = typer.Typer(add_completion=False)
+
+    @made.command()
+    def verb(json: Annotated[bool, typer.Option("--json", help=HELP)] = False) -> None: ...
+
+    return next(param for param in get_command(made).params if isinstance(param, TyperOption) and param.name == "json")

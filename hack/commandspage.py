@@ -1,0 +1,73 @@
+"""Writes the verbs and options of the command line into docs/cli.md: python hack/commandspage.py [--check] FILE."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from typer.core import TyperCommand
+
+from fairlead_cli.tree import tree
+
+MARK = "<!-- What follows is written by hack/gen. -->\n"
+COMMON = ("url", "header", "token", "timeout", "json")
+"""Options of many verbs, said once."""
+
+
+def section(name: str, verb: TyperCommand) -> Iterator[str]:
+    """The heading, what it does, and a row for each argument and option of its own."""
+    about = " ".join((verb.help or "").strip().split("\n\n")[0].split())
+    taken = [each for each in verb.params if each.name != "help" and not getattr(each, "hidden", False)]
+    own = [each for each in taken if each.name not in COMMON]
+    more = [f"`{each.opts[0]}`" for each in taken if each.name in COMMON]
+    yield f"### fairlead {name}\n\n{about}"
+    yield f" Takes {', '.join(more)} too.\n" if more else "\n"
+    if own:
+        yield "\n| | |\n|---|---|\n"
+        yield from (f"| {_named(each)} | {_cell(getattr(each, 'help', None))} |\n" for each in own)
+    yield "\n"
+
+
+def _named(param: Any) -> str:
+    if param.param_type_name == "argument":
+        return f"`{_cell(param.metavar or param.name.upper())}`"
+    value = f" `{_cell(param.metavar)}`" if param.metavar else ""
+    return ", ".join(f"`{option}`" for option in (*param.opts, *param.secondary_opts)) + value
+
+
+def _cell(text: str | None) -> str:
+    return (text or "").replace("|", "\\|")
+
+
+def page(before: str) -> str:
+    """The page, whose part before the mark is written by hand."""
+    verbs = [part for name, verb in tree().verbs() for part in section(name, verb)]
+    options = {param.name: param for _, verb in tree().verbs() for param in verb.params if param.name in COMMON}
+    rows = "".join(f"| {_named(options[name])} | {_cell(getattr(options[name], 'help', None))} |\n" for name in COMMON)
+    shared = f"\n## Options of many verbs\n\n| | |\n|---|---|\n{rows}\n"
+    return before.partition(MARK)[0] + MARK + shared + "## Verbs\n\n" + "".join(verbs).rstrip("\n") + "\n"
+
+
+def main() -> int:
+    """Write or check; 0 fine, 1 out of date."""
+    parser = argparse.ArgumentParser(prog="hack/commandspage.py")
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--check", action="store_true")
+    given = parser.parse_args()
+    there = given.file.read_text("utf-8")
+    wanted = page(there)
+    if wanted == there:
+        return 0
+    if given.check:
+        sys.stderr.write(f"{given.file} is out of date: run hack/gen\n")
+        return 1
+    given.file.write_text(wanted, "utf-8")
+    sys.stdout.write(f"{given.file}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

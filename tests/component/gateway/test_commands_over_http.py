@@ -1,0 +1,149 @@
+"""How commands reach a gateway over HTTP: proxies and certificates of the environment, and answers of anything else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from certificates import Authority
+from commands import fairlead
+from ports import free_port
+from rawserver import Handler, Reply, Request, raw_server
+from toolservers import serve_asgi
+
+pytestmark = pytest.mark.timeout(240)  # an interpreter for each command
+TIERS = json.dumps({"tiers": []}).encode()
+ELSEWHERE = "http://tools.example.com:8080/mcp"
+NO_PROXIES = dict.fromkeys(("http_proxy", "https_proxy", "all_proxy", "no_proxy"), "")
+"""An empty one in lower case hides the other."""
+
+
+async def tiers(request: Request, reply: Reply) -> None:
+    reply.send(200, TIERS)
+
+
+async def test_a_gateway_elsewhere_is_asked_through_the_proxy_of_the_environment() -> None:
+    async with raw_server(tiers) as proxy:
+        set_ = {**NO_PROXIES, "http_proxy": f"http://127.0.0.1:{proxy.port}"}
+        code, _, err = await fairlead("tiers", "--url", ELSEWHERE, **set_)
+        assert (code, err) == (0, "")
+        assert [request.path for request in proxy.seen] == ["http://tools.example.com:8080/v1/tiers"]
+        code, _, _ = await fairlead("tiers", "--url", ELSEWHERE, **{**set_, "no_proxy": "example.com"})
+        assert (code, len(proxy.seen)) == (1, 1), "asked directly, and there is no such host"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_this_machine_is_never_asked_through_a_proxy(host: str) -> None:
+    async with raw_server(tiers) as server:
+        nowhere = f"http://127.0.0.1:{free_port()}"
+        for words in (["tiers"], ["telemetry", "show"]):
+            _, _, err = await fairlead(
+                *words, "--url", f"http://{host}:{server.port}/mcp", http_proxy=nowhere, all_proxy=nowhere, no_proxy=""
+            )
+            assert "proxy" not in err
+        assert [request.path for request in server.seen] == ["/v1/tiers", "/v1/aggregates"]
+
+
+async def test_a_proxy_that_refuses_is_told_as_one() -> None:
+    async def refuse(request: Request, reply: Reply) -> None:
+        reply.send(403, b"no")
+
+    async with raw_server(refuse) as proxy:
+        through = {**NO_PROXIES, "https_proxy": f"http://127.0.0.1:{proxy.port}"}
+        code, _, err = await fairlead("tiers", "--url", "https://tools.example.com/mcp", **through)
+        assert [(request.verb, request.path) for request in proxy.seen] == [("CONNECT", "tools.example.com:443")]
+    assert (code, err.count("\n")) == (1, 1)
+    assert "the proxy on the way to https://tools.example.com refuses it" in err
+
+
+async def test_certificates_of_an_authority_of_ones_own_are_trusted(tmp_path: Path) -> None:
+    async def app(scope: object, receive: object, send: Callable[[dict[str, object]], Awaitable[None]]) -> None:
+        head = [(b"content-type", b"application/json")]
+        await send({"type": "http.response.start", "status": 200, "headers": head})
+        await send({"type": "http.response.body", "body": TIERS})
+
+    authority = Authority()
+    bundle = tmp_path / "ca.pem"
+    bundle.write_text(authority.bundle)
+    async with serve_asgi(app, tls=authority.server_context(tmp_path)) as port:
+        url = ("--url", f"https://127.0.0.1:{port}/mcp")
+        assert (await fairlead("tiers", *url, SSL_CERT_FILE=str(bundle)))[::2] == (0, "")
+        code, _, err = await fairlead("tiers", *url)
+        assert (code, err.count("\n"), "SSL_CERT_FILE" in err) == (1, 1, True)
+        code, _, err = await fairlead("tiers", *url, SSL_CERT_FILE=str(tmp_path / "missing"))
+        assert (code, err.count("\n")) == (1, 1)
+
+
+async def _html(request: Request, reply: Reply) -> None:
+    reply.send(200, b"<html>", kind="text/html")
+
+
+async def _list(request: Request, reply: Reply) -> None:
+    reply.send(200, b"[]")
+
+
+async def _empty(request: Request, reply: Reply) -> None:
+    reply.send(200, b"{}")
+
+
+async def _cut_off(request: Request, reply: Reply) -> None:
+    reply.raw(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n{")
+    reply.close()
+
+
+async def _garbage(request: Request, reply: Reply) -> None:
+    reply.raw(b"garbage\r\n\r\n")
+    reply.close()
+
+
+async def _elsewhere(request: Request, reply: Reply) -> None:
+    reply.send(302, location="http://127.0.0.1:9/")
+
+
+async def _refused(request: Request, reply: Reply) -> None:
+    reply.send(401)
+
+
+async def _failed(request: Request, reply: Reply) -> None:
+    reply.send(500, b"oops")
+
+
+@pytest.mark.parametrize(
+    ("handler", "said"),
+    [
+        (_html, "--url"), (_list, "--url"), (_empty, "--url"), (_cut_off, "--url"), (_garbage, "--url"),
+        (_elsewhere, "302"), (_refused, "--token"), (_failed, "500"),
+    ],
+)  # fmt: skip
+async def test_what_is_no_gateway_is_a_sentence(handler: Handler, said: str) -> None:
+    async with raw_server(handler) as server:
+        for words in (["tiers"], ["events"], ["refresh", "x"]):
+            code, out, err = await fairlead(*words, "--url", server.url, "--timeout", "20")
+            assert (code, out, err.count("\n")) == (1, "", 1), words
+            assert err.startswith(f"fairlead {words[0]}: "), words
+            assert said in err, words
+            assert "a fault of Fairlead" not in err, words
+
+
+async def test_a_token_is_shown_by_every_verb_that_asks(tmp_path: Path) -> None:
+    async with raw_server(_refused) as server:
+        for words in (["scores"], ["leaderboard"], ["predict", "x"], ["telemetry", "show"]):
+            await fairlead(*words, "--url", server.url, "--token", "abc")
+        assert {request.headers.get("authorization") for request in server.seen} == {"Bearer abc"}
+        assert len(server.seen) == 4
+
+
+async def test_a_line_of_events_without_an_end_is_not_kept() -> None:
+    async def endless(request: Request, reply: Reply) -> None:
+        reply.open_stream()
+        for _ in range(40):
+            reply.chunk(b"x" * 65536)
+            await reply.flush()
+        reply.end_stream()
+
+    async with raw_server(endless) as server:
+        code, out, err = await fairlead("events", "--url", server.url)
+    assert (code, out, "a line of more than" in err) == (1, "", True)

@@ -1,0 +1,160 @@
+"""What all verbs of the command line have in common: `--json`, the form of errors, exit codes, completion."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from commands import fairlead
+from fairlead_cli.tree import tree
+from ports import free_port
+
+pytestmark = pytest.mark.timeout(240)  # an interpreter for each command
+VERBS = dict(tree().verbs())
+PRINT_NO_RESULT = {"operator", "gateway", "completion"}
+"""They log until a signal, or print a script."""
+_LOADED = (
+    "import atexit, sys; atexit.register(lambda: print(sorted({'httpx2', 'httpcore2'} & set(sys.modules)), "
+    "file=sys.stderr))"
+)
+
+
+def option_names(verb: str) -> set[str]:
+    return {option for param in VERBS[verb].params for option in param.opts}
+
+
+def test_every_verb_that_prints_a_result_prints_it_as_json() -> None:
+    assert {verb for verb in VERBS if "--json" not in option_names(verb)} == PRINT_NO_RESULT
+
+
+def test_every_verb_that_asks_a_gateway_takes_a_token() -> None:
+    assert [verb for verb in VERBS if "--url" in option_names(verb) and "--token" not in option_names(verb)] == []
+
+
+async def test_json_may_be_asked_for_in_the_old_way() -> None:
+    new, *others = [await fairlead("version", *words) for words in (("--json",), ("--output", "json"), ("-o", "json"))]
+    assert others == [new, new]
+    assert json.loads(new[1])["fairlead"]
+
+
+async def test_the_version_is_an_option_too() -> None:
+    code, out, err = await fairlead("--version")
+    assert (code, err) == (0, "")
+    assert out == (await fairlead("version"))[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "verb"),
+    [
+        (["fly"], "fairlead"),
+        (["call"], "fairlead call"),
+        (["tools", "--tear", "fast"], "fairlead tools"),
+        (["up", "--port", "99999"], "fairlead up"),
+        (["keys", "create"], "fairlead keys create"),
+        (["keys", "crate", "x"], "fairlead keys"),
+        (["keys", "revoke", "x", "--file", "/nonexistent"], "fairlead keys revoke"),
+        (["tools", "--url", "nonsense"], "fairlead tools"),
+        (["scores", "--url", "ftp://x/mcp"], "fairlead scores"),
+        (["call", "x", "a=1", "--arguments", "{}"], "fairlead call"),
+        (["tools", "--header", "Host: x"], "fairlead tools"),
+    ],
+)
+async def test_a_wrong_use_is_one_line_that_begins_with_the_verb(words: list[str], verb: str) -> None:
+    code, out, err = await fairlead(*words)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith(f"{verb}: ")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["tools"], ["call", "x"], ["tiers"], ["scores"], ["leaderboard"], ["events"], ["explain", "x"],
+        ["refresh", "x"], ["predict", "x"], ["plan", "--model", "x"], ["can", "me", "call", "x"], ["telemetry", "show"],
+        ["tools", "--server", "plain"], ["tools", "--format", "mcp"],
+    ],
+)  # fmt: skip
+async def test_without_a_gateway_every_verb_says_the_same(words: list[str]) -> None:
+    code, out, err = await fairlead(*words, "--url", f"http://127.0.0.1:{free_port()}/mcp")
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert "fairlead up" in err
+    assert "--url" in err
+
+
+async def test_a_fault_is_a_sentence_and_its_traceback_is_to_be_had() -> None:
+    broken = "import fairlead_cli.about as a; a.run_version = lambda output: 1 / 0"
+    code, _, err = await fairlead("version", code=broken)
+    assert (code, err.count("\n"), "Traceback" in err) == (1, 1, False)
+    assert err.startswith("fairlead version: a fault of Fairlead: ZeroDivisionError")
+    assert "Traceback" in (await fairlead("version", code=broken, FAIRLEAD_TRACEBACK="1"))[2]
+
+
+@pytest.mark.parametrize("words", [["crds"], ["version"], ["--help"], ["keys"], ["tools", "--help"], ["keys", "list"]])
+def test_a_reader_that_goes_away_ends_a_verb_in_silence(words: list[str], tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "fairlead_cli", *words]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, cwd=tmp_path, timeout=60, check=False)
+    os.close(writing)
+    assert (done.returncode in (141, -signal.SIGPIPE), done.stderr) == (True, b"")
+
+
+async def test_ctrl_c_ends_a_verb_in_silence() -> None:
+    async with asyncio.timeout(60):
+        asked = asyncio.Event()
+        server = await asyncio.start_server(lambda _reader, _writer: asked.set(), "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        for verb in ("tools", "tiers"):
+            asked.clear()
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "fairlead_cli", verb, "--url", f"http://127.0.0.1:{port}/mcp",
+                stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+            )  # fmt: skip
+            await asked.wait()
+            process.send_signal(signal.SIGINT)
+            _, err = await process.communicate()
+            assert (process.returncode, err) == (130, b"")
+        server.close()
+
+
+@pytest.mark.parametrize("words", [["version"], ["--version"], ["--help"], ["tools", "--help"], ["crds"]])
+async def test_what_speaks_no_http_loads_no_http_client(words: list[str]) -> None:
+    assert (await fairlead(*words, code=_LOADED))[2] == "[]\n"
+
+
+async def test_tools_and_calls_over_mcp_load_no_http_client_either() -> None:
+    url = f"http://127.0.0.1:{free_port()}/mcp"
+    assert (await fairlead("tools", "--url", url, code=_LOADED))[2].endswith("[]\n")
+    assert "httpx2" in (await fairlead("tiers", "--url", url, code=_LOADED))[2], "the test looks for the right name"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+async def test_a_shell_is_told_how_to_complete(shell: str) -> None:
+    code, out, err = await fairlead("completion", shell)
+    assert (code, err, f"complete_{shell}" in out) == (0, "", True)
+
+
+async def test_another_shell_is_refused_with_those_there_are() -> None:
+    code, _, err = await fairlead("completion", "csh")
+    assert (code, "'csh' is not one of 'bash', 'zsh', 'fish'" in err) == (2, True)
+
+
+def test_bash_completes_verbs_and_options_by_that_script(tmp_path: Path) -> None:
+    (tmp_path / "fairlead").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m fairlead_cli "$@"\n')
+    (tmp_path / "fairlead").chmod(0o755)
+    program = (
+        "eval \"$(fairlead completion bash)\"; for line in 'expl' 'keys re' 'tools --js'; do "
+        "COMP_WORDS=(fairlead $line); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _fairlead_completion fairlead; "
+        'echo "${COMPREPLY[@]}"; done'
+    )
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["bash", "-c", program], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.stdout.split(), done.stderr) == (["explain", "revoke", "--json"], "")
