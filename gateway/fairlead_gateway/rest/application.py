@@ -24,6 +24,7 @@ from fairlead_gateway.rest import (
     models,
     openapi,
     plans,
+    queries,
     scores,
     servers,
     tiers,
@@ -80,6 +81,7 @@ def resources(readiness: Callable[[], Readiness], plane: Plane) -> FastAPI:
     ):  # fmt: skip
         # not `include_router`, which goes through every router twice for each request
         app.router.routes.extend(resource.router(plane).routes)
+    queries.hold(app.routes)
     openapi.describe(app)
     handle_problems(app)
 

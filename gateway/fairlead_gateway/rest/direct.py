@@ -17,6 +17,7 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from fairlead_gateway.rest import queries
 from fairlead_gateway.rest.problems import Problem, failure
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -36,7 +37,8 @@ class Direct:
             await self._app(scope, receive, send)
             return
         try:
-            response = await endpoint(Request(scope, receive))
+            problem = queries.wrong(scope["query_string"], {}) if scope["path"].startswith(queries.PREFIX) else None
+            response = await endpoint(Request(scope, receive)) if problem is None else problem.response()
         except Problem as problem:
             response = problem.response()
         except ClientDisconnect:
