@@ -74,13 +74,17 @@ class Score(msgspec.Struct, frozen=True, rename="camel"):
     server: str
     categories: tuple[str, ...]
     badge: Badge | None
-    """By the median: Lightning below 50 ms, Fast below 200 ms, Standard below 1 s, else Slow."""
+    """By the measured median: Lightning below 50 ms, Fast below 200 ms, Standard below 1 s, else Slow. null where
+    nothing was measured.
+    """
     median_ms: float | None
     basis: Basis
     """Where the median is from: one that is only declared earns no rank."""
     samples: int
     tags: tuple[str, ...]
-    """`FAST compatible`: the fastest tier that shows it; `DEEP only`: no other than the slowest does."""
+    """`FAST compatible`: the fastest tier that shows it; `DEEP only`: no other than the slowest does. Empty where
+    nothing was measured.
+    """
     honesty: Honesty | None
     """null where nothing is declared or nothing measured."""
 
@@ -157,11 +161,11 @@ def score(name: str, server: Server, tool: Tool, entry: ToolEntry, state: ToolSt
         id=tool_id(server.key, tool.name),
         server=str(server.key),
         categories=entry.categories,
-        badge=None if median is None else badge(median),
+        badge=None if figures is None else badge(figures.p50_ms),
         median_ms=median,
         basis=basis,
         samples=figures.samples if figures is not None else 0,
-        tags=_tags(tool, state, tiers),
+        tags=() if figures is None else _tags(tool, state, tiers),
         honesty=_honesty(tool, state),
     )
 

@@ -110,7 +110,7 @@ async def test_each_tool_has_its_badge_its_tag_and_where_that_is_from(tmp_path: 
         "shop__coin": ("Lightning", "measured", ["FAST compatible"]),
         "shop__dice": ("Lightning", "measured", ["FAST compatible"]),
         "shop__die": ("Lightning", "measured", ["FAST compatible"]),
-        "shop__new": ("Lightning", "declared", ["FAST compatible"]),
+        "shop__new": (None, "declared", []),
         "shop__paint": ("Slow", "measured", ["DEEP only"]),
         "shop__rules": ("Standard", "measured", ["STANDARD compatible"]),
     }
@@ -147,7 +147,9 @@ async def test_the_commands_print_what_rest_says(tmp_path: Path) -> None:
         told = json.loads(await run("scores", "-o", "json"))
         board = await run("leaderboard", "--category", "dice rollers")
     line = next(line for line in table.splitlines() if line.startswith("shop__paint"))
-    assert line.split()[1:10] == ["Slow", "3200", "ms", "measured", "DEEP", "only", "900", "ms", "misleading,"]
+    assert line.split()[1:9] == ["Slow", "3200", "ms", "DEEP", "only", "900", "ms", "misleading,"]
+    assert not any(line.startswith("shop__new") for line in table.splitlines())
+    assert "Never measured: shop__new. " in table
     assert len(told["tools"]) == 6
     assert [line.split()[:2] for line in board.splitlines() if "shop__" in line] == [
         ["1", "shop__coin"], ["1", "shop__die"], ["3", "shop__dice"], ["-", "shop__new"],
