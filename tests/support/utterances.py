@@ -36,6 +36,20 @@ def utterances() -> list[Utterance]:
     return known + [_utterance(line, kind) for kind, name in others.items() for line in _lines(name)]
 
 
+def sentences() -> dict[str, list[str]]:
+    """Sentences per class: `past`, `place` and `rule`, which ask for a look-up, and `ordinary`, which ask for none."""
+    found: dict[str, list[str]] = {}
+    for line in _lines("classes.txt"):
+        kind, _, text = line.partition("\t")
+        found.setdefault(kind, []).append(text)
+    return found
+
+
+def raised(chooser: Chooser, text: str) -> bool:
+    """Whether a sentence in the middle of a conversation gets another tier than the fastest."""
+    return chooser.choose(Turn(text=text, number=7), State(), 1000.0)[0].tier != chooser.tiers[0].name
+
+
 def _lines(name: str) -> list[str]:
     return [line for line in (FOLDER / name).read_text().splitlines() if line and not line.startswith("#")]
 

@@ -36,9 +36,8 @@ class Distinct:
 
     def _refuse_duplicates(self, items: Sequence[Any]) -> Sequence[Any]:
         shown = [self._identity(item) for item in items]
-        broken = [
-            (f"[{index}]", f"Duplicate value: {text}") for index, text in enumerate(shown) if text in shown[:index]
-        ]
+        first = {text: index for index, text in reversed(list(enumerate(shown)))}
+        broken = [(f"[{index}]", f"Duplicate value: {text}") for index, text in enumerate(shown) if first[text] < index]
         if broken:
             raise PydanticCustomError(RULE_ERROR, "{text}", {"text": broken[0][1], "violations": broken})
         return items
