@@ -202,9 +202,8 @@ class Front:
 
     def _nowhere(self, identity: Identity) -> Rejection:
         views = self.selection.seen_by(identity)
-        shown = [tier for tier in self.selection.snapshot.tiers if in_tier(MERGED, tier) in views]
-        message = f"There is no such MCP endpoint or tier; tiers: {', '.join(shown) or 'none'}"
-        return Rejection(404, jsonrpc.INVALID_REQUEST, message)
+        tiers = ", ".join(tier for tier in self.selection.snapshot.tiers if in_tier(MERGED, tier) in views) or "none"
+        return Rejection(404, jsonrpc.INVALID_REQUEST, f"There is no such MCP endpoint or tier; tiers: {tiers}")
 
     def _has_session(self, exchange: Exchange) -> bool:
         """Whether it names a session that whoever asks has opened."""

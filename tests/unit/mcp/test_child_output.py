@@ -210,3 +210,34 @@ async def test_a_child_that_failed_is_started_at_once_when_it_is_to_be_tried_aga
     child.retry()
     assert child.negotiated is not None, "what runs is left alone"
     await host.aclose()
+
+
+async def test_a_start_that_goes_on_when_it_is_to_be_tried_again_is_followed_by_another_at_once() -> None:
+    launcher = FakeLauncher(mute)
+    host = host_of(launcher)
+    child = host.get("a", SPEC)
+    await asyncio.sleep(1)
+    launcher.launched[0].die("exited with code 1: no key")
+    await asyncio.sleep(1)
+    assert (child.state, child.starts) == (ChildState.STARTING, 2)
+    child.retry()
+    assert child.failure is None, "it is on its way"
+    launcher.answer = modern
+    seen: list[object] = []
+    host.listen(Failures(seen))
+    launcher.launched[1].die("exited with code 1: no key")
+    await child.ready(now() + 0.1)
+    assert (child.starts, seen) == (3, []), "nobody is told of the failure of a start before"
+    await host.aclose()
+
+
+class Failures:
+    """Keeps what children failed of."""
+
+    def __init__(self, seen: list[object]) -> None:
+        self._seen = seen
+
+    def child_changed(self, key: Hashable, child: Child) -> None:
+        self._seen += [] if child.failure is None else [child.failure]
+
+    def child_notified(self, key: Hashable, child: Child, method: str, line: bytes) -> None: ...
