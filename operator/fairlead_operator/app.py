@@ -24,7 +24,7 @@ from fairlead_mcp.http.dial import Resolve, resolve_by_dns
 from fairlead_mcp.via import pseudonym
 from fairlead_operator.controller import Controller, Rhythm, World
 from fairlead_operator.discovery.connect import NetworkConnector
-from fairlead_operator.discovery.rounds import Pace
+from fairlead_operator.discovery.round import Pace
 from fairlead_operator.gateways.http import HttpGateways
 from fairlead_operator.handlers import Feed
 from fairlead_operator.kube.account import owners

@@ -29,7 +29,8 @@ from fairlead_operator.calibration.prober import APART_S, Bench, Prober
 from fairlead_operator.discovery.build import Reached
 from fairlead_operator.discovery.first import BEING_ASKED, of_first_answer, until_silent
 from fairlead_operator.discovery.remarks import Remarks
-from fairlead_operator.discovery.rounds import Pace, Round, Rounds, Subject
+from fairlead_operator.discovery.round import Pace, Round, Subject
+from fairlead_operator.discovery.rounds import Rounds
 from fairlead_operator.latency.figures import Figures
 from fairlead_operator.outcome import Done, Outcome, Stalled, Waiting
 from fairlead_operator.pinning.definitions import Counted, Definitions, uncounted

@@ -84,8 +84,8 @@ _CLIENT: Final[Mapping[Reason, str]] = MappingProxyType(
         Reason.NOT_CALIBRATED: "Wait; it is probed while it answers, as far as fairlead.calibration.probe and --probe "
         "allow.",
         Reason.CALIBRATION_DISABLED: "Nothing, if that is meant; else set fairlead.calibration.probe to Declared.",
-        Reason.NOTHING_TO_PROBE: "Nothing, if that is enough; else give probe.arguments for a tool in fairlead.tools, or "
-        "start fairlead up --probe.",
+        Reason.NOTHING_TO_PROBE: "Nothing, if that is enough; else give probe.arguments for a tool in fairlead.tools, "
+        "or start fairlead up --probe.",
         Reason.PROBES_FAILED: "Give working probe.arguments in fairlead.tools.",
     }
 )

@@ -7,7 +7,7 @@ from typing import Final
 from fairlead_api.v1alpha1.conditions import ConditionType, Reason
 from fairlead_api.v1alpha1.mcpserver import McpServerStatus
 from fairlead_mcp.child import SILENT_SECONDS
-from fairlead_operator.discovery.rounds import Round
+from fairlead_operator.discovery.round import Round
 from fairlead_operator.ports import Verdict
 
 BEING_ASKED: Final = Verdict(None, Reason.NOT_DISCOVERED, "it is being asked for the first time")

@@ -14,7 +14,8 @@ from fairlead_api.documents.catalog import ChildEndpoint
 from fairlead_api.meta import ServerKey
 from fairlead_mcp.eras import Era, modern_params
 from fairlead_mcp.host import ChildHost
-from fairlead_operator.discovery.rounds import Pace, Round, Rounds, Subject
+from fairlead_operator.discovery.round import Pace, Round, Subject
+from fairlead_operator.discovery.rounds import Rounds
 from fairlead_operator.local.platform import LocalConnector, Wakening
 from waiting import until_async
 

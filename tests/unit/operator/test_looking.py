@@ -14,7 +14,8 @@ from fairlead_mcp.errors import ConnectFailed
 from fairlead_operator.discovery import looking
 from fairlead_operator.discovery.listing import Found, read_everything
 from fairlead_operator.discovery.looking import KEPT_SECONDS, Looks, remembered
-from fairlead_operator.discovery.rounds import Pace, Rounds, Subject
+from fairlead_operator.discovery.round import Pace, Subject
+from fairlead_operator.discovery.rounds import Rounds
 from operatorfakes import Script, ScriptedConnector, tool_named, until
 
 KEY = ServerKey("team", "demo")

@@ -13,7 +13,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_mcp.errors import ConnectFailed
 from fairlead_operator.controller import Controller, Rhythm, World
-from fairlead_operator.discovery.rounds import Round
+from fairlead_operator.discovery.round import Round
 from operatorfakes import MemoryDeclarations, MemoryDocuments, MemoryPlatform, Script, ScriptedConnector, mcp_server
 
 pytestmark = pytest.mark.looptime(start=0)

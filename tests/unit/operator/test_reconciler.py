@@ -16,7 +16,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.conditions import Reason
 from fairlead_mcp.errors import ConnectFailed
 from fairlead_operator.controller import Controller, Rhythm, World
-from fairlead_operator.discovery.rounds import Pace
+from fairlead_operator.discovery.round import Pace
 from fairlead_operator.outcome import Stalled, Waiting
 from fairlead_operator.ports import PlatformTrouble, ResolvedCredential, Verdict, Workload
 from fairlead_operator.reconciler import Options

@@ -11,7 +11,8 @@ import pytest
 from fairlead_api.documents.catalog import HttpEndpoint, Refreshed
 from fairlead_api.meta import ServerKey
 from fairlead_mcp.errors import ConnectFailed
-from fairlead_operator.discovery.rounds import Pace, Round, Rounds, Subject
+from fairlead_operator.discovery.round import Pace, Round, Subject
+from fairlead_operator.discovery.rounds import Rounds
 from operatorfakes import NOW, Script, ScriptedConnector, until
 
 KEY = ServerKey("team", "demo")

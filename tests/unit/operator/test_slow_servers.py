@@ -10,7 +10,8 @@ import pytest
 from fairlead_api.documents.catalog import HttpEndpoint
 from fairlead_api.meta import ServerKey
 from fairlead_mcp.errors import BadListing, ConnectionLost, McpError, Timeout
-from fairlead_operator.discovery.rounds import Pace, Round, Rounds, Subject
+from fairlead_operator.discovery.round import Pace, Round, Subject
+from fairlead_operator.discovery.rounds import Rounds
 from operatorfakes import Script, ScriptedConnector, tool_named
 
 pytestmark = pytest.mark.looptime(start=0)

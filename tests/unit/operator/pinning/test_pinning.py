@@ -18,7 +18,7 @@ from fairlead_api.documents.pins import Pinned, Pins, held_hash
 from fairlead_api.meta import ANNOTATION_APPROVE, ServerKey
 from fairlead_api.v1alpha1.common import Condition
 from fairlead_mcp.errors import ConnectFailed
-from fairlead_operator.discovery.rounds import Pace
+from fairlead_operator.discovery.round import Pace
 from fairlead_operator.ports import PlatformTrouble
 from fairlead_operator.reconciler import Options, Reconciler
 from fairlead_operator.telemetry import Telemetry

@@ -1,0 +1,99 @@
+"""What is known of one server's answers, and how often servers are asked. Declarations only."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from fairlead_api.documents.catalog import Endpoint, Refreshed
+from fairlead_api.v1alpha1.conditions import Reason
+from fairlead_operator.discovery.listing import Found
+from fairlead_operator.ports import Verdict
+from fairlead_operator.workqueue import Backoff
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is asked: a new one makes every older answer worthless."""
+
+    uid: str
+    endpoint: Endpoint
+    credential_hash: str
+    revision: str
+    """Of what runs; changes when it is replaced or comes back."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A discovery that brought nothing: `reason` is that of the wire's error tree."""
+
+    reason: str
+    message: str
+
+    def verdict(self) -> Verdict:
+        """Becomes the condition Verified."""
+        try:
+            reason = Reason(self.reason)
+        except ValueError:
+            reason = Reason.MCP_ERROR
+        return Verdict(False, reason, self.message)
+
+
+@dataclass
+class Round:
+    """What is known of one server's answers."""
+
+    subject: Subject
+    found: Found | None = None
+    """The last good answer to this subject."""
+    listed: Found | None = None
+    """The same without the tools behind client capabilities."""
+    whole: bool = False
+    """What is missing in the first answer would be held back later."""
+    failure: Failure | None = None
+    """Set while the last try failed."""
+    failures: int = 0
+    due: float = 0.0
+    """On the monotonic clock."""
+    asked: float = float("-inf")
+    """When it was asked last, on the same clock."""
+    stale: bool = False
+    """A change was announced after it was asked."""
+    hinted: bool = False
+    """The next discovery is one that an announcement asks for."""
+    credit: float = 0.0
+    """Announcements that are followed at once, from `credited` on growing by one per floor."""
+    credited: float = float("-inf")
+    up: float = float("-inf")
+    """When it answered for the first time after a failure."""
+    losses: int = 0
+    """How often it was lost without having been up for `Pace.stable` seconds in between."""
+    held: float = float("-inf")
+    """A server that failed is not asked before."""
+    wanted: bool = False
+    """Somebody asked for a discovery that has not begun yet."""
+    answering: str = ""
+    """When the discovery that answers such a request began; empty for any other."""
+    refreshed: Refreshed | None = None
+    """The last answer to such a request."""
+    task: asyncio.Task[None] | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Seconds. `timeout` bounds one discovery as a whole; `floor` bounds the interval that a server may ask for.
+
+    An announcement is followed `prompt` seconds after the discovery before, `burst` times in a row; a server that goes
+    on announcing is asked once per floor.
+    """
+
+    timeout: float = 60.0
+    floor: float = 30.0
+    prompt: float = 0.25
+    burst: int = 8
+    jitter: float = 0.1
+    retry: Backoff = field(default_factory=lambda: Backoff(first=1.0, limit=60.0))
+    stable: float = 60.0
+    hold: Backoff = field(default_factory=lambda: Backoff(first=2.0, limit=60.0))
+    """How long a server that was lost `spare` times in a row, never up for `stable`, is left alone after a loss."""
+    spare: int = 2
