@@ -14,6 +14,8 @@ from fairlead_cli.up.cells import harmless
 
 MOST_KINDS: Final = 1_000
 """Remembered; beyond that all begin anew."""
+MOST_CHARACTERS: Final = 400
+"""Compared of a kind and of a wording; they may hold what a server printed."""
 MOST_WORDINGS: Final = 8
 """Of one kind, told the first time whatever the count: some servers end in other words each time."""
 _ENDED: Final = "next start in"
@@ -30,11 +32,12 @@ class Repeats:
 
     def told(self, kind: str, text: str) -> int:
         """How often it happened so far, where it is to be told; else 0. Numbers in `text` are no other wording."""
+        kind = kind[:MOST_CHARACTERS]
         if len(self._counts) >= MOST_KINDS:
             self._counts.clear()
             self._wordings.clear()
         count = self._counts[kind] = self._counts.get(kind, 0) + 1
-        known, wording = self._wordings.setdefault(kind, set()), _CHANGING.sub("#", text)[:400]
+        known, wording = self._wordings.setdefault(kind, set()), _CHANGING.sub("#", text)[:MOST_CHARACTERS]
         fresh = wording not in known and len(known) < MOST_WORDINGS
         if fresh:
             known.add(wording)

@@ -138,8 +138,9 @@ def test_a_log_of_restarts_thins_out_and_other_warnings_do_not_hide_behind_it() 
 def test_what_is_remembered_of_repeats_is_bounded() -> None:
     repeats = Repeats()
     for number in range(5_000):
-        repeats.told(f"kind {number}", "x")
+        repeats.told(f"kind {number} " + "x" * 10_000, "y" * 10_000)
     assert len(repeats._counts) <= 1_000
+    assert max(map(len, repeats._counts)) <= 400
 
 
 def test_the_screen_counts_seconds_of_a_start_and_restarts() -> None:
