@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from fairlead_cli.completing import server_names
 from fairlead_cli.options import (
     DEFAULT_URL,
     HeaderOption,
@@ -21,7 +22,11 @@ from fairlead_cli.output import Output
 def servers(
     server: Annotated[
         str | None,
-        typer.Argument(metavar="SERVER", help="NAMESPACE/NAME, or the name or prefix alone; all without it."),
+        typer.Argument(
+            metavar="SERVER",
+            help="Its name, or NAMESPACE/NAME; its prefix too. All without it.",
+            autocompletion=server_names,
+        ),
     ] = None,
     url: UrlOption = DEFAULT_URL,
     header: HeaderOption = None,
@@ -40,7 +45,7 @@ def servers(
 
         fairlead servers time
 
-        fairlead servers --output json
+        fairlead servers --json
     """
     from fairlead_cli.connecting import Destination
     from fairlead_cli.servers.showing import run_servers

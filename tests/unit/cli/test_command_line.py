@@ -128,10 +128,9 @@ async def test_what_speaks_no_http_loads_no_http_client(words: list[str]) -> Non
     assert (await fairlead(*words, code=_LOADED))[2] == "[]\n"
 
 
-async def test_tools_and_calls_over_mcp_load_no_http_client_either() -> None:
+async def test_what_asks_a_gateway_loads_it() -> None:
     url = f"http://127.0.0.1:{free_port()}/mcp"
-    assert (await fairlead("tools", "--url", url, code=_LOADED))[2].endswith("[]\n")
-    assert "httpx2" in (await fairlead("tiers", "--url", url, code=_LOADED))[2], "the test looks for the right name"
+    assert "httpx2" in (await fairlead("tiers", "--url", url, code=_LOADED))[2], "the tests look for the right name"
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
