@@ -42,7 +42,7 @@ def test_a_key_that_the_page_says_is_not_heeded_is_named(key: str) -> None:
 
 def test_the_sentences_about_what_is_not_there_are_those_on_the_page() -> None:
     for sentence in missing([Path("mcp.jsn")], ["tols.py"]):
-        assert f"fairlead: {sentence}\n" in PAGE
+        assert f"fairlead up: {sentence}\n" in PAGE
 
 
 def test_a_server_with_keys_of_many_clients_is_passed_over() -> None:

@@ -69,7 +69,7 @@ async def test_what_is_not_there_ends_it_with_one_sentence_and_the_same_code(
     async with started_up(*words, "--port", "0", "--metrics-port", "0", cwd=tmp_path) as up:
         assert await up.ended() == 2
         errors = await up.errors()
-    assert errors.startswith("fairlead: there is no ")
+    assert errors.startswith("fairlead up: there is no ")
     assert errors.count("\n") == 1
     assert words[-1] in errors
 
