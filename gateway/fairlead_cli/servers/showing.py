@@ -6,12 +6,15 @@ from typing import Any
 from urllib.parse import quote
 
 from fairlead_api.documents.servers import READY
+from fairlead_api.v1alpha1.conditions import Reason
 from fairlead_cli.connecting import Destination
 from fairlead_cli.output import Output, print_json, print_table, printable
 from fairlead_cli.rest import Plane
 
 COLUMNS = ("SERVER", "STATE", "TOOLS", "P95", "RESTARTS", "RSS", "REASON")
 NOT_KNOWN = "-"
+AS_USUAL = frozenset({Reason.DEPLOYING, Reason.NOT_DISCOVERED})
+"""Reasons of a server that starts, which need no sentence."""
 
 
 def run_servers(destination: Destination, server: str | None, output: Output) -> None:
@@ -50,6 +53,8 @@ def details(servers: list[dict[str, Any]]) -> list[str]:
     lines = []
     for server in servers:
         message, words = str(server.get("message", "")), str(server.get("lastWords", ""))
+        if server.get("reason") in AS_USUAL:
+            message = ""
         if message:
             lines += ["", f"{server['server']}: {message}"]
         if words and words not in message and server["state"] != READY:

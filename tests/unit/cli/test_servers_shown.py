@@ -1,0 +1,66 @@
+"""What `fairlead servers` prints of each server, and how commands tell which starting server a tool may be of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fairlead_cli.servers.showing import details, row
+from fairlead_cli.servers.starting import has_tool, lines_about, named
+
+READY: dict[str, Any] = {
+    "server": "default/time", "state": "ready", "prefix": "time", "tools": 2, "p95Ms": 1234.4, "restarts": 1,
+    "rssBytes": 111_400_000, "lastWords": "listening",
+}  # fmt: skip
+FAILED: dict[str, Any] = {
+    "server": "default/mail", "state": "failed", "prefix": "mail", "reason": "StartFailed",
+    "message": "default/mail exited with code 1: no key\x1b[2J", "lastWords": "no key", "restarts": 4,
+}  # fmt: skip
+STARTS: dict[str, Any] = {
+    "server": "default/slow", "state": "starting", "prefix": "slow", "reason": "Deploying",
+    "message": "its process is starting", "lastWords": "downloading",
+}  # fmt: skip
+SILENT: dict[str, Any] = {**STARTS, "reason": "Silent", "message": "it has said nothing for 10 s"}
+
+
+def test_what_is_known_is_shown_in_units_of_people_and_what_is_not_is_a_dash() -> None:
+    assert row(READY) == ("default/time", "ready", "2", "1,234 ms", "1", "111 MB", "")
+    assert row(FAILED) == ("default/mail", "failed", "-", "-", "4", "-", "StartFailed")
+    assert row({"server": "a/b", "state": "starting"}) == ("a/b", "starting", "-", "-", "-", "-", "")
+
+
+def test_the_reason_is_told_below_the_table_and_last_words_only_where_they_say_more() -> None:
+    assert details([READY, FAILED]) == ["", "default/mail: default/mail exited with code 1: no key [2J"]
+    other = {**FAILED, "message": "it does not answer", "lastWords": "no key"}
+    assert details([other]) == ["", "default/mail: it does not answer", "  last words: no key"]
+
+
+def test_a_server_that_starts_as_usual_needs_no_reason_and_one_that_is_silent_does() -> None:
+    assert details([STARTS]) == ["", "default/slow:", "  last words: downloading"]
+    assert details([SILENT])[:2] == ["", "default/slow: it has said nothing for 10 s"]
+
+
+@pytest.mark.parametrize(
+    ("name", "prefix", "its"),
+    [
+        ("slow__get", "slow", True),
+        ("mcp.slow.get", "slow", True),
+        ("mcp.slow.get", None, True),
+        ("get", "", True),
+        ("get", "slow", False),
+        ("slower__get", "slow", False),
+        ("slow__get", None, False),
+    ],
+)
+def test_a_tool_may_be_of_a_server_by_prefix_by_id_or_without_prefix(name: str, prefix: str | None, its: bool) -> None:
+    assert has_tool({**STARTS, "prefix": prefix}, name) is its
+
+
+def test_servers_that_are_missing_in_a_list_are_named_and_counted() -> None:
+    assert lines_about([READY, FAILED, STARTS]) == [
+        "still starting: default/slow; `fairlead servers` says more",
+        "not available: default/mail; `fairlead servers` says more",
+    ]
+    assert named([STARTS] * 7).endswith("and 2 more")
+    assert lines_about([READY]) == []
