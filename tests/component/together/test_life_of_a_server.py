@@ -256,3 +256,28 @@ async def said(process: asyncio.subprocess.Process) -> Any:
     assert process.stdout is not None
     async with asyncio.timeout(30):
         return json.loads(await process.stdout.readline())
+
+
+async def test_a_server_that_never_answered_is_shown_by_the_gateways_of_a_cluster_and_asked_by_a_refresh(
+    world: World,
+) -> None:
+    server = Server("add")
+    server.deaf = True
+    async with raw_server(server) as raw, both(world) as gateway:
+        world.create("demo", {"url": raw.url})
+
+        async def failed() -> Any:
+            shown = await get(gateway, "/v1/servers/demo")
+            return shown.message if shown.message.get("state") == "failed" else None
+
+        found = await until_async("that it failed", failed)
+        assert found["reason"] in ("ConnectionLost", "ClosedMidAnswer", "EmptyAnswer")
+        assert found["message"]
+        assert not {"tools", "restarts", "rssBytes", "lastWords"} & found.keys(), "what is not known is absent"
+        assert (await ask(gateway, calling("demo__add"))).refusal == "CONNECTION_LOST"
+        code, _, why = await fairlead(gateway, "refresh", "demo")
+        assert (code, f"{world.namespace}/demo was asked, but" in why) == (1, True)
+        server.deaf = False
+        code, out, _ = await fairlead(gateway, "refresh", "demo")
+        assert (code, "1 tools, the first time" in out) == (0, True)
+        assert (await get(gateway, "/v1/servers/demo")).message["state"] == "ready"
