@@ -18,8 +18,8 @@ MOST_CHARACTERS: Final = 400
 """Compared of a kind and of a wording; they may hold what a server printed."""
 MOST_WORDINGS: Final = 8
 """Of one kind, told the first time whatever the count: some servers end in other words each time."""
-_ENDED: Final = "next start in"
-"""In what `fairlead_mcp.child` says of a process that ended."""
+_STATES: Final = ("; next start in ", " has said nothing for ")
+"""In what `fairlead_mcp` says of a process that ended or is silent."""
 _CHANGING: Final = re.compile(r"[0-9a-f]*[0-9][0-9a-f]*", re.IGNORECASE)
 
 
@@ -58,7 +58,8 @@ def times(count: int) -> str:
 class FewerRepeats(logging.Filter):
     """Lets the first, second, fourth … warning of a kind through: same logger, same words but for numbers.
 
-    Ends of a child process are of one kind whatever its last words; the first is shown as the state of its server.
+    Ends of a child process are of one kind whatever its last words; the first is shown as the state of its server,
+    as is its silence.
     """
 
     def __init__(self) -> None:
@@ -70,7 +71,7 @@ class FewerRepeats(logging.Filter):
         if record.levelno < logging.WARNING or record.exc_info:
             return True
         text = record.getMessage()
-        ended = _ENDED in str(record.msg)
+        ended = record.name.startswith("fairlead_mcp.") and any(words in text for words in _STATES)
         known = " ".join(text.split(maxsplit=4)[:4]) if ended else text  # the server, and what became of it
         count = self._repeats.told(f"{record.name} {_CHANGING.sub('#', known)}", "")
         if not count or (count == 1 and ended):
