@@ -57,6 +57,20 @@ IDENTITY = (
         "400",
     ),
     Guard(
+        "a server that starts and is kept from somebody, found by a call",
+        f"{GATEWAY}.selection.unready",
+        (("if may_know(selection, identity, entry.key, tool):", "if True:"),),
+        f"{AT}/test_servers_that_start.py::test_who_may_use_nothing_of_a_server_does_not_learn_that_it_starts",
+        "same_but",
+    ),
+    Guard(
+        "what a server wrote, read by somebody who may use it",
+        f"{GATEWAY}.rest.servers",
+        (("if not may_read(plane, request, seen):", "if False:"),),
+        f"{AT}/test_servers_that_start.py::test_what_a_server_wrote_is_told_to_administrators_alone",
+        "hunter2",
+    ),
+    Guard(
         "a call of somebody else that waits for its client",
         f"{GATEWAY}.calls.bridge",
         (("if call is None or call.of != of:", "if call is None:"),),

@@ -255,8 +255,8 @@ async def test_what_a_server_wrote_is_told_to_administrators_alone(tmp_path: Pat
         (shown,) = await servers_for(gateway, "qa")
         (whole,) = await servers_for(gateway, "root")
     assert (shown["state"], shown["reason"]) == ("failed", "StartFailed")
-    assert "message" not in shown
     assert "hunter2" not in json.dumps(shown)
+    assert "message" not in shown
     assert shown["refreshed"]["failure"]
     assert (whole["message"], whole["refreshed"]["failure"]) == (FAILED.message, "it wrote hunter2")
 
