@@ -48,21 +48,21 @@ PLACES: Final = listed("""
     hostel*, hotel*, hour drive, hours away, hours drive, hours from, houston, how are the roads, how are things at,
     how are things in, how bad is the, how big is, how busy is, how cold, how crowded, how dangerous, how deep is,
     how expensive are, how expensive is, how far, how high is, how hot, how is it in, how is life in, how is the
-    situation, how old is the, how populated, how remote, how safe is, how tall is, how things are in, how things
-    stand, how warm, how wide is, how would i get, how would we get, how's life in, how's the surf, hungary,
-    hurricane*, ibiza, iceland, idaho, illinois, in bath, in chad, in china, in cologne, in georgia, in jordan, in
-    lima, in nice, in phoenix, in the far, in the outer, in the underground, in turkey, india, indiana, indonesia,
-    inhabitants, inland, innsbruck, iowa, iran, iraq, ireland, is it safe, is the bridge, is the old, is the path,
-    is the road, is the way to, isfahan, islamabad, island*, isle*, israel, istanbul, italy, jakarta, jamaica,
-    japan, jeddah, jerusalem, johannesburg, journey*, junction, jungle*, kabul, kansas, karachi, kathmandu,
-    kazakhstan, keep of, kenya, kenyan, kerala, kiev, kilimanjaro, kilometers, kilometres, king of, kingdom*,
-    kinshasa, know about, known for, korea, kosovo, krakow, kuala lumpur, kuwait, kyiv, kyoto, la paz, labyrinth,
-    lagos, lahore, lake*, land beyond, land of, landmarks, lands beyond, lands of, language do, laos, lapland, las
-    vegas, latitude, latvia, layover, lead to, leads to, leagues, lebanon, leeds, leipzig, lesotho, liberia, libya,
-    lighthouse*, like at the, like down, like in, like out, like over, like up, lisbon, lithuania, live in,
-    liverpool, lives in, lives like, living in, ljubljana, local time, locals, located, location of, london,
-    longitude, lord of, los angeles, louvre, lowlands, luanda, lucerne, lusaka, luxembourg, lyon, macedonia, machu
-    picchu, madagascar, madrid, mainland, majorca, malaga, malawi, malaysia, maldives, mali, mallorca, malta,
+    situation, how many live, how many states, how old is the, how populated, how remote, how safe is, how tall is,
+    how things are in, how things stand, how warm, how wide is, how would i get, how would we get, how's life in,
+    how's the surf, hungary, hurricane*, ibiza, iceland, idaho, illinois, in bath, in chad, in china, in cologne, in
+    georgia, in jordan, in lima, in nice, in phoenix, in the far, in the outer, in the underground, in turkey,
+    india, indiana, indonesia, inhabitants, inland, innsbruck, iowa, iran, iraq, ireland, is it safe, is the bridge,
+    is the old, is the path, is the road, is the way to, isfahan, islamabad, island*, isle*, israel, istanbul,
+    italy, jakarta, jamaica, japan, jeddah, jerusalem, johannesburg, journey*, junction, jungle*, kabul, kansas,
+    karachi, kathmandu, kazakhstan, keep of, kenya, kenyan, kerala, kiev, kilimanjaro, kilometers, kilometres, king
+    of, kingdom*, kinshasa, know about, known for, korea, kosovo, krakow, kuala lumpur, kuwait, kyiv, kyoto, la paz,
+    labyrinth, lagos, lahore, lake*, land beyond, land of, landmarks, lands beyond, lands of, language do, laos,
+    lapland, las vegas, latitude, latvia, layover, lead to, leads to, leagues, lebanon, leeds, leipzig, lesotho,
+    liberia, libya, lighthouse*, like at the, like down, like in, like out, like over, like up, lisbon, lithuania,
+    live in, liverpool, lives in, lives like, living in, ljubljana, local time, locals, located, location of,
+    london, longitude, lord of, los angeles, louvre, lowlands, luanda, lucerne, lusaka, luxembourg, lyon, macedonia,
+    machu picchu, madagascar, madrid, mainland, majorca, malaga, malawi, malaysia, maldives, mali, mallorca, malta,
     manchester, manhattan, manila, manor, map of, maputo, marrakech, marrakesh, marseille, marsh*, mauritania,
     mauritius, mayor of, maze, meadow*, mecca, medina, mediterranean, melbourne, merchants, metro, metropolis,
     mexico, miami, milan, miles, mines, minneapolis, minnesota, mississippi, missouri, moldova, monaco, monasteries,

@@ -19,33 +19,36 @@ LOOKUPS: Final = listed("""
     the file, find the name, find the number*, find the photo*, find the report, find what, find where, find who,
     get me a list, get me a quote, get me a table, get me all, get me an appointment, get me directions, get me
     information, get me the, give me all, give me the details of, give me the list of, give me the numbers, give me
-    the phone, give me the status, guarantee, has they, headlines, how do we, how long until, how long will, how
-    many, how much do, how much does, how much was, how much will, invoice*, is my flight, is my package, is my
-    parcel, is my train, is our flight, is our train, is there a, latest, list all, list my, list the, long is the,
-    look at my notes, look at my portfolio, look at the data, look at the document, look at the logs, look at the
-    numbers, look at the report, look at this code, look at this document, look at this report, look for, look into
-    my, look into our, look into the, look through, look up, lookup, my appointment, my calendar, my order, my
-    schedule, next appointment, opening hours, order number, order status, orders, our calendar, overview, phone
-    number, pull up, query*, recap*, receipt*, recipe*, recommend a, recommend an, recommend any, recommend me,
-    recommend some, recommend something, recommend us, recommendation*, rules, run the build, run the report, run
-    the script, run the tests, schedule a meeting, search all, search for, search my, search our, search the
-    archive*, search the database, search the docs, search the files, search the internet, search the log*, search
-    the notes, search the web, search through, show me a list, show me a map, show me a picture, show me all, show
-    me every, show me how, show me my, show me our, show me some, show me the emails, show me the list, show me the
-    log*, show me the notes, show me the numbers, show me the open, show me the report*, show me the result*, show
-    me what, show me where, show me which, status of, suggest how, summary of our, summary of the meeting, tell me
-    about, tell me more, the calendar, the news, the order, the schedule, update the status, update the ticket, what
-    are people, what changed, what time does, what's in my, what's in our, what's in the document, what's in the
-    file, what's in the report, what's my, what's on my, what's on our, what's on the agenda, what's on the list,
-    what's on tonight, when are, when do, when does, when is, when will, when's, where are my, where are our, where
-    can we, where can you, where do, where is, where's, which are the, which bridge, which bus, which cards, which
-    clan*, which class, which customer, which customers, which die, which doctor, which document, which documents,
-    which email, which emails, which file, which files, which flight, which flights, which form, which forms, which
-    god, which guild*, which has, which have, which house, which is the, which items, which king, which language,
-    which languages, which month, which of my, which of our, which of the, which of your, which order, which player,
-    which queen, which restaurants, which road, which roads, which rooms, which route, which ship, which shops,
-    which side of the road, which spells, which stores, which team, which teams, which tickets, which train, which
-    trains, which vaccinations, which version, which weapons, who is the, whose, write to, yesterday
+    the phone, give me the status, guarantee, has they, headlines, how can i, how do we, how long until, how long
+    will, how much do, how much does, how much was, how much will, invoice*, is my flight, is my package, is my
+    parcel, is my train, is our flight, is our train, is there a bus, is there a document, is there a flight, is
+    there a inn, is there a meeting, is there a note, is there a pharmacy, is there a record, is there a restaurant,
+    is there a road, is there a station, is there a town, is there a train, latest, list all, list my, list the,
+    long is the, look at my notes, look at my portfolio, look at the data, look at the document, look at the logs,
+    look at the numbers, look at the report, look at this code, look at this document, look at this report, look
+    for, look into my, look into our, look into the, look through, look up, lookup, my appointment, my calendar, my
+    order, my schedule, next appointment, opening hours, order number, order status, orders, our calendar, overview,
+    phone number, pull up, query*, recap*, receipt*, recipe*, recommend a, recommend an, recommend any, recommend
+    me, recommend some, recommend something, recommend us, recommendation*, recommended, rules, run the build, run
+    the report, run the script, run the tests, schedule a meeting, search all, search for, search my, search our,
+    search the archive*, search the database, search the docs, search the files, search the internet, search the
+    log*, search the notes, search the web, search through, show me a list, show me a map, show me a picture, show
+    me all, show me every, show me how, show me my, show me our, show me some, show me the emails, show me the list,
+    show me the log*, show me the notes, show me the numbers, show me the open, show me the report*, show me the
+    result*, show me what, show me where, show me which, status of, suggest how, summary of last, summary of our,
+    summary of the meeting, tell me about, tell me more, the calendar, the news, the order, the schedule, told you,
+    update the status, update the ticket, what are people, what changed, what time does, what's in my, what's in
+    our, what's in the document, what's in the file, what's in the report, what's my, what's on my, what's on our,
+    what's on the agenda, what's on the list, what's on tonight, when are, when do, when does, when is, when will,
+    when's, where are my, where are our, where can i, where can we, where can you, where do, where is, where's our,
+    where's the hidden, where's the next, where's the old, which are the, which bridge, which bus, which cards,
+    which clan*, which class, which customer, which customers, which die, which doctor, which document, which
+    documents, which email, which emails, which file, which files, which flight, which flights, which form, which
+    forms, which god, which guild*, which has, which have, which house, which is the, which items, which king, which
+    language, which languages, which month, which of my, which of our, which of the, which of your, which order,
+    which player, which queen, which restaurants, which road, which roads, which rooms, which route, which ship,
+    which shops, which side of the road, which spells, which stores, which team, which teams, which tickets, which
+    train, which trains, which vaccinations, which version, which weapons, who is the, whose, write to, yesterday
 """)
 """Requests for which something has to be looked up, written or summed up."""
 THOROUGH: Final = listed("""
