@@ -45,7 +45,7 @@ TIER_CHOSEN: Final[dict[str, Any]] = {
         "tier": "standard",
         "number": 3,
         "rule": "keywords",
-        "matched": "remember*",
+        "matched": "do you remember",
         "limitMs": 1500,
         "expectedMs": 640,
         "filler": False,

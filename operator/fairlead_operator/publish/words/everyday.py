@@ -131,4 +131,4 @@ EVERYDAY: Final = listed("""
     lottery, you got a, you got a minute, you got it, you got me, you got this, you had enough, you had fun, you had
     me, you knew it, you left me speechless, you paid too
 """)
-"""Ask for the fast tier: where phrases begin with the same words the longest counts, not `should we` in `should we go`."""
+"""Ask for the fast tier: of phrases that begin with the same words the longest counts, as `should we go` does."""
