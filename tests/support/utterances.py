@@ -36,10 +36,10 @@ def utterances() -> list[Utterance]:
     return known + [_utterance(line, kind) for kind, name in others.items() for line in _lines(name)]
 
 
-def sentences() -> dict[str, list[str]]:
+def sentences(name: str = "classes.txt") -> dict[str, list[str]]:
     """Sentences per class: `past`, `place` and `rule`, which ask for a look-up, and `ordinary`, which ask for none."""
     found: dict[str, list[str]] = {}
-    for line in _lines("classes.txt"):
+    for line in _lines(name):
         kind, _, text = line.partition("\t")
         found.setdefault(kind, []).append(text)
     return found

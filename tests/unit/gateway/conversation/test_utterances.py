@@ -59,6 +59,14 @@ def test_ordinary_sentences_stay_in_the_fastest_tier() -> None:
     assert share <= 0.03
 
 
+def test_sentences_that_the_words_were_never_tuned_by_are_told_apart_as_well() -> None:
+    said = sentences("classes-unseen.txt")
+    share = {kind: sum(raised(CHOOSER, text) for text in texts) / len(texts) for kind, texts in said.items()}
+    assert {kind: len(texts) for kind, texts in said.items()} == {"past": 20, "place": 20, "rule": 20, "ordinary": 60}
+    assert min(share["past"], share["place"], share["rule"]) >= 0.8
+    assert share["ordinary"] <= 0.1
+
+
 def test_a_phrase_is_in_one_list_of_the_shipped_words_only() -> None:
     phrases = [normal(phrase) for words in (EVERYDAY, PAST, PLACES, RULES, LOOKUPS, THOROUGH) for phrase in words]
     assert [phrase for phrase, times in Counter(phrases).items() if times > 1] == []
