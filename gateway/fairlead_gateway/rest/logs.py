@@ -126,9 +126,9 @@ def _called(plane: Plane, seen: Seen, name: str) -> ServerKey:
             UNKNOWN_SERVER, f"{name[:128]!r} may be any of {', '.join(known)}: say namespace/name", known=known
         )
     near = did_you_mean(name, [each for key in prefixes for each in (str(key), key.name)])
-    hint = f"; did you mean {near!r}?" if near is not None else ""
+    hint = "" if near is None else f". Did you mean {near}?"
     pods = "" if plane.outputs.kept else f"; of a server that has never been ready, see its pods: {_kubectl('SERVER')}"
-    detail = f"no server {name[:128]!r} is served here{hint}{pods}"
+    detail = f"no server {name[:128]!r} is served here{pods}{hint}"
     raise Problem(UNKNOWN_SERVER, detail, did_you_mean=near, known=known)
 
 
