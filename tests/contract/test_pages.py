@@ -52,6 +52,7 @@ RUN_BY = {
 """Pages with commands, and the tests that run them."""
 NOT_RUN = {
     "docs/screen.md": "a file of the reader's own; tests/contract/test_screen_page.py compares the page with the code",
+    "docs/servers.md": "a server of the reader's own; tests/component/up/test_servers_up.py runs its verbs",
     "docs/up.md": "a file of the reader's own; tests/unit/local/test_up_page.py reads its examples",
     "gateway/fairlead_gateway/endpoint/PERFORMANCE.md": "benchmarks of a quarter of an hour; `--quick` runs in CI",
     "gateway/fairlead_gateway/toolregistry/README.md": "one `pip install`",
