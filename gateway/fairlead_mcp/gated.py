@@ -21,7 +21,7 @@ from fairlead_mcp.jsonrpc import METHOD_NOT_FOUND, UNREADABLE
 from fairlead_mcp.session import McpSession
 
 LOOK_SECONDS: Final = 30.0
-"""Bound of all the sessions together that one comparison opens."""
+"""Bound of each listing of a comparison."""
 Declaring: TypeAlias = Callable[[bytes], AbstractAsyncContextManager[McpSession]]
 """Opens a session that declares these capabilities (raw JSON) and declines what the server asks."""
 

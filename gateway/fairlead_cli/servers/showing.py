@@ -56,7 +56,8 @@ def details(servers: list[dict[str, Any]]) -> list[str]:
         if server.get("reason") in AS_USUAL:
             message = ""
         if message:
-            lines += ["", f"{server['server']}: {message}"]
+            name = str(server["server"])
+            lines += ["", message if message.startswith(f"{name} ") else f"{name}: {message}"]
         if words and words not in message and server["state"] != READY:
             lines += [] if message else ["", f"{server['server']}:"]
             lines.append(f"  last words: {words}")

@@ -50,7 +50,7 @@ def leaderboard(
 ) -> None:
     """Rank the tools of a category by their measured medians.
 
-    Categories are given to tools in their McpServer (spec.tools[].categories).
+    Categories are given to tools in an McpServer (spec.tools[].categories) or an mcp.json (fairlead.tools).
 
     Examples:
 
@@ -67,7 +67,10 @@ def leaderboard(
         print_json(found)
         return
     if not found["boards"]:
-        print("No tool has a category. Give them some: spec.tools[].categories of their McpServer.")
+        print(
+            "No tool has a category. Give them some: spec.tools[].categories of an McpServer, or "
+            "fairlead.tools[].categories in an mcp.json."
+        )
     for board in found["boards"]:
         print(printable(board["category"]))
         rows = [(str(one["rank"]), *_place(one["score"])) for one in board["ranks"]]

@@ -27,6 +27,8 @@ from fairlead_operator.ports import Connector
 
 logger = logging.getLogger(__name__)
 
+COMPARE_SECONDS: Final = 120.0
+"""Bound of one comparison as a whole: up to six sessions, each of which may start a process through npx or uvx."""
 KEPT_SECONDS: Final = 3600.0
 """How long the outcome of a comparison is kept at most; for ever where it takes a process of our own."""
 GRACE_SECONDS: Final = 5.0
@@ -146,12 +148,12 @@ class Looks:
         for pause in (0.0, *PAUSES):
             await asyncio.sleep(pause)
             try:
-                async with places, asyncio.timeout(LOOK_SECONDS):
+                async with places, asyncio.timeout(COMPARE_SECONDS):
                     gated = await behind_capabilities(declaring, names, LOOK_SECONDS)
                 self._looks[key] = _Look(endpoint, (endpoint, *_compared_by(found)), gated, self._monotonic())
                 break
             except (McpError, TimeoutError) as error:
-                why = str(error) or f"it took longer than {LOOK_SECONDS:g} s"
+                why = str(error) or f"it took longer than {COMPARE_SECONDS:g} s"
                 logger.info("%s was not asked for tools that need client capabilities: %s", key, why)
             except Exception:
                 logger.exception("the comparison of %s broke down", key)

@@ -31,7 +31,7 @@ def test_what_is_known_is_shown_in_units_of_people_and_what_is_not_is_a_dash() -
 
 
 def test_the_reason_is_told_below_the_table_and_last_words_only_where_they_say_more() -> None:
-    assert details([READY, FAILED]) == ["", "default/mail: default/mail exited with code 1: no key [2J"]
+    assert details([READY, FAILED]) == ["", "default/mail exited with code 1: no key [2J"]
     other = {**FAILED, "message": "it does not answer", "lastWords": "no key"}
     assert details([other]) == ["", "default/mail: it does not answer", "  last words: no key"]
 
