@@ -93,6 +93,7 @@ class Reason(StrEnum):
 
     # Programmed or Verified: starting a process
     START_FAILED = "StartFailed"
+    START_TIMEOUT = "StartTimeout"
     COMMAND_NOT_FOUND = "CommandNotFound"
     BACKING_OFF = "BackingOff"
     SILENT = "Silent"

@@ -163,6 +163,11 @@ _PROGRAMMED_OR_VERIFIED: Final = {
     Reason.START_FAILED: Explanation(
         "False", "The process could not be started, or ended at once.", "See all that it printed with fairlead logs."
     ),
+    Reason.START_TIMEOUT: Explanation(
+        "False",
+        "The process was started, or is being fetched, and did not answer in time.",
+        "See all that it printed with fairlead logs; run its command in a terminal, to see what it waits for.",
+    ),
     Reason.COMMAND_NOT_FOUND: Explanation(
         "False", "The program to start does not exist or may not be run.", "Install it, or correct spec.command."
     ),

@@ -55,12 +55,13 @@ def show(
     """
     from fairlead_cli.speed import aggregating
 
+    if output is not Output.json:
+        print(_CONTENT + "\n")  # what it would be is told where nothing is kept, too
     found = aggregating.read(files) if files else aggregating.ask(url, header or [], timeout, token)
     found = aggregating.only(found, server or [])
     if output is Output.json:
         print_json(aggregating.plain(found))
     else:
-        print(_CONTENT + "\n")
         print_table(
             ("SERVER", "VERSION", "TOOL", "WHERE", "CALLS", "P50", "P95", "BADGE"),
             [tuple(map(printable, row)) for row in aggregating.rows(found)],

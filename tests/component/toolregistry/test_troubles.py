@@ -288,7 +288,10 @@ async def test_a_server_with_odd_tools_harms_neither_its_other_tools_nor_other_s
 async def test_a_server_that_does_not_start_is_told_of_in_the_words_that_say_why() -> None:
     program = "import sys; print('Error: no key', 'Node.js v20.20.2', sep='\\n', file=sys.stderr); sys.exit(1)"
     async with AsyncToolRegistry([Server(name="s", command=[sys.executable, "-c", program])]) as registry:
-        assert str((await registry.execute("s__a", {})).error) == "s exited with code 1: Error: no key"
+        said = str((await registry.execute("s__a", {})).error)
+    assert said.startswith(
+        "s exited with code 1: Error: no key (it failed once; the next use after 1 s starts it again"
+    )
 
 
 async def test_connecting_again_and_again_leaves_nothing_behind() -> None:

@@ -33,7 +33,10 @@ SERVERS: Final[dict[str, Any]] = {
                 "offline": True,
                 "endpoint": "/servers/default/mail/mcp",
                 "problems": [],
-                "refreshed": None,
+                "refreshed": {
+                    "at": "2026-11-21T05:10:00.250+00:00",
+                    "failure": "default/mail exited with code 1: MAIL_TOKEN is not set",
+                },
                 "message": "default/mail exited with code 1: MAIL_TOKEN is not set. Check the program and its rights.",
                 "restarts": 5,
                 "lastWords": "MAIL_TOKEN is not set",
