@@ -115,17 +115,24 @@ def credentials(world: World) -> Json:
 
 async def test_an_api_server_that_is_killed_and_comes_back_loses_and_re_creates_nothing(own_world: World) -> None:
     world, plane = own_world, own_world.plane
+    servers = world.config_map_path(SERVERS_NAME)
     async with sdk_server() as url, running(world) as operator:
         await converged(world, url)
         before = snapshot(world)
         plane.kill_apiserver()
+        await world.until("no longer leading", lambda: operator.controller is None)
+        looked = looks(operator)
         await asyncio.to_thread(plane.start_apiserver)
         await world.until("leading again", lambda: operator.lease.leading() and operator.controller is not None)
+        await world.until("two looks at each of two servers", lambda: looks(operator) >= looked + 4)
+        assert snapshot(world) == before
         world.create("after", {"url": url})
         await world.until("a new server is Ready", lambda: world.is_("after", "Ready", "True"))
+        await world.until("it has no entry any more", lambda: world.documents().get(SERVERS_NAME) == NO_ENTRIES)
         now = snapshot(world)
     changed = [name for name in before if before[name] != now[name]]
-    assert changed == []
+    assert set(changed) <= {servers}, "the new server had an entry while it was not ready"
+    assert now[servers]["uid"] == before[servers]["uid"]
 
 
 async def test_a_deletion_during_an_api_outage_is_noticed(own_world: World) -> None:
