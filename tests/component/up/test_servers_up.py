@@ -59,7 +59,7 @@ async def test_servers_are_shown_with_state_words_memory_tools_and_speed(tmp_pat
     assert one["server"] == "default/broken"
     assert code == 0
     assert table.split()[:7] == ["SERVER", "STATE", "TOOLS", "P95", "RESTARTS", "RSS", "REASON"]
-    assert "default/broken: default/broken exited with code 1: KEY is missing: write it to key" in table
+    assert "\n\ndefault/broken exited with code 1: KEY is missing: write it to key" in table
 
 
 async def test_a_call_and_a_list_just_after_the_start_wait_for_the_server_and_say_so(tmp_path: Path) -> None:
