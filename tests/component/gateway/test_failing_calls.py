@@ -138,7 +138,10 @@ async def test_what_a_client_must_offer_is_told_to_a_modern_client_and_refused_t
         told = await ask(gateway, calling("demo__x"))
         assert (told.status, told.code) == (400, -32021)
         assert told.message["error"]["data"] == {"requiredCapabilities": {"elicitation": {}}}
-        assert (await ask(gateway, calling("demo__x", era=LEGACY))).refusal == "UPSTREAM_ERROR"
+        refused = await ask(gateway, calling("demo__x", era=LEGACY))
+        assert refused.refusal == "MISSING_CLIENT_CAPABILITY"
+        (content,) = refused.message["result"]["content"]
+        assert "this client has not declared (elicitation): needs elicitation" in content["text"]
 
 
 async def test_nobody_gets_the_answer_of_another_under_interleaving(tmp_path: Path) -> None:
