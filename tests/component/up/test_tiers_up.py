@@ -39,7 +39,7 @@ async def test_a_tool_that_leaves_every_tier_is_still_listed_and_called(tmp_path
 
         async def all_hidden() -> bool:
             names, said = await listing(up, "--tier", "instant")
-            return not names and said.startswith("4 hidden in tier instant: ")
+            return not names and said.startswith("fairlead tools: 4 hidden in tier instant: ")
 
         await until_async("a tier without tools", all_hidden, seconds=20)
         assert await listing(up) == ([f"demo__{name}" for name in DEMO_TOOLS], "")
