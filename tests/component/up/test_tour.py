@@ -20,6 +20,8 @@ from upprocess import Up, started_up
 
 GATEWAY = Path(__file__).parents[3] / "gateway"
 AWAY, BACK = "A server goes away", "And comes back"
+IN_TIME = {"Servers, over three transports", AWAY, BACK}
+"""Steps that show the states of servers, which are published a moment after `fairlead up` has told of them."""
 
 
 class Tour:
@@ -62,6 +64,15 @@ class Tour:
     async def server(self, port: str, *more: str) -> Process:
         words = ("-m", "fairlead_cli.demo", "--port", str(self.ports[port]), *more)
         return await asyncio.create_subprocess_exec(sys.executable, *words, stderr=asyncio.subprocess.DEVNULL)
+
+
+def shown_in(step: str) -> list[tuple[str, str, str]]:
+    """The commands of a step, each with the kind of its answer and what the page shows of it."""
+    blocks: list[tuple[str, str]] = re.findall(r"```(\w*)\n(.*?)```", step, re.S)
+    commands, answers = blocks[::2], blocks[1::2]
+    assert [kind for kind, _ in commands] == ["sh"] * max(1, len(answers)), f"each answer has its command:\n{step}"
+    assert {kind for kind, _ in answers} <= {"json", "text"}, f"each command has its answer:\n{step}"
+    return [(command, kind, shown) for (_, command), (kind, shown) in zip(commands, answers, strict=True)]
 
 
 def holds(found: Any, shown: Any) -> bool:
@@ -107,16 +118,16 @@ async def test_every_step_of_the_tour_answers_as_the_page_shows(tmp_path: Path) 
         ports = ("--port", str(tour.ports["8080"]), "--metrics-port", "0", "--output", "json")
         up = await stack.enter_async_context(started_up(*words.split(), *ports, cwd=tmp_path, env=tour.environment))
         await everything(up)
+        assert {title for title, _ in tour.steps} >= IN_TIME
         for title, step in tour.steps:
             if title == AWAY:
                 await ended(remote)
             if title == BACK:
                 stack.push_async_callback(ended, await tour.server("9001"))
-            (command,) = re.findall(r"```sh\n(.*?)```", step, re.S)
-            ((kind, shown),) = re.findall(r"```(json|text)\n(.*?)```", step, re.S)
-            output = await tour.run(command)
-            if title in (AWAY, BACK):
-                async with asyncio.timeout(60):
-                    while not fits(output, kind, shown):
-                        output = await tour.run(command)
-            assert fits(output, kind, shown), f"{title}:\n{output}"
+            for command, kind, shown in shown_in(step):
+                output = await tour.run(command)
+                if title in IN_TIME:
+                    async with asyncio.timeout(60):
+                        while not fits(output, kind, shown):
+                            output = await tour.run(command)
+                assert fits(output, kind, shown), f"{title}, {command}:\n{output}"
