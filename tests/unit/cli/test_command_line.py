@@ -8,6 +8,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -105,22 +107,47 @@ def test_a_reader_that_goes_away_ends_a_verb_in_silence(words: list[str], tmp_pa
     assert (done.returncode in (141, -signal.SIGPIPE), done.stderr) == (True, b"")
 
 
-async def test_ctrl_c_ends_a_verb_in_silence() -> None:
-    async with asyncio.timeout(60):
-        asked = asyncio.Event()
-        server = await asyncio.start_server(lambda _reader, _writer: asked.set(), "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        for verb in ("tools", "tiers"):
-            asked.clear()
-            process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "fairlead_cli", verb, "--url", f"http://127.0.0.1:{port}/mcp",
-                stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-            )  # fmt: skip
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Processes that the test starts are ended by SIGINT, also where the tests are a background job of a script: such
+    a job ignores SIGINT, and hands that down.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.parametrize("verb", ["tools", "tiers"])
+async def test_ctrl_c_ends_a_verb_in_silence(verb: str) -> None:
+    asked, ended = asyncio.Event(), asyncio.Event()
+
+    async def silent(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.set()
+        await ended.wait()
+        writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+
+    server = await asyncio.start_server(silent, "127.0.0.1", 0)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "fairlead_cli", verb,
+        "--url", f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp",
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        async with asyncio.timeout(60):
             await asked.wait()
             process.send_signal(signal.SIGINT)
             _, err = await process.communicate()
-            assert (process.returncode, err) == (130, b"")
+        assert (process.returncode, err) == (130, b"")
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.communicate()
+        ended.set()
         server.close()
+        await server.wait_closed()
 
 
 @pytest.mark.parametrize("words", [["version"], ["--version"], ["--help"], ["tools", "--help"], ["crds"]])
