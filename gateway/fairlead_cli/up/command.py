@@ -86,7 +86,7 @@ def run_up(options: UpOptions) -> None:
     """Serve until a signal comes. Raises Failure for what a person can put right."""
     for place in missing(options.paths, options.tools, options.routes):
         raise Failure(place, code=USED_WRONGLY)
-    console = Console()
+    console = _console(os.environ)
     live = console.is_terminal and not console.is_dumb_terminal and sys.stdout.isatty()
     live = live and not (options.plain or options.json)
     configure_logging(verbose=options.verbose, console=console if live else None)
@@ -97,6 +97,11 @@ def run_up(options: UpOptions) -> None:
         stack.enter_context(display)
         abandon = _abandoning(display, where if options.state_dir is None else None)
         runner.run(_serve(options, where, display, abandon))
+
+
+def _console(environment: Mapping[str, str]) -> Console:
+    """A console as large as its window is now: COLUMNS and LINES, which readline exports, do not follow it."""
+    return Console(_environ={name: value for name, value in environment.items() if name not in ("COLUMNS", "LINES")})
 
 
 async def _serve(options: UpOptions, where: Folders, display: Display, abandon: Callable[[], None]) -> None:

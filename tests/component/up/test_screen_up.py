@@ -72,7 +72,7 @@ async def terminal(cwd: Path, *words: str, width: int = 80, height: int = 24) ->
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "fairlead_cli", "up", *words, "--port", "0", "--metrics-port", "0",
         stdin=inside, stdout=inside, stderr=inside, cwd=cwd, start_new_session=True,
-        env={**os.environ, "TERM": "xterm-256color"},
+        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24"},  # as readline leaves them
     )  # fmt: skip
     os.close(inside)
     loop = asyncio.get_running_loop()
