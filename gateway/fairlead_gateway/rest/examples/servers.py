@@ -37,7 +37,8 @@ SERVERS: Final[dict[str, Any]] = {
                     "at": "2026-11-21T05:10:00.250+00:00",
                     "failure": "default/mail exited with code 1: MAIL_TOKEN is not set",
                 },
-                "message": "default/mail exited with code 1: MAIL_TOKEN is not set. Check the program and its rights.",
+                "message": "default/mail exited with code 1: MAIL_TOKEN is not set. "
+                "Check the program, its arguments and env; fairlead logs SERVER has what it printed.",
                 "restarts": 5,
                 "lastWords": "MAIL_TOKEN is not set",
             },
