@@ -20,9 +20,11 @@ BROKEN_PIPE: Final = 141
 class Failure(Exception):
     """Expected trouble; the message says what is wrong and what to do about it."""
 
-    def __init__(self, message: str, *, code: int = FAILED) -> None:
+    def __init__(self, message: str, *, code: int = FAILED, problem: str = "") -> None:
         super().__init__(message)
         self.code = code
+        self.problem = problem
+        """Code of the gateway's problem document (RFC 9457), where it refused with one."""
 
 
 @contextmanager

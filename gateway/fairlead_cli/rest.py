@@ -169,7 +169,7 @@ class Plane:
             if answer.status_code in (401, 403):
                 return Failure(f"{self._base} answered {answer.status_code} {answer.reason_phrase}. {CREDENTIAL}")
             return Failure(f"{self._base} answered {answer.status_code} {answer.reason_phrase}; {_IS_IT}")
-        return Failure(_sentence(problem, code, detail), code=_exit_code(code))
+        return Failure(_sentence(problem, code, detail), code=_exit_code(code), problem=code)
 
 
 def is_loopback(host: str) -> bool:

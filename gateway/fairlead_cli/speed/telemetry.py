@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fairlead_cli.failure import Failure
 from fairlead_cli.options import DEFAULT_URL, HeaderOption, OutputOption, TimeoutOption, TokenOption, UrlOption, helped
 from fairlead_cli.output import Output, print_json, print_table, printable
 
@@ -55,13 +56,17 @@ def show(
     """
     from fairlead_cli.speed import aggregating
 
-    if output is not Output.json:
-        print(_CONTENT + "\n")  # what it would be is told where nothing is kept, too
-    found = aggregating.read(files) if files else aggregating.ask(url, header or [], timeout, token)
+    try:
+        found = aggregating.read(files) if files else aggregating.ask(url, header or [], timeout, token)
+    except Failure as failure:
+        if failure.problem == "NOT_KEPT" and output is not Output.json:
+            print(_CONTENT + "\n")  # what it would be
+        raise
     found = aggregating.only(found, server or [])
     if output is Output.json:
         print_json(aggregating.plain(found))
     else:
+        print(_CONTENT + "\n")
         print_table(
             ("SERVER", "VERSION", "TOOL", "WHERE", "CALLS", "P50", "P95", "BADGE"),
             [tuple(map(printable, row)) for row in aggregating.rows(found)],

@@ -16,7 +16,7 @@ from fastapi import APIRouter, Request, Response
 from msgspec import UNSET, Raw, UnsetType
 
 from fairlead_api.documents.catalog import LocalEndpoint, Refreshed
-from fairlead_api.documents.servers import OFFLINE, READY, ServerEntry
+from fairlead_api.documents.servers import OFFLINE, ON_THE_WAY, READY, ServerEntry
 from fairlead_api.documents.state import ToolState
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.catalog.model import Server
@@ -38,6 +38,8 @@ MOST_KNOWN: Final = 100
 """Servers that a problem names."""
 _UNTOLD: Final = "it brought nothing; an administrator of the gateway sees why"
 """In place of a failure, which may quote the server's standard error."""
+_OVERTAKEN: Final = frozenset({*ON_THE_WAY, OFFLINE})
+"""States of an entry that a catalog which is online disproves: the two are separate documents, and arrive apart."""
 
 
 class RefreshDocument(msgspec.Struct, frozen=True, rename="camel"):
@@ -215,6 +217,8 @@ def document(seen: Seen, key: ServerKey, inside: Inside) -> ServerDocument:
 def _document(seen: Seen, key: ServerKey, inside: Inside, sizes: Mapping[ServerKey, int]) -> ServerDocument:
     server, entry = seen.snapshot.servers.get(key), seen.snapshot.entries.get(key)
     last, process = _refreshed(server, entry), inside.running.get(key)
+    if server is not None and server.catalog.online and entry is not None and entry.state in _OVERTAKEN:
+        entry = None
     failure = None if last is None else last.failure or None
     if failure is not None and not inside.told:
         failure = _UNTOLD

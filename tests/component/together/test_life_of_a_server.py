@@ -280,4 +280,8 @@ async def test_a_server_that_never_answered_is_shown_by_the_gateways_of_a_cluste
         server.deaf = False
         code, out, _ = await fairlead(gateway, "refresh", "demo")
         assert (code, "1 tools, the first time" in out) == (0, True)
-        assert (await get(gateway, "/v1/servers/demo")).message["state"] == "ready"
+
+        async def ready() -> Any:
+            return (await get(gateway, "/v1/servers/demo")).message["state"] == "ready"
+
+        await until_async("that it is ready", ready)  # its entry is a document of its own, which arrives by itself
