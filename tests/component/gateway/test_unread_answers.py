@@ -9,6 +9,7 @@ import re
 import socket
 import ssl
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,12 @@ def held(gateway: Gateway) -> int:
     return whole.arriving + whole.unread
 
 
+def left_more_than(gateway: Gateway, before: int) -> bool:
+    """Whether more than `before` bytes are unread, of answers that have arrived."""
+    whole = gateway.front.buffers.whole
+    return whole.unread > before and not whole.arriving
+
+
 def outcomes(gateway: Gateway) -> set[str]:
     return {error for (_, _, _, error), series in gateway.book.histograms() if series.count}
 
@@ -144,7 +151,7 @@ async def test_an_agent_that_does_not_read_is_refused_and_others_go_on(tmp_path:
         async with running(tmp_path, document, answer_bytes=0, answer_bytes_each=BUDGET) as gateway:
             buffers = gateway.front.buffers
             async with crowd(gateway, calling("demo__large"), address=SECOND):
-                await eventually(lambda: buffers.pressed and buffers.paused > 0)
+                await eventually(lambda: buffers.whole.unread >= BUDGET // 2 and buffers.paused > 0)
                 assert held(gateway) <= BUDGET + 2 * LARGE
                 async with await deaf(gateway, calling("demo__small"), SECOND) as refused:
                     refused.transport.resume_reading()
@@ -163,8 +170,10 @@ async def test_what_a_client_reads_late_it_gets_whole_and_room_comes_back(tmp_pa
                 await eventually(lambda: gateway.front.buffers.paused > 0)
                 for wire in wires:
                     wire.transport.resume_reading()
-                for answer in await asyncio.gather(*(wire.answer() for wire in wires)):
-                    assert len(answer.message["result"]["content"][0]["text"]) == LARGE
+                answers = [answer.message for answer in await asyncio.gather(*(wire.answer() for wire in wires))]
+            results = [message["result"]["content"][0]["text"] for message in answers if "result" in message]
+            assert len(results) >= 3, "as many as are unread at once; what is asked later may be refused"
+            assert {len(text) for text in results} == {LARGE}
             await settled(gateway)
 
 
@@ -225,8 +234,11 @@ async def test_answers_of_rest_that_nobody_reads_are_counted_for_their_agent(tmp
         document = catalog("demo", upstream.url, ["large", "small"])
         async with running(tmp_path, document, answer_bytes=0, answer_bytes_each=BUDGET) as gateway:
             buffers = gateway.front.buffers
-            async with crowd(gateway, request, 6, address=SECOND):
-                await eventually(lambda: buffers.pressed)
+            async with contextlib.AsyncExitStack() as unread:
+                while not buffers.pressed:  # one after the other: of several at once some are dropped for want of room
+                    complete = partial(left_more_than, gateway, buffers.whole.unread)
+                    await unread.enter_async_context(crowd(gateway, request, 1, address=SECOND))
+                    await eventually(complete)
                 async with await deaf(gateway, request, SECOND) as refused:
                     refused.transport.resume_reading()
                     assert problem(await refused.answer()) == (429, "RATE_LIMITED")
