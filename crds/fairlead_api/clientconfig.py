@@ -137,7 +137,7 @@ def translate(entry: Entry, environ: Mapping[str, str]) -> Translated:
 
 
 def in_words_of(entry: Entry, complaint: Complaint) -> EntryProblem:
-    """What is wrong with the McpServer of an entry, by the keys that the entry has."""
+    """Translate a validation error of an entry's McpServer into the keys of the entry."""
     field = complaint.field.removeprefix("spec.")
     if field == "command[0]":
         field = "command"

@@ -86,7 +86,7 @@ class Remark(NamedTuple):
 
 
 def remarks(content: Mapping[str, Any]) -> Iterator[Remark]:
-    """What is to be said of the keys of one server, at most `MOST_REMARKS`, the grave ones first."""
+    """Remarks about the keys of one server, at most `MOST_REMARKS`, those that stop it first."""
     found = [remark for key, value in content.items() if (remark := _remark(str(key), value)) is not None]
     yield from sorted(found, key=lambda remark: not remark.stops)[:MOST_REMARKS]
 

@@ -14,7 +14,7 @@ from fairlead_cli.output import Output
 __all__ = ["DEFAULT_URL"]
 
 OutputOption = Annotated[Output, typer.Option("--output", "-o", help="table for people, json for programs.")]
-"""Of every verb that prints a result; `tree` adds `--json` beside it."""
+"""Option of every verb that prints a result; `tree` adds `--json` beside it."""
 UrlOption = Annotated[
     str, typer.Option("--url", envvar="FAIRLEAD_URL", help="MCP endpoint of a running gateway, or of any MCP server.")
 ]

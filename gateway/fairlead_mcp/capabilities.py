@@ -16,7 +16,7 @@ from fairlead_mcp import jsonrpc
 from fairlead_mcp.messages import Message
 
 ALL: Final = b'{"elicitation":{"form":{},"url":{}},"roots":{},"sampling":{"context":{},"tools":{}}}'
-"""What a discovery declares, raw JSON."""
+"""Capabilities that a discovery declares, raw JSON."""
 SINGLE: Final[tuple[tuple[str, bytes], ...]] = (
     ("roots", b'{"roots":{}}'),
     ("sampling", b'{"sampling":{}}'),

@@ -31,8 +31,8 @@ class Lined(Protocol):
 
 
 class LineChannel:
-    """See the module. `close` ends what is spoken to, where that is the session's own. `capabilities` (raw JSON) are
-    declared with each modern request; a legacy server was given them in its handshake.
+    """Channel of a session over a stream of lines. `close` ends what is spoken to, where that is the session's own.
+    `capabilities` (raw JSON) are declared with each modern request; a legacy server was given them in its handshake.
     """
 
     def __init__(

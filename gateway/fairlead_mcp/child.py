@@ -106,7 +106,7 @@ class Child:
         self._after = after
         self._probe = True
         self.printed = printed or PrintedLines(clock)
-        """What its processes printed, without the secrets of their environment."""
+        """Lines that its processes printed, without the secrets of their environment."""
         self._mask = Mask.of_process(spec.args, dict(spec.env))
         self._life: ChildProcess | None = None
         self._stopping: asyncio.Task[None] | None = None

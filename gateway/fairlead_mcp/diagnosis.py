@@ -136,7 +136,7 @@ _NPM: Final = tuple(
         r"^(?P<said>404 Not Found .*)",
     )
 )
-"""What npm's block of errors says, the most telling first."""
+"""Statements in npm's block of errors, the most telling first."""
 _NPM_FIELD: Final = re.compile(r"^(code|syscall|path) (.+)")
 _NPM_NOISE: Final = re.compile(
     r"^(?:\s|$|errno |dest |cwd |signal |command |Lifecycle script|workspace |location |[}\]]|A complete log"

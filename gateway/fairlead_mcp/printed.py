@@ -1,4 +1,4 @@
-"""What the processes of one server printed, over its restarts, bounded in bytes."""
+"""Printed lines of one server's processes, over its restarts, bounded in bytes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class PrintedLines:
         self._size = 0
         self._lines: deque[PrintedLine] = deque()
         self.number = 0
-        """Of the last line that was added."""
+        """Number of the last line that was added."""
         self.run = 0
         """Runs of the process that have begun."""
 
@@ -76,7 +76,7 @@ class PrintedLines:
         return tuple(line for line in self._lines if line.number > number)
 
     def stderr(self) -> tuple[str, ...]:
-        """What is kept of standard error, over all runs."""
+        """Kept lines of standard error, over all runs."""
         return tuple(line.text for line in self._lines if line.stream == "stderr")
 
     def telling(self, *, recent: bool = False) -> str:

@@ -155,7 +155,7 @@ class LogBuffer:
         return [line for line in lines if line]
 
     def rest(self) -> bytes:
-        """What came after the last line break, and nothing from now on: the words of a process that has ended."""
+        """Take the text after the last line break, which a process that has ended will not complete."""
         line, self._held = self._cut(self._held), b""
         return line
 

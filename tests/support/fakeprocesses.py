@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from typing import Any
 
 from fairlead_mcp.errors import McpError
+from fairlead_mcp.host import ChildHost
 from fairlead_mcp.stdio import ChildSpec, Events, Process
 
 Answer = Callable[["FakeProcess", dict[str, Any]], None]
@@ -89,3 +91,13 @@ def silent(process: FakeProcess, message: dict[str, Any]) -> None:
 
 def mute(process: FakeProcess, message: dict[str, Any]) -> None:
     """Answers nothing at all."""
+
+
+def now() -> float:
+    """Seconds of the loop's clock, which is virtual in these tests."""
+    return asyncio.get_running_loop().time()
+
+
+def host_of(launcher: FakeLauncher) -> ChildHost:
+    """A host of children that are started by `launcher`, without randomness."""
+    return ChildHost(launcher=launcher, random=lambda: 0.0, clock=now)

@@ -214,7 +214,7 @@ class Script:
     comparable: asyncio.Event | None = None
     """Sessions that declare capabilities wait for it."""
     compared: list[bytes] = field(default_factory=list)
-    """What the others declared."""
+    """Capabilities that the others declared."""
 
 
 class ScriptedChannel:

@@ -28,7 +28,7 @@ FAILED: Final = "failed"
 ON_THE_WAY: Final = frozenset({WAITING, INSTALLING, STARTING})
 """States of a server that may be ready in a moment."""
 MESSAGE_CHARS: Final = 500
-"""Of one message in the document; the status of the McpServer has all of it."""
+"""Longest message in the document, in characters; the status of the McpServer has all of it."""
 
 
 class ServerEntry(DocumentStruct, kw_only=True, frozen=True):
@@ -37,11 +37,11 @@ class ServerEntry(DocumentStruct, kw_only=True, frozen=True):
     namespace: str
     name: str
     prefix: str | None = None
-    """Of its tools on merged endpoints; None where another server has it, or nothing is known yet."""
+    """Prefix of its tools on merged endpoints; None where another server has it, or none is known yet."""
     state: str
     """One of the constants above; a reader takes one that it does not know for `failed`."""
     reason: str = ""
-    """Of the condition Ready: a constant of `fairlead_api.v1alpha1.conditions`."""
+    """Reason of the condition Ready: a constant of `fairlead_api.v1alpha1.conditions`."""
     message: str = ""
     """A sentence that may quote what the server wrote to standard error: for administrators."""
     removed: bool = False

@@ -1,4 +1,4 @@
-"""What to do about a reason, in the words of what its reader wrote: an McpServer, or an entry of an `mcp.json`.
+"""Advice about a condition's reason, in the words of the file that its reader wrote: a manifest or an `mcp.json`.
 
 `reasons` speaks of fields of an McpServer and of a cluster. On a laptop there are no pods, and an `mcp.json` has no
 `spec`. Pure.
@@ -104,7 +104,7 @@ _FIELD: Final = re.compile(rf"\bspec\.(?=(?:{'|'.join(OWN_FIELDS)})\b)")
 
 
 def remedy(reason: Reason, form: Form) -> str:
-    """What a person does about it; empty where nothing is amiss."""
+    """Advice to the person who declared the server; empty where nothing is amiss."""
     if form == "client-configuration" and reason in _CLIENT:
         return _CLIENT[reason]
     if form != "cluster" and reason in _LOCAL:

@@ -24,7 +24,7 @@ Server = dict[str, Any]
 
 
 def servers_of(destination: Destination) -> list[Server]:
-    """What a gateway tells of its servers; nothing of an endpoint that is no gateway's, or that does not tell."""
+    """Servers as the gateway lists them; none where the endpoint is no gateway, or does not list them."""
     try:
         plane = Plane.of(destination)
         found = plane.get("/v1/servers")["servers"]

@@ -99,7 +99,7 @@ class LiveTable:
 
 
 def view_of(board: Board, addresses: Addresses | None) -> View:
-    """What the screen shows of a board now."""
+    """Snapshot of a board for the screen."""
     servers = tuple(
         Server(
             row.name,

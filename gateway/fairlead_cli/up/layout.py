@@ -59,7 +59,7 @@ class Server:
 
     @property
     def order(self) -> tuple[int, str]:
-        """What needs a person first."""
+        """Sort key: servers that need a person come first."""
         if self.state in ("failed", "offline"):
             return _RANKS.index(self.state), self.name
         remark = self.state == "ready" and bool(self.message)
@@ -77,7 +77,7 @@ class View:
     """How to connect which client."""
     servers: tuple[Server, ...] = ()
     problems: tuple[str, ...] = ()
-    """What is wrong with the files."""
+    """Lines about problems of the files."""
     news: tuple[str, ...] = ()
     """Moves of tools between tiers, the newest last."""
     earlier: int = 0

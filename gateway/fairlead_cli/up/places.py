@@ -1,4 +1,4 @@
-"""What the command line of `fairlead up` names and this machine does not have: files and modules."""
+"""Files and modules that the command line of `fairlead up` names and this machine does not have."""
 
 from __future__ import annotations
 

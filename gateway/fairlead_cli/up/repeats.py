@@ -1,4 +1,4 @@
-"""What happens again and again is told the first, second, fourth, eighth … time, with how often it was. Pure.
+"""Thinning of repeated messages: the first, second, fourth, eighth … one is printed, with their number. Pure.
 
 For a server that is started anew for ever, and whose every start would be another line.
 """
@@ -17,7 +17,7 @@ MOST_KINDS: Final = 1_000
 MOST_CHARACTERS: Final = 400
 """Compared of a kind and of a wording; they may hold what a server printed."""
 MOST_WORDINGS: Final = 8
-"""Of one kind, told the first time whatever the count: some servers end in other words each time."""
+"""Different messages of one kind that are printed at their first time: some servers end in other words each time."""
 _STATES: Final = ("; next start in ", " has said nothing for ")
 """In what `fairlead_mcp` says of a process that ended or is silent."""
 _CHANGING: Final = re.compile(r"[0-9a-f]*[0-9][0-9a-f]*", re.IGNORECASE)

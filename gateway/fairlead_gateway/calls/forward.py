@@ -93,7 +93,7 @@ class Forwarder:
             task.cancel()
 
     def end_session(self, session: bytes) -> None:
-        """As of the dispatcher."""
+        """A legacy client gives its session up: cancel its forwarded requests."""
         for (owner, _), task in [*self._cancellable.items()]:
             if owner == session:
                 task.cancel()

@@ -29,7 +29,7 @@ _WORDS: Final = {WAITING: "is about to be started", INSTALLING: "is being instal
 
 
 class Patience:
-    """See the module. All methods are called in the gateway's loop."""
+    """Requests that wait for servers that start. All methods are called in the gateway's loop."""
 
     def __init__(self, selection: Callable[[], Selection], seconds: float = START_SECONDS) -> None:
         self.seconds = seconds
@@ -61,7 +61,7 @@ class Patience:
 
 
 def refusal_of(entry: ServerEntry, *, starts: bool) -> Refusal:
-    """What a call of a server without a catalog is told. Nothing of what the server itself wrote is in it."""
+    """Refusal of a call to a server without a catalog; it quotes nothing that the server wrote."""
     if starts:
         message = f"the server {entry.key} {_WORDS.get(entry.state, 'starts')}: try again in a moment"
         return Refusal(STARTING, f"{message}; `fairlead servers` shows how far it is", AGAIN_MS)

@@ -84,7 +84,7 @@ class DirectorySource:
         return changes + last, set(seen)
 
     def _read(self, file: Path, seen: dict[str, Stamp]) -> list[Change]:
-        """What became of one file since the last look; nothing where it is as before, or gone."""
+        """Changes of one file since the last look; none where it is as before, or gone."""
         try:
             found = file.stat()
             stamp = (found.st_ino, found.st_size, found.st_mtime_ns)

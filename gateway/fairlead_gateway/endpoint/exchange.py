@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 from msgspec import Raw
 
@@ -15,7 +15,7 @@ from fairlead_gateway.calls import exchange as calls
 from fairlead_gateway.endpoint import replies
 from fairlead_gateway.endpoint.asked import Headers, Rejection
 from fairlead_gateway.endpoint.proxies import Proxies
-from fairlead_gateway.endpoint.resumable import Thread
+from fairlead_gateway.endpoint.resumable import Cancellable, Thread
 from fairlead_gateway.identity.model import ANONYMOUS
 from fairlead_gateway.limits.buffers import AnswerBuffers
 from fairlead_mcp.http.answer import Carrier
@@ -67,14 +67,6 @@ class Wire:
     def answered(self) -> None:
         """The exchange in progress is over."""
         raise NotImplementedError
-
-
-class Cancellable(Protocol):
-    """The call that a request became."""
-
-    def cancel(self) -> object:
-        """No-op once it is answered."""
-        ...
 
 
 class Exchange(calls.Exchange):

@@ -31,7 +31,7 @@ _EVENT_ID: Final = re.compile(rb"([0-9A-Za-z_-]{16,64})\.([0-9]{1,12})")
 
 
 class Cancellable(Protocol):
-    """The call whose stream it is."""
+    """Call in progress that a request became."""
 
     def cancel(self) -> object:
         """No-op once it is answered."""

@@ -26,8 +26,8 @@ RETRY_AFTER: Final = b"retry-after: %d\r\n" % (AGAIN_MS // 1000)
 
 
 class Starting:
-    """See the module. `selection` is what is served now, `server_info` ours, as JSON; `failed` is told of an exception
-    behind a wait.
+    """Answers requests for servers without a catalog. `selection` is what is served now, `server_info` ours, as JSON;
+    `failed` is told of an exception behind a wait.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Starting:
     def call(
         self, exchange: Exchange, view: View, asked: Request, again: Callable[[Exchange, Request], None] | None
     ) -> bool:
-        """The same for a call of a tool that the view does not have; what refuses it is a result."""
+        """Take a call of a tool that the view does not have, as `request` does; its refusal is a result."""
         name = name_in(asked)
         entry = None if name is None else of_tool(self._selection(), exchange.identity, name, view.base)
         if entry is None:

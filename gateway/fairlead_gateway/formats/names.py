@@ -153,7 +153,7 @@ def did_you_mean(name: str, visible: Iterable[str]) -> str | None:
 
 
 def unknown_tool(name: str, near: str | None) -> str:
-    """What is said of a tool that does not exist, over MCP, over REST and by the commands."""
+    """Sentence about a tool that does not exist, for MCP, REST and commands alike."""
     hint = "" if near is None else f". Did you mean {near}?"
     return f"Unknown tool: {name[: 4 * MAX_LENGTH]}{hint}"
 

@@ -1,4 +1,4 @@
-"""What the child processes of servers printed, by server."""
+"""Printed lines of servers' child processes and installers, by server."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ class Plane:
         self.issuers = issuers
         """Who may give the names of agents and groups."""
         self.outputs = outputs or Outputs()
-        """What the processes of servers printed."""
+        """Printed lines of servers' processes."""
         self._sizes: Sizes | None = None
         self.caller = caller
         self.guard = guard

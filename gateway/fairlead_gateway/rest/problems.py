@@ -105,7 +105,7 @@ class Problem(Exception):
         self.headers: dict[str, str] = {}
         """More of them, to go with the document."""
         self.missing = ""
-        """Of UNKNOWN_TOOL and UNKNOWN_SERVER: the name that there is nothing of."""
+        """Name of the tool or server that does not exist; set for UNKNOWN_TOOL and UNKNOWN_SERVER."""
 
     def response(self) -> Response:
         headers = {**self.headers}

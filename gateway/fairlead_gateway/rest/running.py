@@ -1,4 +1,4 @@
-"""What this process knows of servers that run as its child processes: restarts, memory, what they wrote last.
+"""Facts about servers that run as child processes of this one: restarts, memory, last words.
 
 Only a gateway that shares its children with the operator knows it (`fairlead up`); elsewhere nothing is told.
 """
@@ -26,7 +26,7 @@ class Running(msgspec.Struct, frozen=True):
 
 
 def running(children: ChildHost | None, servers: Collection[ServerKey]) -> dict[ServerKey, Running]:
-    """Of each server that is a child process. In the loop."""
+    """Facts about each server that is a child process. Called in the loop."""
     found = {key: children.find(key) for key in servers} if children is not None else {}
     return {key: _of(child) for key, child in found.items() if child is not None}
 

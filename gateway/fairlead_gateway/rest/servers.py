@@ -81,7 +81,7 @@ class ServerDocument(msgspec.Struct, frozen=True, rename="camel"):
     tools: int | UnsetType = UNSET
     """Those that are enabled and listable; absent until it answered."""
     p95_ms: float | UnsetType = UNSET
-    """Of the slowest of these tools that is measured, in milliseconds."""
+    """95th percentile of its slowest measured tool, in milliseconds."""
     protocol_version: str | UnsetType = UNSET
     """Of MCP, as the server speaks it."""
     server_info: Raw | UnsetType | None = UNSET
@@ -165,7 +165,7 @@ class Existing(msgspec.Struct, frozen=True):
 
 
 class Inside(msgspec.Struct, frozen=True):
-    """What administrators are told of servers."""
+    """Facts about servers that only administrators read."""
 
     told: bool = False
     running: Mapping[ServerKey, Running] = {}

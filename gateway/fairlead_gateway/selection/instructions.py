@@ -1,6 +1,6 @@
 """Instructions of an endpoint that shows several servers: those of each, under its prefix, within a bound of tokens.
 
-Pure module. Instructions go into the prompt of whoever connects, so the bound is for all of them together, and the room
+Pure module. Instructions go into the prompt of every client, so the bound is for all of them together, and the room
 is shared fairly: a server that needs less than its share leaves the rest to those that need more. Tokens are estimated,
 so that every replica cuts alike, whatever it can count with; the estimate is above what the o200k vocabulary counts for
 prose of any script, Markdown, JSON and code.
@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 MAX_TOKENS: Final = 2000
 MAX_CHARACTERS: Final = 8 * MAX_TOKENS
-"""Of one server's instructions that are looked at: a text of so many has more tokens than there is room for."""
+"""Characters of one server's instructions that are read: so many have more tokens than there is room for."""
 LEAST: Final = 100
 """Tokens of a server's section, heading and mark included, below which it is left out altogether."""
 OPENING: Final = "Instructions of the servers behind this endpoint, each for its own tools:"
@@ -25,7 +25,7 @@ _PIECE: Final = re.compile(r"[A-Za-z]+|[0-9]+|\s+|[!-/:-@\[-`{-~]+|[^\x00-\x7f]+
 
 
 class Spoken(NamedTuple):
-    """What one server says."""
+    """Instructions of one server."""
 
     title: str
     """Name of the server and how its tools are called, on one line."""

@@ -20,7 +20,7 @@ ID = "mcp."
 
 
 def unready(selection: Selection) -> Iterator[ServerEntry]:
-    """Entries of the servers without a catalog, whoever may know of them."""
+    """Entries of all servers without a catalog, before policies say who may know of them."""
     servers = selection.snapshot.servers
     return (entry for key, entry in selection.snapshot.entries.items() if key not in servers)
 

@@ -102,7 +102,7 @@ class Whole:
     def instructions(
         self, routes: Mapping[str, Route], dark: Collection[ServerKey] = (), escaping: Collection[ServerKey] = ()
     ) -> str | None:
-        """What the servers of the tools behind `routes` tell their clients, and those that have no tools at all but
+        """Instructions of the servers of the tools behind `routes`, and of those that have no tools at all but
         are not `dark`. With the control characters of some made visible.
         """
         if not self._speaking:

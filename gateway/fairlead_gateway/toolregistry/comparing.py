@@ -24,7 +24,7 @@ SECONDS: Final = 10.0
 
 
 class Comparison:
-    """See the module."""
+    """Comparison of one server's lists, made at most once per connection."""
 
     def __init__(self, connector: Connector) -> None:
         self._connector = connector

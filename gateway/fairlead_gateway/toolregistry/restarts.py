@@ -60,7 +60,7 @@ class Restarts:
 
     @property
     def refusal(self) -> LeftAlone | None:
-        """What those get who need the process now; None where it may be started."""
+        """Error for a caller who needs the process now; None where it may be started."""
         left = self._due - self._clock()
         if self._failure is None or left <= 0:
             return None

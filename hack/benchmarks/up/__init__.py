@@ -1,1 +1,1 @@
-"""What `fairlead up` costs a laptop."""
+"""Benchmarks of `fairlead up` on a laptop: processes and memory."""

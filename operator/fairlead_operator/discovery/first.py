@@ -1,4 +1,4 @@
-"""What is said of a server that was asked for the first time and has not answered. Pure."""
+"""Verdict about a server that was asked for the first time and has not answered. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SILENT: Final = Verdict(
     "that is its MCP endpoint",
 )
 _UNASKED: Final = frozenset({Reason.PENDING, Reason.NOT_DISCOVERED, Reason.SILENT})
-"""Of a condition Verified that does not yet speak of an answer."""
+"""Reasons of a condition Verified from before the first answer."""
 
 
 def of_first_answer(shown: McpServerStatus, round_: Round, now: float) -> Verdict | None:

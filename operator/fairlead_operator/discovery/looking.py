@@ -38,7 +38,7 @@ PAUSES: Final = (10.0, 60.0)
 PROCESSES: Final = 2
 """Comparisons that run side by side where each starts a process of our own."""
 AT_ONCE: Final = 32
-"""The same where none does."""
+"""Comparisons that run side by side where none starts a process."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class _Running:
 
 
 class Looks:
-    """See the module. `compared(key)` is called when a comparison is over; it should be cheap."""
+    """Comparisons of all servers. `compared(key)` is called when a comparison is over; it should be cheap."""
 
     def __init__(
         self,
@@ -170,7 +170,7 @@ class Looks:
 
 
 def _compared_by(found: Found) -> tuple[object, ...]:
-    """What makes a comparison worthless when it changes."""
+    """Key of a comparison: one made for another value is made anew."""
     return found.protocol_version, bytes(found.server_info), frozenset(map(name_of, found.tools))
 
 

@@ -1,4 +1,4 @@
-"""What is known of one server's answers, and how often servers are asked. Declarations only."""
+"""State of the discovery of one server, and how often servers are asked. Declarations only."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from fairlead_operator.workqueue import Backoff
 
 @dataclass(frozen=True)
 class Subject:
-    """What is asked: a new one makes every older answer worthless."""
+    """Server as it is asked; an answer of another one does not count."""
 
     uid: str
     endpoint: Endpoint
     credential_hash: str
     revision: str
-    """Of what runs; changes when it is replaced or comes back."""
+    """Revision of the workload; changes when it is replaced or comes back."""
 
 
 @dataclass(frozen=True)
@@ -41,15 +41,15 @@ class Failure:
 
 @dataclass
 class Round:
-    """What is known of one server's answers."""
+    """State of the discovery of one server."""
 
     subject: Subject
     found: Found | None = None
     """The last good answer to this subject."""
     listed: Found | None = None
-    """The same without the tools behind client capabilities."""
+    """The last good answer without the tools behind client capabilities."""
     whole: bool = False
-    """What is missing in the first answer would be held back later."""
+    """Whether an answer waits for the comparison: on a pinned server, tools that come later are held back."""
     failure: Failure | None = None
     """Set while the last try failed."""
     failures: int = 0

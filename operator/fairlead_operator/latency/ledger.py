@@ -44,7 +44,7 @@ class Move:
     before: tuple[str, ...]
     after: tuple[str, ...]
     sentence: str
-    """What moved and by which calls, for people."""
+    """The move with the calls that caused it, for people."""
 
 
 @dataclass

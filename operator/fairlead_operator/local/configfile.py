@@ -43,7 +43,7 @@ class Configuration:
     servers: list[DeclaredServer] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     remarks: list[Problem] = field(default_factory=list)
-    """What costs no server that is meant."""
+    """Remarks that stop no server."""
 
 
 def read_configuration(
@@ -157,7 +157,7 @@ def _declared(
 def _of_the_list(
     content: Mapping[str, Any], document: Document | JsonDocument, file: Path, found: Configuration
 ) -> list[Problem]:
-    """What is to be said of the list as a whole, and of keys that stand twice."""
+    """Remarks about the list as a whole and about duplicate keys."""
     told = []
     member = list_of(content)
     listed = len(content[member])

@@ -84,9 +84,9 @@ class _Entry:
     state: State
     task: asyncio.Task[None] | None = None
     lines: list[str] = field(default_factory=list)
-    """Of the step that goes on, or failed."""
+    """Output of the step that runs, or that failed."""
     printed: PrintedLines = field(default_factory=lambda: PrintedLines(time.monotonic))
-    """Of all attempts."""
+    """Lines of its installers, over all attempts."""
 
 
 class PackageStore:
@@ -126,7 +126,7 @@ class PackageStore:
         return entry.state
 
     def printed(self, package: Package) -> PrintedLines | None:
-        """What its installers printed; None where none ran."""
+        """Lines that its installers printed; None where none ran."""
         entry = self._entries.get(package)
         return entry.printed if entry is not None and entry.printed.run else None
 

@@ -174,7 +174,7 @@ class LocalPlatform:
         return {package for package in found if package is not None}
 
     def installation(self, key: ServerKey) -> PrintedLines | None:
-        """What the installers of a server's package printed; None where none ran."""
+        """Lines that the installers of a server's package printed; None where none ran."""
         declared = self._inventory.get(key)
         package = None if declared is None else _package(declared.server)
         return None if package is None else self._packages.printed(package)

@@ -41,7 +41,7 @@ class FileContents:
     config_maps: list[Secret] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     remarks: list[Problem] = field(default_factory=list)
-    """What is told like a problem, and is a state that may be meant: nothing that the file declared before is kept."""
+    """Problem of a file that may be meant, such as an empty list: servers that it declared before are stopped."""
 
     @property
     def silent(self) -> bool:

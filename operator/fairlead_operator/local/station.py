@@ -120,7 +120,7 @@ class Station:
         return {key: declared.origin for key, declared in self.inventory.contents.servers.items()}
 
     def installation(self, key: ServerKey) -> PrintedLines | None:
-        """What the installers of a server's package printed; None where none ran."""
+        """Lines that the installers of a server's package printed; None where none ran."""
         return self._platform.installation(key)
 
     @property

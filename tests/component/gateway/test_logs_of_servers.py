@@ -1,4 +1,4 @@
-"""What servers printed: `GET /v1/logs`, who may read it, and `fairlead logs`."""
+"""Printed lines of servers: `GET /v1/logs`, who may read it, and `fairlead logs`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model that calls no tool leaves for a registry to execute."""
+"""Answers of models without a tool call, given to a registry to execute."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class Terminal:
 
     @property
     def rows(self) -> list[str]:
-        """What is on it; rows above the window are among them."""
+        """Text on the screen, with rows above the window."""
         rows, row, at = [""], 0, 0
         text = self._bytes.decode(errors="ignore").replace("\r\n", "\n")
         while at < len(text):

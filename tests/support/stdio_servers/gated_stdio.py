@@ -40,7 +40,7 @@ def read() -> dict[str, Any]:
 
 
 def asked(method: str) -> str:
-    """What the client answers to a question."""
+    """Answer of the client to a question."""
     send({"id": "question", "method": method, "params": PARAMS.get(method, {})})
     while (message := read()).get("id") != "question" or "method" in message:
         waiting.append(message)

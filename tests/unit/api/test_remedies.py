@@ -1,4 +1,4 @@
-"""What is advised on a laptop is in the words of what its user wrote."""
+"""Advice on a laptop is in the words of the file that its user wrote."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all verbs of the command line have in common: `--json`, the form of errors, exit codes, completion."""
+"""Common parts of all verbs of the command line: `--json`, the form of errors, exit codes, completion."""
 
 from __future__ import annotations
 

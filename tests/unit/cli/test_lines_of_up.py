@@ -1,4 +1,4 @@
-"""What `fairlead up` prints where there is no screen: times, a line per change, and nothing for ever."""
+"""Output of `fairlead up` without a screen: times, a line per change, and nothing for ever."""
 
 from __future__ import annotations
 

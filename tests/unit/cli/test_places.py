@@ -1,4 +1,4 @@
-"""What `fairlead up` says of files and modules that are not there."""
+"""Messages of `fairlead up` about files and modules that do not exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `fairlead servers` prints of each server, and how commands tell which starting server a tool may be of."""
+"""Output of `fairlead servers` for each server, and how commands tell which starting server a tool may be of."""
 
 from __future__ import annotations
 

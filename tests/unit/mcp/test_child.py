@@ -11,21 +11,12 @@ import pytest
 from fairlead_mcp.child import Child, ChildState
 from fairlead_mcp.eras import Era
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, Timeout
-from fairlead_mcp.host import ChildHost
 from fairlead_mcp.session import McpSession
 from fairlead_mcp.stdio import ChildSpec
-from fakeprocesses import FakeLauncher, FakeProcess, legacy, modern, mute, silent
+from fakeprocesses import FakeLauncher, FakeProcess, host_of, legacy, modern, mute, now, silent
 
 pytestmark = [pytest.mark.looptime(start=0)]
 SPEC = ChildSpec("server")
-
-
-def now() -> float:
-    return asyncio.get_running_loop().time()
-
-
-def host_of(launcher: FakeLauncher) -> ChildHost:
-    return ChildHost(launcher=launcher, random=lambda: 0.0, clock=now)
 
 
 @pytest.mark.parametrize(("server", "era"), [(modern, Era.MODERN), (legacy, Era.LEGACY)])

@@ -1,4 +1,4 @@
-"""What a child process prints, what is told of its end and of its silence, in virtual time and without processes."""
+"""Printed lines of a child process, its end and its silence, in virtual time and without processes."""
 
 from __future__ import annotations
 
@@ -10,21 +10,12 @@ import pytest
 
 from fairlead_mcp.child import Child, ChildState
 from fairlead_mcp.errors import ConnectFailed
-from fairlead_mcp.host import ChildHost
 from fairlead_mcp.printed import PrintedLines
 from fairlead_mcp.stdio import ChildSpec
-from fakeprocesses import FakeLauncher, legacy, modern, mute, silent
+from fakeprocesses import FakeLauncher, host_of, legacy, modern, mute, now, silent
 
 pytestmark = [pytest.mark.looptime(start=0)]
 SPEC = ChildSpec("server")
-
-
-def now() -> float:
-    return asyncio.get_running_loop().time()
-
-
-def host_of(launcher: FakeLauncher) -> ChildHost:
-    return ChildHost(launcher=launcher, random=lambda: 0.0, clock=now)
 
 
 async def test_the_reason_of_a_start_that_failed_is_the_line_that_says_it_and_not_the_last() -> None:

@@ -1,4 +1,4 @@
-"""What is taken out of the errors of a server: its secrets, and nothing that says what is wrong."""
+"""Masking of a server's errors: its secrets go, and nothing that says what is wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What process trees take up: who counts as part of a tree, and a real process."""
+"""Memory of process trees: who counts as part of a tree, and a real process."""
 
 from __future__ import annotations
 

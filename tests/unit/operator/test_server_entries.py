@@ -1,4 +1,4 @@
-"""What gateways are told of servers that are not simply ready: each state, and the document that has them."""
+"""Entries of servers that are not simply ready: each state, and the document that has them."""
 
 from __future__ import annotations
 

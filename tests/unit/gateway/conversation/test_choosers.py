@@ -1,4 +1,4 @@
-"""What is kept between two choices of a gateway."""
+"""State that is kept between two choices of a gateway."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people read of a tool that changes tiers: which tier, how many calls, how slow; every number is the record's."""
+"""Sentences about a tool that changes tiers: which tier, how many calls, how slow; every number is the record's."""
 
 from __future__ import annotations
 
