@@ -12,7 +12,7 @@ from fairlead_gateway.identity.apikeys import ApiKeys, KeyPlace
 from fairlead_gateway.identity.authenticator import Authenticator
 from fairlead_gateway.identity.configuration import Vouchers, load_vouchers
 from fairlead_gateway.identity.keyfile import KeyFile
-from fairlead_gateway.identity.keys import BadKeys
+from fairlead_gateway.identity.keys import BadKeys, KeyDocument
 from fairlead_gateway.identity.names import Issuers
 from fairlead_gateway.settings import BadSetting, Settings
 
@@ -60,10 +60,11 @@ def trusted(settings: Settings, api: KubeApi | None = None) -> Trust:
 
 def _keys(settings: Settings, api: KubeApi | None, names: Issuers) -> ApiKeys | None:
     places: list[KeyPlace] = []
+    loaded: dict[str, KeyDocument] = {}
     if settings.api_keys is not None:
         file = KeyFile(settings.api_keys)
         try:
-            file.load()
+            loaded[file.name] = file.load()
         except OSError as error:
             raise BadSetting(
                 f"the API keys in {settings.api_keys} cannot be read: {error}; `fairlead keys create` makes them"
@@ -77,7 +78,12 @@ def _keys(settings: Settings, api: KubeApi | None, names: Issuers) -> ApiKeys | 
         from fairlead_gateway.identity.keysecret import KeySecret
 
         places += [KeySecret(api, name) for name in settings.api_key_secrets]
-    return ApiKeys(places, time.time, names) if places else None
+    if not places:
+        return None
+    keys = ApiKeys(places, time.time, names)
+    for name, document in loaded.items():
+        keys.told(name, document)  # the first request may come before the file is read again
+    return keys
 
 
 def _tokens(settings: Settings, vouchers: Vouchers, names: Issuers) -> Authenticator | None:

@@ -134,6 +134,15 @@ def test_before_its_keys_were_read_a_gateway_refuses_none_for_good() -> None:
     assert isinstance(keys.check(key), Identity)
 
 
+def test_keys_of_a_file_are_known_before_the_gateway_listens(tmp_path: Path) -> None:
+    """A request may come before the watch has read the file for the first time."""
+    key, record = new_key("npc", now=_now())
+    file = tmp_path / "keys.json"
+    file.write_bytes(written([record]))
+    (keys,) = trusted(Settings(api_keys=file)).authenticators
+    assert isinstance(keys.check(key), Identity)
+
+
 def test_keys_are_random_and_a_document_survives_its_own_text() -> None:
     made = [new_key("npc", now=_now()) for _ in range(50)]
     assert len({key for key, _ in made} | {record.id for _, record in made}) == 100
