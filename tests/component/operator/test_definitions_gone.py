@@ -28,8 +28,11 @@ async def test_definitions_that_were_deleted_and_installed_again_are_followed_wi
         plane.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
         world.create("after", {"url": url})
         await world.until("Ready again", lambda: world.is_("after", "Ready", "True"), seconds=60)
-        tiers = plane.kubectl("get", "latencytiers", "-o", "name").stdout.split()
-        assert len(tiers) == 3, "the tiers of the start, as there are none"
+        await world.until("the three tiers of the start, as there were none", lambda: len(_tiers(world)) == 3)
+
+
+def _tiers(world: World) -> list[str]:
+    return world.plane.kubectl("get", "latencytiers", "-o", "name").stdout.split()
 
 
 async def _noticed(caplog: pytest.LogCaptureFixture) -> bool:
