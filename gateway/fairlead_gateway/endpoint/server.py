@@ -89,6 +89,7 @@ class McpProtocol(HttpToolsProtocol):
             fresh = current is None and not self.lane.in_message
             if current is not None and (self.cycle is None or self.cycle.response_complete):
                 self.cycle = current  # the lane's own: what comes now is to wait for it
+            self._latest = None  # of a request in several packets: its head is not the one in these bytes
             self._feed(data)
             if fresh:
                 self._remember(data)

@@ -217,3 +217,21 @@ async def test_header_fields_are_counted(tmp_path: Path, request_: Ask, more: in
     async with served(tmp_path) as gateway:
         many = request_.with_headers(**{f"x_{number}": "y" for number in range(MAX_FIELDS + more)})
         assert (await ask(gateway, many)).status == status
+
+
+async def test_a_request_in_two_packets_leaves_its_credentials_to_none_that_follow(tmp_path: Path) -> None:
+    """As behind a proxy that puts the requests of many on one connection."""
+    file = tmp_path / "keys.json"
+    _, key, _ = await fairlead("keys", "create", "npc", "--file", str(file))
+    async with (
+        served(tmp_path, trust=trusted(Settings(api_keys=file))) as gateway,
+        await Wire.connect(gateway) as wire,
+    ):
+        head, end, body = (
+            CALL.with_headers(authorization=f"Bearer {key.strip()}").data(wire.host).partition(b"\r\n\r\n")
+        )
+        wire.write(head + end)
+        await eventually(lambda: any(each.lane.in_message for each in gateway._listener.connections))
+        wire.write(body)
+        assert (await wire.answer()).status == 200
+        assert [(await wire.ask(REST_CALL)).status for _ in range(3)] == [401, 401, 401]
