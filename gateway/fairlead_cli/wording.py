@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from fairlead_gateway.formats import names
+from fairlead_formats import names
 
 _TOOLS: Final = "`fairlead tools` lists what there is."
 

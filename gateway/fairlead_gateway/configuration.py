@@ -12,9 +12,9 @@ import msgspec
 import yaml
 from msgspec import Meta
 
-from fairlead_gateway.budget.models import LiveSource, Window, Windows
-from fairlead_gateway.budget.routes import InvalidRoute, Route, read_routes
-from fairlead_gateway.formats.registry import UnknownFormat
+from fairlead_formats.registry import UnknownFormat
+from fairlead_formats.tokens.models import LiveSource, Window, Windows
+from fairlead_formats.tokens.routes import InvalidRoute, Route, read_routes
 from fairlead_gateway.settings import BadSetting
 
 Tokens = Annotated[int, Meta(ge=1)]

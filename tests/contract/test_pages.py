@@ -64,7 +64,7 @@ def test_the_commands_of_a_page_are_run_by_a_test(page: str) -> None:
     if not re.search(r"^```(sh|bash|console)$", (ROOT / page).read_text(), re.MULTILINE):
         assert page not in RUN_BY.keys() | NOT_RUN.keys()
         return
-    if "/formats/pages/" in page:
+    if page.startswith("docs/formats/"):
         assert (ROOT / FORMATS).exists()
         return
     assert (page in RUN_BY) != (page in NOT_RUN), "say which test runs its commands, or why none does"

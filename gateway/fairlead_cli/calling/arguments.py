@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from fairlead_gateway.formats.names import did_you_mean
+from fairlead_formats.names import did_you_mean
 
 Json = Any
 """A value as JSON knows it; what a server's schema says of it is checked, not assumed."""

@@ -15,7 +15,7 @@ from fairlead_cli.output import Output, first_line, print_json, print_table, pri
 from fairlead_cli.rest import Plane
 from fairlead_cli.servers.starting import LIST_SECONDS, has_tool, lines_about, servers_of, wait_for
 from fairlead_cli.wording import unknown_tool
-from fairlead_gateway.formats.names import did_you_mean
+from fairlead_formats.names import did_you_mean
 from fairlead_mcp.session import McpSession
 
 _HINTS: Final = (

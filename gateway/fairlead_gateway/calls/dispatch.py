@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_api.meta import ServerKey
+from fairlead_formats.names import unknown_tool
 from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.calls import refusals, translate
 from fairlead_gateway.calls.belonging import Belonging
@@ -25,7 +26,6 @@ from fairlead_gateway.calls.flight import Body, Flight
 from fairlead_gateway.calls.trace import TRACEPARENT, carried
 from fairlead_gateway.endpoint.asked import Rejection
 from fairlead_gateway.endpoint.request import Request
-from fairlead_gateway.formats.names import unknown_tool
 from fairlead_gateway.limits.limiter import Limiter
 from fairlead_gateway.selection.route import Route
 from fairlead_gateway.selection.view import View

@@ -5,12 +5,8 @@ Pure module. A name depends on the server's prefix and the tool alone, never on 
 
 from __future__ import annotations
 
-from typing import Final
-
 from fairlead_api.meta import ServerKey
-
-SEPARATOR: Final = "__"
-"""Stands between prefix and tool; no prefix contains it, so the first one is the boundary."""
+from fairlead_formats.names import SEPARATOR
 
 
 def exposed_name(prefix: str, tool: str) -> str:

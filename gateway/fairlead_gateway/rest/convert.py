@@ -11,7 +11,7 @@ from typing import Final
 
 from fastapi import APIRouter, Request, Response
 
-from fairlead_gateway.formats.between import Conversion
+from fairlead_formats.tools.between import Conversion
 from fairlead_gateway.rest import jobs
 from fairlead_gateway.rest.bodies import encoded, read_pieces
 from fairlead_gateway.rest.examples import conversions as examples

@@ -10,9 +10,9 @@ from fastapi import APIRouter, Request, Response
 
 from fairlead_api.documents.rules import Tier
 from fairlead_api.documents.state import ToolState
+from fairlead_formats.names import did_you_mean
 from fairlead_gateway.catalog.model import Server, Snapshot, Tool
 from fairlead_gateway.catalog.names import tool_id
-from fairlead_gateway.formats.names import did_you_mean
 from fairlead_gateway.rest.bodies import answer, encode
 from fairlead_gateway.rest.latency import LatencyDocument, MeasuredDocument, latency_of, measured_of
 from fairlead_gateway.rest.openapi import described

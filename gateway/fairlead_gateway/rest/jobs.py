@@ -12,16 +12,16 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_gateway.budget.conversation import Tokens, measured
-from fairlead_gateway.budget.counting import best_counter
-from fairlead_gateway.budget.shorten import shortened
-from fairlead_gateway.budget.sizes import Size, Sizes
-from fairlead_gateway.formats import registry
-from fairlead_gateway.formats.between import between
-from fairlead_gateway.formats.definitions import Prepared, ToolFormat
-from fairlead_gateway.formats.format import DEFAULT, GEMINI_JSON_SCHEMA, GeminiField, JsonObject, Options
-from fairlead_gateway.formats.messages.call import Invalid, ResultLoss
-from fairlead_gateway.formats.messages.registry import message_format, translate_message, translate_results
+from fairlead_formats import registry
+from fairlead_formats.messages.call import Invalid, ResultLoss
+from fairlead_formats.messages.registry import message_format, translate_message, translate_results
+from fairlead_formats.tokens.conversation import Tokens, measured
+from fairlead_formats.tokens.counting import best_counter
+from fairlead_formats.tokens.shorten import shortened
+from fairlead_formats.tokens.sizes import Size, Sizes
+from fairlead_formats.tools.between import between
+from fairlead_formats.tools.definitions import Prepared, ToolFormat
+from fairlead_formats.tools.format import DEFAULT, GEMINI_JSON_SCHEMA, GeminiField, JsonObject, Options
 from fairlead_mcp import members
 
 CONVERT: Final = "convert"

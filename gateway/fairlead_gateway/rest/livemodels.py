@@ -17,7 +17,7 @@ from typing import Final
 import aiohttp
 import msgspec
 
-from fairlead_gateway.budget.models import LiveModels, LiveSource, Window, from_models_answer
+from fairlead_formats.tokens.models import LiveModels, LiveSource, Window, from_models_answer
 
 TIMEOUT: Final = 10.0
 """Seconds for one answer, connecting included."""

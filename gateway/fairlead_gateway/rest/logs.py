@@ -16,7 +16,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from fairlead_api.documents.catalog import Catalog, EventsEndpoint, HttpEndpoint, LocalEndpoint, TcpEndpoint
 from fairlead_api.meta import LABEL_NAME, ServerKey
-from fairlead_gateway.formats.names import did_you_mean
+from fairlead_formats.names import did_you_mean
 from fairlead_gateway.rest.bodies import answer, encode
 from fairlead_gateway.rest.examples import servers as examples
 from fairlead_gateway.rest.openapi import described

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 from fastapi import APIRouter, Response
 
-from fairlead_gateway.budget.families import family_of
-from fairlead_gateway.budget.models import Window, shipped
-from fairlead_gateway.budget.routes import ModelChoice, format_for
+from fairlead_formats.tokens.families import family_of
+from fairlead_formats.tokens.models import Window, shipped
+from fairlead_formats.tokens.routes import ModelChoice, format_for
 from fairlead_gateway.rest.bodies import answer, encode
 from fairlead_gateway.rest.examples import plans as examples
 from fairlead_gateway.rest.openapi import described

@@ -13,17 +13,17 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_gateway.budget.conversation import Tokens
-from fairlead_gateway.budget.fit import Candidate, Limits, Model
-from fairlead_gateway.budget.models import MAX_WINDOW, Window
-from fairlead_gateway.budget.outcome import Cut, Numbers, Plan, Refused
-from fairlead_gateway.budget.plan import plan
-from fairlead_gateway.budget.shorten import shortened
-from fairlead_gateway.budget.sizes import Size, Sizes
-from fairlead_gateway.formats.between import Conversion
-from fairlead_gateway.formats.definitions import Prepared, ToolFormat
-from fairlead_gateway.formats.format import Format, Options, array_of
-from fairlead_gateway.formats.registry import MCP
+from fairlead_formats.registry import MCP
+from fairlead_formats.tokens.conversation import Tokens
+from fairlead_formats.tokens.fit import Candidate, Limits, Model
+from fairlead_formats.tokens.models import MAX_WINDOW, Window
+from fairlead_formats.tokens.outcome import Cut, Numbers, Plan, Refused
+from fairlead_formats.tokens.plan import plan
+from fairlead_formats.tokens.shorten import shortened
+from fairlead_formats.tokens.sizes import Size, Sizes
+from fairlead_formats.tools.between import Conversion
+from fairlead_formats.tools.definitions import Prepared, ToolFormat
+from fairlead_formats.tools.format import Format, Options, array_of
 from fairlead_gateway.rest.bodies import encode
 from fairlead_gateway.rest.jobs import COUNT, PREPARE, Definition, Preparation
 from fairlead_gateway.rest.plane import Plane

@@ -14,17 +14,17 @@ from starlette.requests import Request
 from fairlead_api.documents.servers import ServerEntry
 from fairlead_api.meta import ServerKey
 from fairlead_api.policies.subjects import Key
+from fairlead_formats import registry
+from fairlead_formats.tokens.counting import LazyCounter
+from fairlead_formats.tokens.models import LiveModels, Windows
+from fairlead_formats.tokens.routes import Route
+from fairlead_formats.tokens.sizes import Sizes
+from fairlead_formats.tools.cache import Conversions
+from fairlead_formats.tools.format import Format
 from fairlead_gateway.aggregates.tally import Tally
-from fairlead_gateway.budget.counting import LazyCounter
-from fairlead_gateway.budget.models import LiveModels, Windows
-from fairlead_gateway.budget.routes import Route
-from fairlead_gateway.budget.sizes import Sizes
 from fairlead_gateway.calls.direct import Caller
 from fairlead_gateway.calls.patience import Patience, refusal_of
 from fairlead_gateway.conversation.choosers import Choosers
-from fairlead_gateway.formats import registry
-from fairlead_gateway.formats.cache import Conversions
-from fairlead_gateway.formats.format import Format
 from fairlead_gateway.identity.model import IDENTITY, Identity
 from fairlead_gateway.identity.names import Issuers
 from fairlead_gateway.news import News

@@ -11,12 +11,12 @@ import msgspec
 from msgspec import Meta
 
 from fairlead_api.documents.servers import ServerEntry
+from fairlead_formats.messages.call import CUSTOM, Invalid, ToolCall
+from fairlead_formats.messages.registry import message_format, parse_stream
+from fairlead_formats.names import did_you_mean
+from fairlead_formats.schema.nulls import un_null
+from fairlead_formats.tools.format import JsonObject
 from fairlead_gateway.calls.refusals import not_allowed
-from fairlead_gateway.formats.format import JsonObject
-from fairlead_gateway.formats.messages.call import CUSTOM, Invalid, ToolCall
-from fairlead_gateway.formats.messages.registry import message_format, parse_stream
-from fairlead_gateway.formats.names import did_you_mean
-from fairlead_gateway.formats.schema.nulls import un_null
 from fairlead_gateway.rest.bodies import decode, encode
 from fairlead_gateway.rest.plane import Plane, format_called
 from fairlead_gateway.rest.problems import INVALID_ARGUMENTS, Problem

@@ -11,13 +11,13 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 from msgspec import Meta
 
-from fairlead_gateway.budget.conversation import Tokens
-from fairlead_gateway.budget.fit import RESERVED_OUTPUT_TOKENS, Limits, Model
-from fairlead_gateway.budget.outcome import Cut, Numbers, Skipped
-from fairlead_gateway.budget.plan import plan
-from fairlead_gateway.budget.routes import ModelChoice, Route, models_for
-from fairlead_gateway.formats import registry
-from fairlead_gateway.formats.format import Options
+from fairlead_formats import registry
+from fairlead_formats.tokens.conversation import Tokens
+from fairlead_formats.tokens.fit import RESERVED_OUTPUT_TOKENS, Limits, Model
+from fairlead_formats.tokens.outcome import Cut, Numbers, Skipped
+from fairlead_formats.tokens.plan import plan
+from fairlead_formats.tokens.routes import ModelChoice, Route, models_for
+from fairlead_formats.tools.format import Options
 from fairlead_gateway.rest.bodies import answer, decode, encode, read_pieces
 from fairlead_gateway.rest.examples import plans as examples
 from fairlead_gateway.rest.jobs import AS_IT_CAME, TWICE

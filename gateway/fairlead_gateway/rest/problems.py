@@ -14,8 +14,8 @@ from fastapi.exceptions import RequestValidationError
 from msgspec import Meta
 from starlette.exceptions import HTTPException
 
+from fairlead_formats import names
 from fairlead_gateway.calls.refusals import Refusal
-from fairlead_gateway.formats import names
 from fairlead_gateway.selection.notice import HiddenTool
 
 MEDIA_TYPE: Final = "application/problem+json"

@@ -11,11 +11,11 @@ from typing import Any
 
 import msgspec
 
-from fairlead_gateway.formats import registry
-from fairlead_gateway.formats.definitions import ToolFormat, name_of
-from fairlead_gateway.formats.format import Action, Format, JsonObject, Loss, Original
-from fairlead_gateway.formats.names import Names
-from fairlead_gateway.formats.schema.nulls import un_null
+from fairlead_formats import registry
+from fairlead_formats.names import Names
+from fairlead_formats.schema.nulls import un_null
+from fairlead_formats.tools.definitions import ToolFormat, name_of
+from fairlead_formats.tools.format import Action, Format, JsonObject, Loss, Original
 from fairlead_gateway.rest.plane import format_called
 from fairlead_gateway.rest.problems import INVALID_ARGUMENTS, Problem
 from fairlead_gateway.rest.shelf import Entry, Shelf

@@ -15,7 +15,7 @@ from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from fairlead_gateway.formats.names import did_you_mean
+from fairlead_formats.names import did_you_mean
 from fairlead_gateway.rest.problems import INVALID_ARGUMENTS, Problem
 
 PREFIX: Final = "/v1/"

@@ -19,8 +19,8 @@ from fairlead_api.documents.catalog import LocalEndpoint, Refreshed
 from fairlead_api.documents.servers import OFFLINE, ON_THE_WAY, READY, ServerEntry
 from fairlead_api.documents.state import ToolState
 from fairlead_api.meta import ServerKey
+from fairlead_formats.names import did_you_mean
 from fairlead_gateway.catalog.model import Server
-from fairlead_gateway.formats.names import did_you_mean
 from fairlead_gateway.rest.bodies import answer, encode
 from fairlead_gateway.rest.examples import servers as examples
 from fairlead_gateway.rest.logs import may_read

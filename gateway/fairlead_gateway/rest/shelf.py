@@ -13,11 +13,11 @@ from typing import Final
 from fairlead_api.documents.catalog import ToolEntry
 from fairlead_api.documents.state import ToolState
 from fairlead_api.meta import ServerKey
+from fairlead_formats.names import Names, did_you_mean
+from fairlead_formats.tools.format import JsonObject
 from fairlead_gateway.calls.escaping import escaped
 from fairlead_gateway.catalog.model import Snapshot, Tool
 from fairlead_gateway.catalog.names import tool_id
-from fairlead_gateway.formats.format import JsonObject
-from fairlead_gateway.formats.names import Names, did_you_mean
 from fairlead_gateway.rest.jobs import decoded
 from fairlead_gateway.rest.latency import LatencyDocument, latency_of
 from fairlead_gateway.rest.seen import Seen

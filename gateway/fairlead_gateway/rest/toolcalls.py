@@ -15,14 +15,14 @@ from typing import Any, Final, Literal
 import msgspec
 from fastapi import APIRouter, Request, Response
 
+from fairlead_formats.messages.call import META_ERROR, Carry, Invalid, ResultLoss, invalid_result
+from fairlead_formats.messages.registry import message_format
+from fairlead_formats.tools.format import JsonObject
 from fairlead_gateway.calls.batch import run_all
 from fairlead_gateway.calls.direct import Origin, Unknown
 from fairlead_gateway.calls.patience import refusal_of
 from fairlead_gateway.calls.refusals import META_WARNING
 from fairlead_gateway.calls.refusals import result as refused_result
-from fairlead_gateway.formats.format import JsonObject
-from fairlead_gateway.formats.messages.call import META_ERROR, Carry, Invalid, ResultLoss, invalid_result
-from fairlead_gateway.formats.messages.registry import message_format
 from fairlead_gateway.limits.buffers import Holding
 from fairlead_gateway.rest.bodies import answer, encode
 from fairlead_gateway.rest.examples import calls as examples

@@ -10,9 +10,9 @@ import msgspec
 from fastapi import APIRouter, Query, Request, Response
 from msgspec import Meta, Raw
 
-from fairlead_gateway.budget.fit import Limits
-from fairlead_gateway.formats import registry
-from fairlead_gateway.formats.format import GEMINI_JSON_SCHEMA, GeminiField, Options
+from fairlead_formats import registry
+from fairlead_formats.tokens.fit import Limits
+from fairlead_formats.tools.format import GEMINI_JSON_SCHEMA, GeminiField, Options
 from fairlead_gateway.rest.bodies import answer, decode, encode
 from fairlead_gateway.rest.examples import tools as examples
 from fairlead_gateway.rest.latency import LatencyDocument

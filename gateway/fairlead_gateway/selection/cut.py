@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from fairlead_gateway.budget.conversation import Tokens
-from fairlead_gateway.budget.counting import BytesCounter
-from fairlead_gateway.budget.fit import Candidate, Limits, Model
-from fairlead_gateway.budget.models import MAX_WINDOW, Window
-from fairlead_gateway.budget.outcome import MAX_TOOLS, Plan
-from fairlead_gateway.budget.plan import plan
-from fairlead_gateway.budget.sizes import Sizes
+from fairlead_formats.tokens.conversation import Tokens
+from fairlead_formats.tokens.counting import BytesCounter
+from fairlead_formats.tokens.fit import Candidate, Limits, Model
+from fairlead_formats.tokens.models import MAX_WINDOW, Window
+from fairlead_formats.tokens.outcome import MAX_TOOLS, Plan
+from fairlead_formats.tokens.plan import plan
+from fairlead_formats.tokens.sizes import Sizes
 
 if TYPE_CHECKING:
     from fairlead_gateway.selection.policy import Share

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from fairlead_api.documents.servers import ON_THE_WAY, ServerEntry
 from fairlead_api.meta import ServerKey
-from fairlead_gateway.catalog.names import SEPARATOR
+from fairlead_formats.names import SEPARATOR
 from fairlead_gateway.identity.model import Identity
 from fairlead_gateway.selection.decision import foreseen
 from fairlead_gateway.selection.selection import Selection

@@ -12,9 +12,8 @@ from typing import Final
 from urllib.parse import quote
 
 from fairlead_api.meta import ServerKey
+from fairlead_formats.names import SEPARATOR, did_you_mean
 from fairlead_gateway.calls.refusals import OVER_BUDGET, Refusal
-from fairlead_gateway.catalog.names import SEPARATOR
-from fairlead_gateway.formats.names import did_you_mean
 from fairlead_gateway.selection.ids import ID, MAX_ID, ByServer, ambiguous, by_server, named
 from fairlead_gateway.selection.listing import Listing
 from fairlead_gateway.selection.notice import HiddenTools, member_of, notice, over_budget

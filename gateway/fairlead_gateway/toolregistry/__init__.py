@@ -11,7 +11,7 @@ gateway, a catalog or a cluster: the servers are reached directly. See README.md
 
 from __future__ import annotations
 
-from fairlead_gateway.formats.registry import UnknownFormat
+from fairlead_formats.registry import UnknownFormat
 from fairlead_gateway.toolregistry.blocking import ToolRegistry
 from fairlead_gateway.toolregistry.messages import Executed
 from fairlead_gateway.toolregistry.offering import Definitions

@@ -15,12 +15,12 @@ from concurrent.futures import CancelledError
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
+from fairlead_formats.messages.call import DEFAULT_CARRY, Carry, ToolCall
+from fairlead_formats.names import Names
+from fairlead_formats.registry import UnknownFormat
+from fairlead_formats.tools.format import JsonObject
 from fairlead_gateway.custom.threads import Threads
 from fairlead_gateway.custom.upstream import THREADS
-from fairlead_gateway.formats.format import JsonObject
-from fairlead_gateway.formats.messages.call import DEFAULT_CARRY, Carry, ToolCall
-from fairlead_gateway.formats.names import Names
-from fairlead_gateway.formats.registry import UnknownFormat
 from fairlead_gateway.toolregistry.callbacks import OnConnect, OnDisconnect
 from fairlead_gateway.toolregistry.connecting import CONNECT_SECONDS, START_SECONDS
 from fairlead_gateway.toolregistry.local import LocalTool

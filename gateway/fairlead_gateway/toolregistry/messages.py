@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from fairlead_gateway.formats.format import JsonObject
-from fairlead_gateway.formats.messages.call import CUSTOM, DEFAULT_CARRY, Carry, ResultLoss, ToolCall, Written
-from fairlead_gateway.formats.messages.registry import message_format
+from fairlead_formats.messages.call import CUSTOM, DEFAULT_CARRY, Carry, ResultLoss, ToolCall, Written
+from fairlead_formats.messages.registry import message_format
+from fairlead_formats.tools.format import JsonObject
 from fairlead_gateway.toolregistry.outcomes import Outcome, UnknownFunction
 
 _DEPTH: Final = 3

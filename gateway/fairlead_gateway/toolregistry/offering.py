@@ -1,6 +1,6 @@
 """The tools of a registry in a provider's form, and in a request to it.
 
-Pure module. All conversion is that of `fairlead_gateway.formats`; here it is put where a request has it.
+Pure module. All conversion is that of `fairlead_formats`; here it is put where a request has it.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from fairlead_gateway.formats import registry
-from fairlead_gateway.formats.cache import Conversions
-from fairlead_gateway.formats.definitions import name_of
-from fairlead_gateway.formats.format import Format, JsonObject, Loss, Options, array_of
-from fairlead_gateway.formats.names import Names
+from fairlead_formats import registry
+from fairlead_formats.names import Names
+from fairlead_formats.tools.cache import Conversions
+from fairlead_formats.tools.definitions import name_of
+from fairlead_formats.tools.format import Format, JsonObject, Loss, Options, array_of
 from fairlead_gateway.toolregistry.tools import Tool
 
 logger = logging.getLogger(__name__)

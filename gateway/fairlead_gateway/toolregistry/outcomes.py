@@ -15,9 +15,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
+from fairlead_formats.names import unknown_tool
+from fairlead_formats.tools.format import JsonObject
 from fairlead_gateway.calls.refusals import INVALID_ARGUMENTS, META_ERROR
-from fairlead_gateway.formats.format import JsonObject
-from fairlead_gateway.formats.names import unknown_tool
 
 UNKNOWN_TOOL: Final = "UNKNOWN_TOOL"
 TOOL_FAILED: Final = "TOOL_FAILED"

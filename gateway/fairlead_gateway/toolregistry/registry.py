@@ -16,15 +16,15 @@ from typing import Any, Final, Self
 
 from msgspec import Raw
 
+from fairlead_formats import registry as formats
+from fairlead_formats.messages.call import CUSTOM, DEFAULT_CARRY, Carry, ToolCall
+from fairlead_formats.messages.registry import message_format
+from fairlead_formats.names import Names
+from fairlead_formats.tools.cache import Conversions
+from fairlead_formats.tools.format import JsonObject, Options
 from fairlead_gateway.calls.batch import run_all
 from fairlead_gateway.calls.refusals import UPSTREAM_ERROR
 from fairlead_gateway.custom.upstream import THREADS
-from fairlead_gateway.formats import registry as formats
-from fairlead_gateway.formats.cache import Conversions
-from fairlead_gateway.formats.format import JsonObject, Options
-from fairlead_gateway.formats.messages.call import CUSTOM, DEFAULT_CARRY, Carry, ToolCall
-from fairlead_gateway.formats.messages.registry import message_format
-from fairlead_gateway.formats.names import Names
 from fairlead_gateway.toolregistry.callbacks import Callbacks, OnConnect, OnDisconnect
 from fairlead_gateway.toolregistry.connecting import CONNECT_SECONDS, START_SECONDS, Connector
 from fairlead_gateway.toolregistry.execution import Executor

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 
-from fairlead_gateway.formats.names import Names, did_you_mean
+from fairlead_formats.names import Names, did_you_mean
 from fairlead_gateway.toolregistry.tools import Tool
 
 logger = logging.getLogger(__name__)

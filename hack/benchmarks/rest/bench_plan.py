@@ -9,13 +9,13 @@ import random
 import time
 from collections.abc import Callable
 
-from fairlead_gateway.budget.conversation import Tokens
-from fairlead_gateway.budget.counting import load_o200k
-from fairlead_gateway.budget.fit import Candidate, Limits, Model
-from fairlead_gateway.budget.models import Windows
-from fairlead_gateway.budget.outcome import Plan, Refused
-from fairlead_gateway.budget.plan import plan
-from fairlead_gateway.budget.sizes import Sizes
+from fairlead_formats.tokens.conversation import Tokens
+from fairlead_formats.tokens.counting import load_o200k
+from fairlead_formats.tokens.fit import Candidate, Limits, Model
+from fairlead_formats.tokens.models import Windows
+from fairlead_formats.tokens.outcome import Plan, Refused
+from fairlead_formats.tokens.plan import plan
+from fairlead_formats.tokens.sizes import Sizes
 from rig.definitions import definition
 from rig.harness import Goal, Report, Sample, Settings, Unmeasurable
 

@@ -15,8 +15,8 @@ import pytest
 from msgspec import Raw
 
 from fairlead_api.documents.pins import Pinned
-from fairlead_gateway.formats.format import Options
-from fairlead_gateway.formats.registry import FORMATS, find
+from fairlead_formats.registry import FORMATS, find
+from fairlead_formats.tools.format import Options
 from fairlead_operator.local.installers import Package, explain
 from fairlead_operator.pinning.scan import scan
 from foreignvalidators import VARIABLE, judge

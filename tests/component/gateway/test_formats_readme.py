@@ -8,15 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import fairlead_gateway.formats
-from fairlead_gateway.formats.registry import FORMATS
+from fairlead_formats.registry import FORMATS
 from fairlead_mcp.http.target import Target
 from fairlead_mcp.session import McpSession
 from gatewayworld import catalog, running
 from restworld import get, post
 from serverprocesses import demo_server
 
-FOLDER = Path(fairlead_gateway.formats.__file__).parent
+DOCS = Path(__file__).parents[3] / "docs"
 TOOL = "demo__get_stock"
 
 
@@ -33,16 +32,16 @@ def definitions(tools: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def test_every_format_has_a_page_that_the_readme_leads_to() -> None:
-    readme = (FOLDER / "README.md").read_text()
-    pages = {page.stem for page in (FOLDER / "pages").glob("*.md")}
+    readme = (DOCS / "formats.md").read_text()
+    pages = {page.stem for page in (DOCS / "formats").glob("*.md")}
     assert pages == set(FORMATS)
-    assert set(re.findall(r"\(pages/([\w-]+)\.md\)", readme)) == pages
+    assert set(re.findall(r"\(formats/([\w-]+)\.md\)", readme)) == pages
 
 
 async def test_every_page_shows_tools_message_and_answer_as_a_gateway_gives_them(tmp_path: Path) -> None:
     async with demo_server() as url, running(tmp_path, catalog("demo", url, await listed(url))) as gateway:
         for name in FORMATS:
-            page = (FOLDER / "pages" / f"{name}.md").read_text()
+            page = (DOCS / "formats" / f"{name}.md").read_text()
             (target,) = re.findall(r"curl -s 'http://127.0.0.1:8080(/v1/tools\S*)'", page)
             tool, request, messages = (json.loads(block) for block in re.findall(r"```json\n(.*?)```", page, re.S))
             offer = (await get(gateway, target)).message

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fairlead_gateway.budget.models import LiveSource, Windows, shipped
-from fairlead_gateway.budget.routes import read_routes
+from fairlead_formats.tokens.models import LiveSource, Windows, shipped
+from fairlead_formats.tokens.routes import read_routes
 from fairlead_gateway.configuration import Models
 from fairlead_gateway.rest import livemodels
 from gatewayworld import catalog, running

@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from fairlead_gateway.formats.registry import FORMATS, find
+from fairlead_formats.registry import FORMATS, find
 from gatewayworld import catalog, entry, running
 from restworld import MESSAGES, Calls, get, post, problem
 from toolservers import sdk_server

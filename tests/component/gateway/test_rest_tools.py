@@ -10,9 +10,9 @@ import jsonschema_rs
 import pytest
 
 from fairlead_api.documents.rules import Rules, Tier
-from fairlead_gateway.budget.routes import read_routes
+from fairlead_formats.registry import ALIASES, FORMATS
+from fairlead_formats.tokens.routes import read_routes
 from fairlead_gateway.configuration import Models
-from fairlead_gateway.formats.registry import ALIASES, FORMATS
 from fairlead_gateway.rest.application import resources
 from fairlead_gateway.rest.direct import plain
 from gatewayworld import Ask, Wire, ask, catalog, entry, modern, running

@@ -10,7 +10,7 @@ from typing import Any
 import pydantic
 import pytest
 
-from fairlead_gateway.formats.messages.call import Invalid, ToolCall
+from fairlead_formats.messages.call import Invalid, ToolCall
 from fairlead_gateway.toolregistry import (
     AsyncToolRegistry,
     ExecutionError,

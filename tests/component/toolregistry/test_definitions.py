@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from fairlead_gateway.formats.format import Action
-from fairlead_gateway.formats.registry import FORMATS
+from fairlead_formats.registry import FORMATS
+from fairlead_formats.tools.format import Action
 from fairlead_gateway.toolregistry import AsyncToolRegistry, Server, UnknownFormat
 from toolservers import modern_server, tool
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_gateway.formats import registry as formats
+from fairlead_formats import registry as formats
 from fairlead_gateway.toolregistry import AsyncToolRegistry, Executed, InvalidArguments
 
 NO_CALLS: list[Any] = [None, [], {}, 5, b"x", {"name": "x"}, {"function": {"name": "x", "arguments": "{}"}}]

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from fairlead_gateway.formats import registry
-from fairlead_gateway.formats.format import Action, Converted, Options
-from fairlead_gateway.formats.registry import FORMATS, UnknownFormat, find
+from fairlead_formats import registry
+from fairlead_formats.registry import FORMATS, UnknownFormat, find
+from fairlead_formats.tools.format import Action, Converted, Options
 from formatrules import violations
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "formats"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead_gateway.formats.names import SAFE, Names, did_you_mean
+from fairlead_formats.names import SAFE, Names, did_you_mean
 
 ANY_NAMES = st.lists(st.one_of(st.text(max_size=90), st.text("ab._-/", max_size=70)), max_size=12)
 

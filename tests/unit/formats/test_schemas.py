@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fairlead_gateway.formats.definitions import FAULT
-from fairlead_gateway.formats.format import Action, Options
-from fairlead_gateway.formats.registry import FORMATS, find
-from fairlead_gateway.formats.schema.openapi import from_openapi
+from fairlead_formats.registry import FORMATS, find
+from fairlead_formats.schema.openapi import from_openapi
+from fairlead_formats.tools.definitions import FAULT
+from fairlead_formats.tools.format import Action, Options
 from formatrules import violations
 from formats.instances import Instances
 from formatschemas import ODDITIES, REFUSED, SCHEMAS, bomb, deep

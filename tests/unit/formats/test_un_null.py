@@ -9,9 +9,9 @@ import jsonschema_rs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fairlead_gateway.formats.format import Options
-from fairlead_gateway.formats.registry import find
-from fairlead_gateway.formats.schema.nulls import un_null
+from fairlead_formats.registry import find
+from fairlead_formats.schema.nulls import un_null
+from fairlead_formats.tools.format import Options
 from formats.instances import Instances
 from formatschemas import SCHEMAS
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import fairlead_gateway.budget
-from fairlead_gateway.budget.models import LiveSource
+from fairlead_formats.tokens.models import LiveSource
 from fairlead_gateway.configuration import load_models
 from fairlead_gateway.settings import BadSetting
 
@@ -68,7 +67,7 @@ def test_windows_and_a_model_server_are_read(tmp_path: Path) -> None:
 
 
 def test_the_example_of_the_page_is_read(tmp_path: Path) -> None:
-    page = Path(fairlead_gateway.budget.__file__).with_name("README.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "plans.md").read_text()
     (text,) = re.findall(r"```yaml\n(.*?)```", page, re.S)
     file = tmp_path / "models.yaml"
     file.write_text(text)

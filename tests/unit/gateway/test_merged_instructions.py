@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead_gateway.budget.counting import load_o200k
+from fairlead_formats.tokens.counting import load_o200k
 from fairlead_gateway.selection.instructions import MAX_TOKENS, OPENING, Spoken, title, together, tokens
 
 PROSE = "Use the search before the export, and never write to a closed ledger. "

@@ -1,0 +1,142 @@
+"""Anthropic Messages: calls are `tool_use` blocks, results `tool_result` blocks of one message of the user's.
+
+Pure module. `{type: tool_use, id, name, input: object}` and `{type: tool_result, tool_use_id, content: [text, image,
+document], is_error?}`; all results of a message stand together, first in the next one. Tools that the provider runs
+itself (`server_tool_use`, `mcp_tool_use`) are not ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from fairlead_formats import registry
+from fairlead_formats.messages.base import Answers, MessageFormat
+from fairlead_formats.messages.call import Carry, ToolCall, ToolResult, name_for
+from fairlead_formats.messages.content import (
+    MEGABYTE,
+    PDF,
+    WEB_IMAGES,
+    Body,
+    Media,
+    Report,
+    Text,
+    accepting,
+    json_text,
+    report_structured,
+)
+from fairlead_formats.messages.drafts import Draft, anthropic_id, items, member, text_of
+from fairlead_formats.messages.parts import (
+    BLOCK,
+    SERVER_TOOL,
+    TEXT,
+    THINKING,
+    Answer,
+    Part,
+    call,
+    extras,
+    pointed,
+)
+from fairlead_formats.messages.reading import as_text, media_block, result_of
+from fairlead_formats.names import Names
+from fairlead_formats.tools.format import JsonObject
+
+MAX_IMAGE: Final = 5 * MEGABYTE
+
+
+class AnthropicMessages(MessageFormat):
+    """Anthropic Messages."""
+
+    name = registry.ANTHROPIC
+
+    def parts(self, message: object) -> Iterator[Part]:
+        """From a response, a message (they are alike), or a list of blocks."""
+        content = message if isinstance(message, list) else member(message, "content")
+        if isinstance(content, str):
+            yield Part("/content", TEXT, text_of(content))
+            return
+        path = "" if isinstance(message, list) else "/content"
+        for at, block in pointed(path, items(content)) or [("", message)]:
+            yield _part(block, at)
+
+    def in_request(self, message: object) -> list[JsonObject]:
+        content = message if isinstance(message, list) else member(message, "content")
+        return [{"role": "assistant", "content": content}] if content else []
+
+    def write_calls(self, calls: Sequence[ToolCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
+        blocks: list[JsonObject] = [{"type": "text", "text": text}] if text.strip() else []
+        blocks += [
+            {"type": "tool_use", "id": anthropic_id(made.id), "name": name_for(made, names), "input": made.arguments}
+            for made in calls
+            if made.valid
+        ]
+        return [{"role": "assistant", "content": blocks}] if blocks else []
+
+    def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
+        accept = accepting(WEB_IMAGES if carry.images else (), (PDF,) if carry.documents else (), max_bytes=MAX_IMAGE)
+        blocks = []
+        for made, body, report in answers.bodies(accept):
+            block: JsonObject = {"type": "tool_result", "tool_use_id": anthropic_id(made.id)}
+            content = _content(body, report)
+            if content:
+                block["content"] = content
+            if body.is_error:
+                block["is_error"] = True
+            blocks.append(block)
+        return [{"role": "user", "content": blocks}] if blocks else []
+
+    def answers(self, messages: object) -> Iterator[Answer]:
+        block: Any
+        for path, message in pointed("", items(messages)) or [("", messages)]:
+            for at, block in pointed(f"{path}/content", items(member(message, "content"))) or [(path, message)]:
+                if member(block, "type") != "tool_result":
+                    yield Answer(at)
+                    continue
+                content = [_block(part) for part in _parts(block.get("content"))]
+                result = result_of(content, is_error=block.get("is_error") is True)
+                beyond = extras(block, "type", "tool_use_id", "content", "is_error")
+                yield Answer(at, ToolResult(text_of(block.get("tool_use_id")), "", result), beyond)
+
+
+def _part(block: object, path: str) -> Part:
+    kind = text_of(member(block, "type"))
+    if kind == "tool_use":
+        draft = Draft(member(block, "id"), member(block, "name"), member(block, "input"))
+        return call(path, draft, extras(block, "type", "id", "name", "input"))
+    if kind == "text":
+        return Part(path, TEXT, text_of(member(block, "text")), extras=extras(block, "type", "text"))
+    if kind in ("thinking", "redacted_thinking"):
+        return Part(path, THINKING)
+    return Part(path, SERVER_TOOL if kind.endswith(("_tool_use", "_tool_result")) else BLOCK)
+
+
+def _content(body: Body, report: Report) -> list[JsonObject]:
+    """Blocks; the provider refuses empty texts."""
+    content = [_written(block) for block in body.blocks if not (isinstance(block, Text) and not block.text)]
+    if body.structured is not None and not body.structured_said:
+        content.append({"type": "text", "text": json_text(body.structured)})
+    report_structured(body, report)
+    return content
+
+
+def _written(block: Text | Media) -> JsonObject:
+    if isinstance(block, Text):
+        return {"type": "text", "text": block.text}
+    source = {"type": "base64", "media_type": block.mime, "data": block.data}
+    return {"type": "document" if block.mime == PDF else "image", "source": source}
+
+
+def _parts(content: object) -> list[object]:
+    if content is None:
+        return []
+    return content if isinstance(content, list) else [content]
+
+
+def _block(part: object) -> JsonObject:
+    kind = member(part, "type")
+    if kind == "text":
+        return as_text(member(part, "text") or "")
+    source = member(part, "source")
+    if kind in ("image", "document") and member(source, "type") == "base64":
+        return media_block(text_of(member(source, "media_type")), member(source, "data"))
+    return as_text(part)

@@ -1,0 +1,111 @@
+"""What all providers' forms do alike: drafts become calls, results are read one by one, what is lost of them is told.
+
+Pure module. Each form is a `MessageFormat` in a module of its own; `registry` has them by name.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+
+from fairlead_formats.messages.call import (
+    DEFAULT_CARRY,
+    Carry,
+    McpResult,
+    ResultLoss,
+    ToolCall,
+    ToolResult,
+    Written,
+    invalid_result,
+)
+from fairlead_formats.messages.content import Accept, Body, Report, body_of
+from fairlead_formats.messages.drafts import Draft, finish
+from fairlead_formats.messages.parts import Answer, Part
+from fairlead_formats.names import Names
+from fairlead_formats.tools.format import JsonObject
+
+
+class Answers:
+    """What answers the calls of one message, while the messages that say so are written."""
+
+    def __init__(self, calls: Sequence[ToolCall], results: Sequence[McpResult | None]) -> None:
+        """Raises ValueError where the lengths differ."""
+        if len(calls) != len(results):
+            raise ValueError(f"{len(calls)} calls need {len(calls)} results, not {len(results)}")
+        self.results: list[tuple[ToolCall, McpResult]] = []
+        self.pending: list[str] = []
+        """Ids of the calls that the caller answers."""
+        self.losses: list[ResultLoss] = []
+        for call, result in zip(calls, results, strict=True):
+            if result is not None:
+                self.results.append((call, result))
+            elif not call.valid:
+                self.results.append((call, invalid_result(call)))
+            else:
+                self.pending.append(call.id)
+
+    def bodies(self, accept: Accept) -> Iterator[tuple[ToolCall, Body, Report]]:
+        """Each call with its result as it was read, media as far as `accept` takes them, and where to report what the
+        form loses of it besides.
+        """
+        for call, result in self.results:
+            report = Report(call)
+            yield call, body_of(result, report, accept), report
+            self.losses.extend(report.losses)
+
+
+class MessageFormat(ABC):
+    """One provider's form of calls and results."""
+
+    name: str
+    """As in `fairlead_formats.registry`."""
+
+    holds_text: bool = True
+    """Whether a message has a place for text beside its calls."""
+
+    @abstractmethod
+    def parts(self, message: object) -> Iterable[Part]:
+        """All that a message holds. Never raises for what that is."""
+
+    def drafts(self, message: object) -> Iterable[Draft]:
+        """The calls in a message as they stand there. Never raises for what it holds."""
+        return (part.draft for part in self.parts(message) if part.draft is not None)
+
+    @abstractmethod
+    def write_calls(self, calls: Sequence[ToolCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
+        """The message of a model that says `text` and makes these calls. Invalid ones are left out."""
+
+    @abstractmethod
+    def in_request(self, message: object) -> list[JsonObject]:
+        """A model's message as it stands in the next request, unchanged; empty where it is in none of the forms that
+        a request takes.
+        """
+
+    @abstractmethod
+    def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
+        """The messages that hold these answers."""
+
+    @abstractmethod
+    def answers(self, messages: object) -> Iterable[Answer]:
+        """All that one message or a list of them holds, in its order. Never raises for what that is."""
+
+    def parse_results(self, messages: object) -> list[ToolResult]:
+        """The results in one message or a list of them, in their order. Never raises for what they hold."""
+        return [answer.result for answer in self.answers(messages) if answer.result is not None]
+
+    def parse_calls(self, message: object, names: Names | None = None) -> list[ToolCall]:
+        """The calls in a model's message: a whole response, a part of one that holds the message, the message, or
+        its list of parts, as decoded JSON. In the model's order. Never raises for what the message holds; without a
+        call in it, the list is empty.
+        """
+        return finish(self.drafts(message), names)
+
+    def write_results(
+        self, calls: Sequence[ToolCall], results: Sequence[McpResult | None], carry: Carry = DEFAULT_CARRY
+    ) -> Written:
+        """The messages that answer `calls`; `results[i]` is of `calls[i]`. None for an invalid call is answered with
+        its reason, for another call it is left to the caller. Raises ValueError where the lengths differ.
+        """
+        answers = Answers(calls, results)
+        messages = tuple(self.write_answers(answers, carry))
+        return Written(messages, tuple(answers.losses), tuple(answers.pending))

@@ -1,0 +1,171 @@
+"""Bedrock Converse: calls are `toolUse` blocks, results `toolResult` blocks of one message of the user's.
+
+Pure module. `{toolUse: {toolUseId, name, input}}` and `{toolResult: {toolUseId, content: [text, json, image,
+document], status?}}` (botocore `bedrock-runtime`). Bytes are base64 as in the HTTP API; boto3 wants them decoded:
+`with_bytes`.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from fairlead_formats import registry
+from fairlead_formats.messages.base import Answers, MessageFormat
+from fairlead_formats.messages.call import Carry, ToolCall, ToolResult, name_for
+from fairlead_formats.messages.content import (
+    MEGABYTE,
+    PDF,
+    WEB_IMAGES,
+    Body,
+    Media,
+    Report,
+    accepting,
+    marked,
+    report_repeated,
+)
+from fairlead_formats.messages.drafts import Draft, bedrock_id, items, member, text_of
+from fairlead_formats.messages.parts import BLOCK, TEXT, THINKING, Answer, Part, call, extras, pointed
+from fairlead_formats.messages.reading import as_text, media_block, result_of
+from fairlead_formats.names import Names
+from fairlead_formats.tools.format import Action, JsonObject
+
+MAX_IMAGE: Final = 15 * MEGABYTE // 4
+_NOT_IN_A_NAME: Final = re.compile(r"[^A-Za-z0-9 ()\[\]-]+")
+
+
+class BedrockMessages(MessageFormat):
+    """Bedrock Converse."""
+
+    name = registry.BEDROCK_CONVERSE
+
+    def parts(self, message: object) -> Iterator[Part]:
+        """From a response, its output, a message, or a list of blocks."""
+        path, inner = _inner(message)
+        found = (
+            pointed(path, inner)
+            if isinstance(inner, list)
+            else pointed(f"{path}/content", items(member(inner, "content")))
+        )
+        for at, block in found or [(path, inner)]:
+            yield _part(block, at)
+
+    def in_request(self, message: object) -> list[JsonObject]:
+        inner = _inner(message)[1]
+        content = inner if isinstance(inner, list) else member(inner, "content")
+        return [{"role": "assistant", "content": content}] if content else []
+
+    def write_calls(self, calls: Sequence[ToolCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
+        blocks: list[JsonObject] = [{"text": text}] if text.strip() else []
+        blocks += [
+            {"toolUse": {"toolUseId": bedrock_id(made.id), "name": name_for(made, names), "input": made.arguments}}
+            for made in calls
+            if made.valid
+        ]
+        return [{"role": "assistant", "content": blocks}] if blocks else []
+
+    def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
+        accept = accepting(WEB_IMAGES if carry.images else (), (PDF,) if carry.documents else (), max_bytes=MAX_IMAGE)
+        blocks = []
+        for made, body, report in answers.bodies(accept):
+            written: JsonObject = {"toolUseId": bedrock_id(made.id), "content": _content(body, report, carry)}
+            if body.is_error and carry.status:
+                written["status"] = "error"
+            blocks.append({"toolResult": written})
+        return [{"role": "user", "content": blocks}] if blocks else []
+
+    def answers(self, messages: object) -> Iterator[Answer]:
+        for path, message in pointed("", items(messages)) or [("", messages)]:
+            for at, block in pointed(f"{path}/content", items(member(message, "content"))) or [(path, message)]:
+                result = member(block, "toolResult")
+                if isinstance(result, dict):
+                    beyond = extras(result, "toolUseId", "content", "status", "type")
+                    yield Answer(at, ToolResult(text_of(result.get("toolUseId")), "", _result(result)), beyond)
+                else:
+                    yield Answer(at)
+
+
+def _inner(message: object) -> tuple[str, Any]:
+    """The message of a response, with its path."""
+    output = member(message, "output")
+    path, message = ("/output", output) if output else ("", message)
+    inner = member(message, "message")
+    return (f"{path}/message", inner) if inner else (path, message)
+
+
+def _part(block: object, path: str) -> Part:
+    use, text = member(block, "toolUse"), member(block, "text")
+    if use is not None:
+        draft = Draft(member(use, "toolUseId"), member(use, "name"), member(use, "input"))
+        return call(path, draft, extras(use, "toolUseId", "name", "input"))
+    if isinstance(text, str):
+        return Part(path, TEXT, text_of(text), extras=extras(block, "text"))
+    return Part(path, THINKING if member(block, "reasoningContent") is not None else BLOCK)
+
+
+def with_bytes(message: JsonObject) -> JsonObject:
+    """A message with the bytes of images and documents decoded, as boto3 takes them."""
+    return {key: _with_bytes(value) for key, value in message.items()}
+
+
+def _with_bytes(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_with_bytes(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if value.keys() == {"bytes"} and isinstance(value["bytes"], str):
+        return {"bytes": binascii.a2b_base64(value["bytes"])}
+    return {key: inner if key == "json" else _with_bytes(inner) for key, inner in value.items()}
+
+
+def _content(body: Body, report: Report, carry: Carry) -> list[JsonObject]:
+    """At least one block, none empty. Structured content has one of its own, and the text that repeats it goes."""
+    content: list[JsonObject] = []
+    report_repeated(body, report)
+    for block in body.blocks:
+        if isinstance(block, Media):
+            content.append(_media(block, len(content)))
+        elif block.text and block.path != body.repeated:
+            content.append({"text": block.text})
+    if body.structured is not None:
+        content.append({"json": _json(body.structured, report)})
+    if body.is_error and not carry.status:
+        content.insert(0, {"text": marked("", body, report).strip()})
+    if not content:
+        report.add("/content", "text", Action.REWRITTEN, "the format takes no empty result")
+    return content or [{"text": "(no output)"}]
+
+
+def _json(value: Any, report: Report) -> Any:
+    if isinstance(value, dict):
+        return value
+    report.add("/structuredContent", "structuredContent", Action.REWRITTEN, "models want an object: below `output`")
+    return {"output": value}
+
+
+def _media(item: Media, place: int) -> JsonObject:
+    source = {"bytes": item.data}
+    if item.mime == PDF:
+        name = _NOT_IN_A_NAME.sub(" ", item.uri.rsplit("/", 1)[-1]).strip()[:200] or f"file {place}"
+        return {"document": {"format": "pdf", "name": name, "source": source}}
+    return {"image": {"format": item.mime.removeprefix("image/"), "source": source}}
+
+
+def _result(result: JsonObject) -> JsonObject:
+    blocks: list[JsonObject] = []
+    structured: Any = None
+    for part in items(result.get("content")):
+        media = member(part, "image", "document")
+        if member(part, "text") is not None:
+            blocks.append(as_text(part["text"]))
+        elif member(part, "json") is not None and structured is None:
+            structured = part["json"]
+        elif media is not None:
+            family = "image" if "image" in part else "application"
+            mime = f"{family}/{text_of(member(media, 'format'))}"
+            blocks.append(media_block(mime, member(member(media, "source"), "bytes")))
+        else:
+            blocks.append(as_text(part))
+    return result_of(blocks, is_error=result.get("status") == "error", structured=structured)

@@ -1,0 +1,294 @@
+"""A tool's result as blocks that a format can carry, each checked, and the text for those that it cannot.
+
+Pure module. Used by the writers of every format. The result comes from a server or a caller and is not trusted: a
+provider refuses a whole request for one image that is no base64, so such a block becomes a line of text that says so.
+"""
+
+from __future__ import annotations
+
+import binascii
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+
+from fairlead_formats.messages.arguments import amiss, kind_of, well_formed
+from fairlead_formats.messages.call import ResultLoss, ToolCall
+from fairlead_formats.messages.drafts import text_of
+from fairlead_formats.messages.repeats import Repeats, canonical_base64, same
+from fairlead_formats.tools.format import Action, JsonObject
+
+MEGABYTE: Final = 1 << 20
+PDF: Final = "application/pdf"
+MAX_BLOCKS: Final = 1000
+"""Blocks of one result that are looked at."""
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+
+
+class Text(msgspec.Struct, frozen=True):
+    """A text block, or what another block became."""
+
+    path: str
+    text: str
+    plain: bool = True
+    """It was a text block."""
+
+
+class Media(msgspec.Struct, frozen=True):
+    """An image, audio or the binary content of an embedded resource; `data` is base64 that was checked."""
+
+    path: str
+    what: Literal["image", "audio", "resource"]
+    mime: str
+    data: str
+    uri: str = ""
+
+    @property
+    def size(self) -> int:
+        """In bytes, decoded."""
+        return len(self.data) * 3 // 4
+
+    @property
+    def described(self) -> str:
+        where = f" {self.uri}" if self.uri else ""
+        return f"[{self.what}{where}: {self.mime}, {self.size} bytes, not shown]"
+
+
+Block: TypeAlias = Text | Media
+Accept: TypeAlias = Callable[[Media], str | None]
+"""Why a format cannot carry it, as the end of a sentence; None where it can."""
+
+
+class Body(msgspec.Struct, frozen=True):
+    """A result, read."""
+
+    blocks: tuple[Block, ...]
+    structured: Any
+    """`structuredContent`; None where there is none."""
+    repeated: str
+    """Path of the text block that says the same, as MCP advises for older clients; empty where none does."""
+    is_error: bool
+
+    @property
+    def structured_said(self) -> bool:
+        return self.repeated != ""
+
+
+class Report:
+    """Collects losses of one result."""
+
+    def __init__(self, call: ToolCall) -> None:
+        self._call = call.id
+        self.losses: list[ResultLoss] = []
+
+    def add(self, path: str, what: str, action: Action, why: str) -> None:
+        self.losses.append(ResultLoss(self._call, path, what, action, why))
+
+
+def body_of(result: object, report: Report, accept: Accept) -> Body:
+    """Read a result; media that `accept` refuses and whatever is no media come back as text."""
+    if not isinstance(result, Mapping):
+        report.add("", "block", Action.DESCRIBED, f"the result is {kind_of(result)}, not an object")
+        return Body((Text("", "[the tool sent no readable result]", plain=False),), None, "", True)
+    content = result.get("content")
+    if content is not None and not isinstance(content, list):
+        report.add("/content", "block", Action.DROPPED, f"content is {kind_of(content)}, not a list")
+        content = []
+    every = (content or [])[:MAX_BLOCKS]
+    blocks = []
+    for place, raw in enumerate(every):
+        block = _block(raw, f"/content/{place}", report)
+        if isinstance(block, Media):
+            block = _carried(block, report, accept)
+        blocks.append(block)
+    if len(content or []) > MAX_BLOCKS:
+        report.add("/content", "block", Action.DROPPED, f"more than {MAX_BLOCKS} blocks")
+    structured = result.get("structuredContent")
+    if structured is None:
+        return Body(tuple(blocks), None, "", result.get("isError") is True)
+    return _once(blocks, every, structured, result.get("isError") is True, report)
+
+
+def _once(blocks: list[Block], raw: list[object], structured: Any, is_error: bool, report: Report) -> Body:
+    """The body with everything told once. A text that is the JSON of the structured content counts as that; of the
+    structured content goes what other blocks hold.
+    """
+    path = next((block.path for block in blocks if _says(block, structured)), "")
+    repeats = Repeats([None if block.path == path else item for block, item in zip(blocks, raw, strict=True)])
+    left = repeats.without(structured)
+    if repeats.only_marks(left) or (not path and repeats.told(structured)):
+        report.add("/structuredContent", "structuredContent", Action.REWRITTEN, "the content says the same")
+        return Body(tuple(block for block in blocks if not path or block.path != path), None, "", is_error)
+    if repeats.found:
+        why = f"what the content holds is told there only ({repeats.found} times)"
+        report.add("/structuredContent", "structuredContent", Action.REWRITTEN, why)
+    left = _structured(left, report)
+    if left is None and path:
+        return Body(tuple(blocks), None, "", is_error)
+    if path and repeats.found:
+        blocks = [Text(path, json_text(left)) if block.path == path else block for block in blocks]
+    return Body(tuple(blocks), left, path, is_error)
+
+
+def _carried(media: Media, report: Report, accept: Accept) -> Block:
+    why = accept(media)
+    if why is None:
+        if media.what == "resource":
+            report.add(media.path, media.what, Action.REWRITTEN, "an embedded resource became a plain file")
+        return media
+    report.add(media.path, media.what, Action.DESCRIBED, why)
+    return Text(media.path, media.described, plain=False)
+
+
+def _block(raw: object, path: str, report: Report) -> Block:
+    if not isinstance(raw, dict):
+        return _unreadable(path, "block", f"a block is {kind_of(raw)}, not an object", report)
+    if raw.get("annotations"):
+        report.add(f"{path}/annotations", "annotations", Action.DROPPED, "the format has no place for annotations")
+    kind = raw.get("type")
+    if kind == "text":
+        text = raw.get("text")
+        if isinstance(text, str) and well_formed(text):
+            return Text(path, text)
+        return _unreadable(path, "text", "a text block without valid text", report)
+    if kind in ("image", "audio"):
+        return _media(path, "image" if kind == "image" else "audio", raw.get("mimeType"), raw.get("data"), "", report)
+    if kind == "resource_link":
+        return _link(path, raw, report)
+    if kind == "resource":
+        return _resource(path, raw.get("resource"), report)
+    return _unreadable(path, "block", f"a block of the unknown type {str(kind)[:64]!r}", report)
+
+
+def _unreadable(path: str, what: str, why: str, report: Report) -> Text:
+    report.add(path, what, Action.DESCRIBED, why)
+    return Text(path, f"[{why}]", plain=False)
+
+
+def _media(
+    path: str, what: Literal["image", "audio", "resource"], mime: object, data: object, uri: str, report: Report
+) -> Block:
+    if isinstance(data, bytes | bytearray):
+        data = binascii.b2a_base64(data, newline=False).decode()
+    if isinstance(data, str):
+        data = canonical_base64(data)
+        data += "=" * (-len(data) % 4)
+    if not isinstance(data, str) or not data or not _is_base64(data):
+        return _unreadable(path, what, f"{'an' if what[0] in 'aeiou' else 'a'} {what} that is not base64", report)
+    return Media(path, what, (text_of(mime) or "application/octet-stream").split(";")[0].strip().lower(), data, uri)
+
+
+def _is_base64(data: str) -> bool:
+    try:
+        binascii.a2b_base64(data.encode("ascii"), strict_mode=True)
+    except (ValueError, UnicodeEncodeError):
+        return False
+    return True
+
+
+def _link(path: str, raw: JsonObject, report: Report) -> Text:
+    uri, name = text_of(raw.get("uri")), text_of(raw.get("title")) or text_of(raw.get("name"))
+    facts = [text_of(raw.get("mimeType")), f"{raw['size']} bytes" if isinstance(raw.get("size"), int) else ""]
+    said = ", ".join(fact for fact in facts if fact)
+    line = f"[resource {name} <{uri}>{f' ({said})' if said else ''}]"
+    description = text_of(raw.get("description"))
+    report.add(path, "resource_link", Action.DESCRIBED, "the format has no links to resources: said in a line of text")
+    return Text(path, f"{line} {description}" if description else line, plain=False)
+
+
+def _resource(path: str, raw: object, report: Report) -> Block:
+    if not isinstance(raw, dict):
+        return _unreadable(path, "resource", "an embedded resource without content", report)
+    uri, text = text_of(raw.get("uri")), raw.get("text")
+    if isinstance(text, str) and well_formed(text):
+        report.add(path, "resource", Action.REWRITTEN, "an embedded text resource became text below its address")
+        return Text(path, f"[resource <{uri}>]\n{text}", plain=False)
+    return _media(path, "resource", raw.get("mimeType"), raw.get("blob"), uri, report)
+
+
+def _structured(value: object, report: Report) -> Any:
+    reason = amiss(value)
+    if reason is None:
+        try:
+            _encode(value)
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            reason = f"cannot be written as JSON ({error})"
+    if reason is not None:
+        report.add("/structuredContent", "structuredContent", Action.DROPPED, f"the values {reason}")
+        return None
+    return value
+
+
+def _says(block: Block, structured: object) -> bool:
+    if not isinstance(block, Text) or not block.plain:
+        return False
+    try:
+        return same(_decode(block.text), structured)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return False
+
+
+def json_text(value: object) -> str:
+    """Compact JSON. For values that `body_of` let through."""
+    return _encode(value).decode()
+
+
+def texts(body: Body) -> list[str]:
+    """The texts of a body that the model reads; structured content is one unless a text says the same."""
+    said = [block.text for block in body.blocks if isinstance(block, Text)]
+    if body.structured is not None and not body.structured_said:
+        said.append(json_text(body.structured))
+    return said
+
+
+def media(blocks: Iterable[Block]) -> list[Media]:
+    """The blocks that are carried as media."""
+    return [block for block in blocks if isinstance(block, Media)]
+
+
+def one_text(body: Body, report: Report) -> str:
+    """Everything in one string, for formats that take no more; an error is said in its first word."""
+    said = texts(body)
+    if len(said) > 1:
+        report.add("/content", "text", Action.REWRITTEN, "several blocks became one string")
+    report_structured(body, report)
+    return marked("\n\n".join(said), body, report)
+
+
+def report_structured(body: Body, report: Report) -> None:
+    """Structured content that has no place of its own is told as text."""
+    if body.structured is not None:
+        report.add("/structuredContent", "structuredContent", Action.REWRITTEN, "told as JSON text")
+
+
+def report_repeated(body: Body, report: Report) -> None:
+    """The text that repeats structured content is left out where that has a place of its own."""
+    if body.repeated:
+        report.add(body.repeated, "text", Action.REWRITTEN, "it repeats the structured content, which is carried")
+
+
+def marked(text: str, body: Body, report: Report) -> str:
+    """For formats without a flag: an error that does not say so itself begins with `Error: `."""
+    if not body.is_error:
+        return text
+    report.add("/isError", "isError", Action.REWRITTEN, "the format has no flag: the text says it")
+    return text if text[:5].lower() == "error" else f"Error: {text}"
+
+
+def accepting(images: Iterable[str] = (), others: Iterable[str] = (), *, max_bytes: int | None = None) -> Accept:
+    """What takes media of these MIME types, images and others, up to a size in bytes each."""
+    known = frozenset(images) | frozenset(others)
+
+    def accept(item: Media) -> str | None:
+        if item.mime not in known:
+            return f"the format does not carry {item.mime} here"
+        if max_bytes is not None and item.size > max_bytes:
+            return f"{item.size} bytes, more than the {max_bytes} that the provider takes"
+        return None
+
+    return accept
+
+
+WEB_IMAGES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")

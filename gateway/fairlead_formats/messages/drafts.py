@@ -1,0 +1,121 @@
+"""From what a format finds in a message to calls: ids, names, arguments, duplicates and bounds, the same everywhere.
+
+Pure module. Used by every format and by the assemblers of streams.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from fairlead_formats.messages.arguments import excerpt, read, well_formed
+from fairlead_formats.messages.call import MAX_CALLS, MAX_NAME, Invalid, ToolCall
+from fairlead_formats.names import Names
+from fairlead_formats.tools.format import JsonObject
+
+_BEDROCK_ID: Final = re.compile(r"[a-zA-Z0-9_.:-]{1,64}\Z")
+_ANTHROPIC_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,256}\Z")
+
+
+class Draft(msgspec.Struct, frozen=True):
+    """One call as a message holds it, nothing checked."""
+
+    id: object
+    name: object
+    arguments: object
+    kind: str = ""
+    problem: str | None = None
+    """Makes the call invalid whatever it holds."""
+
+
+def finish(drafts: Iterable[Draft], names: Names | None, *, start: int = 0) -> list[ToolCall]:
+    """Calls from drafts, one for each. `start` is the place of the first in its message."""
+    seen: set[str] = set()
+    calls = []
+    for place, draft in enumerate(drafts, start):
+        call = _call(draft, place, names)
+        if call.id in seen:
+            call = _refused(
+                call, f"the id {call.id!r} is that of an earlier call of this message; repeat the call with another"
+            )
+        elif place >= MAX_CALLS:
+            call = _refused(call, f"a message may make {MAX_CALLS} calls; this one was not run: repeat it on its own")
+        seen.add(call.id)
+        calls.append(call)
+    return calls
+
+
+def _call(draft: Draft, place: int, names: Names | None) -> ToolCall:
+    arguments: JsonObject | Invalid = read(draft.arguments)
+    if draft.problem is not None:
+        text = excerpt(draft.arguments) if isinstance(draft.arguments, str) else ""
+        arguments = Invalid(draft.problem, text)
+    sent = text_of(draft.name)
+    if not sent:
+        arguments = Invalid("the call names no tool")
+    elif len(sent) > MAX_NAME:
+        arguments = Invalid(f"the name of the tool is longer than {MAX_NAME} characters")
+        sent = sent[:MAX_NAME]
+    ident = text_of(draft.id)
+    made = not 0 < len(ident) <= MAX_NAME
+    if made:
+        ident = made_id(place, sent, draft.arguments)
+    original = names.original(sent) if names is not None else None
+    if original is None:
+        return ToolCall(ident, sent, arguments, made_id=made, kind=draft.kind)
+    return ToolCall(ident, original, arguments, sent if sent != original else "", made, draft.kind)
+
+
+def _refused(call: ToolCall, reason: str) -> ToolCall:
+    return msgspec.structs.replace(call, arguments=Invalid(reason))
+
+
+def made_id(place: int, name: str, arguments: object) -> str:
+    """An id for a call that came without: the same call at the same place gets the same one."""
+    try:
+        body = arguments.encode("utf-8", "replace") if isinstance(arguments, str) else _canonical(arguments)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        body = b""
+    digest = hashlib.sha256(b"%d\0%s\0%s" % (place, name.encode("utf-8", "replace"), body))
+    return f"call_{digest.hexdigest()[:24]}"
+
+
+_canonical = msgspec.json.Encoder(order="deterministic").encode
+
+
+def text_of(value: object) -> str:
+    """Text that can be sent on; empty for anything else."""
+    return value if isinstance(value, str) and well_formed(value) else ""
+
+
+def bedrock_id(ident: str) -> str:
+    """The id where Bedrock takes it, else one made from it."""
+    return ident if _BEDROCK_ID.match(ident) else _hashed(ident)
+
+
+def anthropic_id(ident: str) -> str:
+    """The id where Anthropic takes it, else one made from it."""
+    return ident if _ANTHROPIC_ID.match(ident) else _hashed(ident)
+
+
+def _hashed(ident: str) -> str:
+    return f"call_{hashlib.sha256(ident.encode('utf-8', 'replace')).hexdigest()[:24]}"
+
+
+def member(value: object, *keys: str) -> Any:
+    """The first of these members that an object has and that is not null; None where there is none."""
+    if isinstance(value, Mapping):
+        for key in keys:
+            found = value.get(key)
+            if found is not None:
+                return found
+    return None
+
+
+def items(value: object) -> list[Any]:
+    """A list as it is; nothing for anything else."""
+    return value if isinstance(value, list) else []

@@ -1,0 +1,78 @@
+"""MCP itself as a message format: JSON-RPC `tools/call` requests, and their responses.
+
+Pure module. MCP 2026-07-28, "Tools": `params {name, arguments?}`, `result {content, structuredContent?, isError?}`.
+Bare params and bare results are read too. Results pass as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from fairlead_formats import registry
+from fairlead_formats.messages.base import Answers, MessageFormat
+from fairlead_formats.messages.call import Carry, ToolCall, ToolResult, name_for
+from fairlead_formats.messages.drafts import Draft, member, text_of
+from fairlead_formats.messages.parts import BLOCK, Answer, Part, call, extras, pointed
+from fairlead_formats.names import Names
+from fairlead_formats.tools.format import JsonObject
+
+METHOD: Final = "tools/call"
+NUMBER: Final = "number"
+"""Kind of a call whose request has a number for an id: its response must have it too."""
+
+
+class McpMessages(MessageFormat):
+    """MCP. The id of a request is that of the call."""
+
+    name = registry.MCP
+    holds_text = False
+
+    def parts(self, message: object) -> Iterator[Part]:
+        """From a request, its params, or a list of either."""
+        for path, entry in pointed("", message) if isinstance(message, list) else [("", message)]:
+            method = member(entry, "method")
+            if method not in (None, METHOD) or (method is None and member(entry, "name") is None):
+                yield Part(path, BLOCK)
+                continue
+            params = member(entry, "params") if method is not None else entry
+            ident = member(entry, "id")
+            number = isinstance(ident, int) and not isinstance(ident, bool)
+            kind = NUMBER if number else ""
+            draft = Draft(str(ident) if number else ident, member(params, "name"), member(params, "arguments"), kind)
+            yield call(path, draft, extras(params, "name", "arguments", *(() if method is not None else ("id",))))
+
+    def in_request(self, message: object) -> list[JsonObject]:
+        return message if isinstance(message, list) else [message] if isinstance(message, dict) else []
+
+    def write_calls(self, calls: Sequence[ToolCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
+        return [
+            {
+                "jsonrpc": "2.0",
+                "id": _ident(made),
+                "method": METHOD,
+                "params": {"name": name_for(made, names), "arguments": made.arguments},
+            }
+            for made in calls
+            if made.valid
+        ]
+
+    def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
+        return [{"jsonrpc": "2.0", "id": _ident(made), "result": result} for made, result in answers.results]
+
+    def answers(self, messages: object) -> Iterator[Answer]:
+        for path, message in pointed("", messages) if isinstance(messages, list) else [("", messages)]:
+            result = member(message, "result") if member(message, "jsonrpc") else message
+            if isinstance(result, Mapping) and ("content" in result or "structuredContent" in result):
+                beyond = extras(result, "content", "structuredContent", "isError", "resultType")
+                yield Answer(path, ToolResult(_written_id(member(message, "id")), "", dict(result)), beyond)
+            else:
+                yield Answer(path)
+
+
+def _written_id(ident: object) -> str:
+    return str(ident) if isinstance(ident, int) and not isinstance(ident, bool) else text_of(ident)
+
+
+def _ident(call: ToolCall) -> str | int:
+    return int(call.id) if call.kind == NUMBER else call.id

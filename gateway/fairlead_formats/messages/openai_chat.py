@@ -1,0 +1,199 @@
+"""OpenAI Chat Completions (and Azure OpenAI, and everything compatible), with the old `function_call`.
+
+Pure module. A call is `message.tool_calls[] {id, type: function, function: {name, arguments: JSON text}}`, its result
+a message `{role: tool, tool_call_id, content: text}`; in the old form `message.function_call {name, arguments}` and
+`{role: function, name, content}`. Results hold text only: images and audio follow in a message of the user's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from fairlead_formats import registry
+from fairlead_formats.messages.base import Answers, MessageFormat
+from fairlead_formats.messages.call import (
+    CUSTOM,
+    Carry,
+    ToolCall,
+    ToolResult,
+    freeform,
+    freeform_text,
+    name_for,
+)
+from fairlead_formats.messages.content import (
+    PDF,
+    WEB_IMAGES,
+    Accept,
+    Media,
+    accepting,
+    json_text,
+    media,
+    one_text,
+)
+from fairlead_formats.messages.drafts import Draft, items, member, text_of
+from fairlead_formats.messages.parts import BLOCK, TEXT, THINKING, Answer, Part, call, extras, pointed
+from fairlead_formats.messages.reading import blocks_of_parts, result_of
+from fairlead_formats.names import Names
+from fairlead_formats.tools.format import Action, JsonObject
+
+FUNCTION_CALL: Final = "function_call"
+_AUDIO: Final = {
+    "audio/wav": "wav",
+    "audio/x-wav": "wav",
+    "audio/wave": "wav",
+    "audio/mpeg": "mp3",
+    "audio/mp3": "mp3",
+}
+
+
+class ChatMessages(MessageFormat):
+    """Both forms are read; `function_call` says which one `write_calls` writes."""
+
+    def __init__(self, name: str = registry.OPENAI_CHAT, *, function_call: bool = False) -> None:
+        self.name = name
+        self._function_call = function_call
+
+    def parts(self, message: object) -> Iterator[Part]:
+        """From a response, a choice, a message or a list of calls. Of several choices only the first is acted on."""
+        if isinstance(message, list):
+            for path, entry in pointed("", message):
+                yield call(path, _draft(entry))
+            return
+        for place in range(1, len(items(member(message, "choices")))):
+            yield Part(f"/choices/{place}", BLOCK)
+        path, message = _message(message)
+        yield from _texts(member(message, "content"), f"{path}/content")
+        yield from _texts(member(message, "refusal"), f"{path}/refusal")
+        calls = member(message, "tool_calls")
+        for at, entry in pointed(f"{path}/tool_calls", items(calls)):
+            yield _part(entry, at)
+        old = member(message, FUNCTION_CALL)
+        if old is not None and calls is None:
+            name, arguments = member(old, "name"), member(old, "arguments")
+            yield call(f"{path}/function_call", Draft(None, name, arguments, FUNCTION_CALL, _no_object(old)))
+        known = () if calls is not None else (FUNCTION_CALL,)
+        for other in extras(message, "role", "content", "refusal", "tool_calls", "finish_reason", "index", *known):
+            yield Part(f"{path}/{other}", THINKING if other.startswith(("reasoning", "thinking")) else BLOCK)
+
+    def in_request(self, message: object) -> list[JsonObject]:
+        if isinstance(message, list):
+            return [{"role": "assistant", "content": None, "tool_calls": message}] if message else []
+        found = _message(message)[1]
+        return [found] if isinstance(found, dict) else []
+
+    def write_calls(self, calls: Sequence[ToolCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
+        valid = [made for made in calls if made.valid]
+        if self._function_call:
+            said = [text or None, *[None] * len(valid)]
+            return [
+                {"role": "assistant", "content": said[place], FUNCTION_CALL: _function(made, names)}
+                for place, made in enumerate(valid)
+            ] or ([{"role": "assistant", "content": text}] if text else [])
+        entries = [_entry(made, names) for made in valid]
+        if not entries:
+            return [{"role": "assistant", "content": text}] if text else []
+        return [{"role": "assistant", "content": text or None, "tool_calls": entries}]
+
+    def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
+        messages, behind = [], []
+        for made, body, report in answers.bodies(_accept(carry)):
+            text = one_text(body, report)
+            moved = media(body.blocks)
+            if moved:
+                note = f"[{len(moved)} file(s) of this result follow in the next message]"
+                text = f"{text}\n\n{note}" if text else note
+                behind.append({"type": "text", "text": f"Files that {made.wire_name} ({made.id}) returned:"})
+                behind.extend(_user_part(item) for item in moved)
+            for item in moved:
+                report.add(item.path, item.what, Action.REWRITTEN, "moved into a message behind the results")
+            messages.append(self._result(made, text))
+        if behind:
+            messages.append({"role": "user", "content": behind})
+        return messages
+
+    def _result(self, made: ToolCall, text: str) -> JsonObject:
+        if self._function_call or made.kind == FUNCTION_CALL:
+            return {"role": "function", "name": made.wire_name, "content": text}
+        return {"role": "tool", "tool_call_id": made.id, "content": text}
+
+    def answers(self, messages: object) -> Iterator[Answer]:
+        message: Any
+        for path, message in pointed("", messages) if isinstance(messages, list) else [("", messages)]:
+            if member(message, "role") not in ("tool", "function"):
+                yield Answer(path)
+                continue
+            result = result_of(blocks_of_parts(message.get("content")), is_error=False)
+            found = ToolResult(text_of(message.get("tool_call_id")), text_of(message.get("name")), result)
+            yield Answer(path, found, extras(message, "role", "content", "tool_call_id", "name"))
+
+
+def _message(message: object) -> tuple[str, object]:
+    """The message of a response or a choice, with its path."""
+    path = ""
+    choices = member(message, "choices")
+    if isinstance(choices, list):
+        path, message = "/choices/0", choices[0] if choices else None
+    inner = member(message, "message")
+    return (f"{path}/message", inner) if inner else (path, message)
+
+
+def _texts(content: object, path: str) -> Iterator[Part]:
+    if isinstance(content, str) and content:
+        yield Part(path, TEXT, text_of(content))
+    for at, part in pointed(path, items(content)):
+        text = member(part, "text", "refusal")
+        whole = member(part, "type") in ("text", "refusal") and isinstance(text, str)
+        yield (
+            Part(at, TEXT, text_of(text), extras=extras(part, "type", "text", "refusal")) if whole else Part(at, BLOCK)
+        )
+
+
+def _part(entry: object, path: str) -> Part:
+    kind = member(entry, "type")
+    if kind not in (None, "function", CUSTOM):
+        return Part(path, BLOCK)
+    inner = "custom" if kind == CUSTOM else "function"
+    known = ("name", "input") if kind == CUSTOM else ("name", "arguments")
+    return call(path, _draft(entry), extras(entry, "id", "type", "index", inner) + extras(member(entry, inner), *known))
+
+
+def _draft(entry: object) -> Draft:
+    if member(entry, "type") == CUSTOM:
+        custom = member(entry, CUSTOM)
+        given = freeform(member(custom, "input") or "")
+        return Draft(member(entry, "id"), member(custom, "name"), given, CUSTOM, _no_object(custom))
+    function = member(entry, "function")
+    return Draft(
+        member(entry, "id"), member(function, "name"), member(function, "arguments"), problem=_no_object(function)
+    )
+
+
+def _no_object(function: object) -> str | None:
+    return None if isinstance(function, dict) else "the call holds no function with a name and arguments"
+
+
+def _entry(made: ToolCall, names: Names | None) -> JsonObject:
+    text = freeform_text(made)
+    if text is not None:
+        return {"id": made.id, "type": CUSTOM, CUSTOM: {"name": name_for(made, names), "input": text}}
+    return {"id": made.id, "type": "function", "function": _function(made, names)}
+
+
+def _function(made: ToolCall, names: Names | None) -> JsonObject:
+    return {"name": name_for(made, names), "arguments": json_text(made.arguments)}
+
+
+def _accept(carry: Carry) -> Accept:
+    others = [*(_AUDIO if carry.audio else ()), *((PDF,) if carry.documents else ())]
+    return accepting(WEB_IMAGES if carry.images else (), others)
+
+
+def _user_part(item: Media) -> JsonObject:
+    address = f"data:{item.mime};base64,{item.data}"
+    if item.mime in _AUDIO:
+        return {"type": "input_audio", "input_audio": {"data": item.data, "format": _AUDIO[item.mime]}}
+    if item.mime == PDF:
+        file: dict[str, Any] = {"filename": item.uri.rsplit("/", 1)[-1] or "file.pdf", "file_data": address}
+        return {"type": "file", "file": file}
+    return {"type": "image_url", "image_url": {"url": address}}

@@ -1,0 +1,201 @@
+"""Parts of a result's structured content that its blocks hold already, so that a model reads each of them once.
+
+Pure module. Servers repeat themselves: MCP advises a text block with the JSON of `structuredContent`, and the Python
+SDK wraps what a tool returned, an image's base64 included, as `{"result": …}`. A part counts as repeated where it
+equals a block, where it is the base64 of one (in any alphabet, wrapped in lines, or as a `data:` URL), or where it is a
+long text of one. What is not found here stays: the model rather reads a thing twice than never.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+from urllib.parse import unquote
+
+import msgspec
+
+from fairlead_formats.messages.arguments import kind_of
+from fairlead_formats.messages.call import MAX_DEPTH, MAX_NODES
+
+MIN_DATA: Final = 16
+"""Characters of base64 below which equal strings may be chance."""
+MIN_TEXT: Final = 64
+"""Characters of a text below which its place in the structure says more than the repetition costs."""
+WRAP: Final = "result"
+"""The member by which SDKs make an object of what is none."""
+
+_HEAD: Final = MIN_DATA
+_BLOCKS: Final = frozenset({"text", "image", "audio", "resource", "resource_link"})
+_IN_TEXT: Final = re.compile(r"data:[^,\s\"'()]{0,128};base64,([A-Za-z0-9+/=_%-]+)", re.IGNORECASE)
+_decode = msgspec.json.Decoder().decode
+_canonical = msgspec.json.Encoder(order="deterministic").encode
+
+
+class _TooMany(Exception):
+    """The value holds more than is looked at."""
+
+
+def canonical_base64(data: str) -> str:
+    """Base64 in the standard alphabet, without the head of a `data:` URL, blanks and padding. Checks nothing."""
+    if data[:5].lower() == "data:":
+        head, comma, rest = data.partition(",")
+        data = rest if comma and head[-7:].lower() == ";base64" else data
+    if "%" in data:
+        data = unquote(data, errors="replace")
+    if len(data.split(None, 1)) > 1 or data[-1:].isspace() or data[:1].isspace():
+        data = "".join(data.split())
+    return data.replace("-", "+").replace("_", "/").rstrip("=")
+
+
+def same(one: object, other: object) -> bool:
+    """Whether two decoded JSON values are equal; unlike in Python, `true` is not 1."""
+    try:
+        return bool(one == other) and _canonical(one) == _canonical(other)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return False
+
+
+class Repeats:
+    """Finds what blocks hold in structured content. `found` counts the parts that were replaced."""
+
+    def __init__(self, blocks: Sequence[object]) -> None:
+        self.found = 0
+        self._data: dict[str, str] = {}
+        self._texts: dict[str, str] = {}
+        self._whole: dict[tuple[object, str], tuple[dict[str, Any], str]] = {}
+        self._left = 0
+        self._every = blocks
+        for place, block in enumerate(blocks, 1):
+            if isinstance(block, dict):
+                self._learn(block, place)
+        self._heads = frozenset(data[:_HEAD] for data in self._data)
+        self._marks = frozenset(mark for _, mark in self._whole.values())
+
+    def without(self, structured: Any) -> Any:
+        """The value with a short mark in place of each part that a block holds; the same object where there is none.
+        Values that exceed the bounds of a result come back as they are.
+        """
+        if not self._whole:
+            return structured
+        self._left = MAX_NODES
+        try:
+            return self._pruned(structured, MAX_DEPTH)
+        except _TooMany:
+            self.found = 0
+            return structured
+
+    def only_marks(self, value: Any) -> bool:
+        """Whether nothing but marks is left of a value, wrapped or not."""
+        if not self.found:
+            return False
+        inner = _unwrapped(value)
+        every = inner if isinstance(inner, list) else [inner]
+        return bool(every) and all(isinstance(item, str) and item in self._marks for item in every)
+
+    def told(self, structured: Any) -> bool:
+        """Whether the blocks say, in its order, all that a wrapped value does."""
+        inner = _unwrapped(structured)
+        if inner is structured:
+            return False
+        blocks = iter(self._every)
+        every = inner if isinstance(inner, list) and inner else [inner]
+        return any(_says(block, inner) for block in self._every) or all(
+            any(_says(block, item) for block in blocks) for item in every
+        )
+
+    def _learn(self, block: dict[str, Any], place: int) -> None:
+        kind = block.get("type")
+        inner = block.get("resource") if kind == "resource" else block
+        if kind not in _BLOCKS or not isinstance(inner, dict):
+            return
+        text, data = inner.get("text"), inner.get("blob" if kind == "resource" else "data")
+        mark = f"[block {place} of this result]"
+        if isinstance(data, str):
+            data = canonical_base64(data)
+            mime = inner.get("mimeType")
+            shown = f"{mime}, " if isinstance(mime, str) and len(mime) < 100 else ""
+            mark = f"[block {place} of this result: {shown}{len(data) * 3 // 4} bytes]"
+            if len(data) >= MIN_DATA:
+                self._data.setdefault(data, mark)
+        elif isinstance(text, str) and len(text) >= MIN_TEXT:
+            self._texts.setdefault(text, mark)
+        self._whole.setdefault(_key(block), (block, mark))
+
+    def _pruned(self, value: Any, depth: int) -> Any:
+        self._left -= 1
+        if self._left < 0 or depth < 0:
+            raise _TooMany
+        if isinstance(value, str):
+            return self._string(value) if len(value) >= MIN_DATA else value
+        if isinstance(value, dict):
+            mark = self._block(value)
+            if mark is not None:
+                return mark
+            members = {key: self._pruned(item, depth - 1) for key, item in value.items()}
+            return members if any(members[key] is not value[key] for key in members) else value
+        if isinstance(value, list):
+            entries = [self._pruned(item, depth - 1) for item in value]
+            return entries if any(new is not old for new, old in zip(entries, value, strict=True)) else value
+        return value
+
+    def _string(self, value: str) -> str:
+        mark = self._texts.get(value) if len(value) >= MIN_TEXT else None
+        if mark is None and self._data:
+            mark = self._of_data(value)
+            if mark is None and ";base64," in value:
+                return _IN_TEXT.sub(lambda found: self._marked(self._of_data(found[1]), found[0]), value)
+        return self._marked(mark, value)
+
+    def _of_data(self, value: str) -> str | None:
+        """The mark of the block whose base64 a string is. Most strings fail at their first characters."""
+        start = value.find(",", 0, 256) + 1 if value[:5].lower() == "data:" else 0
+        head = canonical_base64(value[start : start + 4 * _HEAD])[:_HEAD]
+        return self._data.get(canonical_base64(value)) if head in self._heads else None
+
+    def _block(self, value: dict[str, Any]) -> str | None:
+        if value.get("type") not in _BLOCKS or (known := self._whole.get(_key(value))) is None:
+            return None
+        block, mark = known
+        return self._marked(mark, "") if same(_bare(value), _bare(block)) else None
+
+    def _marked(self, mark: str | None, value: str) -> str:
+        self.found += mark is not None
+        return value if mark is None else mark
+
+
+def _unwrapped(value: Any) -> Any:
+    return value[WRAP] if isinstance(value, dict) and value.keys() == {WRAP} else value
+
+
+def _says(block: object, value: object) -> bool:
+    """Whether a block is this value, or a text block holds it: a string as it is, all else as JSON."""
+    if not isinstance(block, dict):
+        return False
+    if isinstance(value, dict) and same(_bare(value), _bare(block)):
+        return True
+    text = block.get("text") if block.get("type") == "text" else None
+    if not isinstance(text, str) or isinstance(value, str):
+        return text is not None and text == value
+    try:
+        return same(_decode(text), value)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return False
+
+
+def _key(block: dict[str, Any]) -> tuple[object, str]:
+    """The kind of a block and what tells it from others of its kind, cut short."""
+    resource = block.get("resource")
+    inner = resource if isinstance(resource, dict) else block
+    for member in ("data", "blob", "text", "uri"):
+        if isinstance(found := inner.get(member), str):
+            return block["type"], f"{member} {len(found)} {found[:256]}"
+    return block["type"], kind_of(resource)
+
+
+def _bare(block: dict[str, Any]) -> dict[str, Any]:
+    """A block without its null members, which SDKs write in structured content and leave out in a block."""
+    bare = {name: value for name, value in block.items() if value is not None}
+    if isinstance(resource := bare.get("resource"), dict):
+        bare["resource"] = {name: value for name, value in resource.items() if value is not None}
+    return bare

@@ -1,0 +1,91 @@
+"""Items of OpenAI Responses and Realtime, read: calls, results, and what is beside them.
+
+Pure module. Read by both formats and by the assembler of their streams.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from fairlead_formats.messages.call import CUSTOM, ToolResult, freeform
+from fairlead_formats.messages.drafts import Draft, items, member, text_of
+from fairlead_formats.messages.parts import (
+    BLOCK,
+    SERVER_TOOL,
+    TEXT,
+    THINKING,
+    Answer,
+    Part,
+    call,
+    extras,
+    pointed,
+)
+from fairlead_formats.messages.reading import blocks_of_parts, result_of
+
+CALL: Final = "function_call"
+OUTPUT: Final = "function_call_output"
+CUSTOM_CALL: Final = "custom_tool_call"
+CUSTOM_OUTPUT: Final = "custom_tool_call_output"
+ARGUMENTS_DONE: Final = "response.function_call_arguments.done"
+_CALLS: Final = (CALL, ARGUMENTS_DONE, CUSTOM_CALL)
+_ENVELOPE: Final = ("type", "id", "object", "status", "call_id", "item_id", "event_id", "output_index", "response_id")
+_EVENTS: Final = (
+    "response.",
+    "conversation.",
+    "session.",
+    "input_audio_buffer.",
+    "output_audio_buffer.",
+    "rate_limits.",
+)
+
+
+def entries(message: object, path: str = "") -> Iterator[tuple[str, object]]:
+    """The items of a response, an event, an item, or a list of items or events, with their paths."""
+    for at, entry in pointed(path, message) if isinstance(message, list) else [(path, message)]:
+        response = member(entry, "response")
+        output = member(response or entry, "output")
+        if isinstance(output, list) and member(entry, "type") not in (OUTPUT, CUSTOM_OUTPUT):
+            yield from pointed(f"{at}/response/output" if response else f"{at}/output", output)
+            continue
+        item = member(entry, "item")
+        yield (f"{at}/item", item) if item else (at, entry)
+
+
+def parts_of_item(item: object, path: str) -> Iterator[Part]:
+    """The parts of one item; none of an event that only tells of one."""
+    kind = text_of(member(item, "type"))
+    if kind in _CALLS and member(item, "status") != "in_progress":
+        yield call(path, draft_of(item), extras(item, *_ENVELOPE, "name", "arguments", "input"))
+    elif kind == "message" and member(item, "role") in (None, "assistant"):
+        for at, part in pointed(f"{path}/content", items(member(item, "content"))):
+            yield _said(part, at)
+        if isinstance(text := member(item, "content"), str):
+            yield Part(f"{path}/content", TEXT, text_of(text))
+    elif not kind.startswith(_EVENTS):
+        server = kind.endswith("_call") or kind.startswith("mcp_")
+        yield Part(path, THINKING if kind == "reasoning" else SERVER_TOOL if server and kind not in _CALLS else BLOCK)
+
+
+def draft_of(item: object) -> Draft:
+    """The call in an item."""
+    ident = member(item, "call_id", "id")
+    if member(item, "type") == CUSTOM_CALL:
+        return Draft(ident, member(item, "name"), freeform(member(item, "input") or ""), CUSTOM)
+    return Draft(ident, member(item, "name"), member(item, "arguments"))
+
+
+def answer_of(entry: Any, path: str) -> Answer:
+    """The result in an item."""
+    if member(entry, "type") not in (OUTPUT, CUSTOM_OUTPUT):
+        return Answer(path)
+    result = result_of(blocks_of_parts(entry.get("output")), is_error=False)
+    return Answer(path, ToolResult(text_of(entry.get("call_id")), "", result), extras(entry, *_ENVELOPE, "output"))
+
+
+def _said(part: object, path: str) -> Part:
+    """A part of an assistant's message; what was spoken counts by its transcript."""
+    text = member(part, "text", "refusal", "transcript")
+    if not isinstance(text, str):
+        return Part(path, BLOCK)
+    return Part(path, TEXT, text_of(text), extras=extras(part, "type", "text", "refusal", "transcript"))

@@ -1,0 +1,138 @@
+"""Calls put together from the events of a stream, as they become complete.
+
+Pure module: the caller reads the stream and feeds its events, in order. An event that cannot be read is passed over: a
+stream holds much that is not about calls. A call that the stream does not finish comes out at `close`, invalid where
+its arguments are cut off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from fairlead_formats.messages.call import (
+    CUSTOM,
+    MAX_ARGUMENT_BYTES,
+    MAX_CALLS,
+    Invalid,
+    ToolCall,
+    freeform,
+)
+from fairlead_formats.messages.drafts import Draft, finish
+from fairlead_formats.names import Names
+
+CUT_OFF: Final = "the message ended before the arguments did"
+_decode = msgspec.json.Decoder().decode
+
+
+class Assembler(Protocol):
+    """Puts the calls of one message together."""
+
+    def feed(self, event: object) -> list[ToolCall]:
+        """The calls that are complete with this event: decoded JSON, or the data of a server-sent event as text.
+        Never raises for what an event holds.
+        """
+
+    def close(self) -> list[ToolCall]:
+        """The calls that the stream did not finish. Also for a stream that broke off."""
+
+
+class Partial:
+    """One call in the making. Arguments are bounded while they grow."""
+
+    __slots__ = ("_chunks", "_size", "id", "kind", "name", "whole")
+
+    def __init__(self, ident: object = None, name: object = None, kind: str = "") -> None:
+        self.id = ident
+        self.name = name
+        self.kind = kind
+        self.whole: object = None
+        """Arguments that came in one piece: they count for more than the pieces."""
+        self._chunks: list[str] = []
+        self._size = 0
+
+    def append(self, chunk: object) -> None:
+        """More of the arguments' JSON text; anything else is passed over."""
+        if isinstance(chunk, str) and chunk and self._size <= MAX_ARGUMENT_BYTES:
+            self._chunks.append(chunk)
+            self._size += len(chunk)
+
+    @property
+    def empty(self) -> bool:
+        """Whether no piece of the arguments came."""
+        return not self._chunks
+
+    def draft(self) -> Draft:
+        """What came so far, as a call of a message."""
+        if self._size > MAX_ARGUMENT_BYTES:
+            return Draft(self.id, self.name, None, self.kind, f"the arguments exceed {MAX_ARGUMENT_BYTES} characters")
+        text = "".join(self._chunks)
+        given = text if self.whole is None else self.whole
+        return Draft(self.id, self.name, freeform(given) if self.kind == CUSTOM else given, self.kind)
+
+
+class Ready:
+    """Makes calls of finished partials, with ids and places counted over the whole stream."""
+
+    def __init__(self, names: Names | None) -> None:
+        self._names = names
+        self._seen: set[str] = set()
+        self.count = 0
+
+    def call(self, partial: Partial, *, cut_off: bool = False) -> ToolCall:
+        """The call. `cut_off`: the stream did not say that it is complete."""
+        call = self.whole(partial.draft())
+        if cut_off and call.name and (not call.valid or (partial.empty and not partial.whole)):
+            text = call.arguments.text if isinstance(call.arguments, Invalid) else ""
+            return msgspec.structs.replace(call, arguments=Invalid(CUT_OFF, text))
+        return call
+
+    def whole(self, draft: Draft) -> ToolCall:
+        """The call of a draft that is complete."""
+        call = finish([draft], self._names, start=self.count)[0]
+        self.count += 1
+        if call.id in self._seen:
+            reason = f"the id {call.id!r} is that of an earlier call of this message; repeat the call with another"
+            call = msgspec.structs.replace(call, arguments=Invalid(reason))
+        self._seen.add(call.id)
+        return call
+
+    def seen(self, ident: object) -> bool:
+        """Whether a call of this id is out."""
+        return ident in self._seen
+
+
+def event_of(event: object) -> Any:
+    """The decoded event; None for text that is none, as `[DONE]`."""
+    if not isinstance(event, str | bytes):
+        return event
+    try:
+        return _decode(event)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+
+
+def is_done(event: object) -> bool:
+    """The end mark of OpenAI's Chat streams."""
+    return isinstance(event, str | bytes) and event.strip() in ("[DONE]", b"[DONE]")
+
+
+def room(partials: dict[Any, Partial]) -> bool:
+    """Whether one more call may be put together: a stream of openings must not fill the memory."""
+    return len(partials) < 2 * MAX_CALLS
+
+
+class WholeAssembler:
+    """For streams whose events hold whole calls."""
+
+    def __init__(self, drafts: Callable[[object], Iterable[Draft]], names: Names | None = None) -> None:
+        self._ready = Ready(names)
+        self._drafts = drafts
+
+    def feed(self, event: object) -> list[ToolCall]:
+        return [self._ready.whole(draft) for draft in self._drafts(event_of(event))]
+
+    def close(self) -> list[ToolCall]:
+        return []

@@ -1,0 +1,193 @@
+"""Tool names that every provider takes, both ways, and the nearest name to a wrong one.
+
+Pure module. A mapping belongs to one request: what the model calls is looked up in the `Names` that its tools were
+sent with, never in a table of the process, so that two requests cannot mix.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+SEPARATOR: Final = "__"
+"""Stands between a server's prefix and its tool; no prefix contains it, so the first one is the boundary."""
+SAFE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}\Z")
+"""The intersection: OpenAI and Bedrock allow 64 of `[A-Za-z0-9_-]`, Gemini refuses a leading digit, Bedrock a leading
+underscore behind some clients; no dot, slash or colon is taken everywhere."""
+MAX_LENGTH: Final = 64
+SUFFIX_LENGTH: Final = 8
+"""Hexadecimal digits of the hash that tells apart what would be equal after shortening."""
+CLOSENESS: Final = 0.7
+"""Ratio of `difflib` from which a name counts as meant."""
+MAX_CANDIDATES: Final = 2000
+"""Names that a suggestion looks at; a ratio costs about 10 µs."""
+
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9_-]+")
+_SEPARATORS: Final = re.compile(r"[\W_]+")
+
+
+class Names:
+    """A one to one mapping between original and safe names.
+
+    Deterministic in the set of originals, whatever their order: safe originals keep their name, the others take one
+    in sorted order, with a hash of the original where shortening or a collision asks for it.
+    """
+
+    __slots__ = ("_originals", "_safe")
+
+    def __init__(self, originals: Iterable[str] = ()) -> None:
+        self._safe: Mapping[str, str] = MappingProxyType(_allotted({}, originals))
+        self._originals: Mapping[str, str] = MappingProxyType({short: name for name, short in self._safe.items()})
+
+    @classmethod
+    def beside(cls, first: Names, originals: Iterable[str]) -> Names:
+        """A mapping that keeps every name of `first` and has further ones."""
+        names = cls()
+        names._safe = MappingProxyType(_allotted(dict(first.forward), originals))
+        names._originals = MappingProxyType({short: name for name, short in names._safe.items()})
+        return names
+
+    @classmethod
+    def unchanged(cls, originals: Iterable[str]) -> Names:
+        """The mapping of every name to itself, for a format that takes any name."""
+        names = cls()
+        names._safe = MappingProxyType({name: name for name in originals})
+        names._originals = names._safe
+        return names
+
+    def safe(self, original: str) -> str:
+        """The name for a provider. Raises KeyError for a name that is not in the mapping."""
+        return self._safe[original]
+
+    def original(self, safe: str) -> str | None:
+        """The name behind what a model called; None where no tool of this request has that name."""
+        return self._originals.get(safe)
+
+    @property
+    def forward(self) -> Mapping[str, str]:
+        """Original to safe."""
+        return self._safe
+
+    @property
+    def backward(self) -> Mapping[str, str]:
+        """Safe to original."""
+        return self._originals
+
+    def __contains__(self, original: object) -> bool:
+        return original in self._safe
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Names) and dict(self._safe) == dict(other._safe)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._safe.items()))
+
+    def __repr__(self) -> str:
+        changed = {name: short for name, short in sorted(self._safe.items()) if name != short}
+        return f"<Names {len(self._safe)} tools, changed: {changed}>"
+
+
+def _allotted(safe: dict[str, str], originals: Iterable[str]) -> dict[str, str]:
+    """`safe` (original to safe) with names for the originals that it lacks."""
+    every = sorted(set(originals) - safe.keys())
+    taken = set(safe.values())
+    for name in every:
+        if SAFE.match(name) and name not in taken:
+            safe[name] = name
+            taken.add(name)
+    for name in every:
+        if name not in safe:
+            safe[name] = _free(name, taken)
+            taken.add(safe[name])
+    return safe
+
+
+def _free(name: str, taken: set[str]) -> str:
+    plain = _UNSAFE.sub("_", name).lstrip("_-")
+    if plain and not plain[0].isalpha():
+        plain = f"t_{plain}"
+    if plain and len(plain) <= MAX_LENGTH and plain not in taken:
+        return plain
+    plain = plain or "tool"
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+    for start in range(len(digest) - SUFFIX_LENGTH):
+        suffix = f"_{digest[start : start + SUFFIX_LENGTH]}"
+        candidate = plain[: MAX_LENGTH - len(suffix)] + suffix
+        if candidate not in taken:
+            return candidate
+    return _numbered(plain, taken)
+
+
+def _numbered(plain: str, taken: set[str]) -> str:
+    """Reached by no name that was not made for it: every suffix of the hash is taken."""
+    number = 2
+    while (candidate := f"{plain[: MAX_LENGTH - 12]}_{number}") in taken:
+        number += 1
+    return candidate
+
+
+def did_you_mean(name: str, visible: Iterable[str]) -> str | None:
+    """The visible name that `name` was probably meant to be, or None.
+
+    Case and separators count for nothing, then similarity decides; of equally near names the first in order. The part
+    behind a server's prefix (`everything__echo`) is compared by itself: a long prefix makes no two tools alike, and a
+    prefix that is wrong or left out hides none. Only ever give it names that the caller may see: the answer is shown
+    to it.
+    """
+    candidates = sorted(set(visible))[:MAX_CANDIDATES]
+    wanted = _bare(name[: 4 * MAX_LENGTH])
+    if not wanted:
+        return None
+    bare = {candidate: _bare(candidate) for candidate in candidates}
+    for candidate, form in bare.items():
+        if form == wanted:
+            return candidate
+    tails = [candidate for candidate, form in bare.items() if form.endswith(wanted) or wanted.endswith(form or "\0")]
+    if len(tails) == 1 and len(wanted) > 3:
+        return tails[0]
+    return _nearest(name[: 4 * MAX_LENGTH], candidates)
+
+
+def unknown_tool(name: str, near: str | None) -> str:
+    """Sentence about a tool that does not exist, for MCP, REST and commands alike."""
+    hint = "" if near is None else f". Did you mean {near}?"
+    return f"Unknown tool: {name[: 4 * MAX_LENGTH]}{hint}"
+
+
+def _nearest(name: str, candidates: Iterable[str]) -> str | None:
+    prefix, own = _parts(name)
+    best, found = (CLOSENESS, -1.0), None
+    to_own, to_prefix = (difflib.SequenceMatcher(None, "", each) for each in (own, prefix))
+    for candidate in candidates:
+        theirs, tool = _parts(candidate)
+        forms = (tool,) if prefix or not theirs else (tool, theirs + tool)
+        alike = max(_ratio(to_own, form, best[0]) for form in forms)
+        if alike < best[0]:
+            continue
+        score = alike, _ratio(to_prefix, theirs, 0.0) if prefix else 0.0
+        if score > best:
+            best, found = score, candidate
+    return found
+
+
+def _ratio(matcher: difflib.SequenceMatcher[str], text: str, least: float) -> float:
+    """How alike a text is to the matcher's; 0.0 where it is less than `least`, which is found out sooner."""
+    matcher.set_seq1(text)
+    if matcher.real_quick_ratio() < least or matcher.quick_ratio() < least:
+        return 0.0
+    return matcher.ratio()
+
+
+def _parts(name: str) -> tuple[str, str]:
+    """Prefix and own name, both bare; the prefix is empty where there is none, or nothing behind it."""
+    prefix, separator, own = name.partition(SEPARATOR)
+    bare = _bare(own)
+    return (_bare(prefix), bare) if separator and bare else ("", _bare(name))
+
+
+def _bare(name: str) -> str:
+    return _SEPARATORS.sub("", name.casefold())

@@ -1,0 +1,123 @@
+"""The steps about an object or array as a whole: what is required, what else is allowed, and what must be there.
+
+Pure module; see `steps` for what a step is. `finish` runs last for every subschema.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fairlead_formats.schema import merge, wording
+from fairlead_formats.schema.nulls import allows_null
+from fairlead_formats.schema.untyped import anything
+from fairlead_formats.tools.format import Action
+
+if TYPE_CHECKING:
+    from fairlead_formats.schema.walk import Walk
+
+JsonObject = dict[str, Any]
+
+
+def required(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
+    """`required`, of properties that are described where the target insists on that."""
+    names = schema["required"]
+    if not (walk.target.typed or walk.target.lone_any_of):
+        out["required"] = names
+        return
+    properties = schema.get("properties", {})
+    known = [name for name in names if name in properties]
+    if len(known) != len(names):
+        missing = [name for name in names if name not in properties]
+        walk.lose(path, "required", Action.DESCRIBED, "a required property is not described")
+        notes.append(wording.told("required", missing))
+    if known or not names:
+        out["required"] = names if len(known) == len(names) else known
+
+
+def additional(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
+    """`additionalProperties` for targets that close every object. Raises NotStrict for an open map."""
+    if schema["additionalProperties"] is not False:
+        walk.lose(
+            path, "additionalProperties", Action.DROPPED, "an object with properties of any name cannot be closed"
+        )
+    out["additionalProperties"] = False
+
+
+def opened(walk: Walk, keyword: str, value: Any, path: str, notes: list[str]) -> None:
+    """What says that nothing else may be given: left out without a word, for the model is offered nothing else."""
+    if value is False:
+        action = Action.REWRITTEN if walk.target.strict else Action.WIDENED
+        walk.lose(path, keyword, action, f"{walk.target.name} does not hold {keyword}")
+        return
+    walk.lose(path, keyword, Action.DESCRIBED, f"{walk.target.name} does not hold {keyword}")
+    notes.append(wording.told("additionalProperties", value))
+
+
+def finish(walk: Walk, out: JsonObject, schema: JsonObject, path: str) -> None:
+    """What a target insists on for the type that the schema came to have."""
+    target, kind = walk.target, out.get("type")
+    kinds = kind if isinstance(kind, list) else [kind]
+    if target.strict and "object" in kinds:
+        _close(walk, out, schema, path)
+    if "array" in kinds and target.items and "items" not in out:
+        if target.typed:
+            out["items"] = anything(walk, f"{path}/items")
+        else:
+            walk.lose(path, "items", Action.REWRITTEN, "an array needs items; anything may be one")
+            out["items"] = {}
+    elif "array" in kinds and target.typed and isinstance(out.get("items"), bool):
+        _typed_items(walk, out, path)
+    if target.typed and kind is None and not out.keys() & {"anyOf", "$ref", "enum"}:
+        out.update(anything(walk, path))
+
+
+def _typed_items(walk: Walk, out: JsonObject, path: str) -> None:
+    if out["items"] is False:
+        walk.lose(path, "items", Action.REWRITTEN, "an array without items")
+        out["maxItems"] = 0
+    out["items"] = {"type": "string"} if out["items"] is False else anything(walk, f"{path}/items")
+
+
+def _close(walk: Walk, out: JsonObject, schema: JsonObject, path: str) -> None:
+    properties: JsonObject = out.setdefault("properties", {})
+    if not properties and path and schema.get("additionalProperties") is not False:
+        walk.lose(path, "properties", Action.DROPPED, "an object without described properties cannot be closed")
+    if "additionalProperties" not in out:
+        out["additionalProperties"] = False
+        walk.lose(path, "additionalProperties", Action.REWRITTEN, "closed: only described properties may be given")
+    if not walk.target.closed:
+        return
+    needed = set(out.get("required", ()))
+    optional = [name for name in properties if name not in needed]
+    originals = schema.get("properties", {})
+    for name in optional:
+        original = walk.refs.peek(originals.get(name))
+        if allows_null(original):
+            _same_as_absent(walk, original, f"{path}/properties/{name}")
+        properties[name] = _or_null(properties[name])
+    if optional:
+        walk.lose(path, "required", Action.REWRITTEN, "an optional property is required and may be null")
+    out["required"] = list(properties)
+
+
+def _same_as_absent(walk: Walk, original: Any, path: str) -> None:
+    if isinstance(original, dict) and original.get("default") is not None:
+        walk.lose(
+            path, "required", Action.DROPPED, "null and leaving it out mean different things, for it has a default"
+        )
+
+
+def _or_null(schema: JsonObject) -> JsonObject:
+    if allows_null(schema):
+        return schema
+    kind = schema.get("type")
+    if kind is not None:
+        schema = {**schema, "type": list(dict.fromkeys([*merge.types_of(kind), "null"]))}
+        if "enum" in schema:
+            schema["enum"] = [*schema["enum"], None]
+        return schema
+    if "anyOf" in schema:
+        return {**schema, "anyOf": [*schema["anyOf"], {"type": "null"}]}
+    description = {"description": schema["description"]} if "description" in schema else {}
+    bare = {key: value for key, value in schema.items() if key != "description"}
+    return {"anyOf": [bare, {"type": "null"}], **description}

@@ -1,0 +1,211 @@
+"""The schema of a tool's arguments for one target: the way into this package.
+
+Pure module, called by the definitions of every format. Strict is tried first where it is asked for, and given up
+whole: a schema is never half strict.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from fairlead_formats.schema import merge, nesting, shapes, wording
+from fairlead_formats.schema.bounds import MAX_DEPTH, TooMuch
+from fairlead_formats.schema.counts import counted
+from fairlead_formats.schema.rules import Cell, Target
+from fairlead_formats.schema.walk import Found, NotStrict, Walk
+from fairlead_formats.tools.format import Action
+
+JsonObject = dict[str, Any]
+
+_UNIONS: Final[tuple[str, ...]] = ("anyOf", "oneOf")
+EMPTY: Final[JsonObject] = {"type": "object", "properties": {}}
+
+
+class Unusable(ValueError):
+    """A schema that no tool can have; the message says why."""
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """A converted schema, and what became of its parts."""
+
+    schema: JsonObject
+    strict: bool = False
+    notes: str = ""
+    """What the tool's description must say in place of keywords at the root."""
+    found: tuple[Found, ...] = ()
+
+
+def convert(schema: Any, lax: Target, strict: Target | None = None) -> Outcome:
+    """`inputSchema` for `lax`, or for `strict` where that is given and loses nothing.
+
+    Raises Unusable for what is no schema of an object, and TooMuch for what asks for too much work.
+    """
+    if strict is not None:
+        try:
+            return _walked(schema, strict)
+        except (NotStrict, TooMuch) as error:
+            outcome = convert(schema, lax)
+            path, keyword = (error.path, error.keyword) if isinstance(error, NotStrict) else ("", "")
+            why = (path, keyword, Action.NON_STRICT, str(error))
+            return msgspec.structs.replace(outcome, found=(why, *outcome.found))
+    if schema.__class__ is dict and shapes.plain(schema, (lax.max_levels or MAX_DEPTH) - 1):
+        return Outcome(schema)
+    return _walked(schema, lax)
+
+
+def _walked(schema: Any, target: Target) -> Outcome:
+    try:
+        return _root(schema, target)
+    except RecursionError as error:
+        raise TooMuch("the schema is nested too deeply") from error
+
+
+def _root(schema: Any, target: Target) -> Outcome:
+    if schema is None or schema is True:
+        found = ("", "inputSchema", Action.REWRITTEN, "a tool without a schema takes no arguments")
+        schema, before = EMPTY, [found]
+    elif not isinstance(schema, dict):
+        raise Unusable(f"inputSchema is {wording.shown(schema)}, not a schema of an object")
+    else:
+        before = []
+    walk = Walk(schema, target)
+    walk.found += before
+    shape = _shaped(walk, walk.sane(schema, ""))
+    walk.bounds.node(0)
+    out = walk.written(shape, "", 0, target.root)
+    _object(walk, out, shape)
+    _definitions(walk, out, schema)
+    if target.strict:
+        _limits(walk, out)
+    out = nesting.limit(walk, out)
+    notes = ""
+    if target.root.get("description") is Cell.TELL or out.get("description") != schema.get("description"):
+        notes = out.pop("description", "")
+    return Outcome(out, target.strict, notes, tuple(walk.found))
+
+
+def _shaped(walk: Walk, schema: JsonObject) -> JsonObject:
+    """The root without `$ref`, and without combinators where the target has none there."""
+    table = walk.target.root
+    if "$ref" in schema:
+        walk.lose("", "$ref", Action.REWRITTEN, "the root is what its $ref points to")
+        schema = _followed(walk, schema)
+    if "allOf" in schema and table["allOf"] is Cell.FIX:
+        schema = walk.sane(walk.merged({**schema}, ""), "")
+        if "$ref" in schema:
+            schema = _followed(walk, schema)
+    kinds = merge.types_of(schema.get("type", "object"))
+    if "object" not in kinds:
+        raise Unusable(f"the arguments are of type {wording.shown(schema['type'])}; a tool takes an object")
+    if schema.get("type") != "object":
+        walk.lose("", "type", Action.REWRITTEN, "the arguments of a tool are an object")
+        schema = {**schema, "type": "object"}
+    for keyword in _UNIONS:
+        if keyword in schema and table[keyword] is Cell.FIX:
+            schema = _flat(walk, schema, keyword)
+    return schema
+
+
+def _followed(walk: Walk, schema: JsonObject) -> JsonObject:
+    found = walk.followed(schema, "")
+    if not isinstance(found, dict):
+        raise Unusable("the arguments are a boolean schema, not an object")
+    return walk.sane(found, "")
+
+
+def _flat(walk: Walk, schema: JsonObject, keyword: str, depth: int = 0) -> JsonObject:
+    """A union of argument sets at the root as one set of properties, with the alternatives told."""
+    walk.bounds.node(depth)
+    rest = {key: value for key, value in schema.items() if key != keyword}
+    others = {key: rest[key] for key in _UNIONS if key in rest}
+    common = {key: value for key, value in rest.items() if key not in others}
+    branches = []
+    for branch in schema[keyword]:
+        try:
+            whole = merge.intersect(common, walk.followed(branch, f"/{keyword}"), walk.bounds)
+        except merge.Unmergeable as error:
+            walk.lose("", keyword, Action.WIDENED, f"an alternative is left out: {error}")
+            continue
+        if isinstance(whole, dict) and "object" in merge.types_of(whole.get("type", "object")):
+            branches.append(_branch(walk, whole, depth))
+    if not branches:
+        walk.lose("", keyword, Action.WIDENED, f"no alternative of {keyword} is an object")
+        return rest
+    union, needs = merge.union_of_objects(branches)
+    flat = {key: value for key, value in rest.items() if key not in {"properties", "required", "additionalProperties"}}
+    flat.update(union)
+    if len(branches) == 1:
+        walk.lose("", keyword, Action.REWRITTEN, f"{keyword} of one alternative is that alternative")
+        return {**branches[0], **others}
+    walk.lose(
+        "", keyword, Action.DESCRIBED, f"{walk.target.name} holds no {keyword} at the root: one set of properties"
+    )
+    told = _alternatives(needs, exactly=keyword == "oneOf")
+    if told:
+        own = flat.get("description")
+        flat["description"] = wording.with_notes(own if isinstance(own, str) else None, [told])
+    return flat
+
+
+def _branch(walk: Walk, schema: JsonObject, depth: int) -> JsonObject:
+    """An alternative without combinators of its own."""
+    schema = walk.sane(schema, "")
+    if schema.get("allOf"):
+        schema = walk.sane(walk.merged(schema, ""), "")
+    for keyword in _UNIONS:
+        if keyword in schema:
+            schema = _flat(walk, schema, keyword, depth + 1)
+    return schema
+
+
+def _alternatives(needs: list[list[str]], *, exactly: bool) -> str:
+    different = [list(need) for need in dict.fromkeys(tuple(need) for need in needs)]
+    if len(different) < 2:
+        return ""
+    sets = " or ".join(", ".join(need) or "none of these" for need in different[:12])
+    return f"give {'exactly one' if exactly else 'one'} of these sets of arguments: {sets}"
+
+
+def _object(walk: Walk, out: JsonObject, shape: JsonObject) -> None:
+    out.setdefault("type", "object")
+    if "properties" not in out:
+        walk.lose("", "properties", Action.REWRITTEN, "an object needs properties, be there none")
+        out["properties"] = {}
+    if walk.target.lone_any_of and not out["properties"]:
+        for keyword in sorted(out.keys() - {"type", "properties", "required", "description"}):
+            walk.lose("", keyword, Action.WIDENED, f"{walk.target.name} describes no object without properties")
+
+
+def _definitions(walk: Walk, out: JsonObject, root: JsonObject) -> None:
+    """`$defs` with what is referred to, each converted once; what nobody refers to stays behind."""
+    done: dict[str, JsonObject] = {}
+    while missing := [name for name in walk.defs if name not in done]:
+        for name in missing:
+            target = walk.refs.target(walk.defs[name])
+            done[name] = walk.node(target, f"/$defs/{name}", 1)
+    if done:
+        out["$defs"] = done
+    maps = (root.get("$defs"), root.get("definitions"))
+    given = {name for found in maps if isinstance(found, dict) for name in found}
+    if walk.target.refs and given - done.keys():
+        walk.lose("", "$defs", Action.REWRITTEN, "definitions that nothing refers to are left out")
+    elif not walk.target.refs and given:
+        walk.lose("", "$defs", Action.REWRITTEN, "definitions are put in the place where they are referred to")
+
+
+def _limits(walk: Walk, out: JsonObject) -> None:
+    """Bounds on a strict schema as a whole. Raises NotStrict."""
+    counts = counted(out, walk.bounds)
+    for limit, count, what in (
+        (walk.target.max_depth, counts.depth, "levels of nesting"),
+        (walk.target.max_properties, counts.properties, "properties"),
+        (walk.target.max_optional, counts.optional, "optional properties"),
+        (walk.target.max_unions, counts.unions, "unions"),
+        (walk.target.max_enum_values, counts.values, "enumerated values"),
+        (walk.target.max_long_enum, counts.long_enum, "characters of one enum's many values"),
+        (walk.target.max_text, counts.text, "characters of names and enumerated values"),
+    ):
+        if limit is not None and count > limit:
+            raise NotStrict("", "", f"{count} {what}, more than {limit}")

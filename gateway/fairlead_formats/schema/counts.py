@@ -1,0 +1,53 @@
+"""How large a converted schema is, in the measures that strict modes bound.
+
+Pure module, called at the end of a strict conversion and by nobody else.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from fairlead_formats.schema import shapes
+from fairlead_formats.schema.bounds import Bounds
+
+JsonObject = dict[str, Any]
+
+MANY_VALUES: Final = 250
+"""Values of one enum above which OpenAI bounds their text (`max_long_enum`)."""
+
+
+class Counts:
+    """The measures of one schema."""
+
+    __slots__ = ("depth", "long_enum", "optional", "properties", "text", "unions", "values")
+
+    def __init__(self) -> None:
+        self.long_enum = self.depth = self.optional = self.properties = self.text = self.unions = self.values = 0
+
+
+def counted(schema: JsonObject, bounds: Bounds) -> Counts:
+    """The measures of a whole schema, `$defs` included. Raises TooMuch."""
+    counts = Counts()
+    queue: list[tuple[Any, int]] = [(schema, 1)]
+    while queue:
+        here, depth = queue.pop()
+        if not isinstance(here, dict):
+            continue
+        bounds.node(depth)
+        counts.depth = max(counts.depth, depth)
+        properties = here.get("properties", {})
+        counts.properties += len(properties)
+        counts.optional += len(properties.keys() - set(here.get("required", ())))
+        counts.text += sum(map(len, properties)) + sum(map(len, here.get("$defs", ())))
+        values = here.get("enum", ())
+        counts.values += len(values)
+        text = sum(len(value) for value in values if isinstance(value, str))
+        counts.text += text
+        if len(values) > MANY_VALUES:
+            counts.long_enum = max(counts.long_enum, text)
+        counts.unions += "anyOf" in here or isinstance(here.get("type"), list)
+        queue += [(part, depth + 1) for part in properties.values()]
+        queue += [(part, depth) for part in here.get("$defs", {}).values()]
+        queue += [(part, depth) for keyword in shapes.LISTS for part in here.get(keyword, ())]
+        queue += [(here[keyword], depth + 1) for keyword in shapes.SINGLES if keyword in here]
+    return counts

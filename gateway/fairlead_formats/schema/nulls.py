@@ -1,0 +1,96 @@
+"""Null as "left out": what strict mode makes of optional properties, undone before a call.
+
+Pure module. `un_null` is called with the model's arguments and the tool's original schema, before they are validated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from fairlead_formats.schema.refs import References
+
+MAX_DEPTH: Final = 100
+MAX_SHAPES: Final = 200
+"""Alternatives of one schema that are looked at."""
+
+JsonObject = dict[str, Any]
+
+
+def allows_null(schema: Any) -> bool:
+    """Whether null satisfies a schema, as far as that shows without following a `$ref`."""
+    if not isinstance(schema, dict):
+        return schema is True
+    kind = schema.get("type")
+    if kind is not None and kind != "null" and not (isinstance(kind, list) and "null" in kind):
+        return False
+    if "const" in schema:
+        return schema["const"] is None
+    if isinstance(schema.get("enum"), list):
+        return None in schema["enum"]
+    for keyword in ("anyOf", "oneOf"):
+        if isinstance(schema.get(keyword), list) and not any(map(allows_null, schema[keyword])):
+            return False
+    return "$ref" not in schema and "not" not in schema and "allOf" not in schema
+
+
+def un_null(arguments: JsonObject, schema: Mapping[str, Any]) -> JsonObject:
+    """Arguments without the nulls that stand for "left out", at every level. `arguments` is not changed.
+
+    A null is taken out where the original schema describes the property, does not require it and does not allow
+    null; all others mean what they say.
+    """
+    cleaned = _Cleaner(dict(schema)).clean(arguments, schema, 0)
+    return cleaned if isinstance(cleaned, dict) else arguments
+
+
+class _Cleaner:
+    def __init__(self, root: JsonObject) -> None:
+        self._refs = References(root)
+
+    def clean(self, value: Any, schema: Any, depth: int) -> Any:
+        if depth > MAX_DEPTH or not isinstance(value, dict | list) or not isinstance(schema, Mapping):
+            return value
+        shapes = self._shapes(schema)
+        if isinstance(value, list):
+            inner = [shape["items"] for shape in shapes if isinstance(shape.get("items"), dict)]
+            if not inner:
+                return value
+            union = inner[0] if len(inner) == 1 else {"anyOf": inner}
+            return [self.clean(item, union, depth + 1) for item in value]
+        out = {}
+        for name, part in value.items():
+            places = [(shape, shape["properties"][name]) for shape in shapes if name in _properties(shape)]
+            if part is None and places and not any(self._means_null(name, *place) for place in places):
+                continue
+            described = [place[1] for place in places]
+            union = described[0] if len(described) == 1 else {"anyOf": described}
+            out[name] = self.clean(part, union, depth + 1) if described else part
+        return out
+
+    def _means_null(self, name: str, shape: Mapping[str, Any], schema: Any) -> bool:
+        needed = shape.get("required")
+        if isinstance(needed, list) and name in needed:
+            return True
+        if not isinstance(schema, Mapping):
+            return bool(schema)
+        return any(allows_null(found) for found in self._shapes(schema) if not found.keys() & {"allOf", "$ref"})
+
+    def _shapes(self, schema: Any) -> list[Mapping[str, Any]]:
+        """The schema and every alternative or part of it, references followed; at most `MAX_SHAPES`."""
+        queue, found = [schema], []
+        for here in queue:
+            if len(queue) > MAX_SHAPES or not isinstance(here, Mapping):
+                continue
+            found.append(here)
+            if "$ref" in here:
+                queue.append(self._refs.target(here["$ref"]))
+            for keyword in ("anyOf", "oneOf", "allOf"):
+                if isinstance(here.get(keyword), list):
+                    queue += here[keyword]
+        return found
+
+
+def _properties(shape: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = shape.get("properties")
+    return found if isinstance(found, Mapping) else {}

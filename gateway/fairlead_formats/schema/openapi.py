@@ -1,0 +1,64 @@
+"""Gemini's `parameters` read back into JSON Schema.
+
+Pure module, called by the reader of Gemini tools. The Schema object of OpenAPI 3.0 differs in three things: types may
+be in capitals, null is said with `nullable`, and counts are sometimes text (they are 64-bit integers of protobuf).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from fairlead_formats.schema import shapes
+from fairlead_formats.schema.bounds import Bounds
+
+JsonObject = dict[str, Any]
+
+_COUNTS: Final = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
+_NAMES: Final = {
+    "any_of": "anyOf",
+    "min_length": "minLength",
+    "max_length": "maxLength",
+    "min_items": "minItems",
+    "max_items": "maxItems",
+    "min_properties": "minProperties",
+    "max_properties": "maxProperties",
+}
+
+
+def from_openapi(schema: JsonObject) -> JsonObject:
+    """The schema as JSON Schema 2020-12. Raises TooMuch."""
+    found: JsonObject = _schema(schema, Bounds(), 0)
+    return found
+
+
+def _schema(schema: Any, bounds: Bounds, depth: int) -> Any:
+    bounds.node(depth)
+    if not isinstance(schema, dict):
+        return schema
+    out: JsonObject = {}
+    for given, value in schema.items():
+        keyword = _NAMES.get(str(given)) or given
+        if keyword == "type" and isinstance(value, str):
+            out["type"] = value.lower()
+        elif keyword == "properties" and isinstance(value, dict):
+            out["properties"] = {name: _schema(part, bounds, depth + 1) for name, part in value.items()}
+        elif keyword in shapes.LISTS and isinstance(value, list):
+            out[keyword] = [_schema(part, bounds, depth + 1) for part in value]
+        elif keyword in shapes.SINGLES:
+            out[keyword] = _schema(value, bounds, depth + 1)
+        elif keyword in _COUNTS and isinstance(value, str) and value.isdigit() and len(value) < 20:
+            out[keyword] = int(value)
+        elif keyword not in {"nullable", "propertyOrdering", "property_ordering"}:
+            out[keyword] = value
+    return _with_null(out) if schema.get("nullable") is True else out
+
+
+def _with_null(schema: JsonObject) -> JsonObject:
+    kind = schema.get("type")
+    if isinstance(kind, str) and kind != "null":
+        schema["type"] = [kind, "null"]
+    if isinstance(schema.get("enum"), list):
+        schema["enum"] = [*schema["enum"], None]
+    if kind is None and isinstance(schema.get("anyOf"), list):
+        schema["anyOf"] = [*schema["anyOf"], {"type": "null"}]
+    return schema

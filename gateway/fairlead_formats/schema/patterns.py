@@ -1,0 +1,187 @@
+"""The steps about single values: enumerations, constants, patterns, formats, bounds, tuples.
+
+Pure module; see `steps` for what a step is.
+"""
+
+from __future__ import annotations
+
+import re
+from math import ceil, floor
+from typing import TYPE_CHECKING, Any, Final
+
+from fairlead_formats.schema import wording
+from fairlead_formats.schema.merge import type_of
+from fairlead_formats.tools.format import Action
+
+if TYPE_CHECKING:
+    from fairlead_formats.schema.walk import Walk
+
+JsonObject = dict[str, Any]
+
+MAX_PATTERN: Final = 2000
+"""Characters of a pattern that is looked at; a longer one is told."""
+_LOOKAROUND: Final = re.compile(r"\(\?<?[=!]")
+
+
+def enumeration(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
+    """`enum`: values of the schema's own type, once each, and strings alone where the target has no others."""
+    values = schema["enum"]
+    kinds = schema.get("type")
+    fitting = _fitting(values, kinds)
+    if len(fitting) != len(values):
+        walk.lose(path, "enum", Action.REWRITTEN, "values that are not of the schema's type, or twice, are left out")
+    if not fitting:
+        walk.lose(path, "enum", Action.DESCRIBED, "no value is of the schema's type")
+        notes.append(wording.told("enum", values))
+    elif walk.target.string_enums:
+        _strings(walk, out, schema, fitting, path, notes)
+    else:
+        out["enum"] = fitting if len(fitting) != len(values) else values
+
+
+def _fitting(values: list[Any], kinds: Any) -> list[Any]:
+    allowed = None if kinds is None else set(kinds if isinstance(kinds, list) else [kinds])
+    found: dict[tuple[str, str], Any] = {}
+    for value in values:
+        kind = type_of(value)
+        if allowed is None or kind in allowed or _as_number(value, kind, allowed):
+            found.setdefault((kind, wording.shown(value)), value)
+    return list(found.values())
+
+
+def _as_number(value: Any, kind: str, allowed: set[str]) -> bool:
+    if kind == "integer":
+        return "number" in allowed
+    return kind == "number" and "integer" in allowed and float(value).is_integer()
+
+
+def _strings(walk: Walk, out: JsonObject, schema: JsonObject, values: list[Any], path: str, notes: list[str]) -> None:
+    texts = [value for value in values if isinstance(value, str) and value]
+    if None in values and schema.get("type") != "null":
+        out["nullable"] = True
+    rest = [value for value in values if value is not None and not (isinstance(value, str) and value)]
+    if texts and not rest:
+        out["enum"] = texts
+        if len(texts) != len(values):
+            walk.lose(path, "enum", Action.REWRITTEN, "null among the values became nullable")
+    elif _successive(rest) and not texts and schema.get("type") in ("integer", None):
+        out["minimum"], out["maximum"] = min(rest), max(rest)
+        walk.lose(path, "enum", Action.REWRITTEN, "successive integers became a range")
+    elif values != [None]:
+        walk.lose(path, "enum", Action.DESCRIBED, f"{walk.target.name} holds an enum of non-empty strings only")
+        notes.append(wording.told("enum", values))
+
+
+def _successive(values: list[Any]) -> bool:
+    return (
+        bool(values)
+        and all(type(value) is int for value in values)
+        and max(values) - min(values) == len(set(values)) - 1
+    )
+
+
+def constant(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
+    """`const` as an enumeration of one."""
+    if "enum" in schema:
+        walk.lose(path, "const", Action.DESCRIBED, "a const beside an enum is told")
+        notes.append(wording.told("const", schema["const"]))
+        return
+    walk.lose(path, "const", Action.REWRITTEN, "const became an enum of one value")
+    enumeration(walk, out, {**schema, "enum": [schema["const"]]}, path, notes)
+
+
+def nullable(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
+    """`nullable` where a step before put it in place of a union with null."""
+    out["nullable"] = schema["nullable"]
+
+
+def pattern(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
+    """`pattern` where the target compiles it: Python's syntax, no look-around for some."""
+    text = schema["pattern"]
+    why = _unfit(text, lookaround=walk.target.lookaround)
+    if why is None:
+        out["pattern"] = text
+        return
+    walk.lose(path, "pattern", Action.DESCRIBED, why)
+    notes.append(wording.told("pattern", text))
+
+
+def _unfit(text: str, *, lookaround: bool) -> str | None:
+    if len(text) > MAX_PATTERN:
+        return f"the pattern is longer than {MAX_PATTERN} characters"
+    if not lookaround and _LOOKAROUND.search(text):
+        return "the pattern looks around"
+    try:
+        re.compile(text)
+    except (re.error, RecursionError, OverflowError) as error:
+        return f"the pattern is none in Python's syntax: {error}"
+    return None
+
+
+def known_format(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
+    """`format` where its value is known to the target."""
+    known = walk.target.formats
+    if known is None or schema["format"] in known:
+        out["format"] = schema["format"]
+        return
+    walk.lose(path, "format", Action.DESCRIBED, f"{walk.target.name} does not know the format {schema['format'][:80]}")
+    notes.append(wording.told("format", schema["format"]))
+
+
+def least_items(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
+    """`minItems` up to what the target takes."""
+    most, least = walk.target.min_items, schema["minItems"]
+    if most is None or least <= most:
+        out["minItems"] = least
+        return
+    walk.lose(path, "minItems", Action.DESCRIBED, f"minItems is at most {most} for {walk.target.name}")
+    out["minItems"] = most
+    notes.append(wording.told("minItems", least))
+
+
+def lower(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
+    """`exclusiveMinimum` as `minimum`: exact for integers, told for other numbers."""
+    bound = _inclusive(walk, schema, path, notes, "exclusiveMinimum", 1)
+    out["minimum"] = max(bound, schema.get("minimum", bound))
+
+
+def upper(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
+    """`exclusiveMaximum` as `maximum`, likewise."""
+    bound = _inclusive(walk, schema, path, notes, "exclusiveMaximum", -1)
+    out["maximum"] = min(bound, schema.get("maximum", bound))
+
+
+def inclusive(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
+    """`minimum` and `maximum`, unless their exclusive kin has written them already."""
+    for keyword in ("minimum", "maximum"):
+        if keyword in schema:
+            out.setdefault(keyword, schema[keyword])
+
+
+def _inclusive(walk: Walk, schema: JsonObject, path: str, notes: list[str], keyword: str, step: int) -> Any:
+    bound = schema[keyword]
+    if schema.get("type") == "integer":
+        walk.lose(path, keyword, Action.REWRITTEN, f"{keyword} of an integer became inclusive")
+        whole = ceil(bound) if step > 0 else floor(bound)
+        return whole + step if whole == bound else whole
+    walk.lose(
+        path, keyword, Action.DESCRIBED, f"{walk.target.name} does not hold {keyword}: the bound itself fits, too"
+    )
+    notes.append(wording.told(keyword, bound))
+    return bound
+
+
+def tuple_(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
+    """`prefixItems` as items that may be any of them, told in order; the count is kept."""
+    parts = schema["prefixItems"]
+    rest = schema.get("items")
+    walk.lose(path, "prefixItems", Action.DESCRIBED, f"{walk.target.name} holds no tuples")
+    notes.append(wording.told("prefixItems", parts))
+    every = [*parts, rest] if isinstance(rest, dict) else parts
+    different = [part for i, part in enumerate(every) if part not in every[:i]]
+    union = different[0] if len(different) == 1 else {"anyOf": different}
+    if rest is None or rest is True:
+        union = True
+    out["items"] = walk.node(union, f"{path}/prefixItems", 1)
+    if rest is False:
+        out["maxItems"] = min(len(parts), schema.get("maxItems", len(parts)))

@@ -1,0 +1,102 @@
+"""What a `$ref` points to, within one document.
+
+Pure module, called by the walk. References to other documents are never followed: nothing is fetched for a schema.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from urllib.parse import unquote
+
+import msgspec
+
+from fairlead_formats.schema.bounds import TooMuch
+
+_DEFINITIONS: Final = ("#/$defs/", "#/definitions/")
+_MAX_ANCHOR_NODES: Final = 5000
+
+_encode = msgspec.json.Encoder().encode
+
+
+class References:
+    """The references of one document, by its root."""
+
+    __slots__ = ("_anchors", "_names", "_root", "_sizes")
+
+    def __init__(self, root: dict[str, Any]) -> None:
+        self._root = root
+        self._sizes: dict[str, int] = {}
+        self._names: dict[str, str] = {}
+        self._anchors: dict[str, Any] | None = None
+
+    def target(self, ref: object) -> Any | None:
+        """The schema that `ref` points to; None where it points to nothing in this document."""
+        if not isinstance(ref, str) or not ref.startswith("#"):
+            return None
+        found = self._pointer(ref[1:]) if ref == "#" or ref.startswith("#/") else self._anchor(ref[1:])
+        return found if isinstance(found, dict | bool) else None
+
+    def peek(self, schema: Any) -> Any:
+        """What a schema comes to when it is a chain of references and nothing else."""
+        for _ in range(10):
+            if not isinstance(schema, dict) or schema.keys() != {"$ref"}:
+                break
+            schema = self.target(schema["$ref"])
+        return schema
+
+    def size(self, ref: str, schema: Any) -> int:
+        """Bytes of what `ref` points to, as JSON. Raises TooMuch for what cannot be encoded."""
+        if ref not in self._sizes:
+            try:
+                self._sizes[ref] = len(_encode(schema))
+            except (RecursionError, TypeError, ValueError, msgspec.MsgspecError) as error:
+                raise TooMuch(f"what {ref[:80]} points to cannot be copied: {error}") from error
+        return self._sizes[ref]
+
+    def name(self, ref: str) -> str:
+        """A name for what `ref` points to below `$defs`: its own, or one made of the last parts of the pointer."""
+        if ref not in self._names:
+            for prefix in _DEFINITIONS:
+                own = ref.removeprefix(prefix)
+                if own != ref and "/" not in own and (prefix == _DEFINITIONS[0] or own not in self._defs()):
+                    self._names[ref] = unquote(own).replace("~1", "/").replace("~0", "~")
+                    return self._names[ref]
+            plain = "_".join(part for part in ref.lstrip("#/").split("/")[-3:] if part) or "root"
+            taken = {*self._names.values(), *self._defs()}
+            name, number = plain, 2
+            while name in taken:
+                name, number = f"{plain}_{number}", number + 1
+            self._names[ref] = name
+        return self._names[ref]
+
+    def _defs(self) -> dict[str, Any]:
+        found = self._root.get("$defs")
+        return found if isinstance(found, dict) else {}
+
+    def _pointer(self, pointer: str) -> Any | None:
+        """RFC 6901, in a URI fragment."""
+        here: Any = self._root
+        for part in pointer.split("/")[1:]:
+            key = unquote(part).replace("~1", "/").replace("~0", "~")
+            if isinstance(here, dict) and key in here:
+                here = here[key]
+            elif isinstance(here, list) and key.isdigit() and len(key) < 6 and int(key) < len(here):
+                here = here[int(key)]
+            else:
+                return None
+        return here
+
+    def _anchor(self, name: str) -> Any | None:
+        if self._anchors is None:
+            self._anchors = {}
+            queue: list[Any] = [self._root]
+            for _ in range(_MAX_ANCHOR_NODES):
+                if not queue:
+                    break
+                node = queue.pop()
+                if isinstance(node, dict):
+                    for keyword in ("$anchor", "$dynamicAnchor"):
+                        if isinstance(node.get(keyword), str):
+                            self._anchors.setdefault(node[keyword], node)
+                queue += node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+        return self._anchors.get(name)

@@ -1,0 +1,133 @@
+"""What a keyword's value must be for the keyword to mean anything, and the check that spares most schemas any work.
+
+Pure module, called first of all. Providers compile a schema before they look at the request, and refuse the whole
+request for `"type": "any"` or `"required": true`, both of which servers in the field send.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from fairlead_formats.schema.bounds import MAX_DEPTH
+
+TYPES: Final = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
+
+MAPS: Final = frozenset({"properties", "patternProperties", "dependentSchemas"})
+"""Keywords that hold schemas by name."""
+LISTS: Final = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
+SINGLES: Final = frozenset(
+    {"items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames",
+     "unevaluatedItems", "unevaluatedProperties"}
+)  # fmt: skip
+
+
+def _names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value) and len(set(value)) == len(value)
+
+
+def _count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _schema(value: Any) -> bool:
+    return isinstance(value, dict | bool)
+
+
+def _schemas(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(schema, dict | bool) for schema in value)
+
+
+def _map(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(schema, dict | bool) for schema in value.values())
+
+
+def _type(value: Any) -> bool:
+    if isinstance(value, list):
+        return bool(value) and _names(value) and TYPES.issuperset(value)
+    return isinstance(value, str) and value in TYPES
+
+
+SHAPES: Final[Mapping[str, Callable[[Any], bool]]] = {
+    "type": _type,
+    "required": _names,
+    "enum": lambda value: isinstance(value, list) and bool(value),
+    "items": lambda value: _schema(value) or isinstance(value, list),  # a list was a tuple until draft 2019-09
+    "multipleOf": lambda value: _number(value) and value > 0,
+    "uniqueItems": lambda value: isinstance(value, bool),
+    "nullable": lambda value: isinstance(value, bool),
+    "$defs": lambda value: isinstance(value, dict),
+    "definitions": lambda value: isinstance(value, dict),
+    "dependentRequired": lambda value: isinstance(value, dict) and all(_names(v) for v in value.values()),
+    "dependencies": lambda value: isinstance(value, dict),
+    **dict.fromkeys(("description", "title", "pattern", "format", "$ref", "$schema", "$id"), _text),
+    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), _count),
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _number),
+    **dict.fromkeys(SINGLES - {"items"}, _schema),
+    **dict.fromkeys(LISTS, _schemas),
+    **dict.fromkeys(MAPS, _map),
+}
+
+_PLAIN: Final = frozenset({"type", "description"})
+_PLAIN_OBJECT: Final = frozenset({"type", "description", "properties", "required"})
+_PLAIN_ROOT: Final = frozenset({"type", "properties", "required"})
+_PLAIN_ARRAY: Final = frozenset({"type", "description", "items"})
+_SCALARS: Final = ("string", "integer", "number", "boolean")  # no set: what is looked up may not be hashable
+
+
+def plain(schema: Mapping[str, Any], deepest: int = MAX_DEPTH) -> bool:
+    """Whether the schema of a tool's arguments uses nothing that any lax target treats in a way of its own, and no
+    object or array below level `deepest`, the root's being 1.
+
+    Such a schema goes over as it is. Never recurses deeper than a schema may be.
+    """
+    return schema.keys() <= _PLAIN_ROOT and "properties" in schema and _plain_object(schema, 1, deepest)
+
+
+def _plain_object(schema: Mapping[str, Any], depth: int, deepest: int) -> bool:
+    properties = schema.get("properties")
+    if schema["type"] != "object" or properties.__class__ is not dict or depth > deepest:
+        return False
+    required = schema.get("required")
+    if required is not None and (required.__class__ is not list or not _known(required, properties)):
+        return False
+    for part in properties.values():
+        if part.__class__ is not dict:
+            return False
+        if part.keys() <= _PLAIN:
+            if part.get("type") not in _SCALARS:
+                return False
+        elif not _plain_part(part, depth + 1, deepest):
+            return False
+        if part.get("description", "").__class__ is not str:
+            return False
+    return True
+
+
+def _known(required: list[Any], properties: dict[str, Any]) -> bool:
+    try:
+        return properties.keys() >= set(required) and len(required) == len(set(required))
+    except TypeError:
+        return False
+
+
+def _plain_part(part: dict[str, Any], depth: int, deepest: int) -> bool:
+    kind = part.get("type")
+    if kind == "object":
+        return bool(part.get("properties")) and part.keys() <= _PLAIN_OBJECT and _plain_object(part, depth, deepest)
+    if kind != "array" or not part.keys() <= _PLAIN_ARRAY or depth > deepest:
+        return False
+    items = part.get("items")
+    if items.__class__ is not dict or items.get("description", "").__class__ is not str:
+        return False
+    if items.keys() <= _PLAIN:
+        return items.get("type") in _SCALARS
+    return _plain_part(items, depth + 1, deepest)

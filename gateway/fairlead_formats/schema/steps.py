@@ -1,0 +1,216 @@
+"""What is done with a keyword that a target holds in another form, one function per keyword or question.
+
+Pure module, called by the walk, whose `Walk` they work on. A step writes into `out` what the target gets, appends to
+`notes` what the model is told instead, and reports through `walk.lose`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from fairlead_formats.schema import closing, merge, patterns, wording
+from fairlead_formats.schema.merge import type_of
+from fairlead_formats.schema.rules import Cell
+from fairlead_formats.schema.untyped import anything
+from fairlead_formats.tools.format import Action
+
+if TYPE_CHECKING:
+    from fairlead_formats.schema.walk import Walk
+
+JsonObject = dict[str, Any]
+
+
+def one_of(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
+    """`oneOf` as `anyOf`."""
+    if merge.disjoint([walk.refs.peek(branch) for branch in schema["oneOf"]]):
+        walk.lose(path, "oneOf", Action.REWRITTEN, "oneOf of alternatives that exclude each other is anyOf")
+    else:
+        walk.lose(path, "oneOf", Action.WIDENED, "oneOf became anyOf: more than one alternative may fit")
+    rest = {key: value for key, value in schema.items() if key != "oneOf"}
+    if "anyOf" not in rest:
+        return {**rest, "anyOf": schema["oneOf"]}
+    try:
+        return {**rest, **merge.intersect({"anyOf": rest["anyOf"]}, {"anyOf": schema["oneOf"]}, walk.bounds)}
+    except merge.Unmergeable as error:
+        walk.lose(path, "oneOf", Action.WIDENED, f"oneOf beside anyOf is left out: {error}")
+        return rest
+
+
+def reshaped(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
+    """The schema with type, null, tuples and enumerations said as the target says them; itself where it does."""
+    target = walk.target
+    if "nullable" in schema and target.nested["nullable"] is not Cell.KEEP:
+        schema = _without_nullable(walk, schema, path)
+    if isinstance(schema.get("items"), list) or "additionalItems" in schema:
+        schema = _modern_tuple(walk, schema, path)
+    kind = schema.get("type")
+    if kind is None and target.typed and not schema.keys() & {"anyOf", "oneOf", "allOf"}:
+        schema = _with_type(walk, schema, path)
+        kind = schema.get("type")
+    if isinstance(kind, list):
+        if len(kind) == 1:
+            walk.lose(path, "type", Action.REWRITTEN, "a list of one type is that type")
+            return {**schema, "type": kind[0]}
+        if not target.type_lists:
+            return _split(walk, schema, kind, path)
+    return schema
+
+
+def _modern_tuple(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
+    """Tuples as draft 2020-12 has them: `items` holds what comes after `prefixItems`."""
+    rest = {key: value for key, value in schema.items() if key != "additionalItems"}
+    if isinstance(schema.get("items"), list):
+        rest["prefixItems"] = rest.pop("items")
+        if isinstance(schema.get("additionalItems"), dict | bool):
+            rest["items"] = schema["additionalItems"]
+    walk.lose(path, "items", Action.REWRITTEN, "a tuple of an older draft became prefixItems")
+    return rest
+
+
+_TELLTALES: Final = (
+    ("object", frozenset({"properties", "required", "additionalProperties", "minProperties", "maxProperties"})),
+    ("array", frozenset({"items", "prefixItems", "minItems", "maxItems", "uniqueItems"})),
+    ("string", frozenset({"minLength", "maxLength", "pattern", "format"})),
+    ("number", frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})),
+)
+
+
+def _with_type(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
+    values = schema.get("enum", [schema["const"]] if "const" in schema else None)
+    if isinstance(values, list):
+        kinds = list(dict.fromkeys(type_of(value) for value in values))
+        walk.lose(path, "type", Action.REWRITTEN, "the type is that of the values")
+        return {**schema, "type": kinds[0] if len(kinds) == 1 else kinds}
+    for kind, telltales in _TELLTALES:
+        if telltales & schema.keys():
+            walk.lose(path, "type", Action.NARROWED, f"every schema needs a type; the other keywords are about {kind}")
+            return {**schema, "type": kind}
+    return {**schema, **anything(walk, path)}
+
+
+def _without_nullable(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
+    """`nullable` is of OpenAPI 3.0 and no keyword of JSON Schema: the tool's server is held to refuse null, and so is
+    the gateway, which checks arguments against the original.
+    """
+    action = Action.DROPPED if schema["nullable"] else Action.REWRITTEN
+    walk.lose(path, "nullable", action, "nullable is no keyword of JSON Schema")
+    return {key: value for key, value in schema.items() if key != "nullable"}
+
+
+_ABOUT: Final[dict[str, frozenset[str]]] = {
+    "string": frozenset({"minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType"}),
+    "number": frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}),
+    "integer": frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}),
+    "array": frozenset({"items", "prefixItems", "minItems", "maxItems", "uniqueItems", "contains"}),
+    "object": frozenset({"properties", "required", "additionalProperties", "patternProperties", "propertyNames",
+                         "minProperties", "maxProperties"}),
+}  # fmt: skip
+_SPECIFIC: Final = frozenset().union(*_ABOUT.values())
+
+
+def _split(walk: Walk, schema: JsonObject, kinds: list[str], path: str) -> JsonObject:
+    """A list of types as one type, `nullable` or an `anyOf`, each alternative with the keywords about its type."""
+    others = [kind for kind in kinds if kind != "null"]
+    if isinstance(schema.get("enum"), list) and None not in schema["enum"]:
+        kinds = others or kinds  # null is no value, whatever the types say
+    if len(kinds) == 1:
+        walk.lose(path, "type", Action.REWRITTEN, "the enum does not hold null")
+        return {**schema, "type": kinds[0]}
+    if walk.target.nullable and len(others) == 1:
+        walk.lose(path, "type", Action.REWRITTEN, "a union with null became nullable")
+        return {**schema, "type": others[0], "nullable": True}
+    if "anyOf" in schema or "not" in schema:
+        walk.lose(path, "type", Action.WIDENED, "a list of types beside an anyOf is left out")
+        return {key: value for key, value in schema.items() if key != "type"}
+    walk.lose(path, "type", Action.REWRITTEN, "a list of types became an anyOf")
+    branches: list[JsonObject] = []
+    for kind in kinds:
+        branch: JsonObject = {"type": kind}
+        branch.update({key: value for key, value in schema.items() if key in _ABOUT.get(kind, ())})
+        values = schema.get("enum", [schema["const"]] if "const" in schema else None)
+        if values is not None:
+            fitting = [value for value in values if _fits(value, kind)]
+            if not fitting:
+                continue
+            if kind != "null":
+                branch["enum"] = fitting
+        branches.append(branch)
+    shared = {k: v for k, v in schema.items() if k not in _SPECIFIC and k not in {"type", "enum", "const"}}
+    return {**shared, "anyOf": branches} if branches else {**shared, "type": others[0] if others else "null"}
+
+
+def _fits(value: Any, kind: str) -> bool:
+    found = type_of(value)
+    return found == kind or (kind == "number" and found == "integer")
+
+
+def lone_any_of(walk: Walk, schema: JsonObject, path: str, depth: int) -> JsonObject:
+    """`anyOf` for a target that wants it alone: null becomes `nullable`, and the siblings go into the branches."""
+    rest = {key: value for key, value in schema.items() if key not in {"anyOf", "default"}}
+    some = [branch for branch in schema["anyOf"] if not merge.is_null(walk.refs.peek(branch))]
+    null = len(some) < len(schema["anyOf"])
+    constraints = {key: value for key, value in rest.items() if key not in merge.ANNOTATIONS}
+    if constraints:
+        some = _with_siblings(walk, some, constraints, path)
+    if not some:
+        some = [{"type": "null"}] if null else [True]
+    describing = rest.get("description")
+    if null or constraints or describing:
+        walk.lose(path, "anyOf", Action.REWRITTEN, "anyOf stands alone: null is nullable, siblings are in the branches")
+    if "default" in schema:
+        default = wording.told("default", schema["default"])
+        walk.lose(path, "default", Action.DESCRIBED, "a default beside anyOf is told")
+        describing = wording.with_notes(describing if isinstance(describing, str) else None, [default])
+    written = [walk.node(branch, f"{path}/anyOf/{i}", depth + 1) for i, branch in enumerate(some)]
+    flat = [inner for branch in written for inner in (branch["anyOf"] if branch.keys() == {"anyOf"} else [branch])]
+    if isinstance(describing, str) and describing:
+        flat = [_described(branch, describing) for branch in flat]
+    if null:
+        flat = [{**branch, "nullable": True} for branch in flat]
+    return flat[0] if len(flat) == 1 else {"anyOf": flat}
+
+
+def alone(schema: JsonObject) -> JsonObject:
+    """A written `anyOf` without siblings: its description goes into the branches."""
+    text = schema.get("description")
+    branches = schema["anyOf"]
+    return {"anyOf": [_described(branch, text) for branch in branches] if isinstance(text, str) else branches}
+
+
+def _described(branch: JsonObject, text: str) -> JsonObject:
+    own = branch.get("description")
+    return {**branch, "description": text if not own or own in text else f"{text} {own}"}
+
+
+def _with_siblings(walk: Walk, branches: list[Any], siblings: JsonObject, path: str) -> list[Any]:
+    out = []
+    for branch in branches:
+        try:
+            whole = merge.intersect(walk.followed(branch, path), siblings, walk.bounds)
+        except merge.Unmergeable as error:
+            walk.lose(path, "anyOf", Action.WIDENED, f"what stands beside an alternative is left out: {error}")
+            whole = branch
+        if whole != merge.NOTHING:
+            out.append(whole)
+    return out
+
+
+Step = Callable[["Walk", JsonObject, JsonObject, str, list[str]], None]
+
+STEPS: Final[dict[str, Step]] = {
+    "type": lambda walk, out, schema, path, notes: out.__setitem__("type", schema["type"]),
+    "required": closing.required,
+    "additionalProperties": closing.additional,
+    "enum": patterns.enumeration,
+    "const": patterns.constant,
+    "pattern": patterns.pattern,
+    "format": patterns.known_format,
+    "minItems": patterns.least_items,
+    "prefixItems": patterns.tuple_,
+    "exclusiveMinimum": patterns.lower,
+    "exclusiveMaximum": patterns.upper,
+    "minimum": patterns.inclusive,
+    "maximum": patterns.inclusive,
+    "nullable": patterns.nullable,
+}

@@ -1,0 +1,60 @@
+"""Schemas for what has no shape of its own: any value, no value, and where a recursion is cut.
+
+Pure module, called by the walk and its steps.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from fairlead_formats.schema import wording
+from fairlead_formats.schema.rules import Cell
+from fairlead_formats.tools.format import Action
+
+if TYPE_CHECKING:
+    from fairlead_formats.schema.walk import Walk
+
+JsonObject = dict[str, Any]
+
+SCALARS: Final = ("string", "number", "boolean")
+
+
+def no_object(walk: Walk, schema: Any, path: str) -> JsonObject:
+    """A boolean schema, or no schema at all, below the root."""
+    if schema is False:
+        if walk.target.nested["not"] is Cell.KEEP:
+            walk.lose(path, "false", Action.REWRITTEN, "a schema is an object")
+            return {"not": {}}
+        walk.lose(path, "false", Action.DESCRIBED, "that a value may not be given is said in words")
+        return {"type": "string", "description": "Must not be given."}
+    if schema is not True:
+        walk.lose(path, "", Action.WIDENED, f"{wording.shown(schema)} is no schema")
+    return anything(walk, path)
+
+
+def anything(walk: Walk, path: str) -> JsonObject:
+    """A schema for any value. Raises NotStrict where the target has none."""
+    if not walk.target.typed:
+        return {}
+    walk.lose(path, "type", Action.NARROWED, "a value of any type: arrays hold strings, for every schema needs a type")
+    return {"anyOf": [{"type": kind} for kind in SCALARS] + [{"type": "object"}, _array_of_strings()]}
+
+
+def _array_of_strings() -> JsonObject:
+    return {"type": "array", "items": {"type": "string"}}
+
+
+def cut(walk: Walk, ref: str, target: Any, rest: JsonObject, path: str) -> JsonObject:
+    """Where a reference leads into what is being unfolded."""
+    name = walk.refs.name(ref)
+    walk.lose(path, "$ref", Action.DESCRIBED, f"{ref} leads into itself: from here on its shape is only told")
+    kind = target.get("type", "object") if isinstance(target, dict) else "object"
+    out: JsonObject = {"type": kind} if kind in ("object", "string", "number", "integer", "boolean") else {}
+    if kind == "array":
+        out = {"type": "array", "items": {"type": "object"}}
+    if not out:
+        out = anything(walk, path)
+    description = rest.get("description")
+    note = f"a nested {name}, of the same shape" if name != "root" else "of the same shape as the whole"
+    out["description"] = wording.with_notes(description if isinstance(description, str) else None, [note])
+    return out

@@ -1,0 +1,250 @@
+"""The walk through a schema: every subschema is resolved, reshaped and written anew as the target's table says.
+
+Pure module, called by `convert`. What is done with single keywords stands in `steps`; here is the order of things.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from fairlead_formats.schema import closing, merge, shapes, steps, untyped, wording
+from fairlead_formats.schema.bounds import Bounds
+from fairlead_formats.schema.refs import References
+from fairlead_formats.schema.rules import Cell, Target
+from fairlead_formats.tools.format import Action
+
+JsonObject = dict[str, Any]
+Found = tuple[str, str, Action, str]
+"""(path below the schema, keyword, action, why)"""
+
+_COMBINATORS: Final = frozenset({"allOf", "anyOf", "oneOf"})
+_HANDLED: Final = frozenset({"$defs", "definitions", "$ref", "$dynamicRef", "$recursiveRef"})
+
+
+class NotStrict(Exception):
+    """The schema cannot become strict without losing something; a value within the package."""
+
+    def __init__(self, path: str, keyword: str, why: str) -> None:
+        super().__init__(why)
+        self.path, self.keyword, self.why = path, keyword, why
+
+
+class Walk:
+    """One conversion of one schema. Holds what its steps share: bounds, references, and what was lost so far."""
+
+    def __init__(self, root: JsonObject, target: Target) -> None:
+        self.target = target
+        self.bounds = Bounds()
+        self.refs = References(root)
+        self.found: list[Found] = []
+        self.defs: dict[str, str] = {}
+        """Name below `$defs` to the reference that first asked for it."""
+        self._active: list[str] = []
+
+    def lose(self, path: str, keyword: str, action: Action, why: str) -> None:
+        """Note what happened. Raises NotStrict where the target is strict and the schema no longer says the same."""
+        if self.target.strict and action is not Action.REWRITTEN and keyword not in merge.ANNOTATIONS:
+            raise NotStrict(path, keyword, why)
+        self.found.append((path, keyword, action, why))
+
+    def node(self, schema: Any, path: str, depth: int) -> JsonObject:
+        """A converted subschema. Raises TooMuch, NotStrict."""
+        self.bounds.node(depth)
+        if schema.__class__ is not dict:
+            return untyped.no_object(self, schema, path)
+        schema = self.sane(schema, path)
+        mark = len(self._active)
+        try:
+            if "$ref" in schema or "$dynamicRef" in schema:
+                return self._reference(schema, path, depth)
+            return self._resolved(schema, path, depth)
+        finally:
+            del self._active[mark:]
+
+    def sane(self, schema: JsonObject, path: str) -> JsonObject:
+        """The schema without keywords whose value means nothing."""
+        if not _malformed(schema):
+            return schema
+        schema = self._modern_bounds(schema, path)
+        bad = _malformed(schema)
+        for keyword in bad:
+            action = Action.REWRITTEN if _says_nothing(keyword, schema[keyword]) else Action.DROPPED
+            self.lose(path, keyword, action, f"{wording.shown(schema[keyword])} is no value of {keyword}")
+        return {key: value for key, value in schema.items() if key not in bad}
+
+    def _modern_bounds(self, schema: JsonObject, path: str) -> JsonObject:
+        """Exclusive bounds as numbers; until draft 6 they were a word about the inclusive ones."""
+        for keyword, kin in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+            if schema.get(keyword) is True and shapes.SHAPES[kin](schema.get(kin)):
+                schema = {**schema, keyword: schema[kin]}
+                del schema[kin]
+                self.lose(path, keyword, Action.REWRITTEN, f"{keyword} of an older draft holds the bound itself")
+        return schema
+
+    def merged(self, schema: JsonObject, path: str, depth: int = 0) -> JsonObject:
+        """The schema with its `allOf` put together; what cannot be is left out. Raises TooMuch."""
+        self.bounds.node(depth)
+        rest = {key: value for key, value in schema.items() if key != "allOf"}
+        parts = schema["allOf"]
+        if len(parts) == 1 and parts[0].__class__ is dict and "$ref" in parts[0] and rest.keys() <= merge.ANNOTATIONS:
+            self.lose(path, "allOf", Action.REWRITTEN, "allOf of one part is that part")
+            return {**parts[0], **rest}
+        for part in parts:
+            try:
+                whole = merge.intersect(rest, self.followed(part, path), self.bounds)
+                rest = whole if isinstance(whole, dict) else {} if whole is True else merge.NOTHING
+            except merge.Unmergeable as error:
+                self.lose(path, "allOf", Action.WIDENED, f"one part of allOf is left out: {error}")
+        self.lose(path, "allOf", Action.REWRITTEN, "the parts of allOf are put together")
+        return self.merged(rest, path, depth + 1) if rest.get("allOf") else rest
+
+    def followed(self, schema: Any, path: str) -> Any:
+        """The schema, or what its `$ref`s come to. A reference into itself is left out. Raises TooMuch."""
+        depth = 0
+        while isinstance(schema, dict) and "$ref" in schema:
+            ref = schema["$ref"]
+            target = self.refs.target(ref)
+            rest = {key: value for key, value in schema.items() if key != "$ref"}
+            if target is None or ref in self._active:
+                self.lose(path, "$ref", Action.WIDENED, f"{wording.shown(ref)} points to nothing here, or into itself")
+                return rest
+            depth += 1
+            self.bounds.node(depth)
+            self.bounds.copy(self.refs.size(ref, target))
+            self._active.append(ref)
+            schema = merge.intersect(rest, target, self.bounds) if rest else target
+        return schema
+
+    def _resolved(self, schema: JsonObject, path: str, depth: int) -> JsonObject:
+        table = self.target.nested
+        if "allOf" in schema and (table["allOf"] is Cell.FIX or len(schema["allOf"]) == 1):
+            schema = self.merged(schema, path)
+        if "oneOf" in schema and table["oneOf"] is Cell.FIX:
+            schema = steps.one_of(self, schema, path)
+        if schema == merge.NOTHING:
+            return untyped.no_object(self, False, path)
+        if "$ref" in schema:  # a part of allOf was nothing else
+            return self._reference(schema, path, depth)
+        reshaped = steps.reshaped(self, schema, path)
+        if reshaped is not schema:
+            schema = self.sane(reshaped, path)
+        if "anyOf" in schema and table["anyOf"] is Cell.FIX:
+            return steps.lone_any_of(self, schema, path, depth)
+        return self.written(schema, path, depth, table)
+
+    def written(
+        self, schema: JsonObject, path: str, depth: int, table: dict[str, Cell], *, partial: bool = False
+    ) -> JsonObject:
+        """The schema keyword by keyword, after everything that concerns several at once. A partial one stands beside
+        a `$ref` and needs nothing of its own.
+        """
+        out: JsonObject = {}
+        notes: list[str] = []
+        for keyword, value in schema.items():
+            cell = table.get(keyword)
+            if cell is Cell.KEEP:
+                out[keyword] = self._below(keyword, value, path, depth)
+            elif cell is Cell.FIX:
+                steps.STEPS[keyword](self, out, schema, path, notes)
+            elif cell is None:
+                self._unknown(out, keyword, value, path, root=table is self.target.root)
+            else:
+                self._left_out(cell, keyword, value, path, notes)
+        if not partial:
+            closing.finish(self, out, schema, path)
+        if notes:
+            out["description"] = wording.with_notes(out.get("description"), notes)
+        if self.target.lone_any_of and "anyOf" in out and len(out) > 1:
+            return steps.alone(out)
+        return out
+
+    def _below(self, keyword: str, value: Any, path: str, depth: int) -> Any:
+        if keyword == "properties" or keyword in shapes.MAPS:
+            here = f"{path}/{keyword}/"
+            return {name: self.node(part, here + _escaped(name), depth + 1) for name, part in value.items()}
+        if keyword in shapes.LISTS:
+            return [self.node(part, f"{path}/{keyword}/{i}", depth + 1) for i, part in enumerate(value)]
+        if keyword in shapes.SINGLES:
+            trivial = isinstance(value, bool) or not value
+            if value is False or (trivial and not (keyword == "items" and self.target.typed)):
+                return value
+            return self.node(value, f"{path}/{keyword}", depth + 1)
+        return value
+
+    def _unknown(self, out: JsonObject, keyword: str, value: Any, path: str, *, root: bool) -> None:
+        if keyword in _HANDLED:
+            return
+        if (self.target.unknown_root if root else self.target.unknown) is Cell.KEEP:
+            out[keyword] = value
+        else:
+            self.lose(path, keyword, Action.DROPPED, f"{self.target.name} does not know {keyword}")
+
+    def _left_out(self, cell: Cell, keyword: str, value: Any, path: str, notes: list[str]) -> None:
+        holds = f"{self.target.name} does not hold {keyword} here"
+        if cell is Cell.TELL:
+            sentence = wording.told(keyword, value)
+            if sentence:
+                moved = keyword == "description"
+                self.lose(path, keyword, Action.REWRITTEN if moved else Action.DESCRIBED, holds)
+                notes.append(sentence)
+        elif cell is Cell.OPEN:
+            if value is not True and value != {}:
+                closing.opened(self, keyword, value, path, notes)
+        else:
+            self.lose(path, keyword, Action.DROPPED, holds)
+
+    def _reference(self, schema: JsonObject, path: str, depth: int) -> JsonObject:
+        ref = schema.get("$ref", schema.get("$dynamicRef"))
+        target = self.refs.target(ref)
+        rest = {key: value for key, value in schema.items() if key not in _HANDLED}
+        if target is None or not isinstance(ref, str):
+            self.lose(path, "$ref", Action.WIDENED, f"{wording.shown(ref)} points to nothing in this definition")
+            return self.node(rest, path, depth + 1)
+        if self.target.refs and not self._combines(rest):
+            return self._kept(ref, rest, path, depth)
+        if ref in self._active:
+            return untyped.cut(self, ref, target, rest, path)
+        self.lose(path, "$ref", Action.REWRITTEN, f"what {ref} points to is put in its place")
+        self.bounds.copy(self.refs.size(ref, target))
+        try:
+            whole = merge.intersect(rest, target, self.bounds) if rest else target
+        except merge.Unmergeable as error:
+            self.lose(path, "$ref", Action.WIDENED, f"what stands beside {ref} is left out: {error}")
+            whole = target
+        self._active.append(ref)
+        return self.node(whole, path, depth + 1)
+
+    def _combines(self, rest: JsonObject) -> bool:
+        """Whether what stands beside a `$ref` has to be taken apart, which takes what the `$ref` points to."""
+        return any(self.target.nested.get(keyword) is Cell.FIX for keyword in rest.keys() & _COMBINATORS)
+
+    def _kept(self, ref: str, rest: JsonObject, path: str, depth: int) -> JsonObject:
+        pointer = ref
+        if ref != "#":
+            name = self.refs.name(ref)
+            self.defs.setdefault(name, ref)
+            pointer = "#/$defs/" + _escaped(name)
+        if pointer != ref:
+            self.lose(path, "$ref", Action.REWRITTEN, f"{ref} became {pointer}")
+        if not rest:
+            return {"$ref": pointer}
+        written = self.written(self.sane(rest, path), path, depth, self.target.nested, partial=True)
+        if not self.target.bare_refs:
+            return {"$ref": pointer, **written}
+        if rest.keys() <= merge.ANNOTATIONS:
+            self.lose(path, "$ref", Action.REWRITTEN, "a $ref stands alone in an anyOf, for it may have no siblings")
+            return {"anyOf": [{"$ref": pointer}], **written}
+        raise NotStrict(path, "$ref", f"{ref} has other keywords beside it")
+
+
+def _escaped(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1") if "~" in name or "/" in name else name
+
+
+def _malformed(schema: JsonObject) -> list[str]:
+    return [key for key, value in schema.items() if (check := shapes.SHAPES.get(key)) and not check(value)]
+
+
+def _says_nothing(keyword: str, value: Any) -> bool:
+    """Whether a malformed value demands nothing in any reading."""
+    return value is None or (value is False and keyword in ("exclusiveMinimum", "exclusiveMaximum"))

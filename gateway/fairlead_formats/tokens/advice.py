@@ -1,0 +1,107 @@
+"""Advice of a refused plan: what it lacks, and changes that, each followed alone, give a plan. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fairlead_formats.tokens.fit import Candidate, Fit, Pool, cost
+from fairlead_formats.tokens.outcome import Refused
+
+
+def refused(fits: list[Fit], pool: Pool, counter: str) -> Refused:
+    """Advice for the model with the most room."""
+    if not fits:
+        return Refused("the route names no model", (), None, ("at least one model",))
+    best = max(fits, key=lambda fit: fit.room)
+    least = pool.pinned or sorted(pool.tools, key=lambda tool: cost(tool, pool.short))[:1]
+    needed = best.tokens(pool.tokens(least))
+    considered = tuple(fit.skipped(pool) for fit in fits)
+    if needed > best.room:
+        reason, hints = _lacking(best, pool, least, needed)
+    else:
+        reason, hints = _limited(best, pool, needed)
+    return Refused(reason, considered, best.numbers(pool.tokens(least), counter), tuple(hints))
+
+
+def _lacking(best: Fit, pool: Pool, least: list[Candidate], needed: int) -> tuple[str, list[str]]:
+    if best.room < 0:
+        what = "the conversation does"
+    else:
+        what = "the pinned tools do" if pool.pinned else "the smallest tool does"
+    lacking = needed - best.room
+    hints = [f"a model that takes {best.input + lacking} tokens of input", *_smaller_input(best, lacking)]
+    hints += _smaller_reserve(best, needed)
+    if pool.pinned:
+        hints += _fewer_pins(best, pool)
+    if not pool.short and best.tokens(_shortest(pool)) <= best.room:
+        hints.append("shortened descriptions")
+    also = _limits_raised(best, pool, needed)
+    hints = [" and ".join([hint, *also]) for hint in hints]
+    return f"{what} not fit: {best.model.name}, the model with the most room, lacks {lacking} tokens", hints
+
+
+def _shortest(pool: Pool) -> int:
+    """Tokens of what has to fit at least, with shortened descriptions."""
+    if pool.pinned:
+        return sum(cost(tool, True) for tool in pool.pinned)
+    return min((cost(tool, True) for tool in pool.tools), default=0)
+
+
+def _smaller_input(best: Fit, lacking: int) -> Iterator[str]:
+    """Only as much can be taken away as there is."""
+    if best.messages >= lacking:
+        yield f"messages shorter by {lacking} tokens"
+    elif best.messages + best.system >= lacking:
+        yield f"messages and system prompt shorter by {lacking} tokens together"
+
+
+def _smaller_reserve(best: Fit, needed: int) -> Iterator[str]:
+    """Less room for the answer, which helps only up to what the model takes as input."""
+    window = best.model.window
+    total = best.system + best.messages + needed
+    left = window.context - total
+    if left < 1 or (window.max_input is not None and total > window.max_input):
+        return
+    where = " in the route" if left < best.reserved_floor else ""
+    yield f"reservedOutputTokens of {left} instead of {best.reserved}{where}"
+
+
+def _fewer_pins(best: Fit, pool: Pool) -> Iterator[str]:
+    """As many of the smallest as fit, of those that are pinned."""
+    used, count = 0, 0
+    for size in sorted(cost(tool, pool.short) for tool in pool.pinned):
+        used += size
+        if best.tokens(used) > best.room:
+            break
+        count += 1
+    if count and best.model.max_tools is not None:
+        count = min(count, best.model.max_tools)
+    if count:
+        yield f"the {count} smallest of the {len(pool.pinned)} pinned tools"
+
+
+def _limited(best: Fit, pool: Pool, needed: int) -> tuple[str, list[str]]:
+    """Advice where a limit stands against it, not the window."""
+    pinned, provider = len(pool.pinned), best.model.max_tools
+    if provider is not None and pinned > provider:
+        reason = f"{pinned} tools are pinned, more than the {provider} that {best.model.name} takes"
+    else:
+        limits = {"maxTools": best.max_tools, "toolTokens": best.tool_tokens}
+        said = ", ".join(f"{name} {most}" for name, most in limits.items() if most is not None)
+        reason = f"the limits leave no place for a tool: {said}"
+    return reason, [" and ".join(_limits_raised(best, pool, needed))]
+
+
+def _limits_raised(best: Fit, pool: Pool, needed: int) -> list[str]:
+    """Limits that stand in the way whatever the window, each with a value that does not. None of ours cuts a pin."""
+    provider = best.model.max_tools
+    raised = []
+    if provider is not None and provider < 1:
+        raised.append("a model that takes tools")
+    elif provider is not None and len(pool.pinned) > provider:
+        raised.append(f"at most {provider} pinned tools")
+    if not pool.pinned and best.most_allowed is not None and best.most_allowed < 1:
+        raised.append("maxTools of at least 1")
+    if not pool.pinned and best.tool_tokens is not None and best.tool_tokens < needed:
+        raised.append(f"toolTokens of at least {needed}")
+    return raised

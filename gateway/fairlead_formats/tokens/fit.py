@@ -1,0 +1,215 @@
+"""One model, the tools that may be shown to it, and which of them it has room for. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from fairlead_formats.tokens.conversation import Tokens
+from fairlead_formats.tokens.families import FORMAT_FACTORS, Family, family_of
+from fairlead_formats.tokens.models import Window
+from fairlead_formats.tokens.outcome import (
+    CONTEXT_WINDOW,
+    MAX_TOOLS,
+    TOOL_TOKENS,
+    Cut,
+    Numbers,
+    Plan,
+    Skipped,
+)
+
+SCALE: Final = 1_000_000
+"""Family and format factors are thousandths each."""
+RESERVED_OUTPUT_TOKENS: Final = 4096
+"""Tokens kept free for the answer where nobody says how many."""
+
+
+class Candidate(msgspec.Struct, frozen=True, gc=False):
+    """A tool that may be shown. The order of candidates is that of their worth: a search's rank, or the name."""
+
+    name: str
+    tokens: int
+    """As in `sizes.Size`."""
+    short: int | None = None
+    """With shortened descriptions; None: it has none."""
+    pinned: bool = False
+
+
+class Model(msgspec.Struct, frozen=True):
+    """One model of a route."""
+
+    name: str
+    window: Window
+    format: str = "openai-chat"
+    max_tools: int | None = None
+    """Tools that its provider takes at all."""
+    family: Family | None = None
+    """None: by its name."""
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """Limits of the route, the policy and the request together: the smallest of each counts."""
+
+    max_tools: int | None = None
+    tool_tokens: int | None = None
+    """In the model's tokens."""
+    reserved_output: int = RESERVED_OUTPUT_TOKENS
+    """Tokens kept free for the answer."""
+    shorten: bool = False
+    """Shortened descriptions may be used before a tool is cut."""
+    reserved_floor: int = 0
+    """As much of `reserved_output` as the caller cannot lower: the route's own."""
+
+    def within(self, other: Limits) -> Limits:
+        """The stricter of both; `other` decides where this one says nothing."""
+        return Limits(
+            _least(self.max_tools, other.max_tools),
+            _least(self.tool_tokens, other.tool_tokens),
+            max(self.reserved_output, other.reserved_output),
+            self.shorten or other.shorten,
+            max(self.reserved_floor, other.reserved_output),
+        )
+
+
+def _least(a: int | None, b: int | None) -> int | None:
+    return min(a, b) if a is not None and b is not None else a if b is None else b
+
+
+class Pool:
+    """The candidates with what they cost, in o200k's tokens."""
+
+    def __init__(self, tools: list[Candidate], *, short: bool) -> None:
+        self.tools = tools
+        self.short = short
+        self.loose = [cost(tool, short) for tool in tools if not tool.pinned]
+        self.pinned = [tool for tool in tools if tool.pinned]
+        self.pinned_tokens = self.tokens(self.pinned)
+        self.all_tokens = self.pinned_tokens + sum(self.loose)
+
+    def tokens(self, tools: Iterable[Candidate]) -> int:
+        return sum(cost(tool, self.short) for tool in tools)
+
+
+def cost(tool: Candidate, short: bool) -> int:
+    """Tokens of a candidate in o200k's count."""
+    return tool.tokens if not short or tool.short is None else tool.short
+
+
+def _scaled(tokens: int, thousandths: int) -> int:
+    return -(-tokens * thousandths // 1000)
+
+
+class Fit:
+    """One model with what its window leaves for tools."""
+
+    def __init__(self, model: Model, conversation: Tokens, limits: Limits) -> None:
+        self.model = model
+        family = model.family or family_of(model.name)
+        self.family = family
+        self.system = _scaled(conversation.system, family.text)
+        self.messages = _scaled(conversation.messages - conversation.media, family.text) + conversation.media
+        self.factor = family.tools * FORMAT_FACTORS.get(model.format, 1000)
+        window = model.window
+        self.reserved = limits.reserved_output
+        self.reserved_floor = limits.reserved_floor
+        room = window.context - self.reserved
+        self.input = room if window.max_input is None else min(room, window.max_input)
+        self.room = self.input - self.system - self.messages
+        """For tools and their preamble; negative: not even the conversation fits."""
+        self.most_allowed = limits.max_tools
+        self.max_tools = _least(limits.max_tools, model.max_tools)
+        self.tool_tokens = limits.tool_tokens
+
+    def tokens(self, total: int) -> int:
+        """Tokens of all tools together, for a sum in o200k's count."""
+        return -(-total * self.factor // SCALE) + self.family.preamble if total else 0
+
+    def whole(self, pool: Pool) -> bool:
+        """Whether every tool fits, within the limits."""
+        tokens = self.tokens(pool.all_tokens)
+        return (
+            tokens <= self.room
+            and (self.max_tools is None or len(pool.tools) <= self.max_tools)
+            and (self.tool_tokens is None or tokens <= self.tool_tokens)
+        )
+
+    def kept(self, pool: Pool) -> int:
+        """How many tools fit; -1 where the conversation or the pinned tools do not."""
+        provider = self.model.max_tools
+        if self.tokens(pool.pinned_tokens) > self.room or (provider is not None and len(pool.pinned) > provider):
+            return -1
+        places, window, budget = self._bounds(pool)
+        most, used, kept = min(window, budget), pool.pinned_tokens, 0
+        for size in pool.loose if places > 0 else ():
+            if used + size <= most:
+                used += size
+                kept += 1
+                if kept == places:
+                    break
+        return len(pool.pinned) + kept
+
+    def cut(self, pool: Pool) -> list[Cut]:
+        """Tools that have to go, in the order of the tools."""
+        places, window, budget = self._bounds(pool)
+        used, cut = pool.pinned_tokens, []
+        for tool in pool.tools:
+            if tool.pinned:
+                continue
+            size = cost(tool, pool.short)
+            if places <= 0:
+                cut.append(Cut(tool.name, size, MAX_TOOLS))
+            elif used + size > window:
+                cut.append(Cut(tool.name, size, CONTEXT_WINDOW))
+            elif used + size > budget:
+                cut.append(Cut(tool.name, size, TOOL_TOKENS))
+            else:
+                used += size
+                places -= 1
+        return cut
+
+    def _bounds(self, pool: Pool) -> tuple[int, int, int]:
+        """Places beside the pinned tools; and the most that window and limit leave, in o200k's tokens."""
+        preamble = self.family.preamble
+        window = (self.room - preamble) * SCALE // self.factor
+        budget = window if self.tool_tokens is None else (self.tool_tokens - preamble) * SCALE // self.factor
+        places = self.max_tools if self.max_tools is not None else len(pool.tools)
+        return places - len(pool.pinned), window, budget
+
+    def plan(self, pool: Pool, cut: list[Cut], fits: list[Fit], counter: str) -> Plan:
+        gone = {each.name for each in cut}
+        kept = [tool for tool in pool.tools if tool.name not in gone]
+        cheaper = tuple(t.name for t in kept if t.short is not None and t.short < t.tokens) if pool.short else ()
+        return Plan(
+            model=self.model.name,
+            format=self.model.format,
+            tools=tuple(tool.name for tool in kept),
+            shortened=cheaper,
+            cut=tuple(cut),
+            numbers=self.numbers(pool.tokens(kept), counter),
+            skipped=tuple(fit.skipped(pool) for fit in fits[: fits.index(self)]),
+        )
+
+    def numbers(self, total: int, counter: str) -> Numbers:
+        """With tools of `total` tokens in o200k's count."""
+        tokens = self.tokens(total)
+        return Numbers(
+            context_window=self.model.window.context,
+            max_input=self.model.window.max_input,
+            window_source=self.model.window.source,
+            tool_tokens=tokens,
+            system_prompt_tokens=self.system,
+            message_tokens=self.messages,
+            reserved_output_tokens=self.reserved,
+            available=self.room - tokens,
+            counter=counter,
+            family=self.family.name,
+            text_factor=self.family.text / 1000,
+            tool_factor=self.factor / SCALE,
+        )
+
+    def skipped(self, pool: Pool) -> Skipped:
+        """How far the model is from holding everything."""
+        lacking = self.tokens(pool.all_tokens) - self.room
+        return Skipped(self.model.name, self.model.window.context, max(0, lacking), self.room < 0)

@@ -1,0 +1,144 @@
+"""Context windows: what a model holds, and how that is known.
+
+Pure module; the figures that ship with the package are read once from `models.json`, which is dated. Order: the
+installation's configuration, then a server's own answer to `/v1/models` (given as data), then the file by name, then by
+the longest beginning of a name, then a default that is small on purpose.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.resources
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta
+
+from fairlead_formats.tokens.families import bare
+
+DEFAULT_WINDOW: Final = 32_768
+_BOUNDARIES: Final = "-.:@_"
+_EMPTY: Final[Mapping[str, Any]] = MappingProxyType({})
+MAX_WINDOW: Final = 1_000_000_000
+
+
+class Window(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What one model holds, in its own tokens."""
+
+    context: int
+    """Input and output together."""
+    max_input: int | None = None
+    """Where the provider bounds the input below `context`."""
+    source: str = ""
+    """`configured`, `live`, `file`, `file, as MODEL` or `default`."""
+
+
+class LiveSource(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """A model server that tells its windows: vLLM, a router, or another gateway of this kind."""
+
+    url: str
+    """Of an OpenAI-compatible list of models, as `https://models.example.com/v1/models`."""
+    refresh_seconds: Annotated[float, Meta(ge=10)] = 600.0
+    token_file: str | None = None
+    """File with a bearer token, read at every use."""
+
+
+class LiveModels(msgspec.Struct, frozen=True):
+    """What a model server told last."""
+
+    models: dict[str, Window] = {}
+    at: str = ""
+    """When, RFC 3339; empty before the first answer."""
+    error: str = ""
+    """Why the last attempt brought nothing."""
+
+
+class _File(msgspec.Struct, frozen=True, rename="camel"):
+    date: str
+    source: str
+    models: dict[str, int]
+    """Bare name to context."""
+    max_input: dict[str, int] = {}
+
+
+class Windows:
+    """Looks windows up. Immutable; `live` and `configured` are by bare name or as the caller writes it."""
+
+    def __init__(
+        self, configured: Mapping[str, Window | int] = _EMPTY, live: Mapping[str, Window | int] = _EMPTY
+    ) -> None:
+        self._configured = {bare(name): _window(value) for name, value in configured.items()}
+        self._live = {bare(name): _window(value) for name, value in live.items()}
+
+    def names(self) -> set[str]:
+        """Every model that something is known of, by its bare name."""
+        return {*self._configured, *self._live, *shipped().models}
+
+    def with_live(self, live: Mapping[str, Window | int]) -> Windows:
+        """The same with another answer of a model server."""
+        return Windows(self._configured, live)
+
+    def window(self, model: str) -> Window:
+        """The window of a model; the default one where nothing is known, which `source` says."""
+        name = bare(model)
+        for table, source in ((self._configured, "configured"), (self._live, "live")):
+            if name in table:
+                return msgspec.structs.replace(table[name], source=source)
+        file = shipped()
+        known = next((start for start in _starts(name) if start in file.models), None)
+        if known is None:
+            return Window(DEFAULT_WINDOW, source="default")
+        source = "file" if known == name else f"file, as {known}"
+        return Window(file.models[known], file.max_input.get(known), source)
+
+
+def _window(value: Window | int) -> Window:
+    return Window(value) if isinstance(value, int) else value
+
+
+def _starts(name: str) -> list[str]:
+    """A name and its beginnings that end where a word does, longest first."""
+    return [name, *(name[:place] for place in range(len(name) - 1, 0, -1) if name[place] in _BOUNDARIES)]
+
+
+@functools.cache
+def shipped() -> _File:
+    """The figures that ship with the package: `date` is when they were taken."""
+    data = importlib.resources.files("fairlead_formats.tokens").joinpath("models.json").read_bytes()
+    return msgspec.json.decode(data, type=_File)
+
+
+def from_models_answer(answer: object) -> dict[str, Window]:
+    """Windows from an answer to `/v1/models` (vLLM's `max_model_len`, a router's `context_length`, …) or to Gemini's
+    `models.list`. What says nothing about its window, or nothing sensible, is left out. Never raises.
+    """
+    found: dict[str, Window] = {}
+    if not isinstance(answer, dict):
+        return found
+    entries = answer.get("data", answer.get("models"))
+    for entry in entries if isinstance(entries, list) else []:
+        if not isinstance(entry, dict):
+            continue
+        name = entry.get("id") or entry.get("name")
+        window = _of_entry(entry)
+        if isinstance(name, str) and name and window is not None:
+            found[name] = window
+    return found
+
+
+def _of_entry(entry: dict[str, Any]) -> Window | None:
+    for member in ("max_model_len", "context_window", "context_length", "max_context_length", "n_ctx"):
+        size = _sensible(entry.get(member))
+        if size is not None:
+            return Window(size)
+    entry_input = _sensible(entry.get("inputTokenLimit", entry.get("max_input_tokens")))
+    if entry_input is None:
+        return None
+    output = _sensible(entry.get("outputTokenLimit", entry.get("max_tokens"))) or 0
+    return Window(entry_input + output, entry_input)
+
+
+def _sensible(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MAX_WINDOW else None

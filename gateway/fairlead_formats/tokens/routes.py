@@ -1,0 +1,87 @@
+"""Routes: named lists of models with what each request over them may use.
+
+Pure module. Read from the installation's configuration by the composition root; a request may also bring its own list
+of models. Example:
+
+    routes:
+      default: {models: [gpt-5-mini, {model: claude-sonnet-5, format: anthropic}], maxTools: 40}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from fairlead_formats import registry
+from fairlead_formats.tokens.families import family_of
+from fairlead_formats.tokens.fit import RESERVED_OUTPUT_TOKENS, Limits, Model
+from fairlead_formats.tokens.models import Windows
+
+_FORMAT_OF_FAMILY: Final = {
+    "claude-3": registry.ANTHROPIC,
+    "claude-4": registry.ANTHROPIC,
+    "claude-4.7": registry.ANTHROPIC,
+    "gemini": registry.GEMINI,
+}
+
+
+class InvalidRoute(ValueError):
+    """A route that cannot be read; the message names the place."""
+
+
+class ModelChoice(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """One model of a route."""
+
+    model: str
+    format: str | None = None
+    """Any name of a format; None: the one that its family is served with, else OpenAI's chat format."""
+
+
+class Route(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """Models in the order in which they are tried."""
+
+    models: tuple[ModelChoice | str, ...]
+    max_tools: int | None = None
+    tool_tokens: int | None = None
+    reserved_output_tokens: int = RESERVED_OUTPUT_TOKENS
+    shorten_descriptions: bool = False
+
+    @property
+    def limits(self) -> Limits:
+        """What the route allows; `Limits.within` joins it with what a policy or a request allows."""
+        return Limits(self.max_tools, self.tool_tokens, self.reserved_output_tokens, self.shorten_descriptions)
+
+
+def read_routes(document: object) -> dict[str, Route]:
+    """Routes by name from decoded configuration. Raises InvalidRoute, UnknownFormat."""
+    try:
+        routes = msgspec.convert(document, dict[str, Route])
+    except msgspec.ValidationError as error:
+        raise InvalidRoute(f"routes: {error}") from error
+    for name, route in routes.items():
+        if not route.models:
+            raise InvalidRoute(f"routes: {name} names no model")
+        for choice in route.models:
+            format_for(choice)
+    return routes
+
+
+def format_for(choice: ModelChoice | str) -> str:
+    """The canonical name of the format for a model. Raises UnknownFormat."""
+    if isinstance(choice, str):
+        choice = ModelChoice(choice)
+    if choice.format is not None:
+        return registry.canonical(choice.format)
+    return _FORMAT_OF_FAMILY.get(family_of(choice.model).name, registry.OPENAI_CHAT)
+
+
+def models_for(choices: Sequence[ModelChoice | str], windows: Windows, max_tools: Mapping[str, Any]) -> list[Model]:
+    """Models for a plan. `max_tools` holds by format what its provider takes at most, or None. Raises UnknownFormat."""
+    models = []
+    for choice in choices:
+        name = choice if isinstance(choice, str) else choice.model
+        format_name = format_for(choice)
+        models.append(Model(name, windows.window(name), format_name, max_tools.get(format_name)))
+    return models

@@ -1,0 +1,89 @@
+"""Definitions from any format to any other, through MCP, as they stand in the target's request.
+
+Pure module. Used by `POST /v1/convert` and `fairlead convert`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from fairlead_formats.tools.definitions import ToolFormat
+from fairlead_formats.tools.format import (
+    DEFAULT,
+    Action,
+    Format,
+    JsonObject,
+    Loss,
+    Options,
+    Original,
+    Read,
+    array_of,
+)
+
+
+class Conversion(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Tools as they stand in a provider's request."""
+
+    format: str
+    member: str
+    """Where `tools` stand in the request: a JSON Pointer (RFC 6901), as `/tools` or `/toolConfig/tools`."""
+    tools: list[Any]
+    names: dict[str, str]
+    """Name in `tools` to original name: what the model calls, and what it means."""
+    report: tuple[Loss, ...]
+    """What the format does not hold as it was. Empty for a tool: nothing was lost."""
+    max_tools: int | None = None
+    """Tools that the provider takes in one request, where that is known."""
+
+
+def between(
+    payload: object,
+    source: Format,
+    target: Format,
+    options: Options = DEFAULT,
+    *,
+    pace: Callable[[Iterable[JsonObject]], Iterable[JsonObject]] = iter,
+) -> Conversion:
+    """Convert the tools of a list, of one tool, or of a request (decoded JSON). Never raises for what that holds.
+    `pace` goes through the tools, and may rest in between.
+    """
+    read = source.read(payload)
+    if isinstance(target, ToolFormat) and target.like(source) and not options.strict:
+        return _untouched(read, target)
+    if isinstance(target, ToolFormat):
+        found = target.assemble(read.tools, [target.prepare(tool, options) for tool in pace(read.tools)])
+    else:
+        found = target.convert(read.tools, options)
+    own = _providers_own(read, source, target)
+    report = tuple(loss for loss in read.report if not any(loss in each.report for each in own))
+    if isinstance(target, ToolFormat):
+        member, tools = target.beside(found.tools, own)
+    else:
+        member, tools = array_of(target.request(found.tools))
+    return Conversion(target.name, member, tools, dict(found.names.backward), report + found.report, target.max_tools)
+
+
+def _untouched(read: Read, target: ToolFormat) -> Conversion:
+    """Tools that go out in the form they came in: as they are. Of two functions of one name the first counts."""
+    seen: set[str] = set()
+    kept: list[Original] = []
+    report = [loss for loss in read.report if loss.action is Action.REFUSED]
+    report = [loss for loss in report if not any(loss in each.report for each in read.originals)]
+    for original in read.originals:
+        if original.name and original.name in seen:
+            report.append(Loss(original.name, "/name", "name", Action.REFUSED, "another tool has this name"))
+            continue
+        seen.add(original.name)
+        kept.append(original)
+    member, tools = target.beside((), kept)
+    names = {original.name: original.name for original in kept if original.name}
+    return Conversion(target.name, member, tools, names, tuple(report), target.max_tools)
+
+
+def _providers_own(read: Read, source: Format, target: Format) -> list[Original]:
+    """Tools of the provider's own, which are no functions and go out in the form they came in."""
+    same = isinstance(target, ToolFormat) and target.like(source)
+    return [original for original in read.originals if not original.name] if same else []

@@ -1,0 +1,91 @@
+"""Conversions kept by the hash of the definition, so that a definition is converted once per format and options.
+
+Pure module. Built once in the composition root and passed to whoever converts. Bounded; the least recently used go
+first. What is kept is shared by all answers and must not be changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Sequence
+from threading import Lock
+from typing import Final
+
+import msgspec
+
+from fairlead_formats.names import Names
+from fairlead_formats.tools.definitions import Prepared, ToolFormat
+from fairlead_formats.tools.format import DEFAULT, Converted, Definition, Format, Options
+
+MAX_ENTRIES: Final = 20_000
+"""Conversions kept, about 3 KB each."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+def hash_of(tool: Definition) -> str | None:
+    """A key for a definition; None for one that is no JSON."""
+    try:
+        return hashlib.blake2b(_encode(tool), digest_size=16).hexdigest()
+    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError):
+        return None
+
+
+class Conversions:
+    """A bounded store of conversions. Safe to use from several threads."""
+
+    def __init__(self, max_entries: int = MAX_ENTRIES) -> None:
+        self._max_entries = max_entries
+        self._kept: OrderedDict[tuple[str, Options, str], Prepared] = OrderedDict()
+        self._lock = Lock()
+        self.hits = 0
+        self.misses = 0
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def convert(
+        self,
+        format_: Format,
+        tools: Sequence[Definition],
+        options: Options = DEFAULT,
+        *,
+        hashes: Sequence[str] | None = None,
+        names: Names | None = None,
+    ) -> Converted:
+        """As `Format.convert`. `hashes` of the definitions, in their order, spare the hashing; whoever gives them
+        vouches that they change with the definition, its name included.
+        """
+        if not isinstance(format_, ToolFormat):
+            return format_.convert(tools, options, names)
+        keys = [hash_of(tool) for tool in tools] if hashes is None else hashes
+        return format_.assemble(
+            tools, [self._prepared(format_, tool, options, key) for tool, key in zip(tools, keys, strict=True)], names
+        )
+
+    def knows(self, format_: Format, options: Options, key: str) -> bool:
+        """Whether the definition with that hash need not be converted again."""
+        return (format_.name, options, key) in self._kept
+
+    def keep(self, format_: Format, options: Options, key: str, prepared: Prepared) -> None:
+        """A conversion that was made elsewhere."""
+        with self._lock:
+            self._kept[(format_.name, options, key)] = prepared
+            while len(self._kept) > self._max_entries:
+                self._kept.popitem(last=False)
+
+    def _prepared(self, format_: ToolFormat, tool: Definition, options: Options, key: str | None) -> Prepared:
+        if key is None:
+            return format_.prepare(tool, options)
+        full = (format_.name, options, key)
+        with self._lock:
+            found = self._kept.get(full)
+            if found is not None:
+                self._kept.move_to_end(full)
+                self.hits += 1
+                return found
+            self.misses += 1
+        prepared = format_.prepare(tool, options)
+        self.keep(format_, options, key, prepared)
+        return prepared

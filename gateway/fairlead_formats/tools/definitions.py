@@ -1,0 +1,303 @@
+"""Definitions MCP → provider and back: what all formats do alike.
+
+Pure module. A `ToolFormat` is put together in `registry` of an `Envelope` (where the parts of a tool stand), the choice
+of a schema target, and limits. Conversion is per tool: one that cannot be converted is refused in the report, and the
+others go over.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from fairlead_formats.names import Names
+from fairlead_formats.schema import wording
+from fairlead_formats.schema.bounds import TooMuch
+from fairlead_formats.schema.convert import Outcome, Unusable, convert
+from fairlead_formats.schema.rules import Target
+from fairlead_formats.tools.format import (
+    DEFAULT,
+    Action,
+    Converted,
+    Definition,
+    Format,
+    JsonObject,
+    Loss,
+    Options,
+    Original,
+    Read,
+    array_of,
+)
+
+log = logging.getLogger(__name__)
+
+FAULT: Final = "the converter failed on it"
+MAX_NAME: Final = 1024
+"""Characters of a source name; MCP recommends 128."""
+
+_CARRIED: Final = frozenset({"name", "description", "inputSchema"})
+_ELSEWHERE: Final = {
+    "title": "the format has no title of a tool",
+    "annotations": "the format has no annotations",
+    "outputSchema": "the format has no schema of results",
+    "_meta": "the format has no metadata",
+    "icons": "the format has no icons",
+}
+
+
+class ProvidersOwn(Unusable):
+    """A tool that a provider runs itself, or something else that only its own format has."""
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """One converted tool that lacks its name. Can be kept as long as the definition does not change."""
+
+    definition: JsonObject | None
+    """In the target's form, under an empty name; None for a refused tool."""
+    losses: tuple[Loss, ...] = ()
+
+
+class Parts(msgspec.Struct, frozen=True):
+    """What an envelope is made of."""
+
+    name: str
+    description: str
+    schema: JsonObject
+    strict: bool | None
+    """None: nobody asked."""
+    options: Options
+    output: JsonObject | None = None
+
+
+class Found(msgspec.Struct, frozen=True):
+    """What a reader found in one tool of a provider's."""
+
+    name: Any
+    description: Any = None
+    schema: Any = None
+    output: Any = None
+    lost: tuple[tuple[str, str, str], ...] = ()
+    """(path, keyword, why) of what MCP has no place for."""
+
+
+class Envelope(msgspec.Struct, frozen=True):
+    """Where the parts of a tool stand in one provider's request."""
+
+    write: Callable[[Parts], JsonObject]
+    rename: Callable[[JsonObject, str], JsonObject]
+    """A written tool under its name; shares all else with what it was given."""
+    read: Callable[[JsonObject], Found]
+    """Raises Unusable for what is no function tool."""
+    request: Callable[[list[Definition]], JsonObject]
+    unpack: Callable[[Any], list[Any]]
+    """The tools of a request, of a list, or of one tool alone."""
+    output: bool = False
+    """Whether a tool carries the schema of its result."""
+    grouped: bool = False
+    """Whether functions are a group of their own among the tools."""
+
+
+class ToolFormat:
+    """A `Format` over an envelope. Stateless; safe to share between threads."""
+
+    def __init__(
+        self,
+        name: str,
+        title: str,
+        aliases: tuple[str, ...],
+        envelope: Envelope,
+        targets: Callable[[Options], tuple[Target, Target | None]],
+        *,
+        max_tools: int | None = None,
+        max_description: int | None = None,
+        needs_description: bool = False,
+        max_strict: int | None = None,
+    ) -> None:
+        self._name, self._title, self._aliases = name, title, aliases
+        self.envelope, self._targets = envelope, targets
+        self._max_tools, self._max_description = max_tools, max_description
+        self._needs_description = needs_description
+        self._max_strict = max_strict
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def title(self) -> str:
+        return self._title
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        return self._aliases
+
+    @property
+    def max_tools(self) -> int | None:
+        return self._max_tools
+
+    def __repr__(self) -> str:
+        return f"<ToolFormat {self._name}>"
+
+    def request(self, tools: Sequence[Definition]) -> JsonObject:
+        return self.envelope.request(list(tools))
+
+    def convert(self, tools: Sequence[Definition], options: Options = DEFAULT, names: Names | None = None) -> Converted:
+        return self.assemble(tools, [self.prepare(tool, options) for tool in tools], names)
+
+    def assemble(
+        self, tools: Sequence[Definition], prepared: Sequence[Prepared], names: Names | None = None
+    ) -> Converted:
+        """Prepared tools under their names. Of two tools of one name the first counts."""
+        used = [name_of(tool) for tool in tools]
+        mapping = names or Names(
+            name for name, ready in zip(used, prepared, strict=True) if name and ready.definition is not None
+        )
+        out: list[JsonObject] = []
+        report: list[Loss] = []
+        seen: set[str] = set()
+        strict = 0
+        rename, forward = self.envelope.rename, mapping.forward
+        for name, ready in zip(used, prepared, strict=True):
+            report += ready.losses
+            if ready.definition is None:
+                continue
+            if name in seen or name not in forward:
+                why = "another tool has this name" if name in seen else "the names given do not hold this tool"
+                report.append(Loss(name, "/name", "name", Action.REFUSED, why))
+                continue
+            seen.add(name)
+            written = rename(ready.definition, forward[name])
+            strict += written.get("strict") is True
+            if self._max_strict is not None and strict > self._max_strict and written.pop("strict", False):
+                why = f"a request may hold {self._max_strict} strict tools"
+                report.append(Loss(name, "", "strict", Action.NON_STRICT, why))
+            out.append(written)
+        return Converted(tuple(out), mapping, tuple(report))
+
+    def prepare(self, tool: Definition, options: Options = DEFAULT) -> Prepared:
+        """One tool but for its name. Never raises for what the definition holds."""
+        name = name_of(tool)
+        try:
+            return self._prepared(tool, name, options)
+        except (Unusable, TooMuch) as error:
+            return Prepared(None, (Loss(name, "/inputSchema", "inputSchema", Action.REFUSED, str(error)),))
+        except Exception as error:
+            log.exception("The conversion of %r to %s failed", name[:128], self._name)
+            why = f"{FAULT}: {type(error).__name__}"
+            return Prepared(None, (Loss(name, "/inputSchema", "inputSchema", Action.REFUSED, why),))
+
+    def _prepared(self, tool: Definition, name: str, options: Options) -> Prepared:
+        if not name or len(name) > MAX_NAME:
+            why = "a tool needs a name" if not name else f"the name is longer than {MAX_NAME} characters"
+            return Prepared(None, (Loss(name[:64], "/name", "name", Action.REFUSED, why),))
+        lax, strict = self._targets(options)
+        outcome = convert(tool.get("inputSchema"), lax, strict)
+        losses = [
+            Loss(name, f"/inputSchema{path}", keyword, action, why) for path, keyword, action, why in outcome.found
+        ]
+        if len(tool) > len(_CARRIED):
+            self._others(tool, name, losses)
+        output = tool.get("outputSchema") if self.envelope.output else None
+        description = self._description(tool, name, outcome, losses)
+        asked = outcome.strict if options.strict else None
+        written = self.envelope.write(
+            Parts("", description, outcome.schema, asked, options, output if isinstance(output, dict) else None)
+        )
+        return Prepared(written, tuple(losses))
+
+    def _others(self, tool: Definition, name: str, losses: list[Loss]) -> None:
+        for member in tool:
+            if member in _CARRIED or (member == "outputSchema" and self.envelope.output):
+                continue
+            why = _ELSEWHERE.get(member, "the format has no such member")
+            losses.append(Loss(name, f"/{member}", member, Action.DROPPED, why))
+
+    def _description(self, tool: Definition, name: str, outcome: Outcome, losses: list[Loss]) -> str:
+        given = tool.get("description")
+        text = given if isinstance(given, str) else ""
+        if given is not None and not isinstance(given, str):
+            losses.append(Loss(name, "/description", "description", Action.DROPPED, "the description is no text"))
+        if not text.strip() and self._needs_description:
+            title = tool.get("title")
+            text = title if isinstance(title, str) and title.strip() else name
+            losses.append(Loss(name, "/description", "description", Action.REWRITTEN, "a description may not be empty"))
+        limit = self._max_description
+        notes = outcome.notes
+        if limit is not None and len(text) + len(notes) + 2 > limit and (len(text) > limit or notes):
+            shorter = _cut(text, limit - len(notes) - 2 if notes else limit)
+            if shorter != text:
+                why = f"descriptions of more than {limit} characters are refused"
+                losses.append(Loss(name, "/description", "description", Action.DROPPED, why))
+            text = shorter
+        return wording.joined(text, notes)[:limit] if notes else text
+
+    def read(self, payload: object) -> Read:
+        tools: list[JsonObject] = []
+        report: list[Loss] = []
+        originals: list[Original] = []
+        for position, tool in enumerate(self.envelope.unpack(payload)):
+            losses: tuple[Loss, ...]
+            try:
+                if not isinstance(tool, dict):
+                    raise Unusable(f"{wording.shown(tool)} is no tool")
+                found = self.envelope.read(tool)
+                tools.append(_definition(found))
+                losses = tuple(Loss(found.name, at, word, Action.DROPPED, why) for at, word, why in found.lost)
+                originals.append(Original(found.name, tool, losses))
+            except (Unusable, TooMuch, RecursionError) as error:
+                losses = (Loss(f"#{position}", "", "", Action.REFUSED, str(error)),)
+                if isinstance(error, ProvidersOwn):
+                    originals.append(Original("", tool, losses))
+            report += losses
+        within = {id(inner) for each in originals if not each.name for inner in each.definition.get("tools") or ()}
+        return Read(tuple(tools), tuple(report), tuple(each for each in originals if id(each.definition) not in within))
+
+    def like(self, other: Format) -> bool:
+        """Whether a definition in the other format is one in this, as it is."""
+        return isinstance(other, ToolFormat) and other.envelope is self.envelope
+
+    def renamed(self, original: Original, name: str) -> JsonObject:
+        """A definition in this form under a name; untouched where that is its own."""
+        return original.definition if name == original.name else self.envelope.rename(original.definition, name)
+
+    def beside(self, tools: Sequence[Definition], originals: Sequence[Original]) -> tuple[str, list[Any]]:
+        """Where in a request the array is that holds converted tools and originals (a JSON Pointer), and that array."""
+        named = [original.definition for original in originals if original.name or not self.envelope.grouped]
+        member, found = array_of(self.envelope.request([*tools, *named]))
+        others = [] if not self.envelope.grouped else [each.definition for each in originals if not each.name]
+        return member, found + others
+
+
+def name_of(tool: Definition) -> str:
+    """The name of a tool; empty where it has none."""
+    name = tool.get("name")
+    return name if isinstance(name, str) else ""
+
+
+def _definition(found: Found) -> JsonObject:
+    if not isinstance(found.name, str) or not found.name:
+        raise Unusable("the tool has no name")
+    tool: JsonObject = {"name": found.name}
+    if isinstance(found.description, str) and found.description:
+        tool["description"] = found.description
+    if found.schema is not None and not isinstance(found.schema, dict):
+        raise Unusable(f"{wording.shown(found.schema)} is no schema of an object")
+    tool["inputSchema"] = found.schema or {"type": "object", "properties": {}}
+    if isinstance(found.output, dict):
+        tool["outputSchema"] = found.output
+    return tool
+
+
+def _cut(text: str, limit: int) -> str:
+    """The beginning of a text, up to the end of a sentence or word where one is near."""
+    if len(text) <= limit:
+        return text
+    head = text[: max(limit - 1, 0)]
+    for mark in (". ", "\n", " "):
+        end = head.rfind(mark)
+        if end > limit // 2:
+            return head[: end + 1].rstrip() + ("" if mark == ". " else "…")
+    return head + "…"

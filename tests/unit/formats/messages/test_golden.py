@@ -1,0 +1,69 @@
+"""Calls and results in every format against golden files: `FORMAT.in.json` holds models' messages by what they show,
+`FORMAT.calls.json` the calls found in each,
+`FORMAT.results.json` the messages that answer one call with each of `results.json`.
+
+`FAIRLEAD_GOLDEN=write` renews what is expected; the difference is then for a person to read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from fairlead_formats import registry
+from fairlead_formats.messages.call import Carry, ToolCall
+from fairlead_formats.messages.registry import message_format
+from fairlead_formats.names import Names
+
+GOLDEN = Path(__file__).resolve().parents[3] / "golden" / "messages"
+FORMATS = sorted(registry.ALIASES)
+ORIGINALS = ("weather__get_forecast", "files/read file")
+RESULTS: list[dict[str, Any]] = json.loads((GOLDEN / "results.json").read_text())
+
+
+class Renamed(Names):
+    """The names that the golden messages were sent with."""
+
+    def original(self, safe: str) -> str | None:
+        return {"files_read_file_1a2b3c4d": "files/read file", ORIGINALS[0]: ORIGINALS[0]}.get(safe)
+
+
+def agree(path: Path, actual: object) -> None:
+    """Compare with a golden file, or write it where that is asked for."""
+    document = json.loads(json.dumps(msgspec.to_builtins(actual)))
+    if os.environ.get("FAIRLEAD_GOLDEN") == "write":
+        path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    assert document == json.loads(path.read_text())
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_the_calls_of_models_messages_are_those_of_the_golden_file(name: str) -> None:
+    messages = json.loads((GOLDEN / f"{name}.in.json").read_text())
+    parse = message_format(name).parse_calls
+    calls = {what: parse(message, Renamed(ORIGINALS)) for what, message in messages.items()}
+    agree(GOLDEN / f"{name}.calls.json", calls)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_the_messages_that_answer_are_those_of_the_golden_file(name: str) -> None:
+    write = message_format(name).write_results
+    call = ToolCall("call_1", "files/read file", {}, sent_as="files_read_file_1a2b3c4d")
+    agree(GOLDEN / f"{name}.results.json", {case["what"]: write([call], [case["result"]]) for case in RESULTS})
+
+
+def test_what_a_model_can_take_changes_what_is_written() -> None:
+    call = ToolCall("call_1", "t", {})
+    by_what = {case["what"]: case["result"] for case in RESULTS}
+    image, audio, error = by_what["an image with text"], by_what["audio"], by_what["an error"]
+    cases = {
+        "openai-chat with audio": message_format("openai-chat").write_results([call], [audio], Carry(audio=True)),
+        "openai-chat without images": message_format("openai-chat").write_results([call], [image], Carry(images=False)),
+        "gemini 3, media inside": message_format("gemini").write_results([call], [image], Carry(nested_media=True)),
+        "bedrock without status": message_format("bedrock").write_results([call], [error], Carry(status=False)),
+    }
+    agree(GOLDEN / "carry.json", cases)

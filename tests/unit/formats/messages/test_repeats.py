@@ -1,0 +1,203 @@
+"""What a tool says twice, in content and in structured content, reaches the model once, in every format."""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairlead_formats import registry
+from fairlead_formats.messages.call import MAX_DEPTH, Carry, ToolCall
+from fairlead_formats.messages.registry import message_format
+from fairlead_formats.messages.repeats import Repeats
+
+CONVERTING = sorted(set(registry.ALIASES) - {registry.MCP})
+CALL = ToolCall("call_1", "t", {})
+BYTES = random.Random(7).randbytes(3000)
+DATA = base64.b64encode(BYTES).decode()
+IMAGE: dict[str, Any] = {"type": "image", "data": DATA, "mimeType": "image/png"}
+AUDIO: dict[str, Any] = {"type": "audio", "data": DATA, "mimeType": "audio/wav"}
+BLOB: dict[str, Any] = {
+    "type": "resource",
+    "resource": {"uri": "file:///a.bin", "mimeType": "application/octet-stream", "blob": DATA},
+}
+LONG = "The quick brown fox jumps over the lazy dog, and the dog, being lazy, does not even look up. " * 3
+
+
+def written(name: str, result: dict[str, Any], carry: Carry | None = None) -> str:
+    """The messages for the model, as they go over the wire."""
+    made = message_format(name).write_results([CALL], [result], carry or Carry())
+    return json.dumps(made.messages, ensure_ascii=False)
+
+
+def count_of_bytes(text: str) -> int:
+    """How often the image's bytes stand in a text, by their last characters, however they are written."""
+    plain = text.replace("\\n", "").replace("\\r", "").replace("-", "+").replace("_", "/")
+    return plain.count(DATA[-40:].rstrip("="))
+
+
+def nested(value: Any) -> dict[str, Any]:
+    return {"page": {"figures": [{"caption": "a map", "body": value}]}}
+
+
+VARIANTS = {
+    "as it is": DATA,
+    "in lines": "\r\n".join(DATA[place : place + 76] for place in range(0, len(DATA), 76)),
+    "in the other alphabet, without padding": base64.urlsafe_b64encode(BYTES).decode().rstrip("="),
+    "as an address": f"data:image/png;base64,{DATA}",
+    "in the middle of a text": f"before ![map](data:image/png;base64,{DATA}) behind",
+    "as the SDK wraps it": {"type": "image", "data": DATA, "mimeType": "image/png", "annotations": None, "_meta": None},
+}
+
+
+@pytest.mark.parametrize("name", CONVERTING)
+@pytest.mark.parametrize("block", [IMAGE, AUDIO, BLOB], ids=["image", "audio", "blob"])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_media_of_the_content_are_not_told_again_in_structured_content(
+    name: str, block: dict[str, Any], variant: str
+) -> None:
+    result = {"content": [block], "structuredContent": nested(VARIANTS[variant])}
+    text = written(name, result)
+    assert count_of_bytes(text) == count_of_bytes(written(name, {"content": [block]})) <= 1
+    assert "a map" in text
+    assert "block 1 of this result" in text
+    if "middle" in variant:
+        assert "before ![map](" in text
+
+
+@pytest.mark.parametrize("name", CONVERTING)
+def test_a_text_with_the_json_of_structured_content_loses_the_media_too(name: str) -> None:
+    structured = nested(IMAGE)
+    repeated = {"type": "text", "text": json.dumps(structured, indent=2)}
+    text = written(name, {"content": [IMAGE, repeated], "structuredContent": structured})
+    assert count_of_bytes(text) == count_of_bytes(written(name, {"content": [IMAGE]})) <= 1
+    assert text.count("a map") == 1
+
+
+@pytest.mark.parametrize("name", CONVERTING)
+@pytest.mark.parametrize("carry", [Carry(), Carry(audio=True)], ids=["no audio", "audio"])
+def test_audio_that_a_format_does_not_hold_is_a_line_without_its_bytes(name: str, carry: Carry) -> None:
+    result = {"content": [AUDIO], "structuredContent": {"result": AUDIO}}
+    text = written(name, result, carry)
+    holds = name == registry.GEMINI or (carry.audio and name in ("openai-chat", "openai-functions", "azure-openai"))
+    assert count_of_bytes(text) == (1 if holds else 0)
+    assert holds or text.count("[audio: audio/wav, 3000 bytes, not shown]") == 1
+
+
+@pytest.mark.parametrize("name", CONVERTING)
+@pytest.mark.parametrize(
+    ("content", "structured"),
+    [
+        ([IMAGE], {"result": {**IMAGE, "annotations": None}}),
+        ([IMAGE, {"type": "text", "text": "x"}], {"result": [IMAGE, {"type": "text", "text": "x", "_meta": None}]}),
+        ([{"type": "text", "text": "sunny"}], {"result": "sunny"}),
+        ([{"type": "text", "text": "5"}], {"result": 5}),
+        ([{"type": "text", "text": "a"}, {"type": "text", "text": '{"b":1}'}], {"result": ["a", {"b": 1}]}),
+        ([{"type": "text", "text": "[1, 2]"}], {"result": [1, 2]}),
+    ],
+    ids=["a block", "blocks", "a text", "a number", "a list of blocks", "a list in one block"],
+)
+def test_a_wrapped_value_that_the_content_says_is_told_once(
+    name: str, content: list[dict[str, Any]], structured: dict[str, Any]
+) -> None:
+    assert written(name, {"content": content, "structuredContent": structured}) == written(name, {"content": content})
+
+
+@pytest.mark.parametrize("name", CONVERTING)
+@pytest.mark.parametrize(
+    ("content", "structured"),
+    [
+        ([{"type": "text", "text": "1"}], {"result": True}),
+        ([{"type": "text", "text": "sunny"}], {"sky": "sunny"}),
+        ([{"type": "text", "text": "a"}], {"result": ["a", "b"]}),
+        ([{"type": "text", "text": "b"}, {"type": "text", "text": "a"}], {"result": ["a", "b"]}),
+        ([IMAGE], {"other": base64.b64encode(BYTES[::-1]).decode()}),
+    ],
+    ids=["another type", "another name", "more", "another order", "other bytes"],
+)
+def test_what_the_content_does_not_say_is_told(
+    name: str, content: list[dict[str, Any]], structured: dict[str, Any]
+) -> None:
+    text = written(name, {"content": content, "structuredContent": structured}).replace("\\", "")
+    assert json.dumps(structured, separators=(",", ":"))[1:-1] in text.replace(": ", ":").replace(", ", ",")
+
+
+@pytest.mark.parametrize("name", CONVERTING)
+def test_a_long_text_is_told_once_with_its_place_in_the_structure(name: str) -> None:
+    result = {"content": [{"type": "text", "text": LONG}], "structuredContent": {"title": "Fox", "body": LONG}}
+    text = written(name, result)
+    assert text.count(LONG) == 1
+    assert "Fox" in text
+    assert "[block 1 of this result]" in text
+
+
+def test_the_report_says_that_a_part_is_told_once() -> None:
+    result = {"content": [IMAGE], "structuredContent": nested(DATA)}
+    report = message_format("anthropic").write_results([CALL], [result]).report
+    assert any("told there only" in loss.why and not loss.lossy for loss in report)
+
+
+def test_mcp_results_stay_as_they_are() -> None:
+    result = {"content": [IMAGE], "structuredContent": {"result": IMAGE}}
+    assert message_format("mcp").write_results([CALL], [result]).messages[0]["result"] == result
+
+
+def test_media_too_large_for_structured_content_do_not_cost_the_model_what_is_beside_them() -> None:
+    data = base64.b64encode(b"\0" * (1 << 20)).decode()
+    result = {"content": [{**IMAGE, "data": data}], "structuredContent": {"image": data, "caption": "a map"}}
+    assert "a map" in written("anthropic", result)
+
+
+@pytest.mark.parametrize("alphabet", ["other", "address"])
+def test_an_image_in_another_writing_of_base64_is_an_image(alphabet: str) -> None:
+    data = VARIANTS["in the other alphabet, without padding" if alphabet == "other" else "as an address"]
+    assert written("anthropic", {"content": [{**IMAGE, "data": data}]}) == written("anthropic", {"content": [IMAGE]})
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=30) | st.sampled_from([DATA, LONG]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(value=values)
+def test_only_what_a_block_holds_is_taken_out(value: Any) -> None:
+    def expected(item: Any) -> Any:
+        if isinstance(item, dict):
+            return {key: expected(inner) for key, inner in item.items()}
+        if isinstance(item, list):
+            return [expected(inner) for inner in item]
+        marks = {DATA: "[block 1 of this result: image/png, 3000 bytes]", LONG: "[block 2 of this result]"}
+        return marks.get(item, item) if isinstance(item, str) else item
+
+    assert Repeats([IMAGE, {"type": "text", "text": LONG}]).without(value) == expected(value)
+
+
+def test_a_value_beyond_the_bounds_comes_back_unread() -> None:
+    deep: Any = DATA
+    for _ in range(MAX_DEPTH + 2):
+        deep = [deep]
+    wide = [DATA, *range(100_001)]
+    for value in (deep, wide):
+        repeats = Repeats([IMAGE])
+        assert repeats.without(value) is value
+        assert repeats.found == 0
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    blocks=st.lists(
+        values | st.fixed_dictionaries({"type": st.sampled_from(["text", "image", "resource"])}), max_size=3
+    ),
+    value=values,
+)
+def test_blocks_of_any_kind_can_be_looked_through(blocks: list[Any], value: Any) -> None:
+    repeats = Repeats(blocks)
+    repeats.only_marks(repeats.without(value))
+    repeats.told(value)

@@ -1,0 +1,56 @@
+"""Routes of a configuration, and the models that a plan gets of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairlead_formats.registry import UnknownFormat
+from fairlead_formats.tokens.fit import Limits
+from fairlead_formats.tokens.models import Windows
+from fairlead_formats.tokens.routes import InvalidRoute, models_for, read_routes
+
+
+def test_a_route_becomes_models_in_the_formats_that_they_are_served_with() -> None:
+    document = {
+        "default": {
+            "models": [
+                "gpt-5-mini",
+                "claude-sonnet-5",
+                {"model": "gemini-3.8-flash"},
+                {"model": "x", "format": "Bedrock"},
+            ],
+            "maxTools": 40,
+            "reservedOutputTokens": 8000,
+        }
+    }
+    route = read_routes(document)["default"]
+    models = models_for(route.models, Windows({"x": 5000}), {"openai-chat": 128})
+    assert [(model.name, model.format, model.max_tools) for model in models] == [
+        ("gpt-5-mini", "openai-chat", 128),
+        ("claude-sonnet-5", "anthropic", None),
+        ("gemini-3.8-flash", "gemini", None),
+        ("x", "bedrock-converse", None),
+    ]
+    assert [model.window.source for model in models] == ["file", "file", "file", "configured"]
+    assert route.limits == Limits(40, None, 8000)
+
+
+@pytest.mark.parametrize(
+    ("document", "sentence"),
+    [
+        ([], "Expected `object`, got `array`"),
+        ({"a": {"models": []}}, "a names no model"),
+        ({"a": {}}, "missing required field `models`"),
+        ({"a": {"models": ["m"], "maxTool": 3}}, "unknown field `maxTool`"),
+        ({"a": {"models": [{"name": "m"}]}}, "models"),
+    ],
+)
+def test_a_route_that_cannot_be_read_is_named(document: object, sentence: str) -> None:
+    with pytest.raises(InvalidRoute, match="routes: ") as caught:
+        read_routes(document)
+    assert sentence in str(caught.value)
+
+
+def test_an_unknown_format_is_refused_when_the_configuration_is_read() -> None:
+    with pytest.raises(UnknownFormat, match="there is no format 'cobol'"):
+        read_routes({"a": {"models": [{"model": "m", "format": "cobol"}]}})
