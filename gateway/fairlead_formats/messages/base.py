@@ -1,6 +1,6 @@
 """What all providers' forms do alike: drafts become calls, results are read one by one, what is lost of them is told.
 
-Pure module. Each form is a `MessageFormat` in a module of its own; `registry` has them by name.
+Pure module. Each form is a `MessageFormat` in a file of `providers`; `registry` has them by name.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from fairlead_formats.messages.call import (
 from fairlead_formats.messages.content import Accept, Body, Report, body_of
 from fairlead_formats.messages.drafts import Draft, finish
 from fairlead_formats.messages.parts import Answer, Part
+from fairlead_formats.messages.streams import Assembler, WholeAssembler
 from fairlead_formats.names import Names
 from fairlead_formats.tools.format import JsonObject
 
@@ -57,11 +58,11 @@ class Answers:
 class MessageFormat(ABC):
     """One provider's form of calls and results."""
 
-    name: str
-    """As in `fairlead_formats.registry`."""
-
     holds_text: bool = True
     """Whether a message has a place for text beside its calls."""
+
+    holds_freeform: bool = False
+    """Whether a call may have text in place of arguments."""
 
     @abstractmethod
     def parts(self, message: object) -> Iterable[Part]:
@@ -70,6 +71,14 @@ class MessageFormat(ABC):
     def drafts(self, message: object) -> Iterable[Draft]:
         """The calls in a message as they stand there. Never raises for what it holds."""
         return (part.draft for part in self.parts(message) if part.draft is not None)
+
+    def assembler(self, names: Names | None = None) -> Assembler:
+        """Puts the calls of one streamed message together; `names` are those of the request."""
+        return WholeAssembler(self.drafts, names)
+
+    def written_id(self, ident: str) -> str:
+        """The id of a call as it is written in this form."""
+        return ident
 
     @abstractmethod
     def write_calls(self, calls: Sequence[ToolCall], names: Names | None = None, text: str = "") -> list[JsonObject]:

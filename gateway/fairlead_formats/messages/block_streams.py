@@ -1,20 +1,16 @@
-"""Streams of Anthropic Messages and of Bedrock's ConverseStream: both open, grow and close blocks by index.
+"""Streams that open, grow and close blocks by index, as Anthropic's and Bedrock's do.
 
-Pure module. Anthropic: `content_block_start {index, content_block: {type: tool_use, id, name, input}}`,
-`content_block_delta {index, delta: {type: input_json_delta, partial_json}}`, `content_block_stop {index}`. Bedrock:
-`{contentBlockStart: {contentBlockIndex, start: {toolUse: {toolUseId, name}}}}`, `{contentBlockDelta: {…, delta:
-{toolUse: {input}}}}`, `{contentBlockStop: {…}}`.
+Pure module.
 """
 
 from __future__ import annotations
 
 from fairlead_formats.messages.call import ToolCall
-from fairlead_formats.messages.drafts import member
-from fairlead_formats.messages.streams import Partial, Ready, event_of, room
+from fairlead_formats.messages.streams import Partial, Ready, room
 from fairlead_formats.names import Names
 
 
-class _Blocks:
+class BlockAssembler:
     """Calls come out as their blocks stop."""
 
     def __init__(self, names: Names | None = None) -> None:
@@ -41,53 +37,6 @@ class _Blocks:
     def _stop(self, index: int, *, cut_off: bool = False) -> list[ToolCall]:
         partial = self._partials.pop(index, None)
         return [] if partial is None else [self._ready.call(_settled(partial), cut_off=cut_off)]
-
-
-class AnthropicAssembler(_Blocks):
-    """Anthropic Messages."""
-
-    def feed(self, event: object) -> list[ToolCall]:
-        event = event_of(event)
-        kind, index = member(event, "type"), member(event, "index")
-        if kind == "message_stop":
-            return self.close()
-        if not isinstance(index, int):
-            return []
-        if kind == "content_block_start":
-            return self._start(index, _tool_use(member(event, "content_block")))
-        if kind == "content_block_delta":
-            return self._grow(index, member(member(event, "delta"), "partial_json"))
-        return self._stop(index) if kind == "content_block_stop" else []
-
-
-class BedrockAssembler(_Blocks):
-    """Bedrock ConverseStream."""
-
-    def feed(self, event: object) -> list[ToolCall]:
-        event = event_of(event)
-        if member(event, "messageStop") is not None:
-            return self.close()
-        for kind in ("contentBlockStart", "contentBlockDelta", "contentBlockStop"):
-            block = member(event, kind)
-            index = member(block, "contentBlockIndex")
-            if not isinstance(index, int):
-                continue
-            if kind == "contentBlockStart":
-                use = member(member(block, "start"), "toolUse")
-                opened = None if use is None else Partial(member(use, "toolUseId"), member(use, "name"))
-                return self._start(index, opened)
-            if kind == "contentBlockDelta":
-                return self._grow(index, member(member(member(block, "delta"), "toolUse"), "input"))
-            return self._stop(index)
-        return []
-
-
-def _tool_use(block: object) -> Partial | None:
-    if member(block, "type") != "tool_use":
-        return None
-    partial = Partial(member(block, "id"), member(block, "name"))
-    partial.whole = member(block, "input")
-    return partial
 
 
 def _settled(partial: Partial) -> Partial:

@@ -34,6 +34,8 @@ McpResult: TypeAlias = Mapping[str, Any]
 """A `CallToolResult` as decoded JSON: `{content, structuredContent?, isError?, _meta?}`. Read only, never trusted."""
 
 
+FUNCTION_CALL: Final = "function_call"
+"""Kind of OpenAI's calls before `tool_calls`, and the member of a message that holds one."""
 CUSTOM: Final = "custom"
 """Kind of OpenAI's freeform calls, whose input is text and not arguments: they are of the caller's own tools."""
 INPUT: Final = "input"

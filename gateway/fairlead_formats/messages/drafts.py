@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -16,9 +16,6 @@ from fairlead_formats.messages.arguments import excerpt, read, well_formed
 from fairlead_formats.messages.call import MAX_CALLS, MAX_NAME, Invalid, ToolCall
 from fairlead_formats.names import Names
 from fairlead_formats.tools.format import JsonObject
-
-_BEDROCK_ID: Final = re.compile(r"[a-zA-Z0-9_.:-]{1,64}\Z")
-_ANTHROPIC_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,256}\Z")
 
 
 class Draft(msgspec.Struct, frozen=True):
@@ -92,17 +89,10 @@ def text_of(value: object) -> str:
     return value if isinstance(value, str) and well_formed(value) else ""
 
 
-def bedrock_id(ident: str) -> str:
-    """The id where Bedrock takes it, else one made from it."""
-    return ident if _BEDROCK_ID.match(ident) else _hashed(ident)
-
-
-def anthropic_id(ident: str) -> str:
-    """The id where Anthropic takes it, else one made from it."""
-    return ident if _ANTHROPIC_ID.match(ident) else _hashed(ident)
-
-
-def _hashed(ident: str) -> str:
+def fitting_id(ident: str, allowed: re.Pattern[str]) -> str:
+    """The id where a provider takes it, else one made from it."""
+    if allowed.match(ident):
+        return ident
     return f"call_{hashlib.sha256(ident.encode('utf-8', 'replace')).hexdigest()[:24]}"
 
 

@@ -9,13 +9,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final
 
-from fairlead_formats import registry
 from fairlead_formats.messages.base import MessageFormat
 from fairlead_formats.messages.call import CUSTOM, ResultLoss, ToolCall
 from fairlead_formats.messages.parts import MAX_LOSSES, SERVER_TOOL, TEXT, THINKING, Answer, Part
 from fairlead_formats.tools.format import Action
 
-_FREEFORM: Final = (registry.OPENAI_CHAT, registry.AZURE_OPENAI, registry.OPENAI_RESPONSES)
 _WHY: Final = {
     THINKING: "thinking is for the model that thought it",
     SERVER_TOOL: "the provider ran this tool itself; no other format has a place for it",
@@ -59,7 +57,7 @@ def _of_parts(parts: Sequence[Part], calls: Sequence[ToolCall], target: MessageF
 def _of_call(call: ToolCall, path: str, target: MessageFormat) -> Iterator[ResultLoss]:
     if not call.valid:
         yield ResultLoss(call.id, path, "call", Action.DROPPED, "it cannot be read: see `invalid`")
-    elif call.kind == CUSTOM and target.name not in _FREEFORM:
+    elif call.kind == CUSTOM and not target.holds_freeform:
         yield ResultLoss(call.id, path, "call", Action.REWRITTEN, "freeform: its text is the argument `input`")
 
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from fairlead_formats.messages.call import CUSTOM, ToolCall
+from fairlead_formats.messages.call import CUSTOM, FUNCTION_CALL, ToolCall
 from fairlead_formats.messages.drafts import items, member, text_of
-from fairlead_formats.messages.openai_chat import FUNCTION_CALL
 from fairlead_formats.messages.response_items import ARGUMENTS_DONE, CALL, CUSTOM_CALL
 from fairlead_formats.messages.streams import Partial, Ready, event_of, is_done, room
 from fairlead_formats.names import Names

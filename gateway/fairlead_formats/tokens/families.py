@@ -11,8 +11,6 @@ from typing import Final
 
 import msgspec
 
-from fairlead_formats import registry
-
 
 class Family(msgspec.Struct, frozen=True):
     """Factors of one family; thousandths, so that sums stay whole and planning deterministic."""
@@ -48,22 +46,6 @@ _BY_NAME: Final = (
     (re.compile(r"deepseek"), DEEPSEEK),
     (re.compile(r"(meta-)?llama"), LLAMA),
 )
-
-FORMAT_FACTORS: Final[dict[str, int]] = {
-    registry.MCP: 1000,
-    registry.OPENAI_CHAT: 1000,
-    registry.OPENAI_FUNCTIONS: 1000,
-    registry.OPENAI_RESPONSES: 1000,
-    registry.OPENAI_REALTIME: 1000,
-    registry.AZURE_OPENAI: 1000,
-    registry.ANTHROPIC: 1020,
-    registry.GEMINI: 1000,
-    registry.GEMINI_LIVE: 1000,
-    registry.BEDROCK_CONVERSE: 1030,
-}
-"""Growth of definitions in a format, in thousandths: what is inlined, and what moves into descriptions. Means over
-1,282 public MCP tools, rounded up, and never below 1,000 for formats that shrink them (Gemini's `parameters`: 960); a
-single tool grows by up to 1,620."""
 
 
 def family_of(model: str) -> Family:

@@ -7,8 +7,9 @@ from typing import Final
 
 import msgspec
 
+from fairlead_formats.registry import OPENAI_CHAT, PROVIDER_FORMATS
 from fairlead_formats.tokens.conversation import Tokens
-from fairlead_formats.tokens.families import FORMAT_FACTORS, Family, family_of
+from fairlead_formats.tokens.families import Family, family_of
 from fairlead_formats.tokens.models import Window
 from fairlead_formats.tokens.outcome import (
     CONTEXT_WINDOW,
@@ -42,7 +43,7 @@ class Model(msgspec.Struct, frozen=True):
 
     name: str
     window: Window
-    format: str = "openai-chat"
+    format: str = OPENAI_CHAT
     max_tools: int | None = None
     """Tools that its provider takes at all."""
     family: Family | None = None
@@ -110,7 +111,7 @@ class Fit:
         self.family = family
         self.system = _scaled(conversation.system, family.text)
         self.messages = _scaled(conversation.messages - conversation.media, family.text) + conversation.media
-        self.factor = family.tools * FORMAT_FACTORS.get(model.format, 1000)
+        self.factor = family.tools * PROVIDER_FORMATS[model.format].token_growth
         window = model.window
         self.reserved = limits.reserved_output
         self.reserved_floor = limits.reserved_floor

@@ -20,10 +20,7 @@ from fairlead_formats.tokens.fit import RESERVED_OUTPUT_TOKENS, Limits, Model
 from fairlead_formats.tokens.models import Windows
 
 _FORMAT_OF_FAMILY: Final = {
-    "claude-3": registry.ANTHROPIC,
-    "claude-4": registry.ANTHROPIC,
-    "claude-4.7": registry.ANTHROPIC,
-    "gemini": registry.GEMINI,
+    family: name for name, provided in registry.PROVIDER_FORMATS.items() for family in provided.families
 }
 
 

@@ -1,7 +1,7 @@
 """Definitions MCP → provider and back: what all formats do alike.
 
-Pure module. A `ToolFormat` is put together in `registry` of an `Envelope` (where the parts of a tool stand), the choice
-of a schema target, and limits. Conversion is per tool: one that cannot be converted is refused in the report, and the
+Pure module. A `ToolFormat` is an `Envelope` (where the parts of a tool stand), the choice of a schema target, and
+limits; `providers` has them. Conversion is per tool: one that cannot be converted is refused in the report, and the
 others go over.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -46,6 +46,11 @@ _ELSEWHERE: Final = {
     "_meta": "the format has no metadata",
     "icons": "the format has no icons",
 }
+
+
+Targets: TypeAlias = tuple[Target, Target | None]
+"""The schema rules that a model reads, and the strict ones where strict is asked for and exists. A name that tells
+nothing of the model gets the narrowest of the format."""
 
 
 class ProvidersOwn(Unusable):
@@ -109,37 +114,21 @@ class ToolFormat:
         title: str,
         aliases: tuple[str, ...],
         envelope: Envelope,
-        targets: Callable[[Options], tuple[Target, Target | None]],
+        targets: Callable[[Options], Targets],
         *,
         max_tools: int | None = None,
         max_description: int | None = None,
         needs_description: bool = False,
         max_strict: int | None = None,
     ) -> None:
-        self._name, self._title, self._aliases = name, title, aliases
+        self.name, self.title, self.aliases = name, title, aliases
         self.envelope, self._targets = envelope, targets
-        self._max_tools, self._max_description = max_tools, max_description
+        self.max_tools, self._max_description = max_tools, max_description
         self._needs_description = needs_description
         self._max_strict = max_strict
 
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def title(self) -> str:
-        return self._title
-
-    @property
-    def aliases(self) -> tuple[str, ...]:
-        return self._aliases
-
-    @property
-    def max_tools(self) -> int | None:
-        return self._max_tools
-
     def __repr__(self) -> str:
-        return f"<ToolFormat {self._name}>"
+        return f"<ToolFormat {self.name}>"
 
     def request(self, tools: Sequence[Definition]) -> JsonObject:
         return self.envelope.request(list(tools))
@@ -185,7 +174,7 @@ class ToolFormat:
         except (Unusable, TooMuch) as error:
             return Prepared(None, (Loss(name, "/inputSchema", "inputSchema", Action.REFUSED, str(error)),))
         except Exception as error:
-            log.exception("The conversion of %r to %s failed", name[:128], self._name)
+            log.exception("The conversion of %r to %s failed", name[:128], self.name)
             why = f"{FAULT}: {type(error).__name__}"
             return Prepared(None, (Loss(name, "/inputSchema", "inputSchema", Action.REFUSED, why),))
 

@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from fairlead_formats import registry
 from fairlead_formats.messages.call import Invalid, ResultLoss
-from fairlead_formats.messages.registry import message_format, translate_message, translate_results
+from fairlead_formats.messages.translate import translate_message, translate_results
 from fairlead_formats.tokens.conversation import Tokens, measured
 from fairlead_formats.tokens.counting import best_counter
 from fairlead_formats.tokens.shorten import shortened
@@ -150,17 +150,17 @@ def convert_messages(body: bytes) -> Body | Declined:
         asked = msgspec.json.decode(body, type=MessagesBody)
         if members.repeats(body):
             return Declined(unreadable=TWICE)
-        source, target = message_format(asked.source), message_format(asked.to)
+        source, target = registry.canonical(asked.source), registry.canonical(asked.to)
     except UNREADABLE as error:
         return _unreadable(error)
-    every = source.parse_calls(asked.message)
+    every = registry.message_format(source).parse_calls(asked.message)
     calls = [call for call in every if call.valid]
     results = [] if asked.results is None else asked.results
-    written = translate_results(calls, results, source.name, target.name)
-    said = translate_message(asked.message, source.name, target.name)
+    written = translate_results(calls, results, source, target)
+    said = translate_message(asked.message, source, target)
     invalid = {call.id: call.arguments.reason for call in every if isinstance(call.arguments, Invalid)}
     report = said.report + written.report
-    answer = ConvertedMessages(target.name, list(said.messages), written.messages, written.pending, invalid, report)
+    answer = ConvertedMessages(target, list(said.messages), written.messages, written.pending, invalid, report)
     return Body([_encode(answer)])
 
 

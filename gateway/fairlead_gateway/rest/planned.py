@@ -12,8 +12,9 @@ from msgspec import Meta
 
 from fairlead_api.documents.servers import ServerEntry
 from fairlead_formats.messages.call import CUSTOM, Invalid, ToolCall
-from fairlead_formats.messages.registry import message_format, parse_stream
+from fairlead_formats.messages.translate import parse_stream
 from fairlead_formats.names import did_you_mean
+from fairlead_formats.registry import message_format
 from fairlead_formats.schema.nulls import un_null
 from fairlead_formats.tools.format import JsonObject
 from fairlead_gateway.calls.refusals import not_allowed

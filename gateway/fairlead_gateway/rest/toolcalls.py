@@ -16,7 +16,7 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 
 from fairlead_formats.messages.call import META_ERROR, Carry, Invalid, ResultLoss, invalid_result
-from fairlead_formats.messages.registry import message_format
+from fairlead_formats.registry import message_format
 from fairlead_formats.tools.format import JsonObject
 from fairlead_gateway.calls.batch import run_all
 from fairlead_gateway.calls.direct import Origin, Unknown

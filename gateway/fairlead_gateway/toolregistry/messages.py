@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fairlead_formats.messages.call import CUSTOM, DEFAULT_CARRY, Carry, ResultLoss, ToolCall, Written
-from fairlead_formats.messages.registry import message_format
+from fairlead_formats.registry import message_format
 from fairlead_formats.tools.format import JsonObject
 from fairlead_gateway.toolregistry.outcomes import Outcome, UnknownFunction
 

@@ -18,8 +18,8 @@ from msgspec import Raw
 
 from fairlead_formats import registry as formats
 from fairlead_formats.messages.call import CUSTOM, DEFAULT_CARRY, Carry, ToolCall
-from fairlead_formats.messages.registry import message_format
 from fairlead_formats.names import Names
+from fairlead_formats.registry import message_format
 from fairlead_formats.tools.cache import Conversions
 from fairlead_formats.tools.format import JsonObject, Options
 from fairlead_gateway.calls.batch import run_all

@@ -53,8 +53,8 @@ class Target:
 def targets() -> list[Target]:
     """Every format, and what is chosen by an option in each."""
     found = [Target(name, known) for name, known in registry.FORMATS.items() if name != registry.MCP]
-    gemini, bedrock = registry.find(registry.GEMINI), registry.find(registry.BEDROCK_CONVERSE)
-    chat, anthropic = registry.find(registry.OPENAI_CHAT), registry.find(registry.ANTHROPIC)
+    gemini, bedrock = registry.find("gemini"), registry.find("bedrock-converse")
+    chat, anthropic = registry.find(registry.OPENAI_CHAT), registry.find("anthropic")
     return [
         *found,
         Target("openai-chat, gpt-5", chat, Options(model="gpt-5")),
@@ -87,7 +87,7 @@ def schema_of(target: Target, written: Tool) -> tuple[Tool, bool]:
     function = written.get("function") or written.get("toolSpec") or written
     schema = function.get("parameters") or function.get("input_schema") or function.get("parametersJsonSchema")
     schema = schema or function.get("inputSchema", {}).get("json") or {"type": "object", "properties": {}}
-    if target.format.name == registry.GEMINI_LIVE or target.options.gemini_field == "parameters":
+    if target.format.name == "gemini-live" or target.options.gemini_field == "parameters":
         schema = from_openapi(schema)
     return schema, function.get("strict") is True
 

@@ -38,6 +38,11 @@ def test_every_format_has_a_page_that_the_readme_leads_to() -> None:
     assert set(re.findall(r"\(formats/([\w-]+)\.md\)", readme)) == pages
 
 
+def test_the_python_of_the_page_runs() -> None:
+    (program,) = re.findall(r"```python\n(.*?)```", (DOCS / "formats.md").read_text(), re.S)
+    exec(compile(program, "formats.md", "exec"), {})  # noqa: S102  # our own page
+
+
 async def test_every_page_shows_tools_message_and_answer_as_a_gateway_gives_them(tmp_path: Path) -> None:
     async with demo_server() as url, running(tmp_path, catalog("demo", url, await listed(url))) as gateway:
         for name in FORMATS:

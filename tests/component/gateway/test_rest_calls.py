@@ -15,7 +15,7 @@ from mcp.server import MCPServer
 from mcp.types import AudioContent, ImageContent
 
 from fairlead_api.documents.catalog import DeclaredLatency
-from fairlead_formats.messages.registry import message_format
+from fairlead_formats.registry import message_format
 from fairlead_gateway.telemetry import Book
 from gatewayworld import Wire, ask, calling, catalog, entry, limits, reached, running
 from rawserver import Reply, Request, raw_server

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_formats.messages.registry import message_format
-from fairlead_formats.registry import FORMATS
+from fairlead_formats.registry import FORMATS, message_format
 from fairlead_gateway.rest.examples import conversions as examples
 from gatewayworld import catalog, running
 from restworld import MESSAGES, post, problem

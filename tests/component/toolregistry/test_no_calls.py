@@ -23,7 +23,7 @@ async def test_what_is_no_call_is_an_error_that_says_what_is_one(given: Any) -> 
         assert [one.ok for one in await registry.execute_all([given])] == [False]
 
 
-@pytest.mark.parametrize("form", sorted(formats.ALIASES))
+@pytest.mark.parametrize("form", sorted(formats.FORMATS))
 @pytest.mark.parametrize("message", [None, [], {}, "", "hello", {"content": "hello"}, {"tool_calls": None}])
 async def test_a_message_without_calls_comes_to_nothing_in_every_format(form: str, message: object) -> None:
     async with AsyncToolRegistry() as registry:

@@ -17,11 +17,11 @@ import pytest
 
 from fairlead_formats import registry
 from fairlead_formats.messages.call import Carry, ToolCall
-from fairlead_formats.messages.registry import message_format
 from fairlead_formats.names import Names
+from fairlead_formats.registry import message_format
 
 GOLDEN = Path(__file__).resolve().parents[3] / "golden" / "messages"
-FORMATS = sorted(registry.ALIASES)
+FORMATS = sorted(registry.FORMATS)
 ORIGINALS = ("weather__get_forecast", "files/read file")
 RESULTS: list[dict[str, Any]] = json.loads((GOLDEN / "results.json").read_text())
 

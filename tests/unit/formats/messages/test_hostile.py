@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from fairlead_formats import registry
 from fairlead_formats.messages import arguments
 from fairlead_formats.messages.call import EXCERPT, MAX_ARGUMENT_BYTES, MAX_CALLS, Invalid, ToolCall
-from fairlead_formats.messages.registry import assembler, message_format
+from fairlead_formats.registry import message_format
 
-FORMATS = sorted(registry.ALIASES)
+FORMATS = sorted(registry.FORMATS)
 GOLDEN = Path(__file__).resolve().parents[3] / "golden" / "messages"
 
 anything = st.recursive(
@@ -79,7 +79,7 @@ def test_results_of_any_kind_can_be_read(name: str, messages: Any) -> None:
 @settings(max_examples=50, deadline=None)
 @given(events=st.lists(anything, max_size=4))
 def test_events_of_any_kind_can_be_fed(name: str, events: list[Any]) -> None:
-    assembling = assembler(name)
+    assembling = message_format(name).assembler()
     for event in events:
         assert assembling.feed(event) == []
     assert assembling.close() == []

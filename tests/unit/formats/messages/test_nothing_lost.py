@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from fairlead_formats import registry
 from fairlead_formats.messages.parts import MAX_LOSSES
-from fairlead_formats.messages.registry import message_format, translate_message, translate_results
+from fairlead_formats.messages.translate import translate_message, translate_results
+from fairlead_formats.registry import message_format
 
-FORMATS = sorted(registry.ALIASES)
+FORMATS = sorted(registry.FORMATS)
 Blocks = list[dict[str, Any]]
 
 

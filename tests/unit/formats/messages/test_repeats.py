@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from fairlead_formats import registry
 from fairlead_formats.messages.call import MAX_DEPTH, Carry, ToolCall
-from fairlead_formats.messages.registry import message_format
 from fairlead_formats.messages.repeats import Repeats
+from fairlead_formats.registry import message_format
 
-CONVERTING = sorted(set(registry.ALIASES) - {registry.MCP})
+CONVERTING = sorted(set(registry.FORMATS) - {registry.MCP})
 CALL = ToolCall("call_1", "t", {})
 BYTES = random.Random(7).randbytes(3000)
 DATA = base64.b64encode(BYTES).decode()
@@ -84,7 +84,7 @@ def test_a_text_with_the_json_of_structured_content_loses_the_media_too(name: st
 def test_audio_that_a_format_does_not_hold_is_a_line_without_its_bytes(name: str, carry: Carry) -> None:
     result = {"content": [AUDIO], "structuredContent": {"result": AUDIO}}
     text = written(name, result, carry)
-    holds = name == registry.GEMINI or (carry.audio and name in ("openai-chat", "openai-functions", "azure-openai"))
+    holds = name == "gemini" or (carry.audio and name in ("openai-chat", "openai-functions", "azure-openai"))
     assert count_of_bytes(text) == (1 if holds else 0)
     assert holds or text.count("[audio: audio/wav, 3000 bytes, not shown]") == 1
 

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from fairlead_formats import registry
 from fairlead_formats.messages.call import ToolCall
-from fairlead_formats.messages.registry import match, message_format, translate_calls, translate_results
+from fairlead_formats.messages.translate import match, translate_calls, translate_results
 from fairlead_formats.names import Names
+from fairlead_formats.registry import message_format
 
-FORMATS = sorted(registry.ALIASES)
+FORMATS = sorted(registry.FORMATS)
 WITH_IDS = [name for name in FORMATS if name != registry.OPENAI_FUNCTIONS]
 
 texts = st.text(st.characters(codec="utf-8"), max_size=20)

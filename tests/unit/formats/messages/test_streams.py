@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairlead_formats.messages.call import MAX_ARGUMENT_BYTES, Invalid, ToolCall
-from fairlead_formats.messages.registry import assembler
 from fairlead_formats.messages.streams import CUT_OFF, Assembler
 from fairlead_formats.names import Names
+from fairlead_formats.registry import message_format
 
 Event = dict[str, Any]
 
@@ -75,13 +75,13 @@ CHAT: dict[str, tuple[list[Any], list[Any]]] = {
 @pytest.mark.parametrize("what", CHAT)
 def test_calls_of_a_chat_stream(what: str) -> None:
     events, expected = CHAT[what]
-    assert run(assembler("openai"), events) == expected
+    assert run(message_format("openai").assembler(), events) == expected
 
 
 def test_the_old_function_call_streams_too() -> None:
     deltas = [{"name": "now", "arguments": ""}, {"arguments": '{"city":'}, {"arguments": '"Köln"}'}]
     events = [{"choices": [{"index": 0, "delta": {"function_call": delta}}]} for delta in deltas]
-    assembling = assembler("openai-functions")
+    assembling = message_format("openai-functions").assembler()
     calls = [call for event in [*events, chat(finish="function_call")] for call in assembling.feed(event)]
     assert [(call.name, call.arguments, call.kind) for call in calls] == [("now", {"city": "Köln"}, "function_call")]
 
@@ -89,12 +89,12 @@ def test_the_old_function_call_streams_too() -> None:
 def test_names_are_mapped_back_as_in_whole_messages() -> None:
     names = Names(["files/read file"])
     safe = names.safe("files/read file")
-    calls = run(assembler("openai", names), [chat(piece(0, "{}", "a", safe)), chat(finish="tool_calls")])
+    calls = run(message_format("openai").assembler(names), [chat(piece(0, "{}", "a", safe)), chat(finish="tool_calls")])
     assert calls == [("a", "files/read file", {})]
 
 
 def test_arguments_do_not_grow_beyond_their_bound() -> None:
-    assembling = assembler("openai")
+    assembling = message_format("openai").assembler()
     chunk = "x" * (MAX_ARGUMENT_BYTES // 4)
     assembling.feed(chat(piece(0, "", "a", "now")))
     for _ in range(100):
@@ -153,7 +153,7 @@ RESPONSES: dict[str, tuple[list[Any], list[Any]]] = {
 @pytest.mark.parametrize("what", RESPONSES)
 def test_calls_of_a_responses_stream(what: str) -> None:
     events, expected = RESPONSES[what]
-    assert run(assembler("openai-responses"), events) == expected
+    assert run(message_format("openai-responses").assembler(), events) == expected
 
 
 def start(index: int, ident: str, name: str, given: Any = None) -> Event:
@@ -196,7 +196,7 @@ ANTHROPIC: dict[str, tuple[list[Any], list[Any]]] = {
 @pytest.mark.parametrize("what", ANTHROPIC)
 def test_calls_of_an_anthropic_stream(what: str) -> None:
     events, expected = ANTHROPIC[what]
-    assert run(assembler("claude"), events) == expected
+    assert run(message_format("claude").assembler(), events) == expected
 
 
 def opened(index: int, ident: str, name: str) -> Event:
@@ -217,9 +217,11 @@ def test_calls_of_a_bedrock_stream() -> None:
     whole = [{"messageStart": {"role": "assistant"}}, text, closed(0), opened(1, "a", "now"), grown(1, '{"city":'),
              opened(2, "b", "later"), grown(2, '{"days":2}'), grown(1, '"Köln"}'), closed(2), closed(1),
              {"messageStop": {"stopReason": "tool_use"}}]  # fmt: skip
-    assert run(assembler("bedrock"), whole) == [B, A]
-    assert run(assembler("bedrock"), [opened(0, "a", "now"), closed(0)]) == [("a", "now", {})]
-    assert run(assembler("bedrock"), [opened(0, "a", "now"), grown(0, '{"ci')]) == [("a", "now", CUT_OFF)]
+    assert run(message_format("bedrock").assembler(), whole) == [B, A]
+    assert run(message_format("bedrock").assembler(), [opened(0, "a", "now"), closed(0)]) == [("a", "now", {})]
+    assert run(message_format("bedrock").assembler(), [opened(0, "a", "now"), grown(0, '{"ci')]) == [
+        ("a", "now", CUT_OFF)
+    ]
 
 
 def test_calls_of_streams_that_send_them_whole() -> None:
@@ -227,12 +229,13 @@ def test_calls_of_streams_that_send_them_whole() -> None:
         return {"candidates": [{"content": {"parts": [{"functionCall": call}], "role": "model"}}]}
 
     calls = run(
-        assembler("gemini"), [content(name="now", args=A[2]), content(name="now", args=A[2]), {"candidates": []}]
+        message_format("gemini").assembler(),
+        [content(name="now", args=A[2]), content(name="now", args=A[2]), {"candidates": []}],
     )
     assert [call[1:] for call in calls] == [("now", A[2]), ("now", A[2])]
     assert len({call[0] for call in calls}) == 2
     live = {"toolCall": {"functionCalls": [{"id": "a", "name": "now", "args": A[2]}]}}
-    assert run(assembler("gemini-live"), [{"serverContent": {}}, live]) == [A]
+    assert run(message_format("gemini-live").assembler(), [{"serverContent": {}}, live]) == [A]
 
 
 arguments = st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=10), max_size=4)
@@ -253,14 +256,14 @@ def test_however_a_message_is_cut_into_pieces_its_calls_are_the_same(sent: list[
 
     opened = [chat(piece(place, "", f"c{place}", "t")) for place in range(len(sent))]
     of_chat = [*opened, *(chat(piece(place, text)) for place, text in mixed), chat(finish="tool_calls")]
-    assert run(assembler("openai"), of_chat) == expected
+    assert run(message_format("openai").assembler(), of_chat) == expected
 
     started = [start(place, f"c{place}", "t") for place in range(len(sent))]
     stops = [stop(place) for place in range(len(sent))]
     of_anthropic = [*started, *(grow(place, text) for place, text in mixed), *stops]
-    assert run(assembler("anthropic"), of_anthropic) == expected
+    assert run(message_format("anthropic").assembler(), of_anthropic) == expected
 
     begun = [added(place, f"c{place}", "t") for place in range(len(sent))]
     ended = [item_done(place, f"c{place}", "t", "") for place in range(len(sent))]
     of_responses = [*begun, *(delta(place, f"c{place}", text) for place, text in mixed), *ended]
-    assert run(assembler("responses"), of_responses) == expected
+    assert run(message_format("responses").assembler(), of_responses) == expected

@@ -2,16 +2,19 @@
 
 Pure module. `{type: tool_use, id, name, input: object}` and `{type: tool_result, tool_use_id, content: [text, image,
 document], is_error?}`; all results of a message stand together, first in the next one. Tools that the provider runs
-itself (`server_tool_use`, `mcp_tool_use`) are not ours.
+itself (`server_tool_use`, `mcp_tool_use`) are not ours. Streams: `content_block_start {index, content_block: {type:
+tool_use, id, name, input}}`, `content_block_delta {index, delta: {type: input_json_delta, partial_json}}`,
+`content_block_stop {index}`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from fairlead_formats import registry
 from fairlead_formats.messages.base import Answers, MessageFormat
+from fairlead_formats.messages.block_streams import BlockAssembler
 from fairlead_formats.messages.call import Carry, ToolCall, ToolResult, name_for
 from fairlead_formats.messages.content import (
     MEGABYTE,
@@ -25,7 +28,7 @@ from fairlead_formats.messages.content import (
     json_text,
     report_structured,
 )
-from fairlead_formats.messages.drafts import Draft, anthropic_id, items, member, text_of
+from fairlead_formats.messages.drafts import Draft, fitting_id, items, member, text_of
 from fairlead_formats.messages.parts import (
     BLOCK,
     SERVER_TOOL,
@@ -38,16 +41,37 @@ from fairlead_formats.messages.parts import (
     pointed,
 )
 from fairlead_formats.messages.reading import as_text, media_block, result_of
+from fairlead_formats.messages.streams import Assembler, Partial, event_of
 from fairlead_formats.names import Names
-from fairlead_formats.tools.format import JsonObject
+from fairlead_formats.provider import ProviderFormat
+from fairlead_formats.schema import rules
+from fairlead_formats.tools.definitions import Envelope, Found, Parts, Targets, ToolFormat
+from fairlead_formats.tools.envelopes import in_tools, providers_own, renamed, settings_lost, tools_of
+from fairlead_formats.tools.format import JsonObject, Options
 
 MAX_IMAGE: Final = 5 * MEGABYTE
+_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,256}\Z")
+
+
+def _write_tool(parts: Parts) -> JsonObject:
+    out: JsonObject = {"name": ""}
+    if parts.description:
+        out["description"] = parts.description
+    out["input_schema"] = parts.schema
+    if parts.strict:
+        out["strict"] = True
+    return out
+
+
+def _read_tool(tool: JsonObject) -> Found:
+    if tool.get("type") not in (None, "custom"):
+        raise providers_own(tool)
+    lost = settings_lost(tool, {"name", "description", "input_schema", "type"})
+    return Found(tool.get("name"), tool.get("description"), tool.get("input_schema"), lost=lost)
 
 
 class AnthropicMessages(MessageFormat):
     """Anthropic Messages."""
-
-    name = registry.ANTHROPIC
 
     def parts(self, message: object) -> Iterator[Part]:
         """From a response, a message (they are alike), or a list of blocks."""
@@ -59,6 +83,12 @@ class AnthropicMessages(MessageFormat):
         for at, block in pointed(path, items(content)) or [("", message)]:
             yield _part(block, at)
 
+    def assembler(self, names: Names | None = None) -> Assembler:
+        return AnthropicAssembler(names)
+
+    def written_id(self, ident: str) -> str:
+        return fitting_id(ident, _ID)
+
     def in_request(self, message: object) -> list[JsonObject]:
         content = message if isinstance(message, list) else member(message, "content")
         return [{"role": "assistant", "content": content}] if content else []
@@ -66,7 +96,7 @@ class AnthropicMessages(MessageFormat):
     def write_calls(self, calls: Sequence[ToolCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
         blocks: list[JsonObject] = [{"type": "text", "text": text}] if text.strip() else []
         blocks += [
-            {"type": "tool_use", "id": anthropic_id(made.id), "name": name_for(made, names), "input": made.arguments}
+            {"type": "tool_use", "id": self.written_id(made.id), "name": name_for(made, names), "input": made.arguments}
             for made in calls
             if made.valid
         ]
@@ -76,7 +106,7 @@ class AnthropicMessages(MessageFormat):
         accept = accepting(WEB_IMAGES if carry.images else (), (PDF,) if carry.documents else (), max_bytes=MAX_IMAGE)
         blocks = []
         for made, body, report in answers.bodies(accept):
-            block: JsonObject = {"type": "tool_result", "tool_use_id": anthropic_id(made.id)}
+            block: JsonObject = {"type": "tool_result", "tool_use_id": self.written_id(made.id)}
             content = _content(body, report)
             if content:
                 block["content"] = content
@@ -140,3 +170,49 @@ def _block(part: object) -> JsonObject:
     if kind in ("image", "document") and member(source, "type") == "base64":
         return media_block(text_of(member(source, "media_type")), member(source, "data"))
     return as_text(part)
+
+
+class AnthropicAssembler(BlockAssembler):
+    """Anthropic Messages."""
+
+    def feed(self, event: object) -> list[ToolCall]:
+        event = event_of(event)
+        kind, index = member(event, "type"), member(event, "index")
+        if kind == "message_stop":
+            return self.close()
+        if not isinstance(index, int):
+            return []
+        if kind == "content_block_start":
+            return self._start(index, _tool_use(member(event, "content_block")))
+        if kind == "content_block_delta":
+            return self._grow(index, member(member(event, "delta"), "partial_json"))
+        return self._stop(index) if kind == "content_block_stop" else []
+
+
+def _tool_use(block: object) -> Partial | None:
+    if member(block, "type") != "tool_use":
+        return None
+    partial = Partial(member(block, "id"), member(block, "name"))
+    partial.whole = member(block, "input")
+    return partial
+
+
+def _targets(options: Options) -> Targets:
+    return rules.ANTHROPIC, rules.ANTHROPIC_STRICT if options.strict else None
+
+
+FORMATS: Final = (
+    ProviderFormat(
+        tools=ToolFormat(
+            "anthropic",
+            "Anthropic Messages",
+            ("claude", "anthropic-messages", "messages"),
+            Envelope(_write_tool, renamed, _read_tool, in_tools, tools_of),
+            _targets,
+            max_strict=20,
+        ),
+        messages=AnthropicMessages(),
+        token_growth=1020,
+        families=("claude-3", "claude-4", "claude-4.7"),
+    ),
+)

@@ -8,10 +8,9 @@ result and `error` an error, as the provider's documentation has it. Live sends 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from fairlead_formats import registry
 from fairlead_formats.messages.base import Answers, MessageFormat
 from fairlead_formats.messages.call import Carry, ToolCall, ToolResult, name_for
 from fairlead_formats.messages.content import (
@@ -38,7 +37,12 @@ from fairlead_formats.messages.parts import (
 )
 from fairlead_formats.messages.reading import as_text, media_block, result_of
 from fairlead_formats.names import Names
-from fairlead_formats.tools.format import Action, JsonObject
+from fairlead_formats.provider import ProviderFormat
+from fairlead_formats.schema import rules
+from fairlead_formats.schema.openapi import from_openapi
+from fairlead_formats.tools.definitions import Envelope, Found, Parts, ProvidersOwn, Targets, ToolFormat
+from fairlead_formats.tools.envelopes import listed, renamed, settings_lost
+from fairlead_formats.tools.format import GEMINI_JSON_SCHEMA, Action, Definition, JsonObject, Options
 
 _IMAGES: Final = ("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")
 _AUDIO: Final = (
@@ -51,14 +55,69 @@ _AUDIO: Final = (
     "audio/ogg",
     "audio/flac",
 )
+_MAX_TOOLS: Final = 512
 _RESERVED: Final = frozenset({"output", "error", "content"})
 """Members of a response that mean something to the provider or to us."""
 
 
+def _tool_writer(field: str | None) -> Callable[[Parts], JsonObject]:
+    def write(parts: Parts) -> JsonObject:
+        out: JsonObject = {"name": ""}
+        if parts.description:
+            out["description"] = parts.description
+        member = field or parts.options.gemini_field
+        if member == GEMINI_JSON_SCHEMA or parts.schema.get("properties"):
+            out[member] = parts.schema  # an object without properties is refused in `parameters`
+        return out
+
+    return write
+
+
+_CAMEL_CASE: Final = {
+    "parameters_json_schema": "parametersJsonSchema",
+    "response_json_schema": "responseJsonSchema",
+}
+
+
+def _read_tool(tool: JsonObject) -> Found:
+    if "name" not in tool and "description" not in tool:
+        raise ProvidersOwn(f"{', '.join(tool)[:80]!r} is the provider's own, not a function")
+    tool = {_CAMEL_CASE.get(member, member): value for member, value in tool.items()}
+    schema = tool.get("parametersJsonSchema")
+    if schema is None and isinstance(tool.get("parameters"), dict):
+        schema = from_openapi(tool["parameters"])
+    output = tool.get("responseJsonSchema")
+    if output is None and isinstance(tool.get("response"), dict):
+        output = from_openapi(tool["response"])
+    carried = {"name", "description", "parameters", "parametersJsonSchema", "response", "responseJsonSchema"}
+    return Found(tool.get("name"), tool.get("description"), schema, output, settings_lost(tool, carried))
+
+
+def _unpack(payload: Any) -> list[Any]:
+    if isinstance(payload, dict) and isinstance(payload.get("setup"), dict):
+        payload = payload["setup"]
+    out: list[Any] = []
+    for item in listed(payload, "tools", "functionDeclarations", "function_declarations"):
+        inner = listed(item, "functionDeclarations", "function_declarations")
+        out += inner
+        others = {} if inner == [item] or not isinstance(item, dict) else _beside_functions(item)
+        out += [others] if others else []
+    return out
+
+
+def _beside_functions(item: JsonObject) -> JsonObject:
+    """The provider's tools that stand in one item with functions."""
+    return {
+        name: value for name, value in item.items() if name not in ("functionDeclarations", "function_declarations")
+    }
+
+
+def _request(tools: list[Definition]) -> JsonObject:
+    return {"tools": [{"functionDeclarations": tools}] if tools else []}
+
+
 class GeminiMessages(MessageFormat):
     """Gemini `generateContent`."""
-
-    name = registry.GEMINI
 
     def parts(self, message: object) -> Iterator[Part]:
         """From a response, a candidate, a content or a list of parts; also from one piece of a stream, whose calls are
@@ -105,8 +164,6 @@ class GeminiMessages(MessageFormat):
 
 class GeminiLiveMessages(MessageFormat):
     """Gemini Live: messages of the server in, messages of the client out. It takes no media with a response."""
-
-    name = registry.GEMINI_LIVE
 
     def parts(self, message: object) -> Iterator[Part]:
         """From one message of the server, or a list of them."""
@@ -225,3 +282,42 @@ def _result(response: JsonObject) -> ToolResult:
         blocks.append(media_block(text_of(member(data, "mimeType", "mime_type")), member(data, "data")))
     result = result_of(blocks, is_error=is_error, structured=structured)
     return ToolResult(text_of(response.get("id")), text_of(response.get("name")), result)
+
+
+def _targets(options: Options) -> Targets:
+    """The subset of OpenAPI or JSON Schema, as the caller chose."""
+    return (rules.GEMINI_JSON if options.gemini_field == GEMINI_JSON_SCHEMA else rules.GEMINI), None
+
+
+FORMATS: Final = (
+    ProviderFormat(
+        tools=ToolFormat(
+            "gemini",
+            "Gemini",
+            ("google", "google-genai", "vertex", "vertex-ai"),
+            Envelope(_tool_writer(None), renamed, _read_tool, _request, _unpack, grouped=True),
+            _targets,
+            max_tools=_MAX_TOOLS,
+        ),
+        messages=GeminiMessages(),
+        families=("gemini",),
+    ),
+    ProviderFormat(
+        tools=ToolFormat(
+            "gemini-live",
+            "Gemini Live",
+            ("google-live", "gemini-realtime"),
+            Envelope(
+                _tool_writer("parameters"),
+                renamed,
+                _read_tool,
+                lambda tools: {"setup": _request(tools)},
+                _unpack,
+                grouped=True,
+            ),
+            lambda options: (rules.GEMINI, None),  # Live reads `parameters` only and is silent about the other
+            max_tools=_MAX_TOOLS,
+        ),
+        messages=GeminiLiveMessages(),
+    ),
+)

@@ -1,21 +1,15 @@
-"""The message formats by name, and calls and results from one to another through MCP.
+"""Calls and results from one format to another through MCP.
 
-Pure module. Names and aliases are those of `fairlead_formats.registry`.
+Pure module. Formats go by the names and aliases of `registry`.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Sequence
 
 import msgspec
 
-from fairlead_formats import registry
-from fairlead_formats.messages.anthropic import AnthropicMessages
-from fairlead_formats.messages.base import MessageFormat
-from fairlead_formats.messages.bedrock import BedrockMessages
-from fairlead_formats.messages.block_streams import AnthropicAssembler, BedrockAssembler
 from fairlead_formats.messages.call import (
     DEFAULT_CARRY,
     Carry,
@@ -25,59 +19,12 @@ from fairlead_formats.messages.call import (
     ToolResult,
     Written,
 )
-from fairlead_formats.messages.drafts import anthropic_id, bedrock_id
-from fairlead_formats.messages.gemini import GeminiLiveMessages, GeminiMessages
 from fairlead_formats.messages.losses import losses_of_answers, losses_of_message
-from fairlead_formats.messages.mcp import McpMessages
-from fairlead_formats.messages.openai_chat import ChatMessages
-from fairlead_formats.messages.openai_responses import RealtimeMessages, ResponsesMessages
-from fairlead_formats.messages.openai_stream import ChatAssembler, ResponsesAssembler
 from fairlead_formats.messages.parts import TEXT
-from fairlead_formats.messages.streams import Assembler, WholeAssembler
 from fairlead_formats.names import Names
+from fairlead_formats.registry import PROVIDER_FORMATS, message_format
 from fairlead_formats.tools.format import Action, JsonObject
 from fairlead_mcp.sse import EventParser
-
-_FORMATS: Final[dict[str, MessageFormat]] = {
-    each.name: each
-    for each in (
-        McpMessages(),
-        ChatMessages(),
-        ChatMessages(registry.OPENAI_FUNCTIONS, function_call=True),
-        ChatMessages(registry.AZURE_OPENAI),
-        ResponsesMessages(),
-        RealtimeMessages(),
-        AnthropicMessages(),
-        GeminiMessages(),
-        GeminiLiveMessages(),
-        BedrockMessages(),
-    )
-}
-
-_ASSEMBLERS: Final[dict[str, Callable[[Names | None], Assembler]]] = {
-    registry.MCP: lambda names: WholeAssembler(_FORMATS[registry.MCP].drafts, names),
-    registry.OPENAI_CHAT: ChatAssembler,
-    registry.OPENAI_FUNCTIONS: ChatAssembler,
-    registry.AZURE_OPENAI: ChatAssembler,
-    registry.OPENAI_RESPONSES: ResponsesAssembler,
-    registry.OPENAI_REALTIME: ResponsesAssembler,
-    registry.ANTHROPIC: AnthropicAssembler,
-    registry.GEMINI: lambda names: WholeAssembler(_FORMATS[registry.GEMINI].drafts, names),
-    registry.GEMINI_LIVE: lambda names: WholeAssembler(_FORMATS[registry.GEMINI_LIVE].drafts, names),
-    registry.BEDROCK_CONVERSE: BedrockAssembler,
-}
-
-
-def message_format(name: str) -> MessageFormat:
-    """The format of a name or alias, whatever its case. Raises `registry.UnknownFormat`."""
-    return _FORMATS[registry.canonical(name)]
-
-
-def assembler(name: str, names: Names | None = None) -> Assembler:
-    """What puts the calls of one streamed message together, for a format by name or alias; `names` are those of the
-    request. Raises `registry.UnknownFormat`.
-    """
-    return _ASSEMBLERS[registry.canonical(name)](names)
 
 
 def parse_stream(events: object, name: str, names: Names | None = None) -> list[ToolCall]:
@@ -86,7 +33,7 @@ def parse_stream(events: object, name: str, names: Names | None = None) -> list[
     """
     if isinstance(events, str):
         events = _data(events)
-    assembling = assembler(name, names)
+    assembling = message_format(name).assembler(names)
     calls: list[ToolCall] = []
     for event in events if isinstance(events, list) else [events]:
         calls += assembling.feed(event)
@@ -121,22 +68,12 @@ def translate_message(
     """
     from_, to = message_format(source), message_format(target)
     calls = from_.parse_calls(message, read)
-    if alike(source, target) and read == write and calls and all(call.valid for call in calls):
+    if from_ is to and read == write and calls and all(call.valid for call in calls):
         return Written(tuple(to.in_request(message)))
     parts = list(from_.parts(message))
     text = "\n\n".join(part.text for part in parts if part.what == TEXT and part.text)
     report = losses_of_message(parts, calls, to)
     return Written(tuple(to.write_calls(calls, write, text if to.holds_text else "")), report)
-
-
-def alike(one: str, other: str) -> bool:
-    """Whether two formats have the same form on the wire. Raises `registry.UnknownFormat`."""
-    return _form(one) == _form(other)
-
-
-def _form(name: str) -> str:
-    found = registry.canonical(name)
-    return registry.OPENAI_CHAT if found == registry.AZURE_OPENAI else found
 
 
 def translate_results(
@@ -145,11 +82,12 @@ def translate_results(
     """Results of `calls`, in the messages of one format, in the messages of another. A call without a result stays
     pending, a result without a call is dropped and reported. Raises `registry.UnknownFormat`.
     """
-    answers = list(message_format(source).answers(messages))
+    from_, to = message_format(source), message_format(target)
+    answers = list(from_.answers(messages))
     found = [answer.result for answer in answers if answer.result is not None]
     matched, strays = match(calls, found)
-    written = message_format(target).write_results(calls, matched, carry)
-    if alike(source, target) and not strays:
+    written = to.write_results(calls, matched, carry)
+    if from_ is to and not strays:
         same = messages if isinstance(messages, list) else [messages] if isinstance(messages, dict) else []
         return Written(tuple(same), (), written.pending)
     dropped = tuple(
@@ -168,7 +106,8 @@ def match(calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> tuple[lis
     matched: list[McpResult | None] = []
     used: set[int] = set()
     for call in calls:
-        keys = (call.id, anthropic_id(call.id), bedrock_id(call.id), f"\0{call.wire_name}", f"\0{call.name}", "\0")
+        written = (known.messages.written_id(call.id) for known in PROVIDER_FORMATS.values())
+        keys = (call.id, *written, f"\0{call.wire_name}", f"\0{call.name}", "\0")
         place = next((by_key[key].popleft() for key in keys if by_key.get(key)), -1)
         matched.append(None if place < 0 else results[place].result)
         used.add(place)

@@ -2,7 +2,8 @@
 
 Pure module. `{toolUse: {toolUseId, name, input}}` and `{toolResult: {toolUseId, content: [text, json, image,
 document], status?}}` (botocore `bedrock-runtime`). Bytes are base64 as in the HTTP API; boto3 wants them decoded:
-`with_bytes`.
+`with_bytes`. Streams: `{contentBlockStart: {contentBlockIndex, start: {toolUse: {toolUseId, name}}}}`,
+`{contentBlockDelta: {…, delta: {toolUse: {input}}}}`, `{contentBlockStop: {…}}`.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from fairlead_formats import registry
 from fairlead_formats.messages.base import Answers, MessageFormat
+from fairlead_formats.messages.block_streams import BlockAssembler
 from fairlead_formats.messages.call import Carry, ToolCall, ToolResult, name_for
 from fairlead_formats.messages.content import (
     MEGABYTE,
@@ -26,20 +27,54 @@ from fairlead_formats.messages.content import (
     marked,
     report_repeated,
 )
-from fairlead_formats.messages.drafts import Draft, bedrock_id, items, member, text_of
+from fairlead_formats.messages.drafts import Draft, fitting_id, items, member, text_of
 from fairlead_formats.messages.parts import BLOCK, TEXT, THINKING, Answer, Part, call, extras, pointed
 from fairlead_formats.messages.reading import as_text, media_block, result_of
+from fairlead_formats.messages.streams import Assembler, Partial, event_of
 from fairlead_formats.names import Names
-from fairlead_formats.tools.format import Action, JsonObject
+from fairlead_formats.provider import ProviderFormat
+from fairlead_formats.schema import rules
+from fairlead_formats.schema.convert import Unusable
+from fairlead_formats.tools.definitions import Envelope, Found, Parts, ProvidersOwn, Targets, ToolFormat
+from fairlead_formats.tools.envelopes import settings_lost, tools_of
+from fairlead_formats.tools.format import Action, JsonObject, Options
 
 MAX_IMAGE: Final = 15 * MEGABYTE // 4
+_ID: Final = re.compile(r"[a-zA-Z0-9_.:-]{1,64}\Z")
+_CLAUDE: Final = re.compile(r"claude|anthropic", re.IGNORECASE)
 _NOT_IN_A_NAME: Final = re.compile(r"[^A-Za-z0-9 ()\[\]-]+")
+
+
+def _write_tool(parts: Parts) -> JsonObject:
+    spec: JsonObject = {"name": "", "description": parts.description, "inputSchema": {"json": parts.schema}}
+    if parts.strict:
+        spec["strict"] = True
+    return {"toolSpec": spec}
+
+
+def _name_tool(tool: JsonObject, name: str) -> JsonObject:
+    return {"toolSpec": {**tool["toolSpec"], "name": name}}
+
+
+def _read_tool(tool: JsonObject) -> Found:
+    spec = tool.get("toolSpec")
+    if not isinstance(spec, dict):
+        raise ProvidersOwn("it holds no toolSpec: it is the provider's own, not a function")
+    schema = spec.get("inputSchema")
+    if schema is not None and not isinstance(schema, dict):
+        raise Unusable("inputSchema is no object")
+    lost = settings_lost(spec, {"name", "description", "inputSchema"}, "/toolSpec") + settings_lost(tool, {"toolSpec"})
+    return Found(spec.get("name"), spec.get("description"), (schema or {}).get("json"), lost=lost)
+
+
+def _unpack(payload: Any) -> list[Any]:
+    if isinstance(payload, dict) and isinstance(payload.get("toolConfig"), dict):
+        payload = payload["toolConfig"]
+    return tools_of(payload)
 
 
 class BedrockMessages(MessageFormat):
     """Bedrock Converse."""
-
-    name = registry.BEDROCK_CONVERSE
 
     def parts(self, message: object) -> Iterator[Part]:
         """From a response, its output, a message, or a list of blocks."""
@@ -52,6 +87,12 @@ class BedrockMessages(MessageFormat):
         for at, block in found or [(path, inner)]:
             yield _part(block, at)
 
+    def assembler(self, names: Names | None = None) -> Assembler:
+        return BedrockAssembler(names)
+
+    def written_id(self, ident: str) -> str:
+        return fitting_id(ident, _ID)
+
     def in_request(self, message: object) -> list[JsonObject]:
         inner = _inner(message)[1]
         content = inner if isinstance(inner, list) else member(inner, "content")
@@ -60,7 +101,7 @@ class BedrockMessages(MessageFormat):
     def write_calls(self, calls: Sequence[ToolCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
         blocks: list[JsonObject] = [{"text": text}] if text.strip() else []
         blocks += [
-            {"toolUse": {"toolUseId": bedrock_id(made.id), "name": name_for(made, names), "input": made.arguments}}
+            {"toolUse": {"toolUseId": self.written_id(made.id), "name": name_for(made, names), "input": made.arguments}}
             for made in calls
             if made.valid
         ]
@@ -70,7 +111,7 @@ class BedrockMessages(MessageFormat):
         accept = accepting(WEB_IMAGES if carry.images else (), (PDF,) if carry.documents else (), max_bytes=MAX_IMAGE)
         blocks = []
         for made, body, report in answers.bodies(accept):
-            written: JsonObject = {"toolUseId": bedrock_id(made.id), "content": _content(body, report, carry)}
+            written: JsonObject = {"toolUseId": self.written_id(made.id), "content": _content(body, report, carry)}
             if body.is_error and carry.status:
                 written["status"] = "error"
             blocks.append({"toolResult": written})
@@ -169,3 +210,54 @@ def _result(result: JsonObject) -> JsonObject:
         else:
             blocks.append(as_text(part))
     return result_of(blocks, is_error=result.get("status") == "error", structured=structured)
+
+
+class BedrockAssembler(BlockAssembler):
+    """Bedrock ConverseStream."""
+
+    def feed(self, event: object) -> list[ToolCall]:
+        event = event_of(event)
+        if member(event, "messageStop") is not None:
+            return self.close()
+        for kind in ("contentBlockStart", "contentBlockDelta", "contentBlockStop"):
+            block = member(event, kind)
+            index = member(block, "contentBlockIndex")
+            if not isinstance(index, int):
+                continue
+            if kind == "contentBlockStart":
+                use = member(member(block, "start"), "toolUse")
+                opened = None if use is None else Partial(member(use, "toolUseId"), member(use, "name"))
+                return self._start(index, opened)
+            if kind == "contentBlockDelta":
+                return self._grow(index, member(member(member(block, "delta"), "toolUse"), "input"))
+            return self._stop(index)
+        return []
+
+
+def _targets(options: Options) -> Targets:
+    """Strict, and `$ref`, only for Claude."""
+    if _CLAUDE.search(options.model or ""):
+        return rules.BEDROCK_CLAUDE, rules.BEDROCK_STRICT if options.strict else None
+    return rules.BEDROCK, None
+
+
+FORMATS: Final = (
+    ProviderFormat(
+        tools=ToolFormat(
+            "bedrock-converse",
+            "Amazon Bedrock Converse",
+            ("bedrock", "converse", "aws-bedrock"),
+            Envelope(
+                _write_tool,
+                _name_tool,
+                _read_tool,
+                lambda tools: {"toolConfig": {"tools": tools}} if tools else {},
+                _unpack,
+            ),
+            _targets,
+            needs_description=True,
+        ),
+        messages=BedrockMessages(),
+        token_growth=1030,
+    ),
+)

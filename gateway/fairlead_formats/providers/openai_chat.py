@@ -7,13 +7,16 @@ a message `{role: tool, tool_call_id, content: text}`; in the old form `message.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from fairlead_formats import registry
+import msgspec
+
 from fairlead_formats.messages.base import Answers, MessageFormat
 from fairlead_formats.messages.call import (
     CUSTOM,
+    FUNCTION_CALL,
     Carry,
     ToolCall,
     ToolResult,
@@ -32,12 +35,24 @@ from fairlead_formats.messages.content import (
     one_text,
 )
 from fairlead_formats.messages.drafts import Draft, items, member, text_of
+from fairlead_formats.messages.openai_stream import ChatAssembler
 from fairlead_formats.messages.parts import BLOCK, TEXT, THINKING, Answer, Part, call, extras, pointed
 from fairlead_formats.messages.reading import blocks_of_parts, result_of
+from fairlead_formats.messages.streams import Assembler
 from fairlead_formats.names import Names
-from fairlead_formats.tools.format import Action, JsonObject
+from fairlead_formats.provider import ProviderFormat
+from fairlead_formats.schema import rules
+from fairlead_formats.schema.convert import Unusable
+from fairlead_formats.tools.definitions import Envelope, Found, Parts, Targets, ToolFormat
+from fairlead_formats.tools.envelopes import in_tools, listed, providers_own, renamed, settings_lost, tools_of
+from fairlead_formats.tools.format import Action, JsonObject, Options
 
-FUNCTION_CALL: Final = "function_call"
+OPENAI_CHAT: Final = "openai-chat"
+OPENAI_FUNCTIONS: Final = "openai-functions"
+AZURE_OPENAI: Final = "azure-openai"
+_MAX_TOOLS: Final = 128
+_MAX_DESCRIPTION: Final = 1024
+_GPT: Final = re.compile(r"(?:^|[/.:])gpt-(\d+)")
 _AUDIO: Final = {
     "audio/wav": "wav",
     "audio/x-wav": "wav",
@@ -47,12 +62,60 @@ _AUDIO: Final = {
 }
 
 
+def write_function(parts: Parts, *, strict: bool) -> JsonObject:
+    """A function without a name; `strict`: whether the format has that member."""
+    out: JsonObject = {"name": ""}
+    if parts.description:
+        out["description"] = parts.description
+    out["parameters"] = parts.schema
+    if strict and parts.strict is not None:
+        out["strict"] = parts.strict
+    return out
+
+
+def _write_tool(parts: Parts) -> JsonObject:
+    return {"type": "function", "function": write_function(parts, strict=True)}
+
+
+def _name_tool(tool: JsonObject, name: str) -> JsonObject:
+    return {"type": "function", "function": {**tool["function"], "name": name}}
+
+
+def _read_function(function: Any, at: str = "") -> Found:
+    if not isinstance(function, dict):
+        raise Unusable("the tool holds no function")
+    carried = {"name", "description", "parameters", "output_schema", "type", "strict"}
+    lost = settings_lost(function, carried, at)
+    if function.get("strict") is True:
+        lost += ((f"{at}/strict", "strict", "MCP has no strict mode; the schema stays as strict mode wants it"),)
+    output = function.get("output_schema")
+    return Found(function.get("name"), function.get("description"), function.get("parameters"), output, lost)
+
+
+def _read_tool(tool: JsonObject) -> Found:
+    if tool.get("type", "function") != "function":
+        raise providers_own(tool)
+    if "function" not in tool and "parameters" in tool:
+        return _read_function(tool)  # the flat form, which people mix up with this one
+    found = _read_function(tool.get("function"), "/function")
+    return msgspec.structs.replace(found, lost=found.lost + settings_lost(tool, {"type", "function"}))
+
+
+def read_flat(tool: JsonObject) -> Found:
+    """A function, bare or in its envelope. Raises ProvidersOwn, Unusable."""
+    if "function" in tool:
+        return _read_tool(tool)
+    if tool.get("type", "function") != "function":
+        raise providers_own(tool)
+    return _read_function(tool)
+
+
 class ChatMessages(MessageFormat):
     """Both forms are read; `function_call` says which one `write_calls` writes."""
 
-    def __init__(self, name: str = registry.OPENAI_CHAT, *, function_call: bool = False) -> None:
-        self.name = name
+    def __init__(self, *, function_call: bool = False) -> None:
         self._function_call = function_call
+        self.holds_freeform = not function_call
 
     def parts(self, message: object) -> Iterator[Part]:
         """From a response, a choice, a message or a list of calls. Of several choices only the first is acted on."""
@@ -75,6 +138,9 @@ class ChatMessages(MessageFormat):
         known = () if calls is not None else (FUNCTION_CALL,)
         for other in extras(message, "role", "content", "refusal", "tool_calls", "finish_reason", "index", *known):
             yield Part(f"{path}/{other}", THINKING if other.startswith(("reasoning", "thinking")) else BLOCK)
+
+    def assembler(self, names: Names | None = None) -> Assembler:
+        return ChatAssembler(names)
 
     def in_request(self, message: object) -> list[JsonObject]:
         if isinstance(message, list):
@@ -197,3 +263,59 @@ def _user_part(item: Media) -> JsonObject:
         file: dict[str, Any] = {"filename": item.uri.rsplit("/", 1)[-1] or "file.pdf", "file_data": address}
         return {"type": "file", "file": file}
     return {"type": "image_url", "image_url": {"url": address}}
+
+
+def targets(options: Options) -> Targets:
+    """Schema rules of a model; the strict ones where strict is asked for."""
+    return lax_targets(options)[0], rules.OPENAI_STRICT if options.strict else None
+
+
+def lax_targets(options: Options) -> Targets:
+    """Schema rules of a model in formats without `strict`: Realtime, and the old `functions`."""
+    found = _GPT.search(options.model or "")
+    return (rules.OPENAI_5 if found and int(found[1]) >= 5 else rules.OPENAI), None
+
+
+def openai_format(
+    name: str, title: str, aliases: tuple[str, ...], envelope: Envelope, rules_of: Callable[[Options], Targets]
+) -> ToolFormat:
+    """A format of OpenAI's, with its limits."""
+    return ToolFormat(name, title, aliases, envelope, rules_of, max_tools=_MAX_TOOLS, max_description=_MAX_DESCRIPTION)
+
+
+_CHAT: Final = ChatMessages()
+_TOOLS: Final = Envelope(_write_tool, _name_tool, _read_tool, in_tools, tools_of)
+_FUNCTIONS: Final = Envelope(
+    lambda parts: write_function(parts, strict=False),
+    renamed,
+    read_flat,
+    lambda tools: {"functions": tools},
+    lambda payload: listed(payload, "functions", "tools"),
+)
+
+FORMATS: Final = (
+    ProviderFormat(
+        tools=openai_format(
+            OPENAI_CHAT,
+            "OpenAI Chat Completions",
+            ("openai", "chat", "openai-chat-completions", "chat-completions", "litellm", "vllm", "ollama"),
+            _TOOLS,
+            targets,
+        ),
+        messages=_CHAT,
+    ),
+    ProviderFormat(
+        tools=openai_format(
+            OPENAI_FUNCTIONS,
+            "OpenAI functions (before tools)",
+            ("functions", "openai-function", "function-call", "openai-legacy"),
+            _FUNCTIONS,
+            lax_targets,
+        ),
+        messages=ChatMessages(function_call=True),
+    ),
+    ProviderFormat(
+        tools=openai_format(AZURE_OPENAI, "Azure OpenAI", ("azure", "azure-openai-chat"), _TOOLS, targets),
+        messages=_CHAT,
+    ),
+)

@@ -9,9 +9,8 @@ follow as an item of the user's, and `response.create` at the end asks the model
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
-from fairlead_formats import registry
 from fairlead_formats.messages.base import Answers, MessageFormat
 from fairlead_formats.messages.call import Carry, ToolCall, freeform_text, name_for
 from fairlead_formats.messages.content import (
@@ -29,6 +28,7 @@ from fairlead_formats.messages.content import (
     report_structured,
 )
 from fairlead_formats.messages.drafts import items, member, text_of
+from fairlead_formats.messages.openai_stream import ResponsesAssembler
 from fairlead_formats.messages.parts import Answer, Part, pointed
 from fairlead_formats.messages.response_items import (
     CALL,
@@ -39,20 +39,57 @@ from fairlead_formats.messages.response_items import (
     entries,
     parts_of_item,
 )
+from fairlead_formats.messages.streams import Assembler
 from fairlead_formats.names import Names
+from fairlead_formats.provider import ProviderFormat
+from fairlead_formats.providers.openai_chat import lax_targets, openai_format, read_flat, targets, write_function
+from fairlead_formats.tools.definitions import Envelope, Parts
+from fairlead_formats.tools.envelopes import in_tools, renamed, tools_of
 from fairlead_formats.tools.format import Action, JsonObject
 
+OPENAI_RESPONSES: Final = "openai-responses"
 _ITEM_CREATE: Final = "conversation.item.create"
+
+
+def _write_responses(parts: Parts) -> JsonObject:
+    """`strict` is always there: where it is left out, the API tries strict mode by itself."""
+    out = {"type": "function", **write_function(parts, strict=False), "strict": bool(parts.strict)}
+    if parts.output is not None:
+        out["output_schema"] = parts.output
+    return out
+
+
+def _write_realtime(parts: Parts) -> JsonObject:
+    return {"type": "function", **write_function(parts, strict=False)}
+
+
+def _unpack_responses(payload: Any) -> list[Any]:
+    """Tools of a `namespace` are tools, too; the namespace itself stands behind them."""
+    out: list[Any] = []
+    for tool in tools_of(payload):
+        if isinstance(tool, dict) and tool.get("type") == "namespace" and isinstance(tool.get("tools"), list):
+            out += tool["tools"]
+        out.append(tool)
+    return out
+
+
+def _unpack_realtime(payload: Any) -> list[Any]:
+    if isinstance(payload, dict) and isinstance(payload.get("session"), dict):
+        payload = payload["session"]
+    return tools_of(payload)
 
 
 class ResponsesMessages(MessageFormat):
     """OpenAI Responses."""
 
-    name = registry.OPENAI_RESPONSES
+    holds_freeform = True
 
     def parts(self, message: object) -> Iterator[Part]:
         for path, item in entries(message):
             yield from parts_of_item(item, path)
+
+    def assembler(self, names: Names | None = None) -> Assembler:
+        return ResponsesAssembler(names)
 
     def in_request(self, message: object) -> list[JsonObject]:
         return [item for _, item in entries(message) if isinstance(item, dict)]
@@ -77,8 +114,6 @@ class ResponsesMessages(MessageFormat):
 class RealtimeMessages(MessageFormat):
     """OpenAI Realtime: events of the server in, events of the client out."""
 
-    name = registry.OPENAI_REALTIME
-
     def parts(self, message: object) -> Iterable[Part]:
         """Also from a list of events: a part that several of them hold counts once."""
         parts: dict[object, Part] = {}
@@ -96,6 +131,9 @@ class RealtimeMessages(MessageFormat):
                 elif draft.arguments != known.arguments or draft.name not in (None, known.name):
                     parts[key, place] = part
         return parts.values()
+
+    def assembler(self, names: Names | None = None) -> Assembler:
+        return ResponsesAssembler(names)
 
     def in_request(self, message: object) -> list[JsonObject]:
         seen: dict[object, JsonObject] = {}
@@ -170,3 +208,27 @@ def _part(block: Text | Media) -> JsonObject:
     if block.mime == PDF:
         return {"type": "input_file", "filename": block.uri.rsplit("/", 1)[-1] or "file.pdf", "file_data": address}
     return {"type": "input_image", "image_url": address}
+
+
+FORMATS: Final = (
+    ProviderFormat(
+        tools=openai_format(
+            OPENAI_RESPONSES,
+            "OpenAI Responses",
+            ("responses",),
+            Envelope(_write_responses, renamed, read_flat, in_tools, _unpack_responses, output=True),
+            targets,
+        ),
+        messages=ResponsesMessages(),
+    ),
+    ProviderFormat(
+        tools=openai_format(
+            "openai-realtime",
+            "OpenAI Realtime",
+            ("realtime",),
+            Envelope(_write_realtime, renamed, read_flat, lambda tools: {"session": in_tools(tools)}, _unpack_realtime),
+            lax_targets,
+        ),
+        messages=RealtimeMessages(),
+    ),
+)

@@ -1,4 +1,4 @@
-"""MCP itself as a message format: JSON-RPC `tools/call` requests, and their responses.
+"""MCP itself as a format: definitions as they are, JSON-RPC `tools/call` requests, and their responses.
 
 Pure module. MCP 2026-07-28, "Tools": `params {name, arguments?}`, `result {content, structuredContent?, isError?}`.
 Bare params and bare results are read too. Results pass as they are.
@@ -7,25 +7,65 @@ Bare params and bare results are read too. Results pass as they are.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
-from fairlead_formats import registry
 from fairlead_formats.messages.base import Answers, MessageFormat
 from fairlead_formats.messages.call import Carry, ToolCall, ToolResult, name_for
 from fairlead_formats.messages.drafts import Draft, member, text_of
 from fairlead_formats.messages.parts import BLOCK, Answer, Part, call, extras, pointed
 from fairlead_formats.names import Names
-from fairlead_formats.tools.format import JsonObject
+from fairlead_formats.provider import ProviderFormat
+from fairlead_formats.tools.definitions import name_of
+from fairlead_formats.tools.format import DEFAULT, Action, Converted, Definition, JsonObject, Loss, Options, Read
 
+MCP: Final = "mcp"
 METHOD: Final = "tools/call"
 NUMBER: Final = "number"
 """Kind of a call whose request has a number for an id: its response must have it too."""
 
 
+class McpFormat:
+    """Definitions as they are, checked for what every conversion needs."""
+
+    name = MCP
+    title = "MCP"
+    aliases = ("model-context-protocol",)
+    max_tools = None
+
+    def convert(self, tools: Sequence[Definition], options: Options = DEFAULT, names: Names | None = None) -> Converted:
+        read = self.read(list(tools))
+        kept: dict[str, JsonObject] = {}
+        report = list(read.report)
+        for tool in read.tools:
+            if kept.setdefault(tool["name"], tool) is not tool:
+                report.append(Loss(tool["name"], "/name", "name", Action.REFUSED, "another tool has this name"))
+        return Converted(tuple(kept.values()), names or Names.unchanged(kept), tuple(report))
+
+    def read(self, payload: object) -> Read:
+        tools: list[JsonObject] = []
+        report: list[Loss] = []
+        for position, tool in enumerate(_tools(payload)):
+            if isinstance(tool, dict) and name_of(tool) and isinstance(tool.get("inputSchema", {}), dict):
+                tools.append(tool)
+            else:
+                why = "a tool is an object with a name and an inputSchema"
+                report.append(Loss(f"#{position}", "", "", Action.REFUSED, why))
+        return Read(tuple(tools), tuple(report))
+
+    def request(self, tools: Sequence[Definition]) -> JsonObject:
+        """As the result of `tools/list`."""
+        return {"tools": list(tools)}
+
+
+def _tools(payload: Any) -> list[Any]:
+    if isinstance(payload, dict):
+        return payload["tools"] if isinstance(payload.get("tools"), list) else [payload]
+    return payload if isinstance(payload, list) else [payload]
+
+
 class McpMessages(MessageFormat):
     """MCP. The id of a request is that of the call."""
 
-    name = registry.MCP
     holds_text = False
 
     def parts(self, message: object) -> Iterator[Part]:
@@ -76,3 +116,6 @@ def _written_id(ident: object) -> str:
 
 def _ident(call: ToolCall) -> str | int:
     return int(call.id) if call.kind == NUMBER else call.id
+
+
+FORMATS: Final = (ProviderFormat(tools=McpFormat(), messages=McpMessages()),)
