@@ -49,11 +49,6 @@ from fairlead_gateway.news import News
 from fairlead_gateway.operations import Asked, OperationsServer, Page, guarded
 from fairlead_gateway.reports.endpoint import reports_page
 from fairlead_gateway.reports.outbox import Outbox
-from fairlead_gateway.rest.application import Readiness, application
-from fairlead_gateway.rest.guard import Guard
-from fairlead_gateway.rest.outputs import Outputs
-from fairlead_gateway.rest.pace import Pace
-from fairlead_gateway.rest.plane import Plane, Tallies
 from fairlead_gateway.selection.view import MERGED
 from fairlead_gateway.settings import BadSetting, Settings
 from fairlead_gateway.swaps import Swaps
@@ -65,9 +60,14 @@ from fairlead_mcp.host import ChildHost
 from fairlead_mcp.hosts import AllowList
 from fairlead_mcp.http.dial import RememberedNames, Resolve, resolve_by_dns
 from fairlead_mcp.via import pseudonym
+from fairlead_rest.application import Readiness, application
+from fairlead_rest.guard import Guard
+from fairlead_rest.outputs import Outputs
+from fairlead_rest.pace import Pace
+from fairlead_rest.plane import Plane, Tallies
 
 if TYPE_CHECKING:
-    from fairlead_gateway.rest.livemodels import Refresher
+    from fairlead_rest.livemodels import Refresher
 
 NO_MODELS: Final = Models()
 CLOSED: Final = Rules(default_action="Deny")
@@ -343,6 +343,6 @@ def _refresher(models: Models) -> Refresher | None:
     """Only where it is asked for: the HTTP client takes a third of a second to import."""
     if models.live is None:
         return None
-    from fairlead_gateway.rest.livemodels import Refresher
+    from fairlead_rest.livemodels import Refresher
 
     return Refresher(models.live)

@@ -25,7 +25,7 @@ def test_every_import_package_says_that_it_is_typed() -> None:
         path.parent for top in ("crds", "operator", "gateway") for path in (REPOSITORY / top).glob("*/__init__.py")
     ]
 
-    assert len(packages) == 6
+    assert len(packages) >= 6
     assert [package.name for package in packages if not (package / "py.typed").exists()] == []
 
 

@@ -65,7 +65,7 @@ IDENTITY = (
     ),
     Guard(
         "what a server wrote, read by somebody who may use it",
-        f"{GATEWAY}.rest.servers",
+        "fairlead_rest.servers",
         (("if not may_read(plane, request, seen):", "if False:"),),
         f"{AT}/test_servers_that_start.py::test_what_a_server_wrote_is_told_to_administrators_alone",
         "hunter2",
@@ -149,7 +149,7 @@ IDENTITY = (
 DOORS = (
     Guard(
         "a route of the REST plane, by nobody",
-        f"{GATEWAY}.rest.guard",
+        "fairlead_rest.guard",
         (
             (
                 "verdict = self.identities.known(authorization) or await self.identities.identify(authorization)",
@@ -327,16 +327,16 @@ SMUGGLING = (
     ),
     Guard(
         "what servers printed, read by somebody who is no administrator",
-        f"{GATEWAY}.rest.logs",
+        "fairlead_rest.logs",
         (("if not plane.administers(seen.identity):", "if False:"),),
-        f"{AT}/test_logs_of_servers.py::test_what_servers_print_is_shown_to_administrators_alone",
+        "tests/component/rest/test_logs_of_servers.py::test_what_servers_print_is_shown_to_administrators_alone",
         "200",
     ),
     Guard(
         "what servers printed, read from another machine where nobody is asked who they are",
-        f"{GATEWAY}.rest.logs",
+        "fairlead_rest.logs",
         (("if plane.guard.identities.open and not is_here(request):", "if False:"),),
-        f"{AT}/test_logs_of_servers.py::test_where_nobody_is_asked_who_they_are_only_this_machine_reads_it",
+        "tests/component/rest/test_logs_of_servers.py::test_where_nobody_is_asked_who_they_are_only_this_machine_reads_it",
         "200",
     ),
     Guard(

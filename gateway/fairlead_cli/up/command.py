@@ -42,7 +42,6 @@ from fairlead_gateway.custom.tools import SERVER
 from fairlead_gateway.endpoint.listener import PortTaken
 from fairlead_gateway.endpoint.ports import instead
 from fairlead_gateway.identity.setup import trusted
-from fairlead_gateway.rest.outputs import Outputs
 from fairlead_gateway.settings import BadSetting, Settings
 from fairlead_mcp import processes
 from fairlead_mcp.eras import Client
@@ -53,6 +52,7 @@ from fairlead_operator.local.sources import Sources
 from fairlead_operator.local.station import Fixed, Folders, Scanner, Station
 from fairlead_operator.reconciler import Options as ReconcilerOptions
 from fairlead_operator.telemetry import Telemetry
+from fairlead_rest.outputs import Outputs
 
 GRACE: Final = 10.0
 """Seconds that calls in flight get at the end."""

@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute, Route
 from askers import PICKED, LegacyAsker
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject
 from fairlead_gateway.identity.setup import Trust
-from fairlead_gateway.rest.application import resources
+from fairlead_rest.application import resources
 from gatewayworld import LEGACY, META, Ask, Wire, calling, catalog, legacy, modern, reached, running
 from names import Names
 from rawserver import Reply, Request, raw_server

@@ -1,0 +1,211 @@
+"""`GET /v1/access`: whether somebody may call a tool, and what decided: by the same decision as lists and calls.
+
+Everybody may ask about oneself, and hears of a tool that is kept from one what a call would hear: nothing, unless the
+policies want reasons told. About others, and about everything, those may ask who are in an administrators' group
+(`FAIRLEAD_ADMIN_GROUPS`); where nobody is asked who they are, everybody.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+import msgspec
+from fastapi import APIRouter, Query, Request, Response
+
+from fairlead_api.meta import ServerKey
+from fairlead_api.policies.subjects import API_KEYS, SERVICE_ACCOUNTS
+from fairlead_formats.names import did_you_mean
+from fairlead_gateway.catalog.names import tool_id
+from fairlead_gateway.identity.model import Identity, ServiceAccount
+from fairlead_gateway.identity.names import Issuers
+from fairlead_rest.bodies import answer, encode
+from fairlead_rest.openapi import described
+from fairlead_rest.plane import Plane
+from fairlead_rest.problems import FORBIDDEN, INVALID_ARGUMENTS, Problem, unknown_tool
+from fairlead_rest.seen import Seen
+
+EXAMPLE: Final[dict[str, Any]] = {
+    "an agent that a policy denies a tool": {
+        "agent": "npc",
+        "tool": "tavern__web-search",
+        "server": "default/tavern",
+        "allowed": False,
+        "reason": "rule 0 of default/no-web denies it",
+        "policy": "default/no-web",
+        "rule": 0,
+        "bounded": False,
+        "listed": False,
+        "pinned": False,
+        "hidden": None,
+        "tier": "fast",
+        "maxTier": None,
+        "limits": {},
+        "policies": ["default/all", "default/no-web"],
+    }
+}
+
+
+class AccessDocument(msgspec.Struct, frozen=True, rename="camel"):
+    """One decision."""
+
+    agent: str | None
+    """Whom it is about; null for who shows no credential."""
+    tool: str
+    """Its name on `/mcp`, else the server's own."""
+    server: str
+    """`namespace/name`."""
+    allowed: bool
+    """Whether a call is made, with the given arguments where some are given."""
+    reason: str
+    policy: str | None
+    """Of the rule that decided."""
+    rule: int | None
+    """Its place in that policy, from 0."""
+    bounded: bool
+    """Whether some arguments only are allowed."""
+    listed: bool
+    """Whether `/mcp` lists it."""
+    pinned: bool
+    hidden: str | None
+    """Why it is not listed although it is allowed: its tier, or a limit."""
+    tier: str | None
+    """The one of who names none; null where there is none, or one per server."""
+    max_tier: str | None
+    """The slowest that may be asked for at this server; null: any."""
+    limits: dict[str, int]
+    """Of the share of the server's namespace, by name as in a ToolPolicy."""
+    policies: tuple[str, ...]
+    """All that speak of the asker."""
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    tool: str
+    arguments: str | None
+    admin: bool
+    """Whether everything may be told."""
+
+
+def router(plane: Plane) -> APIRouter:
+    """The resource `/v1/access`."""
+    routes = APIRouter(prefix="/v1", tags=["tools"])
+
+    @routes.get("/access", **described("Say who may call a tool, and why", AccessDocument, EXAMPLE))
+    async def show_access(
+        request: Request,
+        tool: Annotated[str, Query(description="By its name on `/mcp`, `[namespace/]server/tool`, or id.")],
+        agent: Annotated[str | None, Query(description="Another than oneself; for administrators.")] = None,
+        groups: Annotated[list[str] | None, Query(description="The other's groups.")] = None,
+        service_account: Annotated[str | None, Query(alias="serviceAccount", description="`namespace/name`.")] = None,
+        claims: Annotated[list[str] | None, Query(description="Of the other's token: `NAME=VALUE`.")] = None,
+        issuer: Annotated[str | None, Query(description="Who vouches for the other: its name, or `apiKeys`.")] = None,
+        arguments: Annotated[str | None, Query(description="Of a call, as JSON.")] = None,
+    ) -> Response:
+        seen = plane.seen(request)
+        admin = plane.administers(seen.identity)
+        if agent is not None or groups or service_account is not None or claims or issuer is not None:
+            if not admin and agent != seen.identity.agent:
+                raise Problem(FORBIDDEN, "who may do what is told to administrators: see FAIRLEAD_ADMIN_GROUPS")
+            if admin:
+                other = _other(agent, groups or [], service_account, claims or [])
+                seen = plane.seen_by(_vouched(other, issuer, plane.issuers))
+        asked = _Asked(tool, arguments, admin)
+        return answer(await plane.worker.do(lambda: encode(access(seen, asked))))
+
+    return routes
+
+
+def _other(agent: str | None, groups: list[str], account: str | None, claims: list[str]) -> Identity:
+    """Somebody who is spoken of. Raises Problem."""
+    found = None
+    if account is not None:
+        namespace, slash, name = account.partition("/")
+        if not (namespace and slash and name):
+            raise Problem(INVALID_ARGUMENTS, f"serviceAccount: {account[:128]!r} is not of the form namespace/name")
+        found = ServiceAccount(namespace, name)
+    words = frozenset(word.strip() for group in groups for word in group.split(",") if word.strip())
+    kind: Any = "serviceAccount" if found is not None else "jwt" if claims else "apiKey"
+    return Identity(
+        kind=kind, principal=f"asked:{agent or account}", agent=agent, groups=words, service_account=found,
+        claims=_claims(claims),
+    )  # fmt: skip
+
+
+def _vouched(other: Identity, issuer: str | None, known: Issuers) -> Identity:
+    """The identity with names from one issuer, or from the only one that may give them. Raises Problem."""
+    if issuer is None and other.service_account is not None:
+        return msgspec.structs.replace(other, issuers=(SERVICE_ACCOUNTS,))
+    if issuer is None:
+        names, doubtful = known.unnamed(other.agent, other.groups)
+        return msgspec.structs.replace(other, issuers=names, doubtful=doubtful)
+    found = known.called(issuer) if known.known else (issuer,)
+    if found is None:
+        raise Problem(INVALID_ARGUMENTS, f"issuer: {issuer[:128]!r} is none of {', '.join(known.known[:-1])}")
+    if issuer in (API_KEYS, SERVICE_ACCOUNTS):
+        return msgspec.structs.replace(other, issuers=found)
+    return msgspec.structs.replace(other, issuers=found, doubtful=known.of_token(other.agent, other.groups))
+
+
+def _claims(given: list[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for one in given:
+        name, equals, value = one.partition("=")
+        if not (name and equals and value):
+            raise Problem(INVALID_ARGUMENTS, f"claims: {one[:128]!r} is not of the form NAME=VALUE")
+        found.setdefault(name, []).append(value)
+    return found
+
+
+def access(seen: Seen, asked: _Asked) -> AccessDocument:
+    """The decision about one tool. Raises Problem for one that there is not, or that may not be spoken of."""
+    view, found = seen.view(None), _tools(seen).get(asked.tool)
+    if found is None:
+        raise unknown_tool(asked.tool, did_you_mean(asked.tool, view.routes))
+    key, own, exposed = found
+    decision = seen.decision(key, own)
+    if not (decision.allowed or asked.admin or decision.told):
+        raise unknown_tool(asked.tool, did_you_mean(asked.tool, view.routes))
+    own_view = seen.of_server(key)
+    route = own_view.everything.get(own) if own_view is not None else None
+    hidden = view.hidden.get(exposed or "") or (own_view.hidden.get(own) if own_view is not None else None)
+    allowed, reason, constraint = decision.allowed, decision.reason, route.constraint if route is not None else None
+    if asked.arguments is not None and constraint is not None:
+        refusal = constraint.refusal(asked.arguments.encode())
+        if refusal is not None:
+            allowed, reason = False, refusal.message
+    share = decision.share
+    return AccessDocument(
+        agent=seen.identity.agent,
+        tool=exposed or own,
+        server=str(key),
+        allowed=allowed,
+        reason=reason,
+        policy=decision.policy,
+        rule=decision.rule,
+        bounded=constraint is not None,
+        listed=(exposed or "") in view.routes,
+        pinned=(exposed or "") in view.pinned,
+        hidden=hidden.reason if hidden is not None else None,
+        tier=seen.default_tier,
+        max_tier=decision.max_tier,
+        limits={} if share is None else share.numbers,
+        policies=decision.policies if asked.admin else (),
+    )
+
+
+def _tools(seen: Seen) -> dict[str, tuple[ServerKey, str, str | None]]:
+    """Every tool there is, by all its names; what two go by names neither."""
+    found: dict[str, tuple[ServerKey, str, str | None]] = {}
+    twice: set[str] = set()
+    merged = seen.snapshot.merged
+    for key, server in seen.snapshot.servers.items():
+        for tool in server.tools:
+            shown = tool.exposed if tool.exposed is not None and merged[tool.exposed][0] is server else None
+            held = key, tool.name, shown
+            for name in (tool_id(key, tool.name), f"{key.name}/{tool.name}"):
+                if name in found:
+                    twice.add(name)
+                found[name] = held
+            found[f"{key}/{tool.name}"] = held
+            if shown is not None:
+                found[shown] = held
+    return {name: held for name, held in found.items() if name not in twice}

@@ -1,0 +1,77 @@
+"""`GET /v1/aggregates`: the histograms of calls that an installation may publish, where it keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+from msgspec import Raw
+
+from fairlead_gateway.aggregates.file import Aggregates, Line, gathered, line
+from fairlead_rest.bodies import answer, encode
+from fairlead_rest.openapi import described
+from fairlead_rest.plane import Plane, Tallies
+from fairlead_rest.problems import NOT_KEPT, Problem
+from fairlead_rest.seen import Seen
+
+EXAMPLE: Final[dict[str, Any]] = {
+    "one tool": {
+        "kind": "fairlead.dev/aggregates",
+        "version": 1,
+        "origins": ["6f1c9d3e5ab24f0e8d7c6b5a49382716"],
+        "boundsMs": [10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 30000, 60000, 120000, 300000],
+        "tools": [
+            {
+                "server": "mcp-time",
+                "version": "1.28.1",
+                "tool": "get_current_time",
+                "definition": "sha256:0c5b",
+                "environment": "cluster",
+                "counts": [812, 41, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+                "totalUs": 3821007,
+            }
+        ],
+    }
+}
+
+
+class _Info(msgspec.Struct):
+    name: str = ""
+    version: str = ""
+
+
+def router(plane: Plane) -> APIRouter:
+    """The resource `/v1/aggregates`."""
+    routes = APIRouter(prefix="/v1", tags=["scores"])
+
+    @routes.get("/aggregates", **described("Show the histograms of calls since the start", Aggregates, EXAMPLE))
+    async def aggregates(request: Request) -> Response:
+        seen = plane.seen(request)
+        return answer(await plane.worker.do(lambda: encode(kept(plane.tallies, seen))))
+
+    return routes
+
+
+def kept(tallies: Tallies | None, seen: Seen) -> Aggregates:
+    """Those of the tools that whoever asks may see. Raises Problem where none are kept."""
+    if tallies is None:
+        raise Problem(NOT_KEPT, "no histograms are kept: start the gateway with FAIRLEAD_AGGREGATES=true")
+    return gathered(tallies.origin, _lines(tallies, seen))
+
+
+def _lines(tallies: Tallies, seen: Seen) -> Iterator[Line]:
+    for server in seen.servers():
+        view, info = seen.of_server(server.key), _info(server.catalog.server_info)
+        for tool in server.tools:
+            tally = tallies.of(server.key, tool.name)
+            if tally is not None and view is not None and tool.name in view.everything:
+                yield line(info.name, info.version, tool.name, tallies.environment, tally)
+
+
+def _info(raw: Raw) -> _Info:
+    try:
+        return msgspec.json.decode(raw, type=_Info)
+    except msgspec.MsgspecError:
+        return _Info()

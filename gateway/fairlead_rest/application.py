@@ -1,0 +1,106 @@
+"""The ASGI application behind every path that is no MCP endpoint.
+
+Made by `app`. It reads what it is given and decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+from fastapi import FastAPI, Request, Response
+from starlette.types import ASGIApp
+
+from fairlead_gateway.about import VERSION
+from fairlead_gateway.identity.resource import WELL_KNOWN
+from fairlead_rest import (
+    access,
+    aggregates,
+    convert,
+    events,
+    explain,
+    logs,
+    models,
+    openapi,
+    plans,
+    queries,
+    scores,
+    servers,
+    tiers,
+    toolcalls,
+    tools,
+)
+from fairlead_rest.bodies import answer
+from fairlead_rest.direct import Direct
+from fairlead_rest.guard import Guarded
+from fairlead_rest.plane import Plane
+from fairlead_rest.problems import NOT_FOUND, Problem, handle_problems
+
+_DESCRIPTION: Final = (
+    "Tools of MCP servers for any model: definitions in a provider's form, a model's calls run and answered, and "
+    "plans that fit a context window. Errors are problem documents (RFC 9457)."
+)
+_TAGS: Final = [
+    {"name": "tools", "description": "What may be called."},
+    {"name": "servers", "description": "Whose tools these are."},
+    {"name": "tiers", "description": "How long an answer may take, and which tools fit."},
+    {"name": "scores", "description": "How fast tools are, and whether they say so."},
+    {"name": "formats", "description": "Definitions from any provider's form to any other."},
+    {"name": "calls", "description": "A model's message in, the messages that answer it out."},
+    {"name": "budgets", "description": "What fits a model's context window."},
+]
+
+
+class Readiness(msgspec.Struct, frozen=True):
+    """Whether this gateway should get traffic, and why not."""
+
+    ready: bool
+    reason: str
+    stale: bool = False
+    """The catalog is served from the last snapshot; the source is away. Ready all the same."""
+
+
+def application(readiness: Callable[[], Readiness], plane: Plane) -> ASGIApp:
+    """What `resources` has, behind the guard."""
+    app = resources(readiness, plane)
+    return Guarded(Direct(app, app.routes), plane.guard)
+
+
+def resources(readiness: Callable[[], Readiness], plane: Plane) -> FastAPI:
+    """`/healthz` answers while the process does, `/readyz` while it should get traffic; `/v1` is the REST plane,
+    described at `/openapi.json`. There is no page that would load scripts from elsewhere. Bodies
+    are bounded by `bodies`.
+    """
+    app = FastAPI(
+        title="Fairlead gateway", version=VERSION, description=_DESCRIPTION, openapi_tags=_TAGS,
+        docs_url=None, redoc_url=None, max_body_size=None,
+    )  # fmt: skip
+    for resource in (
+        access, explain, tools, servers, logs, events, tiers, convert, toolcalls, plans, models, scores, aggregates,
+    ):  # fmt: skip
+        # not `include_router`, which goes through every router twice for each request
+        app.router.routes.extend(resource.router(plane).routes)
+    queries.hold(app.routes)
+    openapi.describe(app)
+    handle_problems(app)
+
+    @app.get(WELL_KNOWN, summary="Whom to ask for a token (RFC 9728)")
+    @app.get(WELL_KNOWN + "{path:path}", include_in_schema=False)
+    async def protected_resource(request: Request, path: str = "") -> Response:
+        found = plane.guard.resource.metadata(path, request.headers.get("host", ""))
+        if found is None:
+            raise Problem(NOT_FOUND, "no tokens are issued for this gateway")
+        return answer(found)
+
+    @app.get("/healthz", summary="Whether the process lives")
+    async def healthz() -> dict[str, str]:
+        return {"status": "ok"}
+
+    @app.get("/readyz", summary="Whether it should get traffic")
+    async def readyz(response: Response) -> dict[str, str | bool]:
+        state = readiness()
+        response.status_code = 200 if state.ready else 503
+        return {"ready": state.ready, "reason": state.reason, "stale": state.stale}
+
+    return app

@@ -1,0 +1,134 @@
+"""`GET /v1/tools/{name}/explain`: why a tool is, or is not, in each latency tier."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, Final
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+
+from fairlead_api.documents.rules import Tier
+from fairlead_api.documents.state import ToolState
+from fairlead_formats.names import did_you_mean
+from fairlead_gateway.catalog.model import Server, Snapshot, Tool
+from fairlead_gateway.catalog.names import tool_id
+from fairlead_gateway.selection.tiers import by_speed, why_hidden
+from fairlead_rest.bodies import answer, encode
+from fairlead_rest.latency import LatencyDocument, MeasuredDocument, latency_of, measured_of
+from fairlead_rest.openapi import described
+from fairlead_rest.plane import Plane
+from fairlead_rest.problems import unknown_tool
+from fairlead_rest.seen import Seen
+
+EXAMPLE: Final[dict[str, Any]] = {
+    "a tool that is too slow for one tier": {
+        "id": "mcp.demo.forecast",
+        "name": "demo__forecast",
+        "server": "default/demo",
+        "latency": {
+            "estimated_duration_ms": 300,
+            "max_duration_ms": None,
+            "measured_duration_ms": 640,
+            "measured_p99_ms": 812,
+            "idempotent": True,
+            "cacheable_seconds": 0,
+        },
+        "measured": {
+            "quantiles": {"p50Ms": 640.1, "p90Ms": 790.3, "p95Ms": 811.9, "p99Ms": 811.9, "samples": 5},
+            "bimodal": False,
+            "health": {"score": 100, "state": "Healthy", "reason": None},
+            "roundTripMs": 2.4,
+        },
+        "tiers": [
+            {
+                "tier": "fast",
+                "shown": False,
+                "reason": "over_budget p95=812ms tier=500ms late=5/5 by=recent back=5-in-time",
+            },
+            {"tier": "standard", "shown": True, "reason": "fits p95=812ms tier=1500ms late=0/5 hides-at=5 points=0/30"},
+        ],
+        "decidedAt": "2026-01-31T09:00:00.000Z",
+    }
+}
+
+
+class TierVerdict(msgspec.Struct, frozen=True, rename="camel"):
+    """One tier's decision about a tool."""
+
+    tier: str
+    shown: bool
+    reason: str
+
+
+class Explanation(msgspec.Struct, frozen=True, rename="camel"):
+    """Everything that decided about one tool, of any tier."""
+
+    id: str
+    name: str
+    server: str
+    latency: LatencyDocument
+    measured: MeasuredDocument
+    tiers: list[TierVerdict]
+    """The fastest first."""
+    decided_at: str
+    """RFC 3339, of the oldest decision; empty while nothing was measured."""
+
+
+def router(plane: Plane) -> APIRouter:
+    """The resource `/v1/tools/{name}/explain`, to be included before `/v1/tools/{name}`."""
+    routes = APIRouter(prefix="/v1", tags=["tools"])
+
+    @routes.get(
+        "/tools/{name:path}/explain",
+        **described("Explain why a tool is in which tiers, by name or id", Explanation, EXAMPLE),
+    )
+    async def explain_tool(request: Request, name: str) -> Response:
+        return answer(
+            await plane.patiently(request, lambda seen: plane.worker.do(lambda: encode(explained(seen, name))))
+        )
+
+    return routes
+
+
+def explained(seen: Seen, name: str) -> Explanation:
+    """The explanation of a tool that some tier shows or hides. Raises Problem for any other."""
+    snapshot = seen.snapshot
+    exposed, server, tool = _found(snapshot, seen.view(None).everything, name)
+    state, shown = snapshot.states.get(server.key, {}).get(tool.name), seen.tiers
+    return Explanation(
+        id=tool_id(server.key, tool.name),
+        name=exposed,
+        server=str(server.key),
+        latency=latency_of(tool, state),
+        measured=measured_of(state, snapshot.round_trips.get(server.key)),
+        tiers=[_verdict(tier, tool, state) for tier in by_speed(snapshot.rules.tiers) if tier.name in shown],
+        decided_at=snapshot.decided_at,
+    )
+
+
+def _verdict(tier: Tier, tool: Tool, state: ToolState | None) -> TierVerdict:
+    """By the same decision that every list is made by."""
+    hidden = why_hidden(tier, tool, state)
+    if hidden is not None:
+        return TierVerdict(tier.name, False, hidden)
+    if tier.max_latency_ms is None:
+        return TierVerdict(tier.name, True, "fits no-limit")
+    known = "unmeasured" if tool.estimated_duration_ms is None else f"estimated={tool.estimated_duration_ms}ms"
+    said = state.fits.get(tier.name) if state is not None else None
+    return TierVerdict(tier.name, True, said or f"fits {known} tier={tier.max_latency_ms}ms")
+
+
+def _found(snapshot: Snapshot, visible: Collection[str], name: str) -> tuple[str, Server, Tool]:
+    """A tool by exposed name or id, of those that whoever asks may see."""
+    merged = snapshot.merged
+    if name in visible and name in merged:
+        return name, *merged[name]
+    of_id = [
+        (exposed, *merged[exposed])
+        for exposed in visible
+        if exposed in merged and tool_id(merged[exposed][0].key, merged[exposed][1].name) == name
+    ]
+    if len(of_id) == 1:
+        return of_id[0]
+    raise unknown_tool(name, did_you_mean(name, visible))

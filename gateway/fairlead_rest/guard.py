@@ -1,0 +1,160 @@
+"""Which requests reach the REST plane at all, and whose they are: as on the MCP endpoints.
+
+ASGI middleware, put in front by `application`. The defense against DNS rebinding comes first, then everybody is asked
+who they are but for what is public: the probes (a kubelet shows nothing) and the document that says whom to ask for a
+token. A resource finds the asker in the scope, and nothing without one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from fairlead_gateway.audit.auditor import Auditor
+from fairlead_gateway.calls.direct import Origin
+from fairlead_gateway.calls.exchange import asking
+from fairlead_gateway.endpoint.proxies import Proxies
+from fairlead_gateway.identity.identities import Identities
+from fairlead_gateway.identity.model import IDENTITY, Identity
+from fairlead_gateway.identity.refusal import Refusal
+from fairlead_gateway.identity.resource import WELL_KNOWN, ProtectedResource
+from fairlead_gateway.limits.buffers import AnswerBuffers
+from fairlead_mcp.hosts import AllowList
+from fairlead_rest.bodies import UNREAD
+from fairlead_rest.problems import (
+    BUSY,
+    FORBIDDEN,
+    FORBIDDEN_HOST,
+    FORBIDDEN_ORIGIN,
+    INVALID_ARGUMENTS,
+    OVERLOADED,
+    RATE_LIMITED,
+    UNAUTHENTICATED,
+    Problem,
+    failure,
+)
+
+PROBES: Final = frozenset({"/healthz", "/readyz"})
+log = logging.getLogger(__name__)
+RETRY_MS: Final = 1000
+_CODES: Final = {400: INVALID_ARGUMENTS, 401: UNAUTHENTICATED, 403: FORBIDDEN, 503: BUSY}
+
+
+def public(path: str) -> bool:
+    """Whether nobody is asked who they are."""
+    return path in PROBES or path == WELL_KNOWN or path.startswith(WELL_KNOWN + "/")
+
+
+class Guard:
+    """Decides about one request at a time. One per gateway."""
+
+    def __init__(
+        self,
+        allow: AllowList,
+        identities: Identities,
+        resource: ProtectedResource,
+        prepare: Callable[[Identity], Awaitable[None]],
+        proxies: Proxies,
+        buffers: AnswerBuffers,
+    ) -> None:
+        """`prepare` has put together what an asker sees, so that nobody has to wait for it in the loop."""
+        self.allow = allow
+        self.identities = identities
+        self.resource = resource
+        self.auditor: Auditor | None = None
+        """Told of requests that are turned away; set by whoever has one."""
+        self.proxies = proxies
+        self._prepare = prepare
+        self._buffers = buffers
+
+    def misplaced(self, headers: dict[bytes, bytes]) -> Problem | None:
+        """The refusal of a request that a web page from elsewhere may have made."""
+        if not self.allow.host(headers.get(b"host")):
+            return Problem(FORBIDDEN_HOST, "Host is not one that this gateway answers for")
+        if not self.allow.origin(headers.get(b"origin")):
+            return Problem(FORBIDDEN_ORIGIN, "Origin is not allowed")
+        return None
+
+    def client(self, scope: Scope, headers: dict[bytes, bytes]) -> tuple[str, int]:
+        """Address and port that a request came from, behind proxies that are trusted."""
+        peer, port = scope.get("client") or ("", 0)
+        return self.proxies.client(peer, headers.get(b"x-forwarded-for")), port
+
+    async def admitted(self, headers: dict[bytes, bytes], address: str) -> Identity | Problem:
+        """Whose request it is, or why it is not let in."""
+        authorization = headers.get(b"authorization")
+        verdict = self.identities.known(authorization) or await self.identities.identify(authorization)
+        if isinstance(verdict, Identity):
+            crowded = self._crowded(verdict, headers, address)
+            if crowded is None:
+                await self._prepare(verdict)
+            return crowded or verdict
+        if self.auditor is not None:
+            self.auditor.turned_away(Origin(address, headers), verdict.status, verdict.message)
+        return self._refused(verdict, headers.get(b"host", b"").decode("latin-1"))
+
+    def counter(self, identity: Identity, address: str) -> Callable[[int], None]:
+        """Counts bytes that somebody has not read."""
+        return functools.partial(self._buffers.unread, asking(identity, address))
+
+    def _crowded(self, identity: Identity, headers: dict[bytes, bytes], address: str) -> Problem | None:
+        """The refusal of a request while too many bytes of answers are not read."""
+        refused = self._buffers.refusal(asking(identity, address)) if self._buffers.pressed else None
+        if refused is None:
+            return None
+        if self.auditor is not None:
+            self.auditor.turned_away(Origin(address, headers, identity), *refused)
+        return Problem(OVERLOADED if refused[0] == 503 else RATE_LIMITED, refused[1], retry_after_ms=RETRY_MS)
+
+    def _refused(self, refusal: Refusal, host: str) -> Problem:
+        problem = Problem(_CODES[refusal.status], refusal.message)
+        problem.headers.update(self.resource.headers(refusal, host, ""))
+        return problem
+
+
+class Guarded:
+    """The application behind the guard."""
+
+    def __init__(self, app: ASGIApp, guard: Guard) -> None:
+        self._app = app
+        self._guard = guard
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] in PROBES:
+            await self._app(scope, receive, send)
+            return
+        await asyncio.sleep(0)  # reading its head was a turn's work
+        try:
+            refused = await self._refused(scope)
+        except Exception:
+            log.exception("Whose request it is cannot be found out")
+            refused = failure()
+        await (refused or self._app)(scope, receive, send)
+
+    async def _refused(self, scope: Scope) -> Response | None:
+        """The answer to a request that is not let in; None, and the asker in the scope, for one that is."""
+        headers = _headers(scope)
+        problem = self._guard.misplaced(headers)
+        if problem is None and not public(scope["path"]):
+            scope["client"] = self._guard.client(scope, headers)
+            admitted = await self._guard.admitted(headers, scope["client"][0])
+            if isinstance(admitted, Problem):
+                problem = admitted
+            else:
+                scope[IDENTITY] = admitted
+                scope[UNREAD] = self._guard.counter(admitted, scope["client"][0])
+        return None if problem is None else problem.response()
+
+
+def _headers(scope: Scope) -> dict[bytes, bytes]:
+    """By name; of one that came twice the values are joined, as on the MCP endpoints."""
+    headers: dict[bytes, bytes] = {}
+    for name, value in scope["headers"]:
+        headers[name] = value if name not in headers else headers[name] + b", " + value
+    return headers

@@ -1,0 +1,154 @@
+"""`GET /v1/logs/{server}`: what the processes of a server printed, over its restarts.
+
+It may hold what a server should have kept to itself, so it is for administrators (`FAIRLEAD_ADMIN_GROUPS`). Where
+nobody is asked who they are, it is for programs on this machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Final
+from urllib.parse import urlsplit
+
+import msgspec
+from fastapi import APIRouter, Query, Request, Response
+
+from fairlead_api.documents.catalog import Catalog, EventsEndpoint, HttpEndpoint, LocalEndpoint, TcpEndpoint
+from fairlead_api.meta import LABEL_NAME, ServerKey
+from fairlead_formats.names import did_you_mean
+from fairlead_mcp.hosts import is_loopback
+from fairlead_mcp.printed import PrintedLine
+from fairlead_rest.bodies import answer, encode
+from fairlead_rest.examples import servers as examples
+from fairlead_rest.openapi import described
+from fairlead_rest.plane import Plane
+from fairlead_rest.problems import FORBIDDEN, NOT_KEPT, UNKNOWN_SERVER, Problem
+from fairlead_rest.seen import Seen
+
+MOST_KNOWN: Final = 100
+"""Servers that a problem names."""
+_FORWARDED: Final = ("forwarded", "x-forwarded-for")
+
+
+class LogLine(msgspec.Struct, frozen=True):
+    """One line."""
+
+    at: str
+    """RFC 3339."""
+    run: int
+    """Counts the starts of the process, from 1."""
+    stream: str
+    """`stderr`; `stdout` for what is no MCP message; `run` for how a run began or ended."""
+    text: str
+    """Without control characters and secrets of the server's environment, and cut after 1,000 characters."""
+
+
+class LogDocument(msgspec.Struct, frozen=True):
+    """The last lines of one server, oldest first. Up to 128 KiB are kept."""
+
+    server: str
+    """`namespace/name`."""
+    lines: list[LogLine]
+    next: int
+    """`after` of a request for what follows."""
+    missed: bool
+    """Lines behind `after` are not kept any more."""
+
+
+def router(plane: Plane) -> APIRouter:
+    """The resource `/v1/logs`."""
+    routes = APIRouter(prefix="/v1", tags=["servers"])
+
+    @routes.get(
+        "/logs/{server:path}",
+        **described("Show what a server printed, by `namespace/name`, name or prefix", LogDocument, examples.LOG),
+    )
+    async def show_log(
+        request: Request,
+        server: str,
+        tail: Annotated[int | None, Query(ge=0, description="So many of the last lines at most.")] = None,
+        after: Annotated[int, Query(ge=0, description="Lines behind this `next` of an answer before.")] = 0,
+    ) -> Response:
+        seen = plane.seen(request)
+        _admit(plane, request, seen)
+        key = _called(plane, seen, server)
+        held = plane.outputs.of(key)
+        if held is None and (found := seen.snapshot.servers.get(key)) is not None:
+            _elsewhere(found.catalog)
+        lines, number = (held.after(after), held.number) if held is not None else ((), 0)
+        first = number + 1 if not lines else lines[0].number
+        shown = lines if tail is None else lines[len(lines) - min(tail, len(lines)) :]
+        made = LogDocument(str(key), [_line(line) for line in shown], number, 0 < after < first - 1)
+        return answer(await plane.worker.do(lambda: encode(made)))
+
+    return routes
+
+
+def _admit(plane: Plane, request: Request, seen: Seen) -> None:
+    """Raises Problem for those who may not read what servers print."""
+    if not plane.administers(seen.identity):
+        raise Problem(FORBIDDEN, "what servers print is shown to administrators: see FAIRLEAD_ADMIN_GROUPS")
+    if plane.guard.identities.open and not is_here(request):
+        raise Problem(
+            FORBIDDEN,
+            "what servers print is shown to programs on the gateway's own machine, unless it asks who somebody is and "
+            "they are in FAIRLEAD_ADMIN_GROUPS",
+        )
+
+
+def may_read(plane: Plane, request: Request, seen: Seen) -> bool:
+    """Whether somebody may read what servers print."""
+    return plane.administers(seen.identity) and (not plane.guard.identities.open or is_here(request))
+
+
+def is_here(request: Request) -> bool:
+    """Whether a request is from this machine. One that a proxy passed on may be from anywhere."""
+    host = request.client.host if request.client is not None else ""
+    return is_loopback(host) and not any(name in request.headers for name in _FORWARDED)
+
+
+def _called(plane: Plane, seen: Seen, name: str) -> ServerKey:
+    """The server of that `namespace/name`, else the only one of that name, prefix or id. Raises Problem."""
+    prefixes: Mapping[ServerKey, str | None] = {
+        **dict.fromkeys(plane.outputs.servers()),
+        **{server.key: server.catalog.prefix for server in seen.servers()},
+    }
+    plain = name.removeprefix("mcp.")
+    found = [key for key in prefixes if str(key) == name] or [
+        key for key, prefix in prefixes.items() if plain in (key.name, prefix)
+    ]
+    if len(found) == 1:
+        return found[0]
+    known = tuple(sorted(map(str, found or prefixes)))[:MOST_KNOWN]
+    if found:
+        raise Problem(
+            UNKNOWN_SERVER, f"{name[:128]!r} may be any of {', '.join(known)}: say namespace/name", known=known
+        )
+    near = did_you_mean(name, [each for key in prefixes for each in (str(key), key.name)])
+    hint = "" if near is None else f". Did you mean {near}?"
+    pods = "" if plane.outputs.kept else f"; of a server that has never been ready, see its pods: {_kubectl('SERVER')}"
+    detail = f"no server {name[:128]!r} is served here{pods}{hint}"
+    raise Problem(UNKNOWN_SERVER, detail, did_you_mean=near, known=known)
+
+
+def _elsewhere(catalog: Catalog) -> None:
+    """Raises Problem for a server that is no process of this gateway; says where its output is."""
+    endpoint, key = catalog.endpoint, catalog.key
+    if isinstance(endpoint, LocalEndpoint):
+        raise Problem(NOT_KEPT, f"the tools of {key} are functions of this gateway: they print into its own log")
+    url = urlsplit(endpoint.url).hostname or "" if isinstance(endpoint, HttpEndpoint | EventsEndpoint) else ""
+    if isinstance(endpoint, TcpEndpoint) or url.startswith(f"{key.name}.{key.namespace}.svc"):
+        command = _kubectl(key.name, key.namespace)
+        raise Problem(NOT_KEPT, f"{key} runs in a pod, and Kubernetes keeps what it prints: {command}")
+    if url:
+        raise Problem(NOT_KEPT, f"{key} is reached by its URL: what it prints stays where it runs")
+
+
+def _kubectl(name: str, namespace: str = "NAMESPACE") -> str:
+    return f"kubectl logs --namespace {namespace} --selector {LABEL_NAME}={name} --all-containers --prefix"
+
+
+def _line(line: PrintedLine) -> LogLine:
+    at = datetime.fromtimestamp(line.at, UTC).isoformat(timespec="milliseconds")
+    return LogLine(at, line.run, line.stream, line.text)

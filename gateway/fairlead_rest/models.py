@@ -1,0 +1,110 @@
+"""`GET /v1/models`: which models are known, how much each holds, and who says so."""
+
+from __future__ import annotations
+
+import msgspec
+from fastapi import APIRouter, Response
+
+from fairlead_formats.tokens.families import family_of
+from fairlead_formats.tokens.models import Window, shipped
+from fairlead_formats.tokens.routes import ModelChoice, format_for
+from fairlead_rest.bodies import answer, encode
+from fairlead_rest.examples import plans as examples
+from fairlead_rest.openapi import described
+from fairlead_rest.plane import Plane
+
+
+class ModelDocument(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One model, in the form of OpenAI's list of models, with what a plan reckons with."""
+
+    id: str
+    object: str
+    context_window: int
+    """Tokens of input and output together."""
+    family: str
+    """Whose factors its tokens are reckoned with."""
+    format: str
+    """The format that a plan uses where none is named."""
+    source: str
+    """`configured`, `live`, `file`, `file, as MODEL`, or `default`: nothing is known, and little is assumed."""
+    as_of: str | None = None
+    """When that was so; of `file` and `live`."""
+    max_input_tokens: int | None = None
+    """Where the provider bounds the input below the window."""
+    routes: tuple[str, ...] = ()
+    """Routes of the configuration that name it."""
+
+
+class LiveState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The model server of the configuration."""
+
+    models: int
+    as_of: str | None = None
+    """The last list that could be read."""
+    error: str | None = None
+    """Why the last attempt brought none; what was known stays."""
+
+
+class ModelList(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Models by name. What is in no list is planned for with the window of the longest beginning of its name, or with
+    `default`: `GET /v1/models/{name}` says which.
+    """
+
+    object: str
+    data: list[ModelDocument]
+    file_date: str
+    """Of the figures that ship with the package."""
+    file_source: str
+    live: LiveState | None = None
+
+
+def router(plane: Plane) -> APIRouter:
+    """The resources `/v1/models` and below."""
+    routes = APIRouter(prefix="/v1", tags=["budgets"])
+
+    @routes.get("/models", **described("List models and their windows", ModelList, examples.MODELS))
+    async def list_models() -> Response:
+        return answer(await plane.worker.do(lambda: encode(listed(plane))))
+
+    @routes.get("/models/{name:path}", **described("Show one model, known or not", ModelDocument, examples.MODEL))
+    async def show_model(name: str) -> Response:
+        return answer(await plane.worker.do(lambda: encode(document(plane, name))))
+
+    return routes
+
+
+def listed(plane: Plane) -> ModelList:
+    """Every model that something is known of, and those of the routes."""
+    windows = plane.windows
+    names = {*windows.names(), *(_model(choice) for route in plane.routes.values() for choice in route.models)}
+    live = plane.live_models
+    state = None if live is None else LiveState(len(live.models), live.at or None, live.error or None)
+    data = [document(plane, name) for name in sorted(names)]
+    return ModelList("list", data, shipped().date, shipped().source, state)
+
+
+def document(plane: Plane, name: str) -> ModelDocument:
+    """What a plan takes a model for."""
+    window = plane.windows.window(name)
+    return ModelDocument(
+        name,
+        "model",
+        window.context,
+        family_of(name).name,
+        format_for(name),
+        window.source,
+        _as_of(window, plane),
+        window.max_input,
+        tuple(route for route, found in plane.routes.items() if any(_model(choice) == name for choice in found.models)),
+    )
+
+
+def _as_of(window: Window, plane: Plane) -> str | None:
+    if window.source.startswith("file"):
+        return shipped().date
+    live = plane.live_models
+    return live.at if window.source == "live" and live is not None else None
+
+
+def _model(choice: ModelChoice | str) -> str:
+    return choice if isinstance(choice, str) else choice.model

@@ -1,0 +1,193 @@
+"""What of the visible tools a model is offered, and in which form: filter, budget, conversion.
+
+Used by the resources `tools` and `plans`, in the worker. The limits are decided in `budget.plan`, the forms in
+`formats`; here they are put together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_formats.registry import MCP
+from fairlead_formats.tokens.conversation import Tokens
+from fairlead_formats.tokens.fit import Candidate, Limits, Model
+from fairlead_formats.tokens.models import MAX_WINDOW, Window
+from fairlead_formats.tokens.outcome import Cut, Numbers, Plan, Refused
+from fairlead_formats.tokens.plan import plan
+from fairlead_formats.tokens.shorten import shortened
+from fairlead_formats.tokens.sizes import Size, Sizes
+from fairlead_formats.tools.between import Conversion
+from fairlead_formats.tools.definitions import Prepared, ToolFormat
+from fairlead_formats.tools.format import Format, Options, array_of
+from fairlead_gateway.selection.notice import HiddenTools
+from fairlead_rest.bodies import encode
+from fairlead_rest.jobs import COUNT, PREPARE, Definition, Preparation
+from fairlead_rest.plane import Plane
+from fairlead_rest.problems import OVER_BUDGET, Problem
+from fairlead_rest.provided import Provided, offered_names
+from fairlead_rest.shelf import Entry, Shelf
+from fairlead_rest.worker import STRIDE, Lacking, breathing
+
+_NO_CONVERSATION: Final = Tokens(0, 0)
+NOTHING: Final = Provided()
+FEW: Final = 64
+"""New definitions that are converted in this process, in about three milliseconds."""
+PIECE: Final = 256
+"""Definitions that a process gets at once."""
+
+
+class Offer(Conversion, frozen=True, rename="camel", omit_defaults=True):
+    """Visible tools as they stand in a provider's request, and those that were left out."""
+
+    offline: tuple[str, ...] = ()
+    """Tools left out because their server is offline."""
+    cut: tuple[Cut, ...] = ()
+    """Tools left out because of a limit, and which."""
+    numbers: Numbers | None = None
+    """Where the tokens go, where a budget was asked for."""
+    hidden: HiddenTools | None = None
+    """Tools that policies allow and the tier does not show; absent where there is none."""
+    own: tuple[str, ...] = ()
+    """Names in `tools` that are the caller's own: `/v1/tool-calls` hands their calls back."""
+    matched: Mapping[str, str] = msgspec.field(default_factory=dict)
+    """Names of the caller's definitions that mean a tool of the gateway, to that tool."""
+
+
+def candidates(
+    plane: Plane, entries: Sequence[Entry], pinned: Collection[str] = (), own: Provided = NOTHING
+) -> list[Candidate]:
+    """The caller's tools, which are never cut, and entries, with what they cost. Raises Lacking for definitions that
+    were not counted yet: loading the vocabulary alone would stop the loop for a quarter of a second.
+    """
+    sizes = plane.sizes()
+    theirs = [(tool["name"], encode(tool)) for tool in own.tools]
+    if not plane.alone:
+        raws = {entry.key.encode(): entry.definition for entry in entries}
+        raws |= {hash_of(raw): raw for _, raw in theirs}
+        _want_sizes(sizes, {key: raw for key, raw in raws.items() if not sizes.knows(key)})
+    found = [Candidate(name, sizes.of(raw, hash_of(raw)).tokens, pinned=True) for name, raw in theirs]
+    for entry in breathing(entries):
+        size = sizes.of(entry.definition, entry.key.encode())
+        is_pinned = entry.pinned or entry.name in pinned or entry.id in pinned
+        found.append(Candidate(entry.name, size.tokens, size.short, is_pinned))
+    return found
+
+
+def within(
+    plane: Plane,
+    entries: Sequence[Entry],
+    format_: Format,
+    model: str | None,
+    limits: Limits,
+    own: Provided = NOTHING,
+) -> Plan:
+    """Which of the entries fit a model (any, with None) and limits, beside the caller's tools and without a
+    conversation. Raises Problem.
+    """
+    window = plane.windows.window(model) if model is not None else Window(MAX_WINDOW, source="none")
+    limit = Model(model or "any", window, format_.name, format_.max_tools if model is not None else None)
+    counted = candidates(plane, entries, own=own)
+    return fitting(plan([limit], counted, _NO_CONVERSATION, limits, plane.sizes().counter.name))
+
+
+def fitting(outcome: Plan | Refused) -> Plan:
+    """The plan. Raises Problem for a refusal, with what would fit."""
+    if isinstance(outcome, Plan):
+        return outcome
+    raise Problem(OVER_BUDGET, outcome.reason, would_fit=outcome.would_fit, numbers=outcome.numbers)
+
+
+def converted(
+    plane: Plane,
+    shelf: Shelf,
+    entries: Sequence[Entry],
+    format_: Format,
+    options: Options,
+    *,
+    short: Collection[str] = (),
+    own: Provided = NOTHING,
+) -> Offer:
+    """Entries in a format; those in `short` with shortened descriptions, and the caller's tools behind them."""
+    definitions, hashes = _warm(plane, format_, entries, short, options)
+    names = offered_names(format_.name, shelf, own) if own.tools or format_.name == MCP else shelf.names
+    found = plane.conversions.convert(format_, definitions, options, hashes=hashes, names=names)
+    report = own.report + found.report
+    if isinstance(format_, ToolFormat) and format_.like(own.format):
+        member, tools = format_.beside(found.tools, own.untouched(format_, names))
+    else:
+        theirs = format_.convert(own.tools, options, names)
+        member, tools = array_of(format_.request(found.tools + theirs.tools))
+        report += own.lacking + theirs.report
+    given = [tool["name"] for tool in own.tools]
+    same = own.shown(format_, names)
+    shown = {names.safe(entry.name): entry.name for entry in entries} | {same[name]: name for name in given}
+    return Offer(
+        format_.name,
+        member,
+        tools,
+        shown,
+        report,
+        format_.max_tools,
+        own=tuple(same[name] for name in given),
+        matched=own.matched,
+    )
+
+
+def _want_sizes(sizes: Sizes, unknown: dict[bytes, bytes]) -> None:
+    if not unknown:
+        return
+    keys = list(unknown)
+    parts = [keys[start : start + PIECE] for start in range(0, len(keys), PIECE)]
+
+    def take(answers: list[list[Size]]) -> None:
+        for part, counted in zip(parts, answers, strict=True):
+            for key, size in zip(part, counted, strict=True):
+                sizes.keep(key, size)
+
+    raise Lacking(COUNT, [encode([Raw(unknown[key]) for key in part]) for part in parts], take)
+
+
+def _warm(
+    plane: Plane, format_: Format, entries: Sequence[Entry], short: Collection[str], options: Options
+) -> tuple[list[Mapping[str, Any]], list[str]]:
+    """Definitions and hashes of entries, with their conversions kept. Raises Lacking for many that are new; a few are
+    converted here, with a breath in between.
+    """
+    hashes = [f"{entry.key} shortened" if entry.name in short else entry.key for entry in entries]
+    new = [place for place, key in enumerate(hashes) if not plane.conversions.knows(format_, options, key)]
+    if len(new) > FEW and not plane.alone and format_.name != MCP:
+        _want_conversions(plane, format_, options, [(hashes[i], entries[i], entries[i].name in short) for i in new])
+    tools = [shortened(entry.decoded) if entry.name in short else entry.decoded for entry in entries]
+    for start in breathing(range(0, len(tools), STRIDE)) if new and format_.name != MCP else ():
+        part = slice(start, start + STRIDE)
+        plane.conversions.convert(format_, tools[part], options, hashes=hashes[part])
+    return tools, hashes
+
+
+def _want_conversions(plane: Plane, format_: Format, options: Options, new: list[tuple[str, Entry, bool]]) -> None:
+    parts = [new[start : start + PIECE] for start in range(0, len(new), PIECE)]
+
+    def take(answers: list[list[Prepared]]) -> None:
+        for part, made in zip(parts, answers, strict=True):
+            for (key, _, _), prepared in zip(part, made, strict=True):
+                plane.conversions.keep(format_, options, key, prepared)
+
+    pieces = [
+        encode(
+            Preparation(
+                format_.name, options, [Definition(each.name, Raw(each.definition), short) for _, each, short in part]
+            )
+        )
+        for part in parts
+    ]
+    raise Lacking(PREPARE, pieces, take)
+
+
+def hash_of(raw: bytes) -> bytes:
+    """The key of a caller's definition among the sizes."""
+    return blake2b(raw, digest_size=16).digest()

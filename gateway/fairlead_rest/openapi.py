@@ -1,0 +1,88 @@
+"""The OpenAPI document: FastAPI's, with the schemas of our structs and an example of every request and answer.
+
+Used by the resources, where a route is declared, and by `application`, which puts the document together.
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Iterator
+from typing import Any, Final, get_args
+
+import msgspec
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from fairlead_rest.examples import tools as examples
+from fairlead_rest.problems import MEDIA_TYPE, ProblemDocument
+
+_REF: Final = "#/components/schemas/{name}"
+_SCHEMAS: Final = "x-schemas"
+"""Where a route keeps the schemas of its types until the document is put together."""
+
+
+def described(
+    summary: str,
+    answers: Any,
+    shown: dict[str, Any],
+    body: type[msgspec.Struct] | None = None,
+    sent: dict[str, Any] | None = None,
+    *,
+    status: int = 200,
+    media_type: str = "application/json",
+) -> dict[str, Any]:
+    """Keywords of a route: what it answers (a struct, or a union of them) and takes, each with examples by name.
+
+    Of an event stream, `answers` is what the data of its events can be.
+    """
+    kinds = [ProblemDocument, *_members(answers), *([body] if body is not None else [])]
+    extra: dict[str, Any] = {_SCHEMAS: msgspec.json.schema_components(kinds, ref_template=_REF)[1]}
+    if body is not None:
+        extra["requestBody"] = {"required": True, "content": {"application/json": _content(body, sent or {})}}
+    problem = {"$ref": _REF.format(name=ProblemDocument.__name__)}
+    return {
+        "summary": summary,
+        "response_model": None,
+        "responses": {
+            status: {"description": "As asked", "content": {media_type: _content(answers, shown)}},
+            "default": {
+                "description": "Why not, as RFC 9457 has it",
+                "content": {MEDIA_TYPE: {"schema": problem, "example": examples.PROBLEM}},
+            },
+        },
+        "openapi_extra": extra,
+    }
+
+
+def describe(app: FastAPI) -> None:
+    """Have `app` serve the whole document at its `openapi_url`."""
+
+    def document() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            made = get_openapi(
+                title=app.title, version=app.version, description=app.description, routes=app.routes,
+                tags=app.openapi_tags,
+            )  # fmt: skip
+            schemas: dict[str, Any] = {}
+            for operation in (each for path in made["paths"].values() for each in path.values()):
+                schemas.update(operation.pop(_SCHEMAS, {}))
+                operation["responses"].pop("422", None)
+            made["components"] = {"schemas": dict(sorted(schemas.items()))}
+            app.openapi_schema = made
+        return app.openapi_schema
+
+    app.openapi = document  # type: ignore[method-assign]  # as FastAPI documents it
+
+
+def _content(kind: Any, shown: dict[str, Any]) -> dict[str, Any]:
+    references = [{"$ref": _REF.format(name=member.__name__)} for member in _members(kind)]
+    schema = references[0] if len(references) == 1 else {"anyOf": references}
+    return {"schema": schema, "examples": {name: {"value": value} for name, value in shown.items()}}
+
+
+def _members(kind: Any) -> Iterator[type]:
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        yield from get_args(kind)
+    else:
+        yield kind

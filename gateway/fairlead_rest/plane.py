@@ -1,0 +1,278 @@
+"""What the resources of the REST plane work with. Made by `app`, one per gateway."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from types import MappingProxyType
+from typing import Final, Protocol, TypeVar, cast
+
+from starlette.requests import Request
+
+from fairlead_api.documents.servers import ServerEntry
+from fairlead_api.meta import ServerKey
+from fairlead_api.policies.subjects import Key
+from fairlead_formats import registry
+from fairlead_formats.tokens.counting import LazyCounter
+from fairlead_formats.tokens.models import LiveModels, Windows
+from fairlead_formats.tokens.routes import Route
+from fairlead_formats.tokens.sizes import Sizes
+from fairlead_formats.tools.cache import Conversions
+from fairlead_formats.tools.format import Format
+from fairlead_gateway.aggregates.tally import Tally
+from fairlead_gateway.calls.direct import Caller
+from fairlead_gateway.calls.patience import Patience, refusal_of
+from fairlead_gateway.conversation.choosers import Choosers
+from fairlead_gateway.identity.model import IDENTITY, Identity
+from fairlead_gateway.identity.names import Issuers
+from fairlead_gateway.news import News
+from fairlead_gateway.selection.policy import subjects_of
+from fairlead_gateway.selection.selection import Selection
+from fairlead_gateway.selection.unready import on_the_way
+from fairlead_mcp.host import ChildHost
+from fairlead_rest.bodies import read_pieces
+from fairlead_rest.guard import Guard
+from fairlead_rest.jobs import COUNT, MEASURE, REPEATS, TWICE, Measured, measure, repeats
+from fairlead_rest.outputs import Outputs
+from fairlead_rest.pace import Pace
+from fairlead_rest.pool import Pool
+from fairlead_rest.problems import INVALID_ARGUMENTS, RATE_LIMITED, UNKNOWN_FORMAT, Problem, unready_problem
+from fairlead_rest.process import NotDone, Overloaded
+from fairlead_rest.seen import Seen
+from fairlead_rest.shelf import Shelf, Shelves
+from fairlead_rest.worker import Lacking, Worker
+
+UNISSUED: Final = Issuers()
+MAX_BODY: Final = 4 << 20
+SMALL: Final = 16 << 10
+"""Bytes of a body that is looked through in the loop, in less than a millisecond as a rule."""
+MAX_LACKING: Final = 3
+"""Times that a piece of work may lack something: sizes, then conversions, and once for a list that changed."""
+
+Result = TypeVar("Result")
+log = logging.getLogger(__name__)
+
+
+class Tallies:
+    """Where the histograms of calls are. `origin` names this process to whoever merges what was counted, and says
+    nothing of it.
+    """
+
+    def __init__(self, environment: str, of: Callable[[ServerKey, str], Tally | None]) -> None:
+        self.environment = environment
+        self.of = of
+        self.origin = secrets.token_hex(16)
+
+
+class Requests(Protocol):
+    """What waits for an operator to fetch it: `reports.outbox`."""
+
+    asked_at: float | None
+    """When an operator asked last, seconds since the epoch."""
+
+    def ask_refresh(self, server: ServerKey) -> None:
+        """Have the server asked for its lists now."""
+        ...
+
+
+class Plane:
+    """The gateway as REST sees it: what is served, how a call is made, where heavy work is done."""
+
+    def __init__(
+        self,
+        selection: Callable[[], Selection],
+        caller: Caller,
+        guard: Guard,
+        news: News,
+        requests: Requests,
+        *,
+        max_body: int = MAX_BODY,
+        routes: Mapping[str, Route] = MappingProxyType({}),
+        windows: Windows | None = None,
+        live_models: Callable[[], LiveModels] | None = None,
+        processes: int = 0,
+        pace: Pace,
+        choosers: Choosers | None = None,
+        tallies: Tallies | None = None,
+        patience: Patience | None = None,
+        children: ChildHost | None = None,
+        admin_groups: Collection[Key] = (),
+        issuers: Issuers = UNISSUED,
+        outputs: Outputs | None = None,
+    ) -> None:
+        self._selection = selection
+        self._shelves = Shelves()
+        self._admin_groups = frozenset(admin_groups)
+        self.issuers = issuers
+        """Who may give the names of agents and groups."""
+        self.outputs = outputs or Outputs()
+        """Printed lines of servers' processes."""
+        self._sizes: Sizes | None = None
+        self.caller = caller
+        self.guard = guard
+        self.news = news
+        self.requests = requests
+        self.max_body = max_body
+        """Bytes of a request's body."""
+        self.patience = Patience(selection) if patience is None else patience
+        """For servers that start."""
+        self.children = children
+        """Processes of servers, where this process runs them."""
+        self.worker = Worker()
+        self.pace = pace
+        """Of conversions of what callers bring. Those of tools that are served happen once, and somebody waits."""
+        self.converting = Pool(processes, bulk=True) if processes else None
+        self.counting = Pool(processes) if processes else None
+        """Apart, so that a plan does not wait for somebody's conversions."""
+        self.alone = False
+        """The thread does everything itself: there are no processes, or they failed. Read and set in the worker."""
+        self.conversions = Conversions()
+        self.choosers = choosers or Choosers()
+        """Of the tier of an answer. Used in the worker only."""
+        self.tallies = tallies
+        """Histograms of calls, where the installation keeps them."""
+        self._windows = windows or Windows()
+        self._live_models = live_models
+        self._live: LiveModels | None = None
+        self.routes = routes
+        """Of models, by name."""
+
+    def seen(self, request: Request) -> Seen:
+        """What is served now, as whoever asks may see it. Raises KeyError for a request that no guard let in."""
+        return self.seen_by(request.scope[IDENTITY])
+
+    def seen_by(self, identity: Identity) -> Seen:
+        """The same for an identity that was found before."""
+        return Seen(self._selection(), identity)
+
+    def administers(self, identity: Identity) -> bool:
+        """Whether somebody may know what others may do. Where nobody is asked who they are, everybody may."""
+        known = (key for key in subjects_of(identity) if key not in identity.doubtful)
+        return self.guard.identities.open or not self._admin_groups.isdisjoint(known)
+
+    @property
+    def live_models(self) -> LiveModels | None:
+        """What a model server told last; None without one in the configuration."""
+        return None if self._live_models is None else self._live_models()
+
+    @property
+    def windows(self) -> Windows:
+        """What models hold. In the worker only."""
+        live = self.live_models
+        if live is not self._live and live is not None:
+            self._windows, self._live = self._windows.with_live(live.models), live
+        return self._windows
+
+    def shelf(self, seen: Seen, tier: str | None) -> Shelf:
+        """The visible tools of a tier. In the worker only. Raises Problem."""
+        return self._shelves.of(seen, tier)
+
+    def sizes(self) -> Sizes:
+        """What tools cost. In the worker only: the first use loads the vocabulary."""
+        if self._sizes is None:
+            self._sizes = Sizes(LazyCounter())
+        return self._sizes
+
+    async def patiently(self, request: Request, work: Callable[[Seen], Awaitable[Result]]) -> Result:
+        """Do `work` by what somebody sees. Where it finds no tool or server of a name that a starting server may have,
+        wait for that, and do it again. Raises Problem: STARTING after the wait, CONNECTION_LOST for one that failed.
+        """
+        end = time.monotonic() + self.patience.seconds
+        while True:
+            seen = self.seen(request)
+            try:
+                return await work(seen)
+            except Problem as problem:
+                entry = seen.unready(problem)
+                if entry is None:
+                    raise
+                if not self.starts(entry):
+                    raise unready_problem(refusal_of(entry, starts=False)) from problem
+                if not await self.patience.settled(entry.key, end - time.monotonic()):
+                    raise unready_problem(refusal_of(entry, starts=True)) from problem
+
+    def starts(self, entry: ServerEntry | None) -> bool:
+        """Whether a server may have a catalog in a moment, and has none; False for no server."""
+        return entry is not None and on_the_way(self._selection(), entry.key)
+
+    async def done(self, work: Callable[[], Result]) -> Result:
+        """Do `work` in the thread; what it lacks is made in processes, and by itself where those fail."""
+        for _ in range(MAX_LACKING if self.converting is not None else 0):
+            try:
+                return await self.worker.do(work)
+            except Lacking as lacking:
+                if not await self._made(lacking):
+                    break
+        return await self.worker.do(lambda: self._by_itself(work))
+
+    async def measured(self, body: list[bytes]) -> Measured:
+        """The tokens of a request's conversation, and the request without it."""
+        if self.counting is not None:
+            try:
+                return cast("Measured", await self.counting.do(MEASURE, body))
+            except NotDone as error:
+                _refuse_or_log(error)
+        return await self.worker.do(lambda: measure(b"".join(body)))
+
+    async def read(self, request: Request) -> bytes:
+        """The body of a request, in which no member comes twice. Raises Problem."""
+        pieces = await read_pieces(request, self.max_body)
+        body = b"".join(pieces)
+        if len(body) <= SMALL:
+            twice = repeats(body)
+        else:
+            twice = await self._repeats(body)
+        if twice:
+            raise Problem(INVALID_ARGUMENTS, TWICE)
+        return body
+
+    async def _repeats(self, body: bytes) -> bool:
+        if self.counting is not None:
+            try:
+                return bool(await self.counting.do(REPEATS, [body]))
+            except NotDone as error:
+                _refuse_or_log(error)
+        return await self.worker.do(lambda: repeats(body))
+
+    async def _made(self, lacking: Lacking) -> bool:
+        pool = self.counting if lacking.job == COUNT else self.converting
+        assert pool is not None
+        answers = []
+        try:
+            for piece in lacking.pieces:
+                answers.append(await pool.do(lacking.job, piece))
+        except NotDone as error:
+            _refuse_or_log(error)
+            return False
+        await self.worker.do(lambda: lacking.take(answers))
+        return True
+
+    def _by_itself(self, work: Callable[[], Result]) -> Result:
+        self.alone = True
+        try:
+            return work()
+        finally:
+            self.alone = False
+
+    async def aclose(self) -> None:
+        """End what is being done, and the processes."""
+        self.worker.close()
+        for pool in (self.converting, self.counting):
+            if pool is not None:
+                await pool.aclose()
+
+
+def _refuse_or_log(error: NotDone) -> None:
+    if isinstance(error, Overloaded):
+        raise Problem(RATE_LIMITED, str(error), retry_after_ms=1000) from error
+    log.warning("A worker process failed, and the work is done in the gateway itself: %s", error)
+
+
+def format_called(name: str) -> Format:
+    """The format of that name or alias, in any case. Raises Problem, which names the known ones."""
+    try:
+        return registry.find(name)
+    except registry.UnknownFormat as error:
+        raise Problem(UNKNOWN_FORMAT, str(error), known=error.known) from error

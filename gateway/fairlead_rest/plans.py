@@ -1,0 +1,154 @@
+"""`POST /v1/plan`: which model to use for a conversation, and which tools it gets.
+
+The decision is `budget.plan`'s; here the parts of a request are measured and the outcome is put in the model's form.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+from msgspec import Meta
+
+from fairlead_formats import registry
+from fairlead_formats.tokens.conversation import Tokens
+from fairlead_formats.tokens.fit import RESERVED_OUTPUT_TOKENS, Limits, Model
+from fairlead_formats.tokens.outcome import Cut, Numbers, Skipped
+from fairlead_formats.tokens.plan import plan
+from fairlead_formats.tokens.routes import ModelChoice, Route, models_for
+from fairlead_formats.tools.format import Options
+from fairlead_rest.bodies import answer, decode, encode, read_pieces
+from fairlead_rest.examples import plans as examples
+from fairlead_rest.jobs import AS_IT_CAME, TWICE
+from fairlead_rest.offers import Offer, candidates, converted, fitting
+from fairlead_rest.openapi import described
+from fairlead_rest.plane import Plane, format_called
+from fairlead_rest.problems import INVALID_ARGUMENTS, UNKNOWN_FORMAT, UNKNOWN_ROUTE, Problem
+from fairlead_rest.provided import provided
+from fairlead_rest.seen import Seen
+from fairlead_rest.tools import chosen, found
+
+MAX_MODELS = 32
+Positive = Annotated[int, Meta(ge=1)]
+
+
+class PlanBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """A conversation, and what may be used for it: a route of the configuration, or models in order."""
+
+    models: Annotated[tuple[ModelChoice | str, ...], Meta(max_length=MAX_MODELS)] = ()
+    route: str | None = None
+    messages: Any = None
+    """In any provider's form."""
+    system: Any = None
+    tier: str | None = None
+    tags: tuple[str, ...] = ()
+    servers: tuple[str, ...] = ()
+    pinned: tuple[str, ...] = ()
+    """Tools that are never cut, by exposed name or id; they come first."""
+    max_tools: Positive | None = None
+    tool_tokens: Positive | None = None
+    reserved_output_tokens: Annotated[int, Meta(ge=0)] | None = None
+    shorten_descriptions: bool = False
+    strict: bool = False
+    tools: Any = None
+    """The caller's own definitions: counted, kept whatever the limits, and carried over."""
+    tools_format: str = registry.MCP
+
+
+class PlanAnswer(msgspec.Struct, frozen=True, rename="camel"):
+    """The model to use, with its tools in its form."""
+
+    model: str
+    offer: Offer
+    shortened: tuple[str, ...]
+    """Tools whose descriptions were shortened."""
+    cut: tuple[Cut, ...]
+    offline: tuple[str, ...]
+    """Tools left out because their server is offline."""
+    skipped: tuple[Skipped, ...]
+    """Models before this one, and what they lack."""
+    numbers: Numbers
+
+
+def router(plane: Plane) -> APIRouter:
+    """The resource `/v1/plan`."""
+    routes = APIRouter(prefix="/v1", tags=["budgets"])
+
+    @routes.post(
+        "/plan", **described("Plan a request's model and tools", PlanAnswer, examples.PLANNED, PlanBody, examples.PLAN)
+    )
+    async def plan_request(request: Request) -> Response:
+        body = await read_pieces(request, plane.max_body)
+        found = await plane.measured(body)
+        if found.repeats:
+            raise Problem(INVALID_ARGUMENTS, TWICE)
+        rest = b"".join(body) if found.rest == AS_IT_CAME else bytes(found.rest)
+        asked = decode(rest, PlanBody)
+        return answer(
+            await plane.patiently(
+                request, lambda seen: plane.done(lambda: encode(planned(plane, seen, asked, found.tokens)))
+            )
+        )
+
+    return routes
+
+
+def planned(plane: Plane, seen: Seen, asked: PlanBody, conversation: Tokens) -> PlanAnswer:
+    """Decide for a conversation of that size, and convert. In the worker. Raises Problem, Lacking."""
+    route = _route(plane, asked)
+    shelf = plane.shelf(seen, asked.tier)
+    tags, servers = frozenset(asked.tags), frozenset(asked.servers)
+    entries = chosen(shelf, tags, servers)
+    pins = {found(shelf, name).name for name in asked.pinned}
+    entries = [*(e for e in shelf.entries if e.name in pins), *(e for e in entries if e.name not in pins)]
+    offline = tuple(entry.name for entry in entries if entry.offline)
+    entries = [entry for entry in entries if not entry.offline]
+    own = provided(asked.tools, asked.tools_format, shelf)
+    outcome = fitting(
+        plan(
+            _models(plane, route),
+            candidates(plane, entries, pins, own),
+            conversation,
+            _limits(asked).within(route.limits),
+            plane.sizes().counter.name,
+        )
+    )
+    kept = frozenset(outcome.tools)
+    offer = converted(
+        plane,
+        shelf,
+        [entry for entry in entries if entry.name in kept],
+        format_called(outcome.format),
+        Options(strict=asked.strict, model=outcome.model),
+        short=frozenset(outcome.shortened),
+        own=own,
+    )
+    offer = msgspec.structs.replace(offer, hidden=shelf.hidden(tags, servers))
+    return PlanAnswer(outcome.model, offer, outcome.shortened, outcome.cut, offline, outcome.skipped, outcome.numbers)
+
+
+def _route(plane: Plane, asked: PlanBody) -> Route:
+    if (asked.route is None) == (not asked.models):
+        raise Problem(INVALID_ARGUMENTS, "the body: name either a route or models")
+    if asked.route is None:
+        return Route(asked.models, reserved_output_tokens=0)
+    route = plane.routes.get(asked.route)
+    if route is None:
+        raise Problem(UNKNOWN_ROUTE, f"there is no route {asked.route[:64]!r}", known=tuple(plane.routes))
+    return route
+
+
+def _models(plane: Plane, route: Route) -> list[Model]:
+    most = {name: known.max_tools for name, known in registry.FORMATS.items()}
+    try:
+        return models_for(route.models, plane.windows, most)
+    except registry.UnknownFormat as error:
+        raise Problem(UNKNOWN_FORMAT, str(error), known=error.known) from error
+
+
+def _limits(asked: PlanBody) -> Limits:
+    reserved = asked.reserved_output_tokens
+    if reserved is None:
+        reserved = RESERVED_OUTPUT_TOKENS if asked.route is None else 0
+    return Limits(asked.max_tools, asked.tool_tokens, reserved, asked.shorten_descriptions)

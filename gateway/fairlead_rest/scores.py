@@ -1,0 +1,223 @@
+"""`GET /v1/scores` and `GET /v1/leaderboard`: badges, tags and ranks by what was measured, and how honest tools are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from fastapi import APIRouter, Query, Request, Response
+
+from fairlead_api.documents.catalog import ToolEntry
+from fairlead_api.documents.rules import Tier
+from fairlead_api.documents.state import ToolState
+from fairlead_gateway.catalog.model import Server, Tool
+from fairlead_gateway.catalog.names import tool_id
+from fairlead_gateway.selection.tiers import by_speed, why_hidden
+from fairlead_rest.bodies import answer, encode
+from fairlead_rest.openapi import described
+from fairlead_rest.plane import Plane
+from fairlead_rest.predicting import DECLARED, MEASURED, UNKNOWN, Basis
+from fairlead_rest.problems import INVALID_ARGUMENTS, Problem
+from fairlead_rest.seen import Seen
+
+Badge = Literal["Lightning", "Fast", "Standard", "Slow"]
+Verdict = Literal["cautious", "honest", "optimistic", "misleading", "unproven"]
+
+BADGES: Final[tuple[tuple[float, Badge], ...]] = ((50, "Lightning"), (200, "Fast"), (1000, "Standard"))
+"""A badge is for a median below so many milliseconds."""
+SLOW: Final[Badge] = "Slow"
+PROVEN: Final = 5
+"""Calls from which declared is held against measured."""
+CAUTIOUS: Final = 0.5
+HONEST: Final = 1.25
+OPTIMISTIC: Final = 2.0
+"""Measured by declared, up to which a tool is called so."""
+NEGLIGIBLE_MS: Final = 20.0
+"""What a network adds: no tool is blamed for it."""
+
+_SCORE: Final[dict[str, Any]] = {
+    "name": "images__generate",
+    "id": "mcp.images.generate",
+    "server": "default/images",
+    "categories": ["images"],
+    "badge": "Slow",
+    "medianMs": 3205.0,
+    "basis": "measured",
+    "samples": 100,
+    "tags": ["DEEP only"],
+    "honesty": {"declaredMs": 900, "measuredMs": 3205.0, "ratio": 3.56, "pastMaximum": False, "verdict": "misleading"},
+}
+SCORES: Final[dict[str, Any]] = {"a tool that takes longer than it says": {"tools": [_SCORE]}}
+LEADERS: Final[dict[str, Any]] = {
+    "one category": {"boards": [{"category": "images", "ranks": [{"rank": 1, "score": _SCORE}], "unranked": []}]}
+}
+
+
+class Honesty(msgspec.Struct, frozen=True, rename="camel"):
+    """What a tool declares, held against what was measured; milliseconds."""
+
+    declared_ms: int
+    measured_ms: float
+    ratio: float | None
+    """Measured by declared; null where 0 is declared."""
+    past_maximum: bool
+    """Whether its p99 is above the maximum that it declares."""
+    verdict: Verdict
+
+
+class Score(msgspec.Struct, frozen=True, rename="camel"):
+    """One tool."""
+
+    name: str
+    id: str
+    server: str
+    categories: tuple[str, ...]
+    badge: Badge | None
+    """By the measured median: Lightning below 50 ms, Fast below 200 ms, Standard below 1 s, else Slow. null where
+    nothing was measured.
+    """
+    median_ms: float | None
+    basis: Basis
+    """Where the median is from: one that is only declared earns no rank."""
+    samples: int
+    tags: tuple[str, ...]
+    """`FAST compatible`: the fastest tier that shows it; `DEEP only`: no other than the slowest does. Empty where
+    nothing was measured.
+    """
+    honesty: Honesty | None
+    """null where nothing is declared or nothing measured."""
+
+
+class Scores(msgspec.Struct, frozen=True, rename="camel"):
+    """All tools that whoever asks may see, in the order of their names."""
+
+    tools: list[Score]
+
+
+class Rank(msgspec.Struct, frozen=True, rename="camel"):
+    """A place; tools with equal medians share one."""
+
+    rank: int
+    score: Score
+
+
+class Board(msgspec.Struct, frozen=True, rename="camel"):
+    """The tools of one category, the fastest first."""
+
+    category: str
+    ranks: list[Rank]
+    unranked: list[Score]
+    """Not measured yet."""
+
+
+class Boards(msgspec.Struct, frozen=True, rename="camel"):
+    """In the order of their names."""
+
+    boards: list[Board]
+
+
+def router(plane: Plane) -> APIRouter:
+    """The resources `/v1/scores` and `/v1/leaderboard`."""
+    routes = APIRouter(prefix="/v1", tags=["scores"])
+
+    @routes.get("/scores", **described("Show badges, tags and honesty of tools", Scores, SCORES))
+    async def scores(request: Request) -> Response:
+        seen = plane.seen(request)
+        return answer(await plane.worker.do(lambda: encode(Scores(scored(seen)))))
+
+    @routes.get("/leaderboard", **described("Rank the tools of a category by their medians", Boards, LEADERS))
+    async def leaderboard(
+        request: Request, category: Annotated[str | None, Query(description="One; all without it.")] = None
+    ) -> Response:
+        seen = plane.seen(request)
+        return answer(await plane.worker.do(lambda: encode(Boards(boards(scored(seen), category)))))
+
+    return routes
+
+
+def scored(seen: Seen) -> list[Score]:
+    """Every tool of any tier that the merged endpoint shows or hides."""
+    snapshot, visible = seen.snapshot, seen.view(None).everything
+    tiers = [tier for tier in by_speed(snapshot.rules.tiers) if tier.name in seen.tiers]
+    entries = {key: {entry.name: entry for entry in server.catalog.tools} for key, server in snapshot.servers.items()}
+    found = []
+    for name, (server, tool) in snapshot.merged.items():
+        if name in visible:
+            state = snapshot.states.get(server.key, {}).get(tool.name)
+            found.append(score(name, server, tool, entries[server.key][tool.name], state, tiers))
+    return found
+
+
+def score(name: str, server: Server, tool: Tool, entry: ToolEntry, state: ToolState | None, tiers: list[Tier]) -> Score:
+    """One tool, in tiers that are given the fastest first."""
+    figures = state.quantiles if state is not None else None
+    median: float | None = tool.estimated_duration_ms
+    basis: Basis = UNKNOWN if median is None else DECLARED
+    if figures is not None:
+        median, basis = figures.p50_ms, MEASURED
+    return Score(
+        name=name,
+        id=tool_id(server.key, tool.name),
+        server=str(server.key),
+        categories=entry.categories,
+        badge=None if figures is None else badge(figures.p50_ms),
+        median_ms=median,
+        basis=basis,
+        samples=figures.samples if figures is not None else 0,
+        tags=() if figures is None else _tags(tool, state, tiers),
+        honesty=_honesty(tool, state),
+    )
+
+
+def badge(median_ms: float) -> Badge:
+    """The badge of a median."""
+    return next((name for below, name in BADGES if median_ms < below), SLOW)
+
+
+def verdict(declared_ms: float, measured_ms: float, samples: int) -> Verdict:
+    """What a declaration is worth."""
+    if samples < PROVEN:
+        return "unproven"
+    if measured_ms < CAUTIOUS * declared_ms and declared_ms - measured_ms > NEGLIGIBLE_MS:
+        return "cautious"
+    if measured_ms <= HONEST * declared_ms or measured_ms - declared_ms <= NEGLIGIBLE_MS:
+        return "honest"
+    return "optimistic" if measured_ms <= OPTIMISTIC * declared_ms else "misleading"
+
+
+def boards(scores: Iterable[Score], category: str | None) -> list[Board]:
+    """One per category, or the one that is asked for. Raises Problem for one that no visible tool is in."""
+    found: dict[str, list[Score]] = {}
+    for one in scores:
+        for name in one.categories:
+            found.setdefault(name, []).append(one)
+    if category is not None and category not in found:
+        known = tuple(sorted(found))
+        raise Problem(INVALID_ARGUMENTS, f"no visible tool is in a category {category[:64]!r}", known=known)
+    return [_board(name, found[name]) for name in sorted(found) if category in (None, name)]
+
+
+def _board(category: str, scores: list[Score]) -> Board:
+    ranked = sorted((one.median_ms, one.name, one) for one in scores if one.basis == MEASURED and one.median_ms)
+    medians = [median for median, _, _ in ranked]
+    ranks = [Rank(medians.index(median) + 1, one) for median, _, one in ranked]
+    return Board(category, ranks, [one for one in scores if one.basis != MEASURED])
+
+
+def _tags(tool: Tool, state: ToolState | None, tiers: list[Tier]) -> tuple[str, ...]:
+    fits = [tier.name for tier in tiers if why_hidden(tier, tool, state) is None]
+    if not fits:
+        return ()
+    only = len(tiers) > 1 and fits[0] == tiers[-1].name
+    return (f"{fits[0].upper()} only" if only else f"{fits[0].upper()} compatible",)
+
+
+def _honesty(tool: Tool, state: ToolState | None) -> Honesty | None:
+    declared = tool.estimated_duration_ms
+    if declared is None or state is None or state.quantiles is None:
+        return None
+    figures = state.quantiles
+    past = tool.max_duration_ms is not None and figures.p99_ms > tool.max_duration_ms
+    ratio = round(figures.p50_ms / declared, 2) if declared else None
+    return Honesty(declared, figures.p50_ms, ratio, past, verdict(declared, figures.p50_ms, figures.samples))

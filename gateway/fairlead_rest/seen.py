@@ -1,0 +1,99 @@
+"""What one asker sees: the only way from a resource of the REST plane to the catalog.
+
+Made by `Plane.seen` for each request, from the identity that the guard left in its scope.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from operator import attrgetter
+from typing import Final
+
+from fairlead_api.documents.servers import ServerEntry
+from fairlead_api.meta import ServerKey
+from fairlead_gateway.catalog.model import Server, Snapshot
+from fairlead_gateway.identity.model import Identity
+from fairlead_gateway.selection.decision import Decision, Denial, decide, denial
+from fairlead_gateway.selection.selection import Selection
+from fairlead_gateway.selection.tiers import in_tier
+from fairlead_gateway.selection.unready import of_server, of_tool, unready_for
+from fairlead_gateway.selection.view import MERGED, View, server_target
+from fairlead_rest.problems import UNKNOWN_SERVER, UNKNOWN_TIER, UNKNOWN_TOOL, Problem
+
+PAUSE: Final = 5e-5
+"""Seconds between two slices of a view that is put together: calls go on meanwhile."""
+
+
+class Seen:
+    """A selection with the eyes of an asker."""
+
+    __slots__ = ("_selection", "_views", "identity")
+
+    def __init__(self, selection: Selection, identity: Identity) -> None:
+        self.identity = identity
+        self._selection = selection
+        self._views: Mapping[bytes, View] = selection.seen_by(identity)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """Everything that is served, to whomever: what is taken from it has to be in a view."""
+        return self._selection.snapshot
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is kept from this asker."""
+        return self._views is self._selection.targets
+
+    @property
+    def tiers(self) -> tuple[str, ...]:
+        """Names of the tiers that there are for it."""
+        return tuple(tier for tier in self.snapshot.tiers if in_tier(MERGED, tier) in self._views)
+
+    def view(self, tier: str | None) -> View:
+        """The merged view of a tier, of the default one with None. Not in the loop. Raises Problem."""
+        target = MERGED if tier is None else in_tier(MERGED, tier)
+        for _ in self._selection.perspective(self.identity).steps(target) if not self.whole else ():
+            time.sleep(PAUSE)
+        found = self._views.get(target)
+        if found is None:
+            raise Problem(UNKNOWN_TIER, f"there is no tier {str(tier)[:64]!r}", known=self.tiers)
+        return found
+
+    @property
+    def default_tier(self) -> str | None:
+        """The tier of this asker who names none; None where there is none, or one per server."""
+        if self.whole:
+            return next((tier.name for tier in self.snapshot.rules.tiers if tier.default), None)
+        return self._selection.perspective(self.identity).default_tier
+
+    def decision(self, server: ServerKey, tool: str) -> Decision:
+        """What decides about one tool that there is, whether this asker sees it or not. Not in the loop."""
+        return decide(self._selection.policies, self._selection.perspective(self.identity).rules, server, tool)
+
+    def denial(self, view: View, name: str) -> Denial | None:
+        """Decision that keeps a tool, called by a name which `view` does not show, from this asker. Not in the loop."""
+        return denial(self._selection, self.identity, view, name)
+
+    def of_server(self, key: ServerKey) -> View | None:
+        """The view of one server; None: it does not exist for this asker."""
+        return self._views.get(server_target(key))
+
+    def unready(self, problem: Problem) -> ServerEntry | None:
+        """The server without a catalog that a problem about an unknown tool or server may be about."""
+        name, code = problem.missing, problem.document.code
+        if code == UNKNOWN_TOOL and name:
+            return self.unready_of_tool(name)
+        return of_server(self._selection, self.identity, name) if code == UNKNOWN_SERVER and name else None
+
+    def unready_of_tool(self, name: str) -> ServerEntry | None:
+        """The server without a catalog that a tool may be of."""
+        return of_tool(self._selection, self.identity, name)
+
+    def unready_servers(self) -> list[ServerEntry]:
+        """The servers without a catalog that it may know of, in the order of their names."""
+        return sorted(unready_for(self._selection, self.identity), key=attrgetter("key"))
+
+    def servers(self) -> list[Server]:
+        """Those that exist for it, in the order of the catalog."""
+        return [server for key, server in self.snapshot.servers.items() if server_target(key) in self._views]

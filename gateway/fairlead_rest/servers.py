@@ -1,0 +1,273 @@
+"""`/v1/servers`: which servers there are, how each fares, and a request to ask one anew.
+
+Servers that never answered are among them; policies decide who may know of these (`selection.unready`). What a server
+wrote, and what its process takes up, is for those who may read logs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
+from operator import attrgetter
+from typing import Final
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+from msgspec import UNSET, Raw, UnsetType
+
+from fairlead_api.documents.catalog import LocalEndpoint, Refreshed
+from fairlead_api.documents.servers import OFFLINE, ON_THE_WAY, READY, ServerEntry
+from fairlead_api.documents.state import ToolState
+from fairlead_api.meta import ServerKey
+from fairlead_formats.names import did_you_mean
+from fairlead_gateway.catalog.model import Server
+from fairlead_gateway.selection.view import server_target
+from fairlead_gateway.selection.whole import server_info
+from fairlead_gateway.upstream.breaker import CLOSED
+from fairlead_rest.bodies import answer, encode
+from fairlead_rest.examples import servers as examples
+from fairlead_rest.logs import may_read
+from fairlead_rest.openapi import described
+from fairlead_rest.plane import Plane
+from fairlead_rest.problems import NOT_DISCOVERED, UNKNOWN_SERVER, Problem
+from fairlead_rest.running import Running, resident, running
+from fairlead_rest.seen import Seen
+from fairlead_rest.worker import breathing
+
+MOST_KNOWN: Final = 100
+"""Servers that a problem names."""
+_UNTOLD: Final = "it brought nothing; an administrator of the gateway sees why"
+"""In place of a failure, which may quote the server's standard error."""
+_OVERTAKEN: Final = frozenset({*ON_THE_WAY, OFFLINE})
+"""States of an entry that a catalog which is online disproves: the two are separate documents, and arrive apart."""
+
+
+class RefreshDocument(msgspec.Struct, frozen=True, rename="camel"):
+    """The last discovery that somebody asked for."""
+
+    at: str
+    """When it began, RFC 3339."""
+    failure: str | None = None
+    """Why it brought nothing; null where it succeeded."""
+
+
+class ServerDocument(msgspec.Struct, frozen=True, rename="camel"):
+    """One server. How it is reached is nobody's business but the gateway's. What is not known is absent."""
+
+    server: str
+    """`namespace/name`."""
+    state: str
+    """`ready`; `waiting`, `installing`, `starting`: it has not answered yet; `offline`: it answered before and cannot
+    be reached now; `failed`.
+    """
+    prefix: str | None
+    """Of its tools on `/mcp`; null: its prefix is taken, and only its own endpoint shows them; empty: they are
+    shown under their own names.
+    """
+    offline: bool
+    """Whether its tools cannot be called now, for whatever reason."""
+    endpoint: str
+    """Path of the MCP endpoint that shows this server alone."""
+    refreshed: RefreshDocument | None
+    """Null until somebody asks for a discovery. An operator that asks by itself leaves no trace here."""
+    problems: tuple[str, ...]
+    """A sentence for each tool that could not be taken in; for those who see all of its tools."""
+    reason: str | UnsetType = UNSET
+    """One word why it is not simply ready, as of the condition Ready."""
+    breaker: str | UnsetType = UNSET
+    """`closed`: calls go through; `open`: after failures in a row they are refused for a while; `half-open`: the next
+    one is a trial. Of the replica that answers.
+    """
+    tools: int | UnsetType = UNSET
+    """Those that are enabled and listable; absent until it answered."""
+    p95_ms: float | UnsetType = UNSET
+    """95th percentile of its slowest measured tool, in milliseconds."""
+    protocol_version: str | UnsetType = UNSET
+    """Of MCP, as the server speaks it."""
+    server_info: Raw | UnsetType | None = UNSET
+    """What the server says of itself."""
+    hash: str | UnsetType = UNSET
+    """Over all its definitions."""
+    updated_at: str | UnsetType = UNSET
+    """When those last changed, RFC 3339."""
+    message: str | UnsetType = UNSET
+    """Why it is not simply ready, and what to do; may quote what the server wrote. For administrators."""
+    restarts: int | UnsetType = UNSET
+    """Starts of its process after the first; where this process runs it. For administrators, like what follows."""
+    last_words: str | UnsetType = UNSET
+    """The line of its standard error that says most."""
+    rss_bytes: int | UnsetType = UNSET
+    """Resident memory of its process and of all that this started."""
+
+
+class RefreshAsked(msgspec.Struct, frozen=True, rename="camel"):
+    """A request that waits for the operator to fetch it. It is done when the server's `refreshed.at` is another one."""
+
+    server: str
+    """`namespace/name`."""
+    before: str | None
+    """`refreshed.at` of the server now."""
+    operator_seen_at: str | None
+    """When an operator last asked this gateway for requests, RFC 3339; null: none has."""
+
+
+class ServerList(msgspec.Struct, frozen=True):
+    """Servers by namespace and name."""
+
+    servers: list[ServerDocument]
+
+
+def router(plane: Plane) -> APIRouter:
+    """The resource `/v1/servers`."""
+    routes = APIRouter(prefix="/v1", tags=["servers"])
+
+    @routes.get("/servers", **described("List servers", ServerList, examples.SERVERS))
+    async def list_servers(request: Request) -> Response:
+        seen = plane.seen(request)
+        inside = _inside(plane, request, seen, [one.key for one in existing(seen)])
+        return answer(await plane.worker.do(lambda: encode(listed(seen, inside))))
+
+    @routes.get(
+        "/servers/{server:path}",
+        **described("Show one server, by `namespace/name`, name or prefix", ServerDocument, examples.SERVER),
+    )
+    async def show_server(request: Request, server: str) -> Response:
+        seen = plane.seen(request)
+        found = server_called(seen, server)
+        inside = _inside(plane, request, seen, [found.key])
+        return answer(await plane.worker.do(lambda: encode(document(seen, found.key, inside))))
+
+    @routes.post(
+        "/servers/{server:path}/refresh",
+        status_code=202,
+        **described("Ask a server for its tools now", RefreshAsked, examples.REFRESH, status=202),
+    )
+    async def refresh(request: Request, server: str) -> Response:
+        seen = plane.seen(request)
+        key = server_called(seen, server).key
+        found = seen.snapshot.servers.get(key)
+        if found is not None and isinstance(found.catalog.endpoint, LocalEndpoint):
+            raise Problem(NOT_DISCOVERED, f"the tools of {key} are functions of this gateway")
+        asked = plane.requests.asked_at
+        plane.requests.ask_refresh(key)
+        refreshed = _refreshed(found, seen.snapshot.entries.get(key))
+        at = None if asked is None else datetime.fromtimestamp(asked, UTC).isoformat(timespec="milliseconds")
+        return answer(RefreshAsked(str(key), refreshed.at if refreshed else None, at), 202)
+
+    return routes
+
+
+class Existing(msgspec.Struct, frozen=True):
+    """A server that there is for somebody, whether it ever answered or not."""
+
+    key: ServerKey
+    prefix: str | None
+
+
+class Inside(msgspec.Struct, frozen=True):
+    """Facts about servers that only administrators read."""
+
+    told: bool = False
+    running: Mapping[ServerKey, Running] = {}
+
+
+def _inside(plane: Plane, request: Request, seen: Seen, servers: Collection[ServerKey]) -> Inside:
+    """In the loop. Told to those who may read the logs of servers: what a server wrote is in both."""
+    if not may_read(plane, request, seen):
+        return Inside()
+    return Inside(True, running(plane.children, servers))
+
+
+def existing(seen: Seen) -> list[Existing]:
+    """Every server that there is for somebody, by namespace and name."""
+    ready = [Existing(server.key, server.catalog.prefix) for server in seen.servers()]
+    return sorted([*ready, *(Existing(one.key, one.prefix) for one in seen.unready_servers())], key=attrgetter("key"))
+
+
+def listed(seen: Seen, inside: Inside) -> ServerList:
+    """The documents of all of them. Not in the loop."""
+    sizes = resident(inside.running)
+    return ServerList([_document(seen, each.key, inside, sizes) for each in breathing(existing(seen))])
+
+
+def server_called(seen: Seen, name: str) -> Existing:
+    """The server of that `namespace/name`, else the only one of that name, prefix or id. Raises Problem."""
+    servers = existing(seen)
+    for server in servers:
+        if str(server.key) == name:
+            return server
+    plain = name.removeprefix("mcp.")
+    found = [each for each in servers if plain in (each.key.name, each.prefix)]
+    if len(found) == 1:
+        return found[0]
+    known = tuple(str(each.key) for each in found or servers)[:MOST_KNOWN]
+    if found:
+        detail = f"{name[:128]!r} may be any of {len(found)} servers: say namespace/name"
+        raise Problem(UNKNOWN_SERVER, detail, known=known)
+    near = did_you_mean(name, [str(each.key) if "/" in name else each.key.name for each in servers])
+    hint = "" if near is None else f". Did you mean {near}?"
+    raise Problem(UNKNOWN_SERVER, f"no server {name[:128]!r} is served here{hint}", did_you_mean=near, known=known)
+
+
+def document(seen: Seen, key: ServerKey, inside: Inside) -> ServerDocument:
+    """A server as it is shown to somebody who may know of it. Not in the loop."""
+    return _document(seen, key, inside, resident(inside.running))
+
+
+def _document(seen: Seen, key: ServerKey, inside: Inside, sizes: Mapping[ServerKey, int]) -> ServerDocument:
+    server, entry = seen.snapshot.servers.get(key), seen.snapshot.entries.get(key)
+    last, process = _refreshed(server, entry), inside.running.get(key)
+    if server is not None and server.catalog.online and entry is not None and entry.state in _OVERTAKEN:
+        entry = None
+    failure = None if last is None else last.failure or None
+    if failure is not None and not inside.told:
+        failure = _UNTOLD
+    shown = ServerDocument(
+        server=str(key),
+        state=entry.state
+        if entry is not None
+        else OFFLINE
+        if server is not None and not server.catalog.online
+        else READY,
+        prefix=server.catalog.prefix if server is not None else entry.prefix if entry is not None else None,
+        offline=server is None or not server.catalog.online,
+        endpoint=server_target(key).decode(),
+        refreshed=None if last is None else RefreshDocument(last.at, failure),
+        problems=(),
+        reason=entry.reason if entry is not None and entry.reason else UNSET,
+        message=entry.message if entry is not None and entry.message and inside.told else UNSET,
+        restarts=UNSET if process is None else process.restarts,
+        last_words=UNSET if process is None or not process.last_words else process.last_words,
+        rss_bytes=sizes.get(key, UNSET),
+    )
+    return shown if server is None else _with_tools(shown, server, seen)
+
+
+def _with_tools(shown: ServerDocument, server: Server, seen: Seen) -> ServerDocument:
+    """The document of a server that answered, with what it said."""
+    view = seen.of_server(server.key)
+    routes = {} if view is None else view.everything
+    guard = next((route.guard for route in routes.values()), None)
+    catalog, info = server.catalog, server_info(server)
+    return msgspec.structs.replace(
+        shown,
+        breaker=CLOSED if guard is None else guard.state,
+        tools=len(routes),
+        p95_ms=_slowest(seen.snapshot.states.get(server.key, {}), routes),
+        protocol_version=catalog.protocol_version,
+        server_info=None if info is None else Raw(info),
+        hash=catalog.hash,
+        updated_at=catalog.updated_at,
+        problems=server.problems if len(routes) == len(server.tools) else (),
+    )
+
+
+def _slowest(states: Mapping[str, ToolState], tools: Collection[str]) -> float | UnsetType:
+    measured = (states[tool].quantiles for tool in tools if tool in states)
+    return max((quantiles.p95_ms for quantiles in measured if quantiles is not None), default=UNSET)
+
+
+def _refreshed(server: Server | None, entry: ServerEntry | None) -> Refreshed | None:
+    """The last answer to a request: of the catalog, or of the entry of a server that brought none."""
+    told = (server.catalog.refreshed if server is not None else None, entry.refreshed if entry is not None else None)
+    return max((one for one in told if one is not None), key=attrgetter("at"), default=None)

@@ -1,0 +1,183 @@
+"""The tools of a view as the REST plane shows them: ids, servers, hashes, tags, and the names for providers.
+
+Compiled once per snapshot and view, in the worker; what is shown and in which order was decided by the view.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Collection, Container, Iterable
+from typing import Final
+
+from fairlead_api.documents.catalog import ToolEntry
+from fairlead_api.documents.state import ToolState
+from fairlead_api.meta import ServerKey
+from fairlead_formats.names import Names, did_you_mean
+from fairlead_formats.tools.format import JsonObject
+from fairlead_gateway.calls.escaping import escaped
+from fairlead_gateway.catalog.model import Snapshot, Tool
+from fairlead_gateway.catalog.names import tool_id
+from fairlead_gateway.selection.notice import HiddenTool, HiddenTools, hidden_tool
+from fairlead_gateway.selection.view import View
+from fairlead_rest.jobs import decoded
+from fairlead_rest.latency import LatencyDocument, latency_of
+from fairlead_rest.seen import Seen
+from fairlead_rest.worker import breathing
+
+MOST_SHELVES: Final = 64
+"""Views whose tools are kept ready; one costs what its tools do."""
+
+
+class Entry:
+    """One visible tool."""
+
+    __slots__ = ("_decoded", "definition", "entry", "id", "key", "name", "offline", "pinned", "prefix", "server",
+                 "state", "tool")  # fmt: skip
+
+    def __init__(
+        self,
+        name: str,
+        server: ServerKey,
+        prefix: str,
+        entry: ToolEntry,
+        tool: Tool,
+        state: ToolState | None,
+        *,
+        offline: bool,
+        pinned: bool = False,
+        escapes: bool = False,
+    ) -> None:
+        self.id = tool_id(server, entry.name)
+        self.name = name
+        self.server = server
+        self.prefix = prefix
+        self.entry = entry
+        self.definition = bytes(escaped(tool.merged)) if escapes else tool.merged
+        """Raw, under the exposed name."""
+        self.tool = tool
+        self.state = state
+        """What was measured and decided of it, if anything."""
+        self.offline = offline
+        self.pinned = pinned
+        """Whether policies keep budgets from cutting it."""
+        self.key = hashlib.blake2b(self.definition, digest_size=16).hexdigest()
+        """Changes with what is shown, the name included."""
+        self._decoded: JsonObject | None = None
+
+    @property
+    def latency(self) -> LatencyDocument:
+        """Declared and measured."""
+        return latency_of(self.tool, self.state)
+
+    @property
+    def decoded(self) -> JsonObject:
+        """The definition as JSON; not to be changed."""
+        if self._decoded is None:
+            self._decoded = decoded(self.definition, self.name)
+        return self._decoded
+
+    def of(self, servers: Collection[str]) -> bool:
+        """Whether it is of one of these servers, by `namespace/name`, name or prefix."""
+        return not servers or bool({str(self.server), self.server.name, self.prefix} & set(servers))
+
+
+class Shelf:
+    """The visible tools of one view."""
+
+    def __init__(self, view: View, snapshot: Snapshot) -> None:
+        self.view = view
+        self.tier = next((tier for tier in snapshot.rules.tiers if tier.name == view.tier), None)
+        self.entries = tuple(breathing(_entries(view.routes, snapshot, view.pinned, view.escaping)))
+        self.by_name = {entry.name: entry for entry in self.entries}
+        self.names = Names(self.by_name)
+        """Over all that is visible, so that a tool has the same safe name in every answer, however it was filtered."""
+        ids: dict[str, Entry | None] = {}
+        for entry in self.entries:
+            ids[entry.id] = None if entry.id in ids else entry
+        self._by_id = ids
+        self._hidden = {entry.name: entry for entry in breathing(_entries(view.hidden, snapshot, (), view.escaping))}
+        self._hidden_names = Names(self._hidden)
+
+    def find(self, name: str) -> Entry | None:
+        """A tool by exposed name or id. An id that two servers share names neither."""
+        return self.by_name.get(name) or self._by_id.get(name)
+
+    def unlisted(self, name: str) -> Entry | None:
+        """A tool that the tier does not show, by exposed name, id, or the name that a provider was given: a model may
+        have been shown it a moment ago.
+        """
+        found = self._hidden.get(self._hidden_names.original(name) or name)
+        return found or next((entry for entry in self._hidden.values() if entry.id == name), None)
+
+    def knows(self, server: str) -> bool:
+        """Whether a tool of that server is visible, or would be without the tier."""
+        hidden = (entry for name, entry in self._hidden.items() if self.view.hidden[name].by is not None)
+        return any(entry.of((server,)) for entry in (*self.entries, *hidden))
+
+    def hidden(self, tags: Collection[str] = (), servers: Collection[str] = ()) -> HiddenTools | None:
+        """Those of `chosen` that a tier hides; None where it hides none."""
+        return self.view.notice(entry.name for entry in _filtered(self._hidden.values(), tags, servers))
+
+    def hidden_tool(self, name: str) -> HiddenTool | None:
+        """A tool that a tier hides, by the names of `unlisted`: why, and where it is; None for any other."""
+        entry = self.unlisted(name)
+        if entry is None:
+            return None
+        why = self.view.hidden[entry.name]
+        return None if why.by is None else hidden_tool(entry.name, why.by, why, self.view.base)
+
+    def nearest(self, name: str) -> str | None:
+        """The visible name that a wrong one was probably meant to be."""
+        return did_you_mean(name, self.by_name)
+
+    def chosen(self, tags: Collection[str] = (), servers: Collection[str] = ()) -> list[Entry]:
+        """Tools with one of the tags, of one of the servers; all where none are given."""
+        return _filtered(self.entries, tags, servers)
+
+
+def _filtered(entries: Iterable[Entry], tags: Collection[str], servers: Collection[str]) -> list[Entry]:
+    return [
+        entry for entry in entries if entry.of(servers) and (not tags or not set(entry.entry.tags).isdisjoint(tags))
+    ]
+
+
+def _entries(
+    names: Iterable[str], snapshot: Snapshot, pinned: Container[str], escaping: Container[ServerKey]
+) -> Iterable[Entry]:
+    documents = {key: {tool.name: tool for tool in server.catalog.tools} for key, server in snapshot.servers.items()}
+    for name in names:
+        found = snapshot.merged.get(name)
+        if found is not None:
+            server, tool = found
+            prefix, offline = server.catalog.prefix or "", not server.catalog.online
+            state = snapshot.states.get(server.key, {}).get(tool.name)
+            entry = documents[server.key][tool.name]
+            yield Entry(
+                name, server.key, prefix, entry, tool, state,
+                offline=offline, pinned=name in pinned, escapes=server.key in escaping,
+            )  # fmt: skip
+
+
+class Shelves:
+    """The shelves of the selection that is served now, one for each view that somebody asked for. Used in the worker
+    alone.
+    """
+
+    def __init__(self) -> None:
+        self._snapshot: Snapshot | None = None
+        self._shelves: OrderedDict[int, Shelf] = OrderedDict()
+
+    def of(self, seen: Seen, tier: str | None) -> Shelf:
+        """The shelf of a tier, of the default one with None. Raises Problem."""
+        view = seen.view(tier)
+        if self._snapshot is not seen.snapshot:
+            self._snapshot, self._shelves = seen.snapshot, OrderedDict()
+        shelf = self._shelves.get(id(view))  # which is nobody else's: a shelf holds its view
+        if shelf is None:
+            shelf = self._shelves[id(view)] = Shelf(view, seen.snapshot)
+            if len(self._shelves) > MOST_SHELVES:
+                self._shelves.popitem(last=False)
+        else:
+            self._shelves.move_to_end(id(view))
+        return shelf

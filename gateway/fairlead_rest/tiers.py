@@ -1,0 +1,139 @@
+"""`GET /v1/tiers` and `POST /v1/tier`: the latency tiers, and the one that the next answer of a conversation needs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+from msgspec import Meta
+
+from fairlead_gateway.conversation.outlook import SPEECH_TURN_MS, outlook
+from fairlead_gateway.conversation.token import ForgedState
+from fairlead_gateway.conversation.turn import Choice, Turn
+from fairlead_gateway.selection.tiers import by_speed, in_tier
+from fairlead_gateway.selection.view import MERGED
+from fairlead_rest.bodies import answer, decode, encode
+from fairlead_rest.examples import plans as examples
+from fairlead_rest.openapi import described
+from fairlead_rest.plane import Plane
+from fairlead_rest.problems import INVALID_ARGUMENTS, UNKNOWN_TIER, Problem
+from fairlead_rest.seen import Seen
+
+POLICY: Final = "policy"
+"""The rule of a choice that policies made faster."""
+
+
+class TierDocument(msgspec.Struct, frozen=True, rename="camel"):
+    """One tier."""
+
+    name: str
+    max_latency_ms: int | None
+    """null: no limit."""
+    quantile: str
+    default: bool
+    """Whether clients that name none are in it. Where no tier is, they see every tool."""
+    endpoint: str
+    """Path of the MCP endpoint that shows its tools."""
+    tools: int
+    """That it shows now."""
+    hidden: dict[str, str]
+    """Tool to the reason why it is not shown."""
+
+
+class TierList(msgspec.Struct, frozen=True, rename="camel"):
+    """The fastest first."""
+
+    tiers: list[TierDocument]
+    decided_at: str
+    """RFC 3339, of the oldest decision; empty while nothing was measured."""
+
+
+class TierRequest(Turn, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """A turn, and what the answer to the one before gave along."""
+
+    state: str = ""
+    """Empty at the beginning of a conversation."""
+    speech_turn_ms: Annotated[int, Meta(ge=0)] = SPEECH_TURN_MS
+
+
+class TierAnswer(Choice, frozen=True, kw_only=True, rename="camel"):
+    """The tier, why, what it means for who waits, and the state to send with the next request."""
+
+    expected_ms: int | None
+    filler: bool
+    route: str
+    state: str
+
+
+def router(plane: Plane) -> APIRouter:
+    """The resources `/v1/tiers` and `/v1/tier`."""
+    routes = APIRouter(prefix="/v1", tags=["tiers"])
+
+    @routes.get("/tiers", **described("List tiers", TierList, examples.TIERS))
+    async def list_tiers(request: Request) -> Response:
+        seen = plane.seen(request)
+        return answer(await plane.worker.do(lambda: encode(listed(seen))))
+
+    @routes.post(
+        "/tier",
+        **described("Choose the tier of an answer", TierAnswer, examples.TIER_CHOSEN, TierRequest, examples.TIER),
+    )
+    async def choose_tier(request: Request) -> Response:
+        seen = plane.seen(request)
+        wanted = decode(await plane.read(request), TierRequest)
+        return answer(await plane.worker.do(lambda: encode(chosen(plane, seen, wanted))))
+
+    return routes
+
+
+def listed(seen: Seen) -> TierList:
+    """Every tier with what it shows and hides."""
+    snapshot, shown, default = seen.snapshot, seen.tiers, seen.default_tier
+    documents = []
+    for tier in by_speed(snapshot.rules.tiers):
+        if tier.name not in shown:
+            continue
+        view = seen.view(tier.name)
+        documents.append(
+            TierDocument(
+                name=tier.name,
+                max_latency_ms=tier.max_latency_ms,
+                quantile=tier.quantile,
+                default=tier.name == default,
+                endpoint=in_tier(MERGED, tier.name).decode(),
+                tools=len(view.routes),
+                hidden={name: hidden.reason for name, hidden in view.hidden.items()},
+            )
+        )
+    return TierList(documents, snapshot.decided_at)
+
+
+def _attainable(choice: Choice, seen: Seen) -> Choice:
+    """The choice, but no slower a tier than policies let the asker ask for."""
+    shown = seen.tiers
+    if choice.tier in shown:
+        return choice
+    slowest = [tier for tier in by_speed(seen.snapshot.rules.tiers) if tier.name in shown][-1]
+    return msgspec.structs.replace(
+        choice, tier=slowest.name, rule=POLICY, matched=None, limit_ms=slowest.max_latency_ms
+    )
+
+
+def chosen(plane: Plane, seen: Seen, wanted: TierRequest) -> TierAnswer:
+    """The answer. Raises Problem for a state that was not made here."""
+    choosers = plane.choosers
+    chooser = choosers.of(seen.snapshot.rules)
+    if chooser is None:
+        raise Problem(UNKNOWN_TIER, "there is no latency tier: declare one (kind LatencyTier)")
+    try:
+        state = choosers.sealer.open(wanted.state)
+    except ForgedState as error:
+        raise Problem(INVALID_ARGUMENTS, f"state: {error}; begin with an empty one") from error
+    choice, after = chooser.choose(wanted, state, choosers.clock())
+    choice = _attainable(choice, seen)
+    view = seen.view(choice.tier)
+    ahead = outlook(view, seen.snapshot, choice.limit_ms, wanted.speech_turn_ms)
+    return TierAnswer(
+        **msgspec.structs.asdict(choice), **msgspec.structs.asdict(ahead), state=choosers.sealer.seal(after)
+    )

@@ -1,0 +1,287 @@
+"""`POST /v1/tool-calls`: a model's message in, the messages that answer its calls out.
+
+`planned` reads the message and finds the tools; calls go the way of every call (`calls.direct`); here they are run
+together, and the results are written in the form in which the calls came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Final, Literal
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+
+from fairlead_formats.messages.call import META_ERROR, Carry, Invalid, ResultLoss, invalid_result
+from fairlead_formats.registry import message_format
+from fairlead_formats.tools.format import JsonObject
+from fairlead_gateway.calls.batch import run_all
+from fairlead_gateway.calls.direct import Origin, Unknown
+from fairlead_gateway.calls.patience import refusal_of
+from fairlead_gateway.calls.refusals import META_WARNING
+from fairlead_gateway.calls.refusals import result as refused_result
+from fairlead_gateway.limits.buffers import Holding
+from fairlead_rest.bodies import answer, encode
+from fairlead_rest.examples import calls as examples
+from fairlead_rest.openapi import described
+from fairlead_rest.plane import Plane, format_called
+from fairlead_rest.planned import Planned, ToolCallsBody, read_calls
+from fairlead_rest.predicting import Cost, Guess, PredictedCall, Prediction, guess, priced
+from fairlead_rest.problems import INVALID_ARGUMENTS, RATE_LIMITED, STARTING, UNKNOWN_TOOL, Problem, seconds_of
+from fairlead_rest.provided import arguments_for
+from fairlead_rest.shelf import Shelf
+
+State = Literal["done", "failed", "refused", "invalid", "unknown", "pending"]
+
+
+class CallDocument(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What became of one call. `state`: `done`; `failed` (the tool says so); with a code, `invalid` (its arguments
+    cannot be read, or do not fit), `refused` (whatever else kept a tool from answering) and `unknown`; `pending` (the
+    caller runs it).
+    """
+
+    id: str
+    name: str
+    """As the model wrote it."""
+    state: State
+    tool: str | None = None
+    """The exposed name, or the caller's own for what is pending."""
+    duration_ms: float | None = None
+    code: str | None = None
+    message: str | None = None
+    retry_after_ms: int | None = None
+    did_you_mean: str | None = None
+    arguments: JsonObject | None = None
+    """Of what is pending: read, and without the nulls that strict mode asks for."""
+    warning: str | None = None
+    """A code and a sentence where a result does not fit the tool's `outputSchema`; the model got it as it is."""
+
+
+class ToolCallsAnswer(msgspec.Struct, frozen=True, rename="camel"):
+    """Messages to append behind the model's, in the order of its calls."""
+
+    format: str
+    messages: tuple[JsonObject, ...]
+    calls: list[CallDocument]
+    pending: tuple[str, ...]
+    """Ids of the calls that the caller runs and answers itself."""
+    report: tuple[ResultLoss, ...]
+    """What of the results the format does not hold as it was."""
+    cost: Cost
+    """What the batch should have taken, and what it took."""
+
+
+_NOTHING: Final = Guess(None, None, "unknown")
+
+
+class _Outcome(msgspec.Struct, frozen=True):
+    result: bytes | None
+    seconds: float = 0
+    unknown: str | None = None
+
+
+def router(plane: Plane) -> APIRouter:
+    """The resource `/v1/tool-calls`."""
+    routes = APIRouter(prefix="/v1", tags=["calls"])
+
+    @routes.post(
+        "/tool-calls",
+        **described("Run a model's tool calls", ToolCallsAnswer, examples.RESULTS, ToolCallsBody, examples.CALLS),
+    )
+    async def tool_calls(request: Request) -> Response:
+        body = await plane.read(request)
+        asked, shelf, planned = await _patiently_read(plane, request, body)
+        seen = plane.seen(request)
+        at_once = 1 if asked.strategy == "sequential" else asked.limit
+        origin = Origin(request.client.host if request.client else "", dict(request.headers.raw), seen.identity)
+        with plane.caller.holding(origin) as holding:
+            works = [_work(plane, origin, shelf, one, holding) for one in planned]
+            began = time.monotonic()
+            outcomes = await _while_connected(request, run_all(works, at_once=at_once))
+            cost = _cost(asked, shelf, planned, (time.monotonic() - began) * 1000)
+            return await plane.worker.do(lambda: _response(_answer(asked, planned, outcomes, cost)))
+
+    @routes.post(
+        "/tool-calls/predict",
+        **described(
+            "Say what a model's tool calls would take", Prediction, examples.PREDICTED, ToolCallsBody, examples.CALLS
+        ),
+    )
+    async def predict(request: Request) -> Response:
+        body = await plane.read(request)
+        read = await _patiently_read(plane, request, body)
+        return answer(await plane.worker.do(lambda: encode(_predicted(*read))))
+
+    return routes
+
+
+async def _patiently_read(plane: Plane, request: Request, body: bytes) -> tuple[ToolCallsBody, Shelf, list[Planned]]:
+    """The calls of a body with their tools, after a wait for the servers of some that start. Raises Problem."""
+    end = time.monotonic() + plane.patience.seconds
+    while True:
+        read = await plane.worker.do(partial(read_calls, plane, plane.seen(request), body))
+        starting = next((plan.unready for plan in read[2] if plane.starts(plan.unready)), None)
+        if starting is None or not await plane.patience.settled(starting.key, end - time.monotonic()):
+            return read
+
+
+def _predicted(asked: ToolCallsBody, shelf: Shelf, planned: list[Planned]) -> Prediction:
+    """Nothing is called, counted or checked against a schema."""
+    calls = []
+    for plan in planned:
+        own, known = plan.entry, guess(plan.entry, plan.timeout) if plan.runs and plan.entry else _NOTHING
+        tool = None if own is None else own.name
+        calls.append(PredictedCall(known.usual_ms, known.slow_ms, known.basis, plan.call.id, plan.call.wire_name, tool))
+    return Prediction(format_called(asked.format).name, calls, _cost(asked, shelf, planned))
+
+
+def _cost(asked: ToolCallsBody, shelf: Shelf, planned: list[Planned], actual_ms: float | None = None) -> Cost:
+    at_once = 1 if asked.strategy == "sequential" else asked.limit
+    calls = [(plan.entry, plan.timeout) for plan in planned if plan.runs and plan.entry]
+    return priced(shelf, asked.strategy, at_once, calls, actual_ms)
+
+
+def _work(
+    plane: Plane, origin: Origin, shelf: Shelf, planned: Planned, holding: Holding
+) -> Callable[[], Awaitable[_Outcome]]:
+    async def work() -> _Outcome:
+        entry = planned.entry
+        if planned.unready is not None:
+            refusal = refusal_of(planned.unready, starts=plane.starts(planned.unready))
+            return _Outcome(refused_result(refusal))
+        if entry is None:
+            if planned.denial is not None or not planned.theirs:
+                plane.caller.unknown(origin, planned.call.wire_name, _raw(planned), planned.denial)
+            return _Outcome(None)
+        if not planned.call.valid:
+            plane.caller.refused(origin, shelf.view, entry.name)
+            return _Outcome(None)
+        began = time.monotonic()
+        made = await plane.caller.call(
+            origin, shelf.view, entry.name, planned.arguments,
+            timeout=planned.timeout, retries=planned.retries, holding=holding,
+        )  # fmt: skip
+        seconds = time.monotonic() - began
+        if isinstance(made, Unknown):
+            return _Outcome(None, seconds, made.message)
+        return _Outcome(bytes(made), seconds)
+
+    return work
+
+
+def _raw(planned: Planned) -> bytes:
+    arguments = planned.call.arguments
+    return b"{}" if isinstance(arguments, Invalid) else encode(arguments)
+
+
+async def _while_connected(request: Request, work: Awaitable[list[_Outcome]]) -> list[_Outcome]:
+    """Do the work; give it up when the client is gone, so that its calls are cancelled upstream."""
+    batch = asyncio.ensure_future(work)
+    gone = asyncio.ensure_future(request.receive())
+    try:
+        await asyncio.wait({batch, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not batch.done():
+            batch.cancel()
+        return await batch
+    finally:
+        gone.cancel()
+        batch.cancel()
+
+
+def _answer(asked: ToolCallsBody, planned: list[Planned], outcomes: list[_Outcome], cost: Cost) -> ToolCallsAnswer:
+    results: list[JsonObject | None] = []
+    documents = []
+    for plan, outcome in zip(planned, outcomes, strict=True):
+        result = _result(plan, outcome)
+        results.append(result)
+        documents.append(_document(plan, outcome, result))
+    carry = asked.carry
+    write = message_format(asked.format).write_results
+    written = write(
+        [plan.call for plan in planned],
+        results,
+        Carry(carry.images, carry.audio, carry.documents, carry.nested_media, carry.status),
+    )
+    return ToolCallsAnswer(
+        format_called(asked.format).name, written.messages, documents, written.pending, written.report, cost
+    )
+
+
+def _response(made: ToolCallsAnswer) -> Response:
+    """The answer; where some calls were too many or came before their server, with `Retry-After`. Raises Problem where
+    all did: nothing was done, and the same request can be made again.
+    """
+    limited = [one for one in made.calls if one.code in (RATE_LIMITED, STARTING)]
+    after = max((one.retry_after_ms or 0 for one in limited), default=0)
+    if limited and len(limited) == len(made.calls):
+        code = RATE_LIMITED if any(one.code == RATE_LIMITED for one in limited) else STARTING
+        raise Problem(code, limited[0].message or "too many calls", retry_after_ms=after or 1000)
+    response = answer(encode(made))
+    if limited:
+        response.headers["Retry-After"] = seconds_of(after or 1000)
+    return response
+
+
+def _result(plan: Planned, outcome: _Outcome) -> JsonObject | None:
+    """What the model is told; None: the caller tells it."""
+    if outcome.result is not None:
+        return msgspec.json.decode(outcome.result, type=dict[str, Any])
+    if not plan.call.valid:
+        return invalid_result(plan.call)
+    if plan.theirs:
+        return None
+    message = outcome.unknown or plan.denied or f"Unknown tool: {plan.call.wire_name}"
+    if plan.near is not None:
+        message += f". Did you mean {plan.near}?"
+    return {"content": [{"type": "text", "text": message}], "isError": True}
+
+
+def _document(plan: Planned, outcome: _Outcome, result: JsonObject | None) -> CallDocument:
+    call = plan.call
+    tool = plan.entry.name if plan.entry is not None else None
+    if result is None:
+        own = plan.own or {"name": None}
+        return CallDocument(
+            call.id, call.wire_name, "pending", own["name"],
+            arguments=arguments_for(own, call.arguments), did_you_mean=plan.near,
+        )  # fmt: skip
+    if isinstance(call.arguments, Invalid):
+        return CallDocument(
+            call.id, call.wire_name, "invalid", tool, code=INVALID_ARGUMENTS, message=call.arguments.reason
+        )
+    state: State
+    took = round(outcome.seconds * 1000, 3)
+    if outcome.result is None:
+        text = result["content"][0]["text"]
+        return CallDocument(call.id, call.wire_name, "unknown", code=UNKNOWN_TOOL, message=text, did_you_mean=plan.near)
+    error = _refusal(result)
+    if error is not None:
+        state = "invalid" if error["code"] == INVALID_ARGUMENTS else "refused"
+        return CallDocument(
+            call.id, call.wire_name, state, tool, took, error["code"], error["message"], error.get("retryAfterMs")
+        )
+    state = "failed" if result.get("isError") else "done"
+    return CallDocument(call.id, call.wire_name, state, tool, took, warning=_warning(result))
+
+
+def _warning(result: JsonObject) -> str | None:
+    meta = result.get("_meta")
+    warning = meta.get(META_WARNING) if isinstance(meta, dict) else None
+    return f"{warning.get('code')}: {warning.get('message')}" if isinstance(warning, dict) else None
+
+
+def _refusal(result: JsonObject) -> JsonObject | None:
+    """The gateway's own refusal in a result. A server that writes one itself is told by its shape, and believed."""
+    meta = result.get("_meta")
+    error = meta.get(META_ERROR) if isinstance(meta, dict) and result.get("isError") is True else None
+    if not isinstance(error, dict) or not isinstance(error.get("code"), str):
+        return None
+    after = error.get("retryAfterMs")
+    return {
+        "code": error["code"],
+        "message": str(error.get("message", "")),
+        "retryAfterMs": after if isinstance(after, int) else None,
+    }

@@ -1,0 +1,223 @@
+"""`GET /v1/tools` and `GET /v1/tools/{name}`: what may be called, in MCP's form or a provider's; `POST /v1/tools`: the
+same together with tools of the caller's own.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import APIRouter, Query, Request, Response
+from msgspec import Meta, Raw
+
+from fairlead_formats import registry
+from fairlead_formats.tokens.fit import Limits
+from fairlead_formats.tools.format import GEMINI_JSON_SCHEMA, GeminiField, Options
+from fairlead_gateway.selection.notice import HiddenTools, sentence
+from fairlead_rest.bodies import answer, decode, encode
+from fairlead_rest.examples import tools as examples
+from fairlead_rest.latency import LatencyDocument
+from fairlead_rest.offers import Offer, converted, within
+from fairlead_rest.openapi import described
+from fairlead_rest.plane import Plane, format_called
+from fairlead_rest.problems import INVALID_ARGUMENTS, OVER_BUDGET, Problem, unknown_server, unknown_tool
+from fairlead_rest.provided import provided
+from fairlead_rest.seen import Seen
+from fairlead_rest.shelf import Entry, Shelf
+from fairlead_rest.worker import breathing
+
+Positive = Annotated[int, Meta(ge=1)]
+
+
+class ToolDocument(msgspec.Struct, frozen=True, rename="camel"):
+    """One tool in canonical form."""
+
+    id: str
+    """`mcp.{server}.{tool}`."""
+    name: str
+    """As exposed on `/mcp`, and as it is called."""
+    server: str
+    """`namespace/name`."""
+    offline: bool
+    """Its server cannot be reached: a call is answered with CONNECTION_LOST."""
+    tags: tuple[str, ...]
+    categories: tuple[str, ...]
+    hash: str
+    """Over the server's own definition; any byte that differs, differs here."""
+    search_hash: str
+    """Over name, description, schemas, tags and categories."""
+    latency: LatencyDocument
+    definition: Raw
+    """The MCP definition, byte for byte but for the name."""
+
+
+class ToolList(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Visible tools in the order of their names."""
+
+    tools: list[ToolDocument]
+    hidden: HiddenTools | None = None
+    """Tools that were asked for and the tier does not show; absent where there is none."""
+
+
+class ToolsBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """What `GET /v1/tools` takes in its query, and the caller's own tools."""
+
+    format: str
+    tools: Any
+    """The caller's definitions: a list, one tool, or a request that holds them. Counted, and kept whatever the
+    limits.
+    """
+    tools_format: str | None = None
+    """Theirs; `format` by default."""
+    tier: str | None = None
+    model: str | None = None
+    max_tools: Positive | None = None
+    tool_tokens: Positive | None = None
+    strict: bool = False
+    gemini_field: GeminiField = GEMINI_JSON_SCHEMA
+    tags: tuple[str, ...] = ()
+    servers: tuple[str, ...] = ()
+
+
+class Wish(msgspec.Struct, frozen=True):
+    """Either of the two."""
+
+    format: str | None
+    tier: str | None
+    model: str | None
+    limits: Limits
+    strict: bool
+    gemini_field: GeminiField
+    tags: frozenset[str]
+    servers: frozenset[str]
+    own: Any = None
+    own_format: str = registry.MCP
+
+
+def router(plane: Plane) -> APIRouter:
+    """The resources `/v1/tools` and below."""
+    routes = APIRouter(prefix="/v1", tags=["tools"])
+
+    @routes.get("/tools", **described("List tools", ToolList | Offer, examples.TOOLS))
+    async def list_tools(
+        request: Request,
+        format: Annotated[str | None, Query(description="A provider's format; without it MCP definitions.")] = None,  # noqa: A002 - its word in the URL
+        tier: Annotated[
+            str | None, Query(description="A latency tier; without it the default one, else every tool.")
+        ] = None,
+        model: Annotated[str | None, Query(description="Who reads the tools: its window, its rules.")] = None,
+        max_tools: Annotated[int | None, Query(alias="maxTools", ge=1)] = None,
+        tool_tokens: Annotated[
+            int | None, Query(alias="toolTokens", ge=1, description="In the model's own tokens.")
+        ] = None,
+        strict: Annotated[bool, Query(description="Strict where that loses nothing.")] = False,
+        gemini_field: Annotated[GeminiField, Query(alias="geminiField")] = GEMINI_JSON_SCHEMA,
+        tags: Annotated[list[str] | None, Query(description="With one of these; commas or repeated.")] = None,
+        servers: Annotated[list[str] | None, Query(description="`namespace/name`, name or prefix.")] = None,
+    ) -> Response:
+        limits = Limits(max_tools, tool_tokens, reserved_output=0)
+        wish = Wish(format, tier, model, limits, strict, gemini_field, _words(tags), _words(servers))
+        return answer(await plane.patiently(request, lambda seen: plane.done(lambda: listed(plane, seen, wish))))
+
+    @routes.post(
+        "/tools", **described("List tools and the caller's own", Offer, examples.CARRIED, ToolsBody, examples.CARRY)
+    )
+    async def list_tools_with_own(request: Request) -> Response:
+        body = await plane.read(request)
+        return answer(
+            await plane.patiently(
+                request, lambda seen: plane.done(lambda: listed(plane, seen, wished(decode(body, ToolsBody))))
+            )
+        )
+
+    @routes.get("/tools/{name:path}", **described("Show one tool, by name or id", ToolDocument, examples.TOOL))
+    async def show_tool(request: Request, name: str, tier: Annotated[str | None, Query()] = None) -> Response:
+        return answer(
+            await plane.patiently(
+                request, lambda seen: plane.worker.do(lambda: encode(document(found(plane.shelf(seen, tier), name))))
+            )
+        )
+
+    return routes
+
+
+def wished(asked: ToolsBody) -> Wish:
+    """The body as a query with tools."""
+    return Wish(
+        asked.format,
+        asked.tier,
+        asked.model,
+        Limits(asked.max_tools, asked.tool_tokens, reserved_output=0),
+        asked.strict,
+        asked.gemini_field,
+        frozenset(asked.tags),
+        frozenset(asked.servers),
+        asked.tools,
+        asked.tools_format or asked.format,
+    )
+
+
+def listed(plane: Plane, seen: Seen, wish: Wish) -> bytes:
+    """The answer to a query, encoded. Raises Problem, Lacking."""
+    shelf = plane.shelf(seen, wish.tier)
+    entries, hidden = chosen(shelf, wish.tags, wish.servers), shelf.hidden(wish.tags, wish.servers)
+    budgeted = wish.model is not None or wish.limits.max_tools is not None or wish.limits.tool_tokens is not None
+    if wish.format is None:
+        if budgeted:
+            raise Problem(INVALID_ARGUMENTS, "model, maxTools and toolTokens need a format: `mcp` is one")
+        return encode(ToolList([document(entry) for entry in breathing(entries)], hidden))
+    format_ = format_called(wish.format)
+    offline = tuple(entry.name for entry in entries if entry.offline)
+    entries = [entry for entry in entries if not entry.offline]
+    options = Options(strict=wish.strict, model=wish.model, gemini_field=wish.gemini_field)
+    own = provided(wish.own, wish.own_format, shelf)
+    if not budgeted or not (entries or own.tools):
+        offer = converted(plane, shelf, entries, format_, options, own=own)
+        return encode(msgspec.structs.replace(offer, offline=offline, hidden=hidden))
+    plan = within(plane, entries, format_, wish.model, wish.limits, own)
+    kept = frozenset(plan.tools)
+    offer = converted(plane, shelf, [entry for entry in entries if entry.name in kept], format_, options, own=own)
+    return encode(msgspec.structs.replace(offer, offline=offline, cut=plan.cut, numbers=plan.numbers, hidden=hidden))
+
+
+def chosen(shelf: Shelf, tags: frozenset[str], servers: frozenset[str]) -> list[Entry]:
+    """The filtered entries. Raises Problem for a server without a tool that is visible or hidden by the tier."""
+    for server in sorted(servers):
+        if not shelf.knows(server):
+            known = tuple(sorted({str(entry.server) for entry in shelf.entries}))
+            raise unknown_server(server, f"no tool of a server {server[:128]!r} is visible", known)
+    return shelf.chosen(tags, servers)
+
+
+def found(shelf: Shelf, name: str) -> Entry:
+    """The tool of that name or id. Raises Problem: OVER_BUDGET with the place of a tool that the tier hides, else
+    UNKNOWN_TOOL with the name that was probably meant.
+    """
+    entry = shelf.find(name)
+    if entry is None:
+        hidden = shelf.hidden_tool(name)
+        if hidden is not None:
+            raise Problem(OVER_BUDGET, sentence(hidden), hidden=hidden)
+        raise unknown_tool(name, shelf.nearest(name))
+    return entry
+
+
+def document(entry: Entry) -> ToolDocument:
+    """A tool in canonical form."""
+    tool = entry.entry
+    return ToolDocument(
+        id=entry.id,
+        name=entry.name,
+        server=str(entry.server),
+        offline=entry.offline,
+        tags=tool.tags,
+        categories=tool.categories,
+        hash=tool.hash,
+        search_hash=tool.search_hash,
+        latency=entry.latency,
+        definition=Raw(entry.definition),
+    )
+
+
+def _words(values: list[str] | None) -> frozenset[str]:
+    return frozenset(word.strip() for value in values or () for word in value.split(",") if word.strip())

@@ -1,0 +1,67 @@
+"""Work of the REST plane off the loop: one thread, a bounded queue, and breath for the loop in between.
+
+Made by `plane`. What is heavy goes to `pool`; here is what needs the gateway's own state. A thread shares the
+interpreter with the loop: whoever works here for longer than half a millisecond uses `breathing`, or calls in flight
+would wait for the interpreter's switch interval.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, TypeVar
+
+from fairlead_rest.problems import RATE_LIMITED, Problem
+
+Result = TypeVar("Result")
+Item = TypeVar("Item")
+
+MAX_WAITING: Final = 64
+"""Pieces of work in the queue; the next is refused."""
+BREATH: Final = 5e-5
+"""Seconds: long enough for the kernel to hand the interpreter over."""
+STRIDE: Final = 8
+"""Tools between two breaths; one takes about 50 µs."""
+
+
+class Lacking(Exception):
+    """The work needs what is not there yet and is better made in a process: `plane` has it made and begins again."""
+
+    def __init__(self, job: str, pieces: list[bytes], take: Callable[[list[Any]], None]) -> None:
+        super().__init__(job)
+        self.job = job
+        self.pieces = pieces
+        self.take = take
+        """Puts the answers to the pieces where the work looks for them. In the thread."""
+
+
+class Worker:
+    """Does one piece of work at a time."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="rest")
+        self._waiting = 0
+
+    async def do(self, work: Callable[[], Result]) -> Result:
+        """Run `work` in the thread. Raises what it raises, and Problem where too much is waiting."""
+        if self._waiting >= MAX_WAITING:
+            raise Problem(RATE_LIMITED, "too many conversions at once", retry_after_ms=1000)
+        self._waiting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        finally:
+            self._waiting -= 1
+
+    def close(self) -> None:
+        """What waits is dropped; what runs ends by itself."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+
+def breathing(items: Iterable[Item], stride: int = STRIDE) -> Iterator[Item]:
+    """The items, with a breath after every `stride` of them."""
+    for place, item in enumerate(items, 1):
+        yield item
+        if place % stride == 0:
+            time.sleep(BREATH)

@@ -1,0 +1,180 @@
+"""`GET /v1/events`: what becomes of servers, as a client on a socket reads it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from fairlead_api.documents.catalog import Catalog
+from fairlead_gateway.app import Gateway
+from fairlead_gateway.catalog.model import EMPTY, build
+from fairlead_gateway.news import Event, Missed, News
+from fairlead_rest import events
+from gatewayworld import Ask, Wire, catalog, publish, running, served, withdraw
+from restworld import get, problem
+
+URL = "http://127.0.0.1:9/mcp"
+
+
+class Reader:
+    """One client that reads events one by one."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+
+    async def next(self) -> tuple[str, Any]:
+        """Id and data of the next event."""
+        ident = ""
+        async with asyncio.timeout(20):
+            while True:
+                line = (await self._wire.reader.readline()).decode()
+                assert line, "the stream has ended"
+                if line.startswith("id: "):
+                    ident = line[4:].strip()
+                elif line.startswith("data: "):
+                    return ident, json.loads(line[6:])
+
+    async def types(self, count: int) -> list[str]:
+        return [(await self.next())[1]["type"] for _ in range(count)]
+
+    async def ended(self) -> bytes:
+        return await self._wire.closed(20)
+
+
+@contextlib.asynccontextmanager
+async def following(gateway: Gateway, last: str | None = None) -> AsyncIterator[Reader]:
+    headers = {} if last is None else {"last-event-id": last}
+    async with await Wire.connect(gateway) as wire:
+        wire.send(Ask(verb="GET", target="/v1/events", body=b"", headers=headers))
+        async with asyncio.timeout(20):
+            head = await wire.reader.readuntil(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200")
+        assert b"content-type: text/event-stream" in head.lower()
+        yield Reader(wire)
+
+
+def offline(document: Catalog) -> Catalog:
+    return msgspec.structs.replace(document, online=False)
+
+
+async def test_a_loss_a_return_changed_tools_and_a_removal_are_told_in_order(tmp_path: Path) -> None:
+    documents, demo = tmp_path / "documents", catalog("demo", URL, ["add", "old"])
+    async with running(tmp_path, demo) as gateway, following(gateway) as reader:
+        assert await reader.types(1) == ["stream.opened"]
+        publish(documents, offline(demo))
+        _, lost = await reader.next()
+        assert (lost["type"], lost["server"], lost["reason"]) == ("server.disconnected", "default/demo", "offline")
+        assert await reader.types(1) == ["catalog.swapped"]
+        changed = {"name": "add", "inputSchema": {"type": "object", "properties": {"a": {}}}}
+        publish(documents, catalog("demo", URL, [changed, "new"]))
+        _, tools = await reader.next()
+        assert (tools["added"], tools["removed"], tools["changed"]) == (["new"], ["old"], ["add"])
+        assert await reader.types(2) == ["server.connected", "catalog.swapped"]
+        withdraw(documents, demo)
+        _, gone = await reader.next()
+        assert (gone["type"], gone["reason"]) == ("server.disconnected", "removed")
+        assert await reader.types(2) == ["tools.changed", "catalog.swapped"]
+
+
+async def test_a_reader_resumes_behind_the_event_that_it_read_last(tmp_path: Path) -> None:
+    documents, demo = tmp_path / "documents", catalog("demo", URL, ["add"])
+    async with running(tmp_path, demo) as gateway:
+        async with following(gateway) as reader:
+            await reader.next()
+            publish(documents, offline(demo))
+            last, _ = await reader.next()
+        publish(documents, demo)
+        await served(gateway, 3)
+        async with following(gateway, last) as reader:
+            _, opened = await reader.next()
+            assert (opened["id"], opened["missed"]) == (last, False)
+            assert await reader.types(3) == ["catalog.swapped", "server.connected", "catalog.swapped"]
+        async with following(gateway, "another-1") as reader:
+            _, opened = await reader.next()
+            assert opened["missed"] is True
+            assert opened["id"] == gateway.news.ident(gateway.news.number)
+
+
+async def test_streams_end_when_the_gateway_stops_and_are_bounded_in_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "MOST_READERS", 1)
+    async with running(tmp_path, catalog("demo", URL, ["add"])) as gateway, following(gateway) as reader:
+        await reader.next()
+        refused = await get(gateway, "/v1/events")
+        assert problem(refused) == (429, "RATE_LIMITED")
+        await gateway.stop(5)
+        assert (await reader.ended()).endswith(b"0\r\n\r\n"), "ended in order, not cut off"
+
+
+async def test_a_reader_that_takes_nothing_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "STALLED", 0.2)
+    monkeypatch.setattr(events, "HEARTBEAT", 0.05)
+    demo = catalog("demo", URL, ["add"])
+    long = catalog("long", URL, [f"{number:03}-{'n' * 200}" for number in range(100)])
+    with_long, without = build({"a": demo, "b": long}), build({"a": demo})
+    async with running(tmp_path, demo) as gateway, await Wire.connect(gateway) as wire:
+        wire.send(Ask(verb="GET", target="/v1/events", body=b"", headers={}))
+        await wire.reader.readuntil(b"\r\n\r\n")
+        wire.transport.pause_reading()
+        async with asyncio.timeout(30):
+            while any(task.get_name() == "event stream" for task in asyncio.all_tasks()):
+                await gateway.news.swapped(with_long, without)
+                await gateway.news.swapped(without, with_long)
+                await asyncio.sleep(0.01)
+
+
+async def test_a_quiet_stream_sends_heartbeats() -> None:
+    news = News()
+    stream = events.pieces(news, None, heartbeat=0.01)
+    assert b"stream.opened" in await anext(stream)
+    assert await anext(stream) == b": heartbeat\n\n"
+    news.close()
+    assert [piece async for piece in stream] == []
+
+
+async def test_what_falls_out_of_the_ring_is_missed_and_the_reader_is_told() -> None:
+    news = News(kept=4)
+    stream = events.pieces(news, None, heartbeat=5)
+    await anext(stream)
+    snapshots = [build({"a": catalog("demo", URL, ["add"])}), EMPTY]
+    for number in range(4):
+        await news.swapped(snapshots[(number + 1) % 2], snapshots[number % 2])
+    with pytest.raises(Missed):
+        await news.after(0, 0)
+    assert len(await news.after(news.number - 4, 0)) == 4
+    assert b'"missed":true' in await anext(stream)
+
+
+async def test_a_listener_hears_each_event_and_one_that_fails_stops_no_other() -> None:
+    news, heard = News(), list[Event]()
+
+    def fails(event: Event) -> None:
+        raise RuntimeError("of the listener's own")
+
+    news.subscribe(fails)
+    end = news.subscribe(heard.append)
+    one = build({"a": catalog("demo", URL, ["add"])})
+    await news.swapped(EMPTY, one)
+    assert [event.type for event in heard] == ["tools.changed", "server.connected", "catalog.swapped"]
+    end()
+    await news.swapped(one, EMPTY)
+    assert len(heard) == 3
+
+
+async def test_the_stream_is_in_the_openapi_document(tmp_path: Path) -> None:
+    async with running(tmp_path, catalog("demo", URL, ["add"])) as gateway:
+        document = (await get(gateway, "/openapi.json")).message
+    content = document["paths"]["/v1/events"]["get"]["responses"]["200"]["content"]
+    assert {each["$ref"].rsplit("/", 1)[1] for each in content["text/event-stream"]["schema"]["anyOf"]} == {
+        "Event",
+        "Opened",
+    }
+    assert {"Event", "Opened"} <= set(document["components"]["schemas"])

@@ -1,0 +1,72 @@
+"""Parameters of queries that a resource below `/v1` does not take are refused, as members of bodies are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+from fastapi.routing import APIRoute
+
+from fairlead_rest.queries import parameters, wrong
+from gatewayworld import catalog, running
+from restworld import get, post, problem
+
+DEMO = catalog("demo", "http://127.0.0.1:9/mcp", ["add"])
+GETS = [
+    "/v1/tools", "/v1/tools/demo__add", "/v1/tools/demo__add/explain", "/v1/servers", "/v1/servers/demo", "/v1/tiers",
+    "/v1/models", "/v1/models/gpt-5", "/v1/scores", "/v1/leaderboard", "/v1/events", "/v1/access", "/v1/aggregates",
+    "/v1/logs/demo",
+]  # fmt: skip
+POSTS = [
+    "/v1/tools", "/v1/servers/demo/refresh", "/v1/tier", "/v1/plan", "/v1/tool-calls", "/v1/tool-calls/predict",
+    "/v1/convert", "/v1/convert/messages",
+]  # fmt: skip
+
+
+async def test_a_parameter_that_there_is_not_is_refused_by_every_resource(tmp_path: Path) -> None:
+    async with running(tmp_path, DEMO) as gateway:
+        for path in GETS:
+            answer = await get(gateway, f"{path}?colour=red")
+            assert problem(answer) == (400, "INVALID_ARGUMENTS"), path
+            assert "unknown parameter 'colour'" in answer.message["detail"], path
+        for path in POSTS:
+            answer = await post(gateway, f"{path}?colour=red", {})
+            assert problem(answer) == (400, "INVALID_ARGUMENTS"), path
+            assert "unknown parameter 'colour'" in answer.message["detail"], path
+        for path in ("/healthz", "/readyz"):
+            assert (await get(gateway, f"{path}?colour=red")).status == 200, "probes are asked by others' rules"
+
+
+async def test_what_was_meant_and_what_there_is_stand_in_the_problem(tmp_path: Path) -> None:
+    async with running(tmp_path, DEMO) as gateway:
+        answer = await get(gateway, "/v1/tools?teir=fast")
+        other = await get(gateway, "/v1/tools?max_tools=3&format=mcp")
+        twice = await get(gateway, "/v1/tools?format=mcp&format=openai")
+        fine = await get(gateway, f"/v1/tools?{urlencode({'tags': ['a', 'b'], 'servers': 'demo'}, doseq=True)}")
+    assert answer.message["detail"] == "the query: unknown parameter 'teir'. Did you mean tier?"
+    assert answer.message["didYouMean"] == "tier"
+    assert {"tier", "maxTools", "geminiField"} <= set(answer.message["known"])
+    assert other.message["didYouMean"] == "maxTools"
+    assert "comes more than once" in twice.message["detail"]
+    assert fine.status == 200
+
+
+async def test_no_resource_is_forgotten(tmp_path: Path) -> None:
+    async with running(tmp_path, DEMO) as gateway:
+        document = (await get(gateway, "/openapi.json")).message
+    found = {(verb, path) for path, item in document["paths"].items() if path.startswith("/v1") for verb in item}
+    assert len(found) == len(GETS) + len(POSTS), found
+
+
+@pytest.mark.parametrize(
+    ("query", "refused"), [(b"", False), (b"a=1", False), (b"b=1&b=2", False), (b"a=1&a=2", True), (b"%00", True)]
+)
+def test_a_query_is_judged_by_its_names_alone(query: bytes, refused: bool) -> None:
+    assert (wrong(query, {"a": False, "b": True}) is not None) is refused
+
+
+def test_lists_are_told_from_single_values() -> None:
+    async def endpoint(one: str | None = None) -> None: ...
+
+    assert parameters(APIRoute("/v1/x", endpoint)) == {"one": False}
