@@ -4,7 +4,7 @@ It reads the documents that the operator publishes and never the resources thems
 of the operator and keeps serving the last catalog when the source of the documents is gone.
 
 For those who write tools in Python, `from fairlead_gateway import tool` is all it takes: see `custom/README.md`.
-For those who write agents in Python there is `ToolRegistry`: see `toolregistry/README.md`.
+For those who write agents in Python there is `ToolRegistry`: see `fairlead_client/README.md`.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from fairlead_client import AsyncToolRegistry as AsyncToolRegistry
+    from fairlead_client import Request as Request
+    from fairlead_client import Retry as Retry
+    from fairlead_client import Server as Server
+    from fairlead_client import ToolRegistry as ToolRegistry
+    from fairlead_client import parallel_with_limit as parallel_with_limit
     from fairlead_gateway.custom.context import Context as Context
     from fairlead_gateway.custom.tool import CustomTool as CustomTool
     from fairlead_gateway.custom.tool import tool as tool
     from fairlead_gateway.custom.tools import CustomTools as CustomTools
-    from fairlead_gateway.toolregistry import AsyncToolRegistry as AsyncToolRegistry
-    from fairlead_gateway.toolregistry import Request as Request
-    from fairlead_gateway.toolregistry import Retry as Retry
-    from fairlead_gateway.toolregistry import Server as Server
-    from fairlead_gateway.toolregistry import ToolRegistry as ToolRegistry
-    from fairlead_gateway.toolregistry import parallel_with_limit as parallel_with_limit
 
 _EXPORTS: Final = MappingProxyType(
     {
-        "AsyncToolRegistry": "fairlead_gateway.toolregistry",
+        "AsyncToolRegistry": "fairlead_client",
         "Context": "fairlead_gateway.custom.context",
         "CustomTool": "fairlead_gateway.custom.tool",
         "CustomTools": "fairlead_gateway.custom.tools",
-        "Request": "fairlead_gateway.toolregistry",
-        "Retry": "fairlead_gateway.toolregistry",
-        "Server": "fairlead_gateway.toolregistry",
-        "ToolRegistry": "fairlead_gateway.toolregistry",
-        "parallel_with_limit": "fairlead_gateway.toolregistry",
+        "Request": "fairlead_client",
+        "Retry": "fairlead_client",
+        "Server": "fairlead_client",
+        "ToolRegistry": "fairlead_client",
+        "parallel_with_limit": "fairlead_client",
         "tool": "fairlead_gateway.custom.tool",
     }
 )

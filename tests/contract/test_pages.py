@@ -55,7 +55,7 @@ NOT_RUN = {
     "docs/servers.md": "a server of the reader's own; tests/component/up/test_servers_up.py runs its verbs",
     "docs/up.md": "a file of the reader's own; tests/unit/local/test_up_page.py reads its examples",
     "gateway/fairlead_gateway/endpoint/PERFORMANCE.md": "benchmarks of a quarter of an hour; `--quick` runs in CI",
-    "gateway/fairlead_gateway/toolregistry/README.md": "one `pip install`",
+    "gateway/fairlead_client/README.md": "one `pip install`",
 }
 
 

@@ -14,7 +14,7 @@ from fairlead_api import clientkeys
 from fairlead_api.clientconfig import Entry, EntryProblem, Translated, entries, translate
 from fairlead_api.clientkeys import OWN_FIELDS, READ
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerSpec
-from fairlead_gateway.toolregistry.servers import declared
+from fairlead_client.servers import declared
 from fairlead_mcp.surroundings import INHERITED, NETWORK, SETTINGS
 from fairlead_operator.local.configfile import read_configuration
 

@@ -15,22 +15,22 @@ from concurrent.futures import CancelledError
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
+from fairlead_client.callbacks import OnConnect, OnDisconnect
+from fairlead_client.connecting import CONNECT_SECONDS, START_SECONDS
+from fairlead_client.local import LocalTool
+from fairlead_client.messages import Executed
+from fairlead_client.offering import Definitions
+from fairlead_client.outcomes import CLOSED, ExecutionError, Outcome
+from fairlead_client.policy import CALL_SECONDS, ONCE, Request, Retry, Strategy
+from fairlead_client.registry import CACHE_TTL, AsyncToolRegistry
+from fairlead_client.servers import Servers
+from fairlead_client.tools import Tool
 from fairlead_formats.messages.call import DEFAULT_CARRY, Carry, ToolCall
 from fairlead_formats.names import Names
 from fairlead_formats.registry import UnknownFormat
 from fairlead_formats.tools.format import JsonObject
 from fairlead_gateway.custom.threads import Threads
 from fairlead_gateway.custom.upstream import THREADS
-from fairlead_gateway.toolregistry.callbacks import OnConnect, OnDisconnect
-from fairlead_gateway.toolregistry.connecting import CONNECT_SECONDS, START_SECONDS
-from fairlead_gateway.toolregistry.local import LocalTool
-from fairlead_gateway.toolregistry.messages import Executed
-from fairlead_gateway.toolregistry.offering import Definitions
-from fairlead_gateway.toolregistry.outcomes import CLOSED, ExecutionError, Outcome
-from fairlead_gateway.toolregistry.policy import CALL_SECONDS, ONCE, Request, Retry, Strategy
-from fairlead_gateway.toolregistry.registry import CACHE_TTL, AsyncToolRegistry
-from fairlead_gateway.toolregistry.servers import Servers
-from fairlead_gateway.toolregistry.tools import Tool
 
 logger = logging.getLogger(__name__)
 

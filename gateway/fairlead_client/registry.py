@@ -16,6 +16,25 @@ from typing import Any, Final, Self
 
 from msgspec import Raw
 
+from fairlead_client.callbacks import Callbacks, OnConnect, OnDisconnect
+from fairlead_client.connecting import CONNECT_SECONDS, START_SECONDS, Connector
+from fairlead_client.execution import Executor
+from fairlead_client.local import LocalTool, LocalTools
+from fairlead_client.messages import Executed, answered, decoded
+from fairlead_client.offering import Definitions, added, definitions, openai_format
+from fairlead_client.outcomes import (
+    CLOSED,
+    ExecutionError,
+    Outcome,
+    ToolCallError,
+    UnknownFunction,
+    no_call,
+)
+from fairlead_client.policy import CALL_SECONDS, ONCE, Request, Retry, Strategy, at_once, failure
+from fairlead_client.remote import Remote
+from fairlead_client.servers import Servers, declared
+from fairlead_client.table import Table
+from fairlead_client.tools import Tool
 from fairlead_formats import registry as formats
 from fairlead_formats.messages.call import CUSTOM, DEFAULT_CARRY, Carry, ToolCall
 from fairlead_formats.names import Names
@@ -25,25 +44,6 @@ from fairlead_formats.tools.format import JsonObject, Options
 from fairlead_gateway.calls.batch import run_all
 from fairlead_gateway.calls.refusals import UPSTREAM_ERROR
 from fairlead_gateway.custom.upstream import THREADS
-from fairlead_gateway.toolregistry.callbacks import Callbacks, OnConnect, OnDisconnect
-from fairlead_gateway.toolregistry.connecting import CONNECT_SECONDS, START_SECONDS, Connector
-from fairlead_gateway.toolregistry.execution import Executor
-from fairlead_gateway.toolregistry.local import LocalTool, LocalTools
-from fairlead_gateway.toolregistry.messages import Executed, answered, decoded
-from fairlead_gateway.toolregistry.offering import Definitions, added, definitions, openai_format
-from fairlead_gateway.toolregistry.outcomes import (
-    CLOSED,
-    ExecutionError,
-    Outcome,
-    ToolCallError,
-    UnknownFunction,
-    no_call,
-)
-from fairlead_gateway.toolregistry.policy import CALL_SECONDS, ONCE, Request, Retry, Strategy, at_once, failure
-from fairlead_gateway.toolregistry.remote import Remote
-from fairlead_gateway.toolregistry.servers import Servers, declared
-from fairlead_gateway.toolregistry.table import Table
-from fairlead_gateway.toolregistry.tools import Tool
 
 logger = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_gateway.toolregistry import AsyncToolRegistry, ExecutionError, InvalidArguments, Retry, Server
+from fairlead_client import AsyncToolRegistry, ExecutionError, InvalidArguments, Retry, Server
 from gatewayworld import catalog, running
 from toolservers import legacy_server, modern_server, tool
 

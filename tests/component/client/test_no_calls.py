@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from fairlead_client import AsyncToolRegistry, Executed, InvalidArguments
 from fairlead_formats import registry as formats
-from fairlead_gateway.toolregistry import AsyncToolRegistry, Executed, InvalidArguments
 
 NO_CALLS: list[Any] = [None, [], {}, 5, b"x", {"name": "x"}, {"function": {"name": "x", "arguments": "{}"}}]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from fairlead_gateway.toolregistry import AsyncToolRegistry, Server
+from fairlead_client import AsyncToolRegistry, Server
 
 GATED = str(Path(__file__).parents[2] / "support/stdio_servers/gated_stdio.py")
 

@@ -16,11 +16,11 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_api.meta import ServerKey
+from fairlead_client.tools import Tool, seconds
 from fairlead_gateway.catalog.names import tool_id
 from fairlead_gateway.custom.tool import CustomTool
 from fairlead_gateway.custom.tools import SERVER, CustomTools, Prepared
 from fairlead_gateway.custom.upstream import THREADS, LocalUpstream, Promise
-from fairlead_gateway.toolregistry.tools import Tool, seconds
 from fairlead_gateway.upstream.base import Pending
 from fairlead_gateway.upstream.order import Order
 from fairlead_mcp.errors import ConnectFailed

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
+from fairlead_client.outcomes import ExecutionError, InvalidArguments, ToolCallError
+from fairlead_client.restarts import LeftAlone
 from fairlead_gateway.calls.refusals import (
     BREAKER_OPEN,
     CONNECTION_LOST,
@@ -17,8 +19,6 @@ from fairlead_gateway.calls.refusals import (
     refusal_for,
 )
 from fairlead_gateway.calls.retries import worth_it
-from fairlead_gateway.toolregistry.outcomes import ExecutionError, InvalidArguments, ToolCallError
-from fairlead_gateway.toolregistry.restarts import LeftAlone
 from fairlead_mcp.errors import ConnectFailed, HttpRefused, McpError, PoolFull, RpcError, Timeout
 from fairlead_mcp.jsonrpc import INVALID_PARAMS
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from fairlead_client import AsyncToolRegistry, Server, UnknownFormat
 from fairlead_formats.registry import FORMATS
 from fairlead_formats.tools.format import Action
-from fairlead_gateway.toolregistry import AsyncToolRegistry, Server, UnknownFormat
 from toolservers import modern_server, tool
 
 PLAIN = tool("plain", inputSchema={"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]})

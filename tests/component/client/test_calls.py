@@ -9,9 +9,9 @@ from typing import Any
 
 import pydantic
 import pytest
+from fairlead_gateway.formats.messages.call import Invalid, ToolCall
 
-from fairlead_formats.messages.call import Invalid, ToolCall
-from fairlead_gateway.toolregistry import (
+from fairlead_client import (
     AsyncToolRegistry,
     ExecutionError,
     InvalidArguments,
@@ -23,6 +23,7 @@ from fairlead_gateway.toolregistry import (
     UnknownFunction,
     parallel_with_limit,
 )
+from fairlead_formats.messages.call import Invalid, ToolCall
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, Timeout
 from ports import free_port
 from rawserver import RawServer, Reply, raw_server

@@ -8,7 +8,7 @@ import pytest
 
 from fairlead_api.documents.catalog import ChildEndpoint, Credential, EventsEndpoint, HttpEndpoint
 from fairlead_api.load import load_text
-from fairlead_gateway.toolregistry.servers import BadServer, Server, declared
+from fairlead_client.servers import BadServer, Server, declared
 
 ENVIRON = {"TOKEN": "t0", "UV_INDEX_URL": "there", "https_proxy": "p", "SECRET": "no"}
 

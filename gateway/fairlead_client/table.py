@@ -8,8 +8,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 
+from fairlead_client.tools import Tool
 from fairlead_formats.names import Names, did_you_mean
-from fairlead_gateway.toolregistry.tools import Tool
 
 logger = logging.getLogger(__name__)
 

@@ -6,10 +6,10 @@ import inspect
 import re
 from pathlib import Path
 
-import fairlead_gateway.toolregistry
-from fairlead_gateway.toolregistry import AsyncToolRegistry, ToolRegistry
+import fairlead_client
+from fairlead_client import AsyncToolRegistry, ToolRegistry
 
-README = Path(fairlead_gateway.toolregistry.__file__).with_name("README.md")
+README = Path(fairlead_client.__file__).with_name("README.md")
 
 
 def blocks() -> list[tuple[int, str]]:

@@ -14,15 +14,15 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from msgspec import Raw
 
+from fairlead_client.outcomes import ExecutionError, InvalidArguments, Outcome, ToolCallError, ToolFailed
+from fairlead_client.policy import Retry, failure, handler_failure, refused
+from fairlead_client.tools import Tool
 from fairlead_formats.messages.arguments import read
 from fairlead_formats.messages.call import Invalid
 from fairlead_formats.schema.nulls import un_null
 from fairlead_formats.tools.format import JsonObject
 from fairlead_gateway.calls.refusals import MISSING_CLIENT_CAPABILITY, UPSTREAM_ERROR
 from fairlead_gateway.custom.problems import HandlerFailed
-from fairlead_gateway.toolregistry.outcomes import ExecutionError, InvalidArguments, Outcome, ToolCallError, ToolFailed
-from fairlead_gateway.toolregistry.policy import Retry, failure, handler_failure, refused
-from fairlead_gateway.toolregistry.tools import Tool
 from fairlead_gateway.validation.shelf import Checks
 from fairlead_mcp.backoff import Backoff
 from fairlead_mcp.capabilities import sentence

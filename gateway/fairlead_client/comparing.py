@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec import Raw
 
-from fairlead_gateway.toolregistry.connecting import Connection, Connector
+from fairlead_client.connecting import Connection, Connector
 from fairlead_mcp.errors import McpError
 from fairlead_mcp.gated import Gated, behind_capabilities, name_of
 

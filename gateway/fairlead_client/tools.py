@@ -16,10 +16,10 @@ from msgspec import Raw
 
 from fairlead_api.latency_metadata import authored_latency, effective_latency
 from fairlead_api.meta import ServerKey
+from fairlead_client.servers import Declared
 from fairlead_formats.tools.format import JsonObject
 from fairlead_gateway.catalog.definitions import UnusableDefinition, shown
 from fairlead_gateway.catalog.names import exposed_name, tool_id
-from fairlead_gateway.toolregistry.servers import Declared
 
 logger = logging.getLogger(__name__)
 

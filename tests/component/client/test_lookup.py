@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead_gateway.toolregistry import AsyncToolRegistry, Server
+from fairlead_client import AsyncToolRegistry, Server
 from fairlead_mcp.eras import META_CAPABILITIES
 from fairlead_mcp.errors import McpError
 from ports import free_port

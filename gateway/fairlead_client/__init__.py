@@ -11,11 +11,12 @@ gateway, a catalog or a cluster: the servers are reached directly. See README.md
 
 from __future__ import annotations
 
-from fairlead_formats.registry import UnknownFormat
-from fairlead_gateway.toolregistry.blocking import ToolRegistry
-from fairlead_gateway.toolregistry.messages import Executed
-from fairlead_gateway.toolregistry.offering import Definitions
-from fairlead_gateway.toolregistry.outcomes import (
+from fairlead_gateway.formats.registry import UnknownFormat
+
+from fairlead_client.blocking import ToolRegistry
+from fairlead_client.messages import Executed
+from fairlead_client.offering import Definitions
+from fairlead_client.outcomes import (
     ExecutionError,
     InvalidArguments,
     Outcome,
@@ -23,10 +24,11 @@ from fairlead_gateway.toolregistry.outcomes import (
     ToolFailed,
     UnknownFunction,
 )
-from fairlead_gateway.toolregistry.policy import ParallelWithLimit, Request, Retry, parallel_with_limit
-from fairlead_gateway.toolregistry.registry import AsyncToolRegistry
-from fairlead_gateway.toolregistry.servers import BadServer, Server
-from fairlead_gateway.toolregistry.tools import Tool
+from fairlead_client.policy import ParallelWithLimit, Request, Retry, parallel_with_limit
+from fairlead_client.registry import AsyncToolRegistry
+from fairlead_client.servers import BadServer, Server
+from fairlead_client.tools import Tool
+from fairlead_formats.registry import UnknownFormat
 
 __all__ = [
     "AsyncToolRegistry",

@@ -17,14 +17,14 @@ from typing import Any, Final
 
 from msgspec import Raw
 
+from fairlead_client.callbacks import Callbacks
+from fairlead_client.comparing import Comparison
+from fairlead_client.connecting import Connection, Connector, ask
+from fairlead_client.restarts import LeftAlone, Restarts
+from fairlead_client.servers import Declared
+from fairlead_client.shared import Shared
+from fairlead_client.tools import Tool, listed
 from fairlead_gateway.catalog.names import exposed_name, tool_id
-from fairlead_gateway.toolregistry.callbacks import Callbacks
-from fairlead_gateway.toolregistry.comparing import Comparison
-from fairlead_gateway.toolregistry.connecting import Connection, Connector, ask
-from fairlead_gateway.toolregistry.restarts import LeftAlone, Restarts
-from fairlead_gateway.toolregistry.servers import Declared
-from fairlead_gateway.toolregistry.shared import Shared
-from fairlead_gateway.toolregistry.tools import Tool, listed
 from fairlead_mcp.backoff import Backoff
 from fairlead_mcp.eras import Era
 from fairlead_mcp.errors import (

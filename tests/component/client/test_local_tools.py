@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_gateway import CustomTool, tool
-from fairlead_gateway.custom.problems import BadTool
-from fairlead_gateway.toolregistry import (
+from fairlead_client import (
     AsyncToolRegistry,
     ExecutionError,
     InvalidArguments,
@@ -20,6 +18,8 @@ from fairlead_gateway.toolregistry import (
     ToolRegistry,
     UnknownFunction,
 )
+from fairlead_gateway import CustomTool, tool
+from fairlead_gateway.custom.problems import BadTool
 from rawserver import RawServer
 from toolservers import modern_server
 from toolservers import tool as raw_tool

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from fairlead_client.outcomes import Outcome, UnknownFunction
 from fairlead_formats.messages.call import CUSTOM, DEFAULT_CARRY, Carry, ResultLoss, ToolCall, Written
 from fairlead_formats.registry import message_format
 from fairlead_formats.tools.format import JsonObject
-from fairlead_gateway.toolregistry.outcomes import Outcome, UnknownFunction
 
 _DEPTH: Final = 3
 """Levels of lists and objects in which an SDK's object may stand: message, content, part."""

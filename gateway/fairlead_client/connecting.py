@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from fairlead_api.documents.catalog import ChildEndpoint, EventsEndpoint
+from fairlead_client.policy import MAX_PARALLEL
+from fairlead_client.servers import Declared
 from fairlead_gateway.about import NAME, VERSION
-from fairlead_gateway.toolregistry.policy import MAX_PARALLEL
-from fairlead_gateway.toolregistry.servers import Declared
 from fairlead_mcp.capabilities import decline
 from fairlead_mcp.child import Child
 from fairlead_mcp.direct import DirectLauncher

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead_gateway.toolregistry import AsyncToolRegistry, ExecutionError, Retry, Server, UnknownFunction, remote
+from fairlead_client import AsyncToolRegistry, ExecutionError, Retry, Server, UnknownFunction, remote
 from fairlead_mcp.errors import ConnectionLost, McpError
 from rawserver import Reply, Request, raw_server
 from sdk_tools import SDK_TOOLS
