@@ -1,6 +1,6 @@
 """The Python API: tools of MCP servers and of this process as one registry, for agents that run in Python.
 
-    from fairlead_gateway import Server, ToolRegistry
+    from fairlead_client import Server, ToolRegistry
 
     with ToolRegistry([Server(name="time", package="pypi:mcp-server-time==2026.10.19")]) as registry:
         outcome = registry.execute("time__get_current_time", {"timezone": "Europe/Berlin"})
@@ -11,28 +11,35 @@ gateway, a catalog or a cluster: the servers are reached directly. See README.md
 
 from __future__ import annotations
 
-from fairlead_gateway.formats.registry import UnknownFormat
-
-from fairlead_client.blocking import ToolRegistry
-from fairlead_client.messages import Executed
-from fairlead_client.offering import Definitions
-from fairlead_client.outcomes import (
-    ExecutionError,
-    InvalidArguments,
-    Outcome,
-    ToolCallError,
-    ToolFailed,
-    UnknownFunction,
-)
-from fairlead_client.policy import ParallelWithLimit, Request, Retry, parallel_with_limit
-from fairlead_client.registry import AsyncToolRegistry
-from fairlead_client.servers import BadServer, Server
-from fairlead_client.tools import Tool
-from fairlead_formats.registry import UnknownFormat
+try:
+    from fairlead_client.blocking import ToolRegistry
+    from fairlead_client.messages import Executed
+    from fairlead_client.offering import Definitions
+    from fairlead_client.outcomes import (
+        ExecutionError,
+        InvalidArguments,
+        Outcome,
+        ToolCallError,
+        ToolFailed,
+        UnknownFunction,
+    )
+    from fairlead_client.policy import ParallelWithLimit, Request, Retry, parallel_with_limit
+    from fairlead_client.registry import AsyncToolRegistry
+    from fairlead_client.servers import BadServer, Server
+    from fairlead_client.tools import Tool
+    from fairlead_formats.registry import UnknownFormat
+    from fairlead_gateway.custom.context import Context
+    from fairlead_gateway.custom.tool import CustomTool, tool
+except ModuleNotFoundError as error:
+    if (error.name or __name__).startswith("fairlead"):
+        raise
+    raise ImportError(f"{__name__} needs the package {error.name}: pip install 'fairlead[gateway]'") from error
 
 __all__ = [
     "AsyncToolRegistry",
     "BadServer",
+    "Context",
+    "CustomTool",
     "Definitions",
     "Executed",
     "ExecutionError",
@@ -49,4 +56,5 @@ __all__ = [
     "UnknownFormat",
     "UnknownFunction",
     "parallel_with_limit",
+    "tool",
 ]

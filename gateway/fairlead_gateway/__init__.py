@@ -4,7 +4,6 @@ It reads the documents that the operator publishes and never the resources thems
 of the operator and keeps serving the last catalog when the source of the documents is gone.
 
 For those who write tools in Python, `from fairlead_gateway import tool` is all it takes: see `custom/README.md`.
-For those who write agents in Python there is `ToolRegistry`: see `fairlead_client/README.md`.
 """
 
 from __future__ import annotations
@@ -27,22 +26,22 @@ if TYPE_CHECKING:
 
 _EXPORTS: Final = MappingProxyType(
     {
-        "AsyncToolRegistry": "fairlead_client",
         "Context": "fairlead_gateway.custom.context",
         "CustomTool": "fairlead_gateway.custom.tool",
         "CustomTools": "fairlead_gateway.custom.tools",
-        "Request": "fairlead_client",
-        "Retry": "fairlead_client",
-        "Server": "fairlead_client",
-        "ToolRegistry": "fairlead_client",
-        "parallel_with_limit": "fairlead_client",
         "tool": "fairlead_gateway.custom.tool",
     }
 )
 """Name to the module that has it. Imported at the first use: the parts of the gateway do not pay for each other."""
+_MOVED: Final = frozenset({"AsyncToolRegistry", "Request", "Retry", "Server", "ToolRegistry", "parallel_with_limit"})
+"""Names that `fairlead_client` has now; their import from here warns."""
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MOVED:
+        from fairlead_gateway.toolregistry import moved
+
+        return moved(name, __name__)
     module = _EXPORTS.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

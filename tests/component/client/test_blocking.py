@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-import fairlead_gateway
-from fairlead_gateway import Request, Server, ToolRegistry
+from fairlead_client import Request, Server, ToolRegistry
 from toolservers import LEGACY_STDIO, tool
 from toolservers import modern_server as modern
 from waiting import until
@@ -139,7 +138,7 @@ def test_a_registry_that_nobody_closed_is_closed_with_its_last_reference() -> No
 def test_a_process_that_ends_without_closing_leaves_no_child_behind(tmp_path: Path) -> None:
     program = f"""
         import os, sys
-        from fairlead_gateway import Server, ToolRegistry
+        from fairlead_client import Server, ToolRegistry
 
         registry = ToolRegistry([Server(name="s", command=[sys.executable, {LEGACY_STDIO!r}])])
         print(registry._registry._connector._host.find("s").pid)
@@ -168,23 +167,14 @@ def test_waiting_on_its_own_thread_is_refused_instead_of_never_ending() -> None:
     assert "use AsyncToolRegistry" in said[0]
 
 
-def test_the_package_does_not_load_the_registry_before_it_is_asked_for() -> None:
-    program = "import sys, fairlead_gateway; print([m for m in ('pydantic', 'asyncio') if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=50, check=True)
-    assert done.stdout.strip() == "[]"
-    assert fairlead_gateway.ToolRegistry is ToolRegistry
-    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
-        _ = fairlead_gateway.Nothing
-
-
 def test_what_is_not_installed_is_named_with_what_to_install() -> None:
     program = """
 import sys
 sys.modules["jsonschema_rs"] = None
 try:
-    from fairlead_gateway import ToolRegistry
+    from fairlead_client import ToolRegistry
 except ImportError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=50, check=True)
-    assert done.stdout == "ToolRegistry needs the package jsonschema_rs: pip install 'fairlead[gateway]'\n"
+    assert done.stdout == "fairlead_client needs the package jsonschema_rs: pip install 'fairlead[gateway]'\n"

@@ -10,6 +10,7 @@ import pytest
 
 from fairlead_client import (
     AsyncToolRegistry,
+    CustomTool,
     ExecutionError,
     InvalidArguments,
     Retry,
@@ -17,8 +18,8 @@ from fairlead_client import (
     ToolFailed,
     ToolRegistry,
     UnknownFunction,
+    tool,
 )
-from fairlead_gateway import CustomTool, tool
 from fairlead_gateway.custom.problems import BadTool
 from rawserver import RawServer
 from toolservers import modern_server

@@ -315,7 +315,7 @@ async def test_connecting_again_and_again_leaves_nothing_behind() -> None:
 def test_an_interrupt_ends_the_wait_and_cancels_the_call(tmp_path: Path) -> None:
     program = f"""
         import signal, sys
-        from fairlead_gateway import Server, ToolRegistry
+        from fairlead_client import Server, ToolRegistry
 
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs begin without it
         with ToolRegistry([Server(name="s", command=[sys.executable, {MARKING!r}])]) as registry:

@@ -21,7 +21,7 @@ runpy.run_path({server!r}, run_name="__main__")
 """
 REGISTRY = """
 import json
-from fairlead_gateway import ToolRegistry
+from fairlead_client import ToolRegistry
 with ToolRegistry(json.load(open("mcp.json"))) as registry:
     assert len(registry.tools) == 12, registry.tools
 """
