@@ -5,32 +5,20 @@ Made by `app`. It reads what it is given and decides nothing.
 
 from __future__ import annotations
 
+import pkgutil
 from collections.abc import Callable
+from importlib import import_module
+from types import ModuleType
 from typing import Final
 
 import msgspec
 from fastapi import FastAPI, Request, Response
+from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
 from fairlead_gateway.about import VERSION
 from fairlead_gateway.identity.resource import WELL_KNOWN
-from fairlead_rest import (
-    access,
-    aggregates,
-    convert,
-    events,
-    explain,
-    logs,
-    models,
-    openapi,
-    plans,
-    queries,
-    scores,
-    servers,
-    tiers,
-    toolcalls,
-    tools,
-)
+from fairlead_rest import openapi, queries, resources
 from fairlead_rest.bodies import answer
 from fairlead_rest.direct import Direct
 from fairlead_rest.guard import Guarded
@@ -62,12 +50,22 @@ class Readiness(msgspec.Struct, frozen=True):
 
 
 def application(readiness: Callable[[], Readiness], plane: Plane) -> ASGIApp:
-    """What `resources` has, behind the guard."""
-    app = resources(readiness, plane)
+    """What `assembled` has, behind the guard."""
+    app = assembled(readiness, plane)
     return Guarded(Direct(app, app.routes), plane.guard)
 
 
-def resources(readiness: Callable[[], Readiness], plane: Plane) -> FastAPI:
+def routes_of(package: ModuleType, plane: Plane) -> list[BaseRoute]:
+    """The routes of all modules of a package, which each make theirs by `router(plane)`.
+
+    Routes that end with a parameter for any path come last: `/tools/{name:path}` would take `/tools/x/explain`, too.
+    """
+    modules = (import_module(f"{package.__name__}.{each.name}") for each in pkgutil.iter_modules(package.__path__))
+    routes = [route for module in modules for route in module.router(plane).routes]
+    return sorted(routes, key=lambda route: route.path.endswith(":path}"))
+
+
+def assembled(readiness: Callable[[], Readiness], plane: Plane) -> FastAPI:
     """`/healthz` answers while the process does, `/readyz` while it should get traffic; `/v1` is the REST plane,
     described at `/openapi.json`. There is no page that would load scripts from elsewhere. Bodies
     are bounded by `bodies`.
@@ -76,11 +74,8 @@ def resources(readiness: Callable[[], Readiness], plane: Plane) -> FastAPI:
         title="Fairlead gateway", version=VERSION, description=_DESCRIPTION, openapi_tags=_TAGS,
         docs_url=None, redoc_url=None, max_body_size=None,
     )  # fmt: skip
-    for resource in (
-        access, explain, tools, servers, logs, events, tiers, convert, toolcalls, plans, models, scores, aggregates,
-    ):  # fmt: skip
-        # not `include_router`, which goes through every router twice for each request
-        app.router.routes.extend(resource.router(plane).routes)
+    # not `include_router`, which goes through every router twice for each request
+    app.router.routes.extend(routes_of(resources, plane))
     queries.hold(app.routes)
     openapi.describe(app)
     handle_problems(app)

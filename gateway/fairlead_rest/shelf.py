@@ -18,10 +18,11 @@ from fairlead_formats.tools.format import JsonObject
 from fairlead_gateway.calls.escaping import escaped
 from fairlead_gateway.catalog.model import Snapshot, Tool
 from fairlead_gateway.catalog.names import tool_id
-from fairlead_gateway.selection.notice import HiddenTool, HiddenTools, hidden_tool
+from fairlead_gateway.selection.notice import HiddenTool, HiddenTools, hidden_tool, sentence
 from fairlead_gateway.selection.view import View
 from fairlead_rest.jobs import decoded
 from fairlead_rest.latency import LatencyDocument, latency_of
+from fairlead_rest.problems import OVER_BUDGET, Problem, unknown_server, unknown_tool
 from fairlead_rest.seen import Seen
 from fairlead_rest.worker import breathing
 
@@ -103,6 +104,18 @@ class Shelf:
         """A tool by exposed name or id. An id that two servers share names neither."""
         return self.by_name.get(name) or self._by_id.get(name)
 
+    def tool(self, name: str) -> Entry:
+        """The tool of that name or id. Raises Problem: OVER_BUDGET with the place of a tool that the tier hides, else
+        UNKNOWN_TOOL with the name that was probably meant.
+        """
+        entry = self.find(name)
+        if entry is None:
+            hidden = self.hidden_tool(name)
+            if hidden is not None:
+                raise Problem(OVER_BUDGET, sentence(hidden), hidden=hidden)
+            raise unknown_tool(name, did_you_mean(name, self.by_name))
+        return entry
+
     def unlisted(self, name: str) -> Entry | None:
         """A tool that the tier does not show, by exposed name, id, or the name that a provider was given: a model may
         have been shown it a moment ago.
@@ -127,12 +140,14 @@ class Shelf:
         why = self.view.hidden[entry.name]
         return None if why.by is None else hidden_tool(entry.name, why.by, why, self.view.base)
 
-    def nearest(self, name: str) -> str | None:
-        """The visible name that a wrong one was probably meant to be."""
-        return did_you_mean(name, self.by_name)
-
     def chosen(self, tags: Collection[str] = (), servers: Collection[str] = ()) -> list[Entry]:
-        """Tools with one of the tags, of one of the servers; all where none are given."""
+        """Tools with one of the tags, of one of the servers; all where none are given. Raises Problem for a server
+        without a tool that is visible or hidden by the tier.
+        """
+        for server in sorted(servers):
+            if not self.knows(server):
+                known = tuple(sorted({str(entry.server) for entry in self.entries}))
+                raise unknown_server(server, f"no tool of a server {server[:128]!r} is visible", known)
         return _filtered(self.entries, tags, servers)
 
 

@@ -13,7 +13,7 @@ from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import FAILED, USED_WRONGLY, Failure
 from fairlead_cli.rest import Plane
 from fairlead_gateway.aggregates.file import Aggregates, BadFile, decode, encode, merged
-from fairlead_rest.scores import badge
+from fairlead_rest.resources.scores import badge
 
 
 def ask(url: str, headers: list[str], timeout: float, token: str | None) -> Aggregates:

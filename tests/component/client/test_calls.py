@@ -9,7 +9,6 @@ from typing import Any
 
 import pydantic
 import pytest
-from fairlead_gateway.formats.messages.call import Invalid, ToolCall
 
 from fairlead_client import (
     AsyncToolRegistry,

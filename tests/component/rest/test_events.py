@@ -16,7 +16,7 @@ from fairlead_api.documents.catalog import Catalog
 from fairlead_gateway.app import Gateway
 from fairlead_gateway.catalog.model import EMPTY, build
 from fairlead_gateway.news import Event, Missed, News
-from fairlead_rest import events
+from fairlead_rest.resources import events
 from gatewayworld import Ask, Wire, catalog, publish, running, served, withdraw
 from restworld import get, problem
 

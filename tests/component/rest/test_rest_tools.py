@@ -10,10 +10,10 @@ import jsonschema_rs
 import pytest
 
 from fairlead_api.documents.rules import Rules, Tier
-from fairlead_formats.registry import FORMATS
+from fairlead_formats.registry import ALIASES, FORMATS
 from fairlead_formats.tokens.routes import read_routes
 from fairlead_gateway.configuration import Models
-from fairlead_rest.application import resources
+from fairlead_rest.application import assembled
 from fairlead_rest.direct import plain
 from gatewayworld import Ask, Wire, ask, catalog, entry, modern, running
 from restworld import MESSAGES, get, post, problem
@@ -225,7 +225,7 @@ async def test_what_cannot_be_answered_is_a_problem_document_with_its_code(
 
 async def test_unknown_formats_and_tiers_name_the_known_ones(tmp_path: Path) -> None:
     async with running(tmp_path, DEMO, Rules(tiers=(Tier(name="fast"),))) as gateway:
-        assert (await get(gateway, "/v1/tools?format=x")).message["known"] == list(FORMATS)
+        assert (await get(gateway, "/v1/tools?format=x")).message["known"] == list(ALIASES)
         assert (await get(gateway, "/v1/tools?tier=warp")).message["known"] == ["fast"]
         assert (await get(gateway, "/v1/tools?tier=fast")).status == 200
 
@@ -282,7 +282,7 @@ async def test_a_large_list_is_written_at_the_pace_of_its_reader(tmp_path: Path)
 
 async def test_what_takes_a_request_and_nothing_else_passes_the_framework_by(tmp_path: Path) -> None:
     async with running(tmp_path, DEMO) as gateway:
-        direct = dict(plain(resources(gateway.readiness, gateway.plane).routes))
+        direct = dict(plain(assembled(gateway.readiness, gateway.plane).routes))
         assert {("POST", "/v1/convert"), ("POST", "/v1/plan"), ("POST", "/v1/tool-calls")} <= direct.keys()
         assert direct.keys().isdisjoint({("GET", "/v1/tools"), ("GET", "/v1/tools/{name:path}")})
         assert problem(await get(gateway, "/v1/convert")) == (405, "METHOD_NOT_ALLOWED")

@@ -14,7 +14,7 @@ from fairlead_api.documents.catalog import DeclaredLatency, ToolEntry
 from fairlead_api.documents.rules import Rules, Tier
 from fairlead_api.documents.state import Quantiles, ServerState, State, ToolState
 from fairlead_cli.app import app
-from fairlead_rest.scores import badge, verdict
+from fairlead_rest.resources.scores import badge, verdict
 from gatewayworld import catalog, entry, running
 from restworld import get, problem
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from starlette.requests import Request
 
-from fairlead_rest.logs import is_here
+from fairlead_rest.log_access import is_here
 
 
 @pytest.mark.parametrize(

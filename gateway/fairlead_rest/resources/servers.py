@@ -26,7 +26,7 @@ from fairlead_gateway.selection.whole import server_info
 from fairlead_gateway.upstream.breaker import CLOSED
 from fairlead_rest.bodies import answer, encode
 from fairlead_rest.examples import servers as examples
-from fairlead_rest.logs import may_read
+from fairlead_rest.log_access import may_read
 from fairlead_rest.openapi import described
 from fairlead_rest.plane import Plane
 from fairlead_rest.problems import NOT_DISCOVERED, UNKNOWN_SERVER, Problem
@@ -173,7 +173,7 @@ class Inside(msgspec.Struct, frozen=True):
 
 def _inside(plane: Plane, request: Request, seen: Seen, servers: Collection[ServerKey]) -> Inside:
     """In the loop. Told to those who may read the logs of servers: what a server wrote is in both."""
-    if not may_read(plane, request, seen):
+    if not may_read(plane, request, seen.identity):
         return Inside()
     return Inside(True, running(plane.children, servers))
 

@@ -27,7 +27,6 @@ from fairlead_rest.plane import Plane, format_called
 from fairlead_rest.problems import INVALID_ARGUMENTS, UNKNOWN_FORMAT, UNKNOWN_ROUTE, Problem
 from fairlead_rest.provided import provided
 from fairlead_rest.seen import Seen
-from fairlead_rest.tools import chosen, found
 
 MAX_MODELS = 32
 Positive = Annotated[int, Meta(ge=1)]
@@ -99,8 +98,8 @@ def planned(plane: Plane, seen: Seen, asked: PlanBody, conversation: Tokens) -> 
     route = _route(plane, asked)
     shelf = plane.shelf(seen, asked.tier)
     tags, servers = frozenset(asked.tags), frozenset(asked.servers)
-    entries = chosen(shelf, tags, servers)
-    pins = {found(shelf, name).name for name in asked.pinned}
+    entries = shelf.chosen(tags, servers)
+    pins = {shelf.tool(name).name for name in asked.pinned}
     entries = [*(e for e in shelf.entries if e.name in pins), *(e for e in entries if e.name not in pins)]
     offline = tuple(entry.name for entry in entries if entry.offline)
     entries = [entry for entry in entries if not entry.offline]

@@ -13,17 +13,17 @@ from msgspec import Meta, Raw
 from fairlead_formats import registry
 from fairlead_formats.tokens.fit import Limits
 from fairlead_formats.tools.format import GEMINI_JSON_SCHEMA, GeminiField, Options
-from fairlead_gateway.selection.notice import HiddenTools, sentence
+from fairlead_gateway.selection.notice import HiddenTools
 from fairlead_rest.bodies import answer, decode, encode
 from fairlead_rest.examples import tools as examples
 from fairlead_rest.latency import LatencyDocument
 from fairlead_rest.offers import Offer, converted, within
 from fairlead_rest.openapi import described
 from fairlead_rest.plane import Plane, format_called
-from fairlead_rest.problems import INVALID_ARGUMENTS, OVER_BUDGET, Problem, unknown_server, unknown_tool
+from fairlead_rest.problems import INVALID_ARGUMENTS, Problem
 from fairlead_rest.provided import provided
 from fairlead_rest.seen import Seen
-from fairlead_rest.shelf import Entry, Shelf
+from fairlead_rest.shelf import Entry
 from fairlead_rest.worker import breathing
 
 Positive = Annotated[int, Meta(ge=1)]
@@ -134,7 +134,7 @@ def router(plane: Plane) -> APIRouter:
     async def show_tool(request: Request, name: str, tier: Annotated[str | None, Query()] = None) -> Response:
         return answer(
             await plane.patiently(
-                request, lambda seen: plane.worker.do(lambda: encode(document(found(plane.shelf(seen, tier), name))))
+                request, lambda seen: plane.worker.do(lambda: encode(document(plane.shelf(seen, tier).tool(name))))
             )
         )
 
@@ -160,7 +160,7 @@ def wished(asked: ToolsBody) -> Wish:
 def listed(plane: Plane, seen: Seen, wish: Wish) -> bytes:
     """The answer to a query, encoded. Raises Problem, Lacking."""
     shelf = plane.shelf(seen, wish.tier)
-    entries, hidden = chosen(shelf, wish.tags, wish.servers), shelf.hidden(wish.tags, wish.servers)
+    entries, hidden = shelf.chosen(wish.tags, wish.servers), shelf.hidden(wish.tags, wish.servers)
     budgeted = wish.model is not None or wish.limits.max_tools is not None or wish.limits.tool_tokens is not None
     if wish.format is None:
         if budgeted:
@@ -178,28 +178,6 @@ def listed(plane: Plane, seen: Seen, wish: Wish) -> bytes:
     kept = frozenset(plan.tools)
     offer = converted(plane, shelf, [entry for entry in entries if entry.name in kept], format_, options, own=own)
     return encode(msgspec.structs.replace(offer, offline=offline, cut=plan.cut, numbers=plan.numbers, hidden=hidden))
-
-
-def chosen(shelf: Shelf, tags: frozenset[str], servers: frozenset[str]) -> list[Entry]:
-    """The filtered entries. Raises Problem for a server without a tool that is visible or hidden by the tier."""
-    for server in sorted(servers):
-        if not shelf.knows(server):
-            known = tuple(sorted({str(entry.server) for entry in shelf.entries}))
-            raise unknown_server(server, f"no tool of a server {server[:128]!r} is visible", known)
-    return shelf.chosen(tags, servers)
-
-
-def found(shelf: Shelf, name: str) -> Entry:
-    """The tool of that name or id. Raises Problem: OVER_BUDGET with the place of a tool that the tier hides, else
-    UNKNOWN_TOOL with the name that was probably meant.
-    """
-    entry = shelf.find(name)
-    if entry is None:
-        hidden = shelf.hidden_tool(name)
-        if hidden is not None:
-            raise Problem(OVER_BUDGET, sentence(hidden), hidden=hidden)
-        raise unknown_tool(name, shelf.nearest(name))
-    return entry
 
 
 def document(entry: Entry) -> ToolDocument:

@@ -17,18 +17,17 @@ from fastapi import APIRouter, Query, Request, Response
 from fairlead_api.documents.catalog import Catalog, EventsEndpoint, HttpEndpoint, LocalEndpoint, TcpEndpoint
 from fairlead_api.meta import LABEL_NAME, ServerKey
 from fairlead_formats.names import did_you_mean
-from fairlead_mcp.hosts import is_loopback
 from fairlead_mcp.printed import PrintedLine
 from fairlead_rest.bodies import answer, encode
 from fairlead_rest.examples import servers as examples
+from fairlead_rest.log_access import admit
 from fairlead_rest.openapi import described
 from fairlead_rest.plane import Plane
-from fairlead_rest.problems import FORBIDDEN, NOT_KEPT, UNKNOWN_SERVER, Problem
+from fairlead_rest.problems import NOT_KEPT, UNKNOWN_SERVER, Problem
 from fairlead_rest.seen import Seen
 
 MOST_KNOWN: Final = 100
 """Servers that a problem names."""
-_FORWARDED: Final = ("forwarded", "x-forwarded-for")
 
 
 class LogLine(msgspec.Struct, frozen=True):
@@ -71,7 +70,7 @@ def router(plane: Plane) -> APIRouter:
         after: Annotated[int, Query(ge=0, description="Lines behind this `next` of an answer before.")] = 0,
     ) -> Response:
         seen = plane.seen(request)
-        _admit(plane, request, seen)
+        admit(plane, request, seen.identity)
         key = _called(plane, seen, server)
         held = plane.outputs.of(key)
         if held is None and (found := seen.snapshot.servers.get(key)) is not None:
@@ -83,29 +82,6 @@ def router(plane: Plane) -> APIRouter:
         return answer(await plane.worker.do(lambda: encode(made)))
 
     return routes
-
-
-def _admit(plane: Plane, request: Request, seen: Seen) -> None:
-    """Raises Problem for those who may not read what servers print."""
-    if not plane.administers(seen.identity):
-        raise Problem(FORBIDDEN, "what servers print is shown to administrators: see FAIRLEAD_ADMIN_GROUPS")
-    if plane.guard.identities.open and not is_here(request):
-        raise Problem(
-            FORBIDDEN,
-            "what servers print is shown to programs on the gateway's own machine, unless it asks who somebody is and "
-            "they are in FAIRLEAD_ADMIN_GROUPS",
-        )
-
-
-def may_read(plane: Plane, request: Request, seen: Seen) -> bool:
-    """Whether somebody may read what servers print."""
-    return plane.administers(seen.identity) and (not plane.guard.identities.open or is_here(request))
-
-
-def is_here(request: Request) -> bool:
-    """Whether a request is from this machine. One that a proxy passed on may be from anywhere."""
-    host = request.client.host if request.client is not None else ""
-    return is_loopback(host) and not any(name in request.headers for name in _FORWARDED)
 
 
 def _called(plane: Plane, seen: Seen, name: str) -> ServerKey:

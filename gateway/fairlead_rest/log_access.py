@@ -1,0 +1,37 @@
+"""Decides who may read what servers print: administrators, or programs on this machine where nobody is identified."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fastapi import Request
+
+from fairlead_gateway.identity.model import Identity
+from fairlead_mcp.hosts import is_loopback
+from fairlead_rest.plane import Plane
+from fairlead_rest.problems import FORBIDDEN, Problem
+
+_FORWARDED: Final = ("forwarded", "x-forwarded-for")
+
+
+def admit(plane: Plane, request: Request, identity: Identity) -> None:
+    """Raises Problem for those who may not read what servers print."""
+    if not plane.administers(identity):
+        raise Problem(FORBIDDEN, "what servers print is shown to administrators: see FAIRLEAD_ADMIN_GROUPS")
+    if plane.guard.identities.open and not is_here(request):
+        raise Problem(
+            FORBIDDEN,
+            "what servers print is shown to programs on the gateway's own machine, unless it asks who somebody is and "
+            "they are in FAIRLEAD_ADMIN_GROUPS",
+        )
+
+
+def may_read(plane: Plane, request: Request, identity: Identity) -> bool:
+    """Whether somebody may read what servers print."""
+    return plane.administers(identity) and (not plane.guard.identities.open or is_here(request))
+
+
+def is_here(request: Request) -> bool:
+    """Whether a request is from this machine. One that a proxy passed on may be from anywhere."""
+    host = request.client.host if request.client is not None else ""
+    return is_loopback(host) and not any(name in request.headers for name in _FORWARDED)
