@@ -47,9 +47,9 @@ from fairlead_gateway.metrics.latencies import LatencyCollector
 from fairlead_gateway.metrics.servers import ServerCollector
 from fairlead_gateway.news import News
 from fairlead_gateway.operations import Asked, OperationsServer, Page, guarded
+from fairlead_gateway.policy.view import MERGED
 from fairlead_gateway.reports.endpoint import reports_page
 from fairlead_gateway.reports.outbox import Outbox
-from fairlead_gateway.selection.view import MERGED
 from fairlead_gateway.settings import BadSetting, Settings
 from fairlead_gateway.swaps import Swaps
 from fairlead_gateway.telemetry import Book

@@ -18,13 +18,13 @@ from fairlead_gateway.catalog.model import Server, Snapshot, Tool
 from fairlead_gateway.endpoint.front import Front
 from fairlead_gateway.identity.names import Issuers
 from fairlead_gateway.news import News
+from fairlead_gateway.policy.ground import binding, grounding
+from fairlead_gateway.policy.reach import Reach
+from fairlead_gateway.policy.route import Route
+from fairlead_gateway.policy.selection import Selection
+from fairlead_gateway.policy.tiers import fastest_limit
+from fairlead_gateway.policy.whole import server_info
 from fairlead_gateway.reports.outbox import Outbox
-from fairlead_gateway.selection.ground import binding, grounding
-from fairlead_gateway.selection.reach import Reach
-from fairlead_gateway.selection.route import Route
-from fairlead_gateway.selection.selection import Selection
-from fairlead_gateway.selection.tiers import fastest_limit
-from fairlead_gateway.selection.whole import server_info
 from fairlead_gateway.settings import Settings
 from fairlead_gateway.telemetry import Book
 from fairlead_gateway.upstream.base import Upstream

@@ -24,7 +24,7 @@ from fairlead_formats.tokens.sizes import Size, Sizes
 from fairlead_formats.tools.between import Conversion
 from fairlead_formats.tools.definitions import Prepared, ToolFormat
 from fairlead_formats.tools.format import Format, Options, array_of
-from fairlead_gateway.selection.notice import HiddenTools
+from fairlead_gateway.policy.notice import HiddenTools
 from fairlead_rest.bodies import encode
 from fairlead_rest.jobs import COUNT, PREPARE, Definition, Preparation
 from fairlead_rest.plane import Plane

@@ -28,9 +28,9 @@ from fairlead_gateway.conversation.choosers import Choosers
 from fairlead_gateway.identity.model import IDENTITY, Identity
 from fairlead_gateway.identity.names import Issuers
 from fairlead_gateway.news import News
-from fairlead_gateway.selection.policy import subjects_of
-from fairlead_gateway.selection.selection import Selection
-from fairlead_gateway.selection.unready import on_the_way
+from fairlead_gateway.policy.rules import subjects_of
+from fairlead_gateway.policy.selection import Selection
+from fairlead_gateway.policy.unready import on_the_way
 from fairlead_mcp.host import ChildHost
 from fairlead_rest.bodies import read_pieces
 from fairlead_rest.guard import Guard

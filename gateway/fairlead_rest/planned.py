@@ -18,7 +18,7 @@ from fairlead_formats.registry import message_format
 from fairlead_formats.schema.nulls import un_null
 from fairlead_formats.tools.format import JsonObject
 from fairlead_gateway.calls.refusals import not_allowed
-from fairlead_gateway.selection.decision import Denial
+from fairlead_gateway.policy.decision import Denial
 from fairlead_rest.bodies import decode, encode
 from fairlead_rest.plane import Plane, format_called
 from fairlead_rest.problems import INVALID_ARGUMENTS, Problem

@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 
 from fairlead_formats import names
 from fairlead_gateway.calls.refusals import Refusal
-from fairlead_gateway.selection.notice import HiddenTool
+from fairlead_gateway.policy.notice import HiddenTool
 
 MEDIA_TYPE: Final = "application/problem+json"
 TYPE: Final = "tag:fairlead.dev,2026:problem/"

@@ -14,11 +14,11 @@ from fairlead_api.documents.servers import ServerEntry
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.catalog.model import Server, Snapshot
 from fairlead_gateway.identity.model import Identity
-from fairlead_gateway.selection.decision import Decision, Denial, decide, denial
-from fairlead_gateway.selection.selection import Selection
-from fairlead_gateway.selection.tiers import in_tier
-from fairlead_gateway.selection.unready import of_server, of_tool, unready_for
-from fairlead_gateway.selection.view import MERGED, View, server_target
+from fairlead_gateway.policy.decision import Decision, Denial, decide, denial
+from fairlead_gateway.policy.selection import Selection
+from fairlead_gateway.policy.tiers import in_tier
+from fairlead_gateway.policy.unready import of_server, of_tool, unready_for
+from fairlead_gateway.policy.view import MERGED, View, server_target
 from fairlead_rest.problems import UNKNOWN_SERVER, UNKNOWN_TIER, UNKNOWN_TOOL, Problem
 
 PAUSE: Final = 5e-5

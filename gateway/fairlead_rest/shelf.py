@@ -18,8 +18,8 @@ from fairlead_formats.tools.format import JsonObject
 from fairlead_gateway.calls.escaping import escaped
 from fairlead_gateway.catalog.model import Snapshot, Tool
 from fairlead_gateway.catalog.names import tool_id
-from fairlead_gateway.selection.notice import HiddenTool, HiddenTools, hidden_tool, sentence
-from fairlead_gateway.selection.view import View
+from fairlead_gateway.policy.notice import HiddenTool, HiddenTools, hidden_tool, sentence
+from fairlead_gateway.policy.view import View
 from fairlead_rest.jobs import decoded
 from fairlead_rest.latency import LatencyDocument, latency_of
 from fairlead_rest.problems import OVER_BUDGET, Problem, unknown_server, unknown_tool

@@ -32,7 +32,7 @@ def test_a_compiled_module_makes_no_class_by_msgspec_nor_one_that_is_held_weakly
             assert node.value != "__weakref__", "mypyc gives its classes none"
 
 
-@pytest.mark.parametrize("package", ["calls", "endpoint", "selection", "upstream"])
+@pytest.mark.parametrize("package", ["calls", "endpoint", "policy", "upstream"])
 def test_nobody_copies_what_is_compiled(package: str) -> None:
     """`copy` finds none of the attributes of a compiled object, and says nothing."""
     for file in (ROOT / "gateway" / "fairlead_gateway" / package).glob("*.py"):

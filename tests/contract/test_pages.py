@@ -44,7 +44,7 @@ RUN_BY = {
     "gateway/fairlead_gateway/conversation/README.md": ["tests/component/up/test_commands_of_pages.py"],
     "gateway/fairlead_gateway/custom/README.md": ["tests/component/gateway/test_custom_readme.py"],
     "gateway/fairlead_gateway/identity/README.md": ["tests/component/gateway/test_identity_page.py"],
-    "gateway/fairlead_gateway/selection/POLICIES.md": ["tests/component/up/test_policies_page.py"],
+    "gateway/fairlead_gateway/policy/POLICIES.md": ["tests/component/up/test_policies_page.py"],
     "gateway/fairlead_gateway/tracing/README.md": ["tests/component/up/test_commands_of_pages.py"],
     "operator/fairlead_operator/LIFECYCLE.md": ["tests/component/up/test_commands_of_pages.py"],
     "operator/fairlead_operator/pinning/README.md": ["tests/component/together/test_pinned_definitions.py"],

@@ -58,7 +58,7 @@ IDENTITY = (
     ),
     Guard(
         "a server that starts and is kept from somebody, found by a call",
-        f"{GATEWAY}.selection.unready",
+        f"{GATEWAY}.policy.unready",
         (("if may_know(selection, identity, entry.key, tool):", "if True:"),),
         f"{AT}/test_servers_that_start.py::test_who_may_use_nothing_of_a_server_does_not_learn_that_it_starts",
         "same_but",

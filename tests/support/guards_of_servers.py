@@ -14,7 +14,7 @@ POLICIES = (
     ),
     Guard(
         "a policy about another team's servers",
-        f"{GATEWAY}.selection.policy",
+        f"{GATEWAY}.policy.rules",
         (
             (
                 "self._by_namespace.setdefault(policy.namespace, {})[place] = policy",
@@ -26,7 +26,7 @@ POLICIES = (
     ),
     Guard(
         "arguments that a policy does not allow",
-        f"{GATEWAY}.selection.perspective",
+        f"{GATEWAY}.policy.perspective",
         (("constraint, share = self._constraints.get(ref), ", "constraint, share = None, "),),
         f"{AT}/test_policy_arguments.py::test_arguments_that_a_policy_does_not_allow_are_not_sent",
         "assert",
@@ -40,7 +40,7 @@ POLICIES = (
     ),
     Guard(
         "a result that was kept for another credential of the gateway's",
-        f"{GATEWAY}.selection.route",
+        f"{GATEWAY}.policy.route",
         (
             (
                 "catalog.endpoint, catalog.credential, catalog.protocol_version",

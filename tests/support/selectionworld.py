@@ -8,11 +8,11 @@ from typing import Any
 from fairlead_api.meta import ServerKey
 from fairlead_api.slices import finish
 from fairlead_gateway.catalog.model import Server, Snapshot, Tool
+from fairlead_gateway.policy.ground import binding, grounding
+from fairlead_gateway.policy.reach import Reach
+from fairlead_gateway.policy.route import Route
+from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.reports.samples import SampleLog
-from fairlead_gateway.selection.ground import binding, grounding
-from fairlead_gateway.selection.reach import Reach
-from fairlead_gateway.selection.route import Route
-from fairlead_gateway.selection.selection import Selection
 from fairlead_gateway.telemetry import Book
 from fairlead_gateway.upstream.bounds import Bounds
 from fairlead_gateway.upstream.guard import Guard

@@ -21,7 +21,7 @@ from fairlead_gateway.endpoint.asked import Headers, Rejection
 from fairlead_gateway.endpoint.request import Request
 from fairlead_gateway.identity.model import ANONYMOUS, Identity
 from fairlead_gateway.limits.buffers import AnswerBuffers, Holding
-from fairlead_gateway.selection.view import View
+from fairlead_gateway.policy.view import View
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.http.answer import Carrier
 from fairlead_mcp.http.exchange import Arrival

@@ -27,8 +27,8 @@ from fairlead_gateway.calls.trace import TRACEPARENT, carried
 from fairlead_gateway.endpoint.asked import Rejection
 from fairlead_gateway.endpoint.request import Request
 from fairlead_gateway.limits.limiter import Limiter
-from fairlead_gateway.selection.route import Route
-from fairlead_gateway.selection.view import View
+from fairlead_gateway.policy.route import Route
+from fairlead_gateway.policy.view import View
 from fairlead_gateway.telemetry import Book, Recorder
 from fairlead_gateway.tracing.spans import Spans
 from fairlead_gateway.upstream.order import Notify, Order

@@ -15,8 +15,8 @@ from fairlead_gateway.calls.errand import Errand
 from fairlead_gateway.calls.live import Live
 from fairlead_gateway.endpoint.asked import Headers, Rejection
 from fairlead_gateway.endpoint.request import Request
-from fairlead_gateway.selection.offers import Offers
-from fairlead_gateway.selection.route import Route
+from fairlead_gateway.policy.offers import Offers
+from fairlead_gateway.policy.route import Route
 from fairlead_mcp import eras, jsonrpc, members
 
 CALL: Final = "tools/call"

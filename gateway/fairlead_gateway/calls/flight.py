@@ -25,8 +25,8 @@ from fairlead_gateway.calls.refusals import Refusal
 from fairlead_gateway.calls.retries import next_delay
 from fairlead_gateway.endpoint.request import Request
 from fairlead_gateway.limits.limiter import NO_LEASE, Lease, Limited, Limiter
+from fairlead_gateway.policy.route import Route
 from fairlead_gateway.reports.outcomes import outcome_of
-from fairlead_gateway.selection.route import Route
 from fairlead_gateway.telemetry import TOOL_ERROR
 from fairlead_gateway.tracing.spans import CallSpan
 from fairlead_gateway.upstream.base import Pending

@@ -14,8 +14,8 @@ from fairlead_api.documents.servers import INSTALLING, WAITING, ServerEntry
 from fairlead_api.documents.servers import STARTING as STARTING_STATE
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.calls.refusals import CONNECTION_LOST, STARTING, Refusal
-from fairlead_gateway.selection.selection import Selection
-from fairlead_gateway.selection.unready import on_the_way
+from fairlead_gateway.policy.selection import Selection
+from fairlead_gateway.policy.unready import on_the_way
 
 START_SECONDS: Final = 10.0
 """How long a request waits for a server that starts, where no tier says less."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from fairlead_gateway.calls.exchange import Exchange, asker
 from fairlead_gateway.limits.limiter import NO_LEASE, Lease, Limited, Limiter
-from fairlead_gateway.selection.route import Route
+from fairlead_gateway.policy.route import Route
 from fairlead_gateway.tracing.spans import CallSpan
 
 

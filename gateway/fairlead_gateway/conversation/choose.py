@@ -20,7 +20,7 @@ import msgspec
 from fairlead_api.documents.rules import Tier
 from fairlead_gateway.conversation.phrases import Phrases, expression, normal, settled
 from fairlead_gateway.conversation.turn import Choice, State, Turn
-from fairlead_gateway.selection.tiers import by_speed, default_tier
+from fairlead_gateway.policy.tiers import by_speed, default_tier
 
 COMMAND_TURNS: Final = 3
 """Turns that a command holds for, the one it was given in included."""

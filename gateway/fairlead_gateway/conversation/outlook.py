@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from fairlead_gateway.catalog.model import Snapshot
-from fairlead_gateway.selection.view import View
+from fairlead_gateway.policy.view import View
 
 FILLER_ABOVE_MS: Final = 1000
 """An answer that takes longer is worth a few words at once ("let me see …")."""

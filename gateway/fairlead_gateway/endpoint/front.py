@@ -43,11 +43,11 @@ from fairlead_gateway.identity.model import Identity
 from fairlead_gateway.identity.refusal import Refusal
 from fairlead_gateway.identity.resource import ProtectedResource
 from fairlead_gateway.limits.buffers import AnswerBuffers
-from fairlead_gateway.selection.decision import denial
-from fairlead_gateway.selection.route import Route
-from fairlead_gateway.selection.selection import Selection
-from fairlead_gateway.selection.tiers import in_tier
-from fairlead_gateway.selection.view import MERGED, View
+from fairlead_gateway.policy.decision import denial
+from fairlead_gateway.policy.route import Route
+from fairlead_gateway.policy.selection import Selection
+from fairlead_gateway.policy.tiers import in_tier
+from fairlead_gateway.policy.view import MERGED, View
 from fairlead_gateway.telemetry import Book
 from fairlead_mcp import eras, jsonrpc, via
 from fairlead_mcp.hosts import AllowList

@@ -15,7 +15,7 @@ from fairlead_gateway.endpoint.asked import Rejection
 from fairlead_gateway.endpoint.replies import NO_EXTRA, result_parts
 from fairlead_gateway.endpoint.request import Request
 from fairlead_gateway.endpoint.sessions import Sessions
-from fairlead_gateway.selection.view import View
+from fairlead_gateway.policy.view import View
 from fairlead_mcp import eras, jsonrpc
 
 LIST_TTL_MS: Final = 30_000

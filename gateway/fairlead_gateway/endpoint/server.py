@@ -30,7 +30,7 @@ from fairlead_gateway.endpoint.front import Front
 from fairlead_gateway.endpoint.inbound import SPELLINGS
 from fairlead_gateway.endpoint.lane import SLICE, Lane
 from fairlead_gateway.endpoint.portions import MANY, Portions
-from fairlead_gateway.selection.tiers import in_tier
+from fairlead_gateway.policy.tiers import in_tier
 from fairlead_mcp import jsonrpc
 
 LINGER_SECONDS: Final = 2.0

@@ -16,9 +16,9 @@ from fairlead_gateway.endpoint.asked import Rejection
 from fairlead_gateway.endpoint.exchange import Exchange
 from fairlead_gateway.endpoint.request import Request
 from fairlead_gateway.identity.model import Identity
-from fairlead_gateway.selection.selection import Selection
-from fairlead_gateway.selection.unready import of_endpoint, of_tool, on_the_way
-from fairlead_gateway.selection.view import View
+from fairlead_gateway.policy.selection import Selection
+from fairlead_gateway.policy.unready import of_endpoint, of_tool, on_the_way
+from fairlead_gateway.policy.view import View
 from fairlead_gateway.telemetry import Book
 from fairlead_mcp import jsonrpc
 

@@ -22,9 +22,9 @@ from fairlead_gateway.endpoint.inbound import SESSION
 from fairlead_gateway.endpoint.preparing import Preparations
 from fairlead_gateway.endpoint.request import Request
 from fairlead_gateway.identity.identities import Identities
-from fairlead_gateway.selection.reach import Reach
-from fairlead_gateway.selection.selection import Selection
-from fairlead_gateway.selection.view import View, server_target
+from fairlead_gateway.policy.reach import Reach
+from fairlead_gateway.policy.selection import Selection
+from fairlead_gateway.policy.view import View, server_target
 from fairlead_gateway.yielding import in_turns
 from fairlead_mcp import eras, jsonrpc
 

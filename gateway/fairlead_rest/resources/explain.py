@@ -13,7 +13,7 @@ from fairlead_api.documents.state import ToolState
 from fairlead_formats.names import did_you_mean
 from fairlead_gateway.catalog.model import Server, Snapshot, Tool
 from fairlead_gateway.catalog.names import tool_id
-from fairlead_gateway.selection.tiers import by_speed, why_hidden
+from fairlead_gateway.policy.tiers import by_speed, why_hidden
 from fairlead_rest.bodies import answer, encode
 from fairlead_rest.latency import LatencyDocument, MeasuredDocument, latency_of, measured_of
 from fairlead_rest.openapi import described

@@ -1,6 +1,6 @@
 """`/v1/servers`: which servers there are, how each fares, and a request to ask one anew.
 
-Servers that never answered are among them; policies decide who may know of these (`selection.unready`). What a server
+Servers that never answered are among them; policies decide who may know of these (`policy.unready`). What a server
 wrote, and what its process takes up, is for those who may read logs.
 """
 
@@ -21,8 +21,8 @@ from fairlead_api.documents.state import ToolState
 from fairlead_api.meta import ServerKey
 from fairlead_formats.names import did_you_mean
 from fairlead_gateway.catalog.model import Server
-from fairlead_gateway.selection.view import server_target
-from fairlead_gateway.selection.whole import server_info
+from fairlead_gateway.policy.view import server_target
+from fairlead_gateway.policy.whole import server_info
 from fairlead_gateway.upstream.breaker import CLOSED
 from fairlead_rest.bodies import answer, encode
 from fairlead_rest.examples import servers as examples

@@ -11,8 +11,8 @@ from msgspec import Meta
 from fairlead_gateway.conversation.outlook import SPEECH_TURN_MS, outlook
 from fairlead_gateway.conversation.token import ForgedState
 from fairlead_gateway.conversation.turn import Choice, Turn
-from fairlead_gateway.selection.tiers import by_speed, in_tier
-from fairlead_gateway.selection.view import MERGED
+from fairlead_gateway.policy.tiers import by_speed, in_tier
+from fairlead_gateway.policy.view import MERGED
 from fairlead_rest.bodies import answer, decode, encode
 from fairlead_rest.examples import plans as examples
 from fairlead_rest.openapi import described

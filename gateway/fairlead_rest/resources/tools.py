@@ -13,7 +13,7 @@ from msgspec import Meta, Raw
 from fairlead_formats import registry
 from fairlead_formats.tokens.fit import Limits
 from fairlead_formats.tools.format import GEMINI_JSON_SCHEMA, GeminiField, Options
-from fairlead_gateway.selection.notice import HiddenTools
+from fairlead_gateway.policy.notice import HiddenTools
 from fairlead_rest.bodies import answer, decode, encode
 from fairlead_rest.examples import tools as examples
 from fairlead_rest.latency import LatencyDocument

@@ -29,8 +29,8 @@ from fairlead_gateway.catalog.model import build, building
 from fairlead_gateway.catalog.source import uncollected
 from fairlead_gateway.endpoint.preparing import Preparations
 from fairlead_gateway.identity.model import Identity
-from fairlead_gateway.selection.selection import Selection
-from fairlead_gateway.selection.view import MERGED
+from fairlead_gateway.policy.selection import Selection
+from fairlead_gateway.policy.view import MERGED
 from fairlead_gateway.yielding import in_turns
 from gatewayworld import catalog
 from rig.harness import Goal, Report, Sample, Settings

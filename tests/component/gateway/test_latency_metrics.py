@@ -13,7 +13,7 @@ from fairlead_api.documents.state import Health, Quantiles, ServerState, State, 
 from fairlead_gateway.app import Gateway
 from fairlead_gateway.metrics.exposition import exposed
 from fairlead_gateway.metrics.latencies import MAX_TOOLS, LatencyCollector
-from fairlead_gateway.selection.selection import Selection
+from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.telemetry import MAX_TIERS, Book
 from gatewayworld import LEGACY, ask, calling, catalog, running
 from rawserver import Reply, Request, raw_server

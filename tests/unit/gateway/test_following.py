@@ -6,8 +6,8 @@ from fairlead_api.documents.codec import Document
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject, Tier
 from fairlead_api.slices import finish
 from fairlead_gateway.catalog.model import build
-from fairlead_gateway.selection.selection import Selection
-from fairlead_gateway.selection.view import MERGED
+from fairlead_gateway.policy.selection import Selection
+from fairlead_gateway.policy.view import MERGED
 from gatewayworld import catalog
 from policyworld import anybody
 from selectionworld import select

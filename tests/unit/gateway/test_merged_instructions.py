@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fairlead_formats.tokens.counting import load_o200k
-from fairlead_gateway.selection.instructions import MAX_TOKENS, OPENING, Spoken, title, together, tokens
+from fairlead_gateway.policy.instructions import MAX_TOKENS, OPENING, Spoken, title, together, tokens
 
 PROSE = "Use the search before the export, and never write to a closed ledger. "
 MARKDOWN = "- **`get_stock(item)`**: the stock; `-1` = unknown (see `/docs/stock.md`)\n| a | b |\n|---|---|\n"

@@ -11,8 +11,8 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.slices import finish
 from fairlead_gateway.catalog.model import build
 from fairlead_gateway.endpoint.targets import find
-from fairlead_gateway.selection.listing import PIECE
-from fairlead_gateway.selection.selection import Selection
+from fairlead_gateway.policy.listing import PIECE
+from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.upstream.registry import Unreachable
 from gatewayworld import catalog
 from selectionworld import Upstreams, select

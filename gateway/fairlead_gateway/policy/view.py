@@ -1,6 +1,6 @@
 """What one asker sees at one request target: the tools that are listed there, which are those that can be called.
 
-Pure module. Views are put together by `selection.whole` and found in a `Selection`; the very object answers
+Pure module. Views are put together by `policy.whole` and found in a `Selection`; the very object answers
 `tools/list` and resolves `tools/call`, so that a tool which is not listed cannot be called.
 """
 
@@ -14,12 +14,12 @@ from urllib.parse import quote
 from fairlead_api.meta import ServerKey
 from fairlead_formats.names import SEPARATOR, did_you_mean
 from fairlead_gateway.calls.refusals import OVER_BUDGET, Refusal
-from fairlead_gateway.selection.ids import ID, MAX_ID, ByServer, ambiguous, by_server, named
-from fairlead_gateway.selection.listing import Listing
-from fairlead_gateway.selection.notice import HiddenTools, member_of, notice, over_budget
-from fairlead_gateway.selection.offers import NOTHING, Offers
-from fairlead_gateway.selection.route import Route
-from fairlead_gateway.selection.tiers import Hidden
+from fairlead_gateway.policy.ids import ID, MAX_ID, ByServer, ambiguous, by_server, named
+from fairlead_gateway.policy.listing import Listing
+from fairlead_gateway.policy.notice import HiddenTools, member_of, notice, over_budget
+from fairlead_gateway.policy.offers import NOTHING, Offers
+from fairlead_gateway.policy.route import Route
+from fairlead_gateway.policy.tiers import Hidden
 
 MERGED: Final = b"/mcp"
 """Target without a tier; each tier has its own below it."""

@@ -1,6 +1,6 @@
 """Where one tool is called: everything that can be prepared before a request.
 
-Pure module. Made by the composition root with each snapshot, found by `selection.view`, followed by `calls.dispatch`.
+Pure module. Made by the composition root with each snapshot, found by `policy.view`, followed by `calls.dispatch`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from fairlead_gateway.calls.cache import scope
 from fairlead_gateway.calls.mirrored import Mirrored, mirrored
 from fairlead_gateway.calls.refusals import MISSING_CLIENT_CAPABILITY, Refusal, lacking
 from fairlead_gateway.catalog.model import Server, Tool
+from fairlead_gateway.policy.reach import Reach
 from fairlead_gateway.reports.samples import Meter
-from fairlead_gateway.selection.reach import Reach
 from fairlead_gateway.telemetry import Recorder
 from fairlead_gateway.upstream.base import Submit, Upstream
 from fairlead_gateway.validation.constraint import Constraint
@@ -24,7 +24,7 @@ from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.capabilities import declares
 
 if TYPE_CHECKING:
-    from fairlead_gateway.selection.policy import Share
+    from fairlead_gateway.policy.rules import Share
 
 
 class Route:

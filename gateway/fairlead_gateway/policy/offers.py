@@ -1,6 +1,6 @@
 """What a target shows beside tools: prompts, resources and templates, whom each is asked of, and what is advertised.
 
-Pure module. Compiled by `selection.view` with each view; lists are bytes that are put together at their first use.
+Pure module. Compiled by `policy.view` with each view; lists are bytes that are put together at their first use.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_gateway.calls.escaping import escaped
 from fairlead_gateway.catalog.model import Server, Snapshot
 from fairlead_gateway.catalog.offered import Item
-from fairlead_gateway.selection.reach import Reach
+from fairlead_gateway.policy.reach import Reach
 from fairlead_mcp import jsonrpc
 
 _EXPRESSION: Final = re.compile(r"\{([+#./;?&]?)[^{}]*\}")

@@ -14,9 +14,9 @@ from fairlead_api.policies.index import Shelved, ToolIndex
 from fairlead_api.policies.merge import merged, selects, verdict
 from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.identity.model import Identity
-from fairlead_gateway.selection.policy import Policies, RuleSet, Share
-from fairlead_gateway.selection.selection import Selection
-from fairlead_gateway.selection.view import MERGED, View, server_target
+from fairlead_gateway.policy.rules import Policies, RuleSet, Share
+from fairlead_gateway.policy.selection import Selection
+from fairlead_gateway.policy.view import MERGED, View, server_target
 
 
 class Decision(msgspec.Struct, frozen=True):

@@ -17,11 +17,11 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.slices import finish
 from fairlead_gateway.catalog.model import EMPTY, Snapshot
 from fairlead_gateway.identity.model import Identity
-from fairlead_gateway.selection.ground import Ground, grounding
-from fairlead_gateway.selection.perspective import Perspective
-from fairlead_gateway.selection.policy import RuleSet
-from fairlead_gateway.selection.route import Route
-from fairlead_gateway.selection.view import MERGED, View
+from fairlead_gateway.policy.ground import Ground, grounding
+from fairlead_gateway.policy.perspective import Perspective
+from fairlead_gateway.policy.route import Route
+from fairlead_gateway.policy.rules import RuleSet
+from fairlead_gateway.policy.view import MERGED, View
 
 VIEW_BYTES: Final = 256 << 20
 """What the views of rule sets may take up; of the least recently used, the views go first."""

@@ -1,6 +1,6 @@
 """What is the same for all askers of one snapshot: endpoints, tiers, policies. Made in slices, once per snapshot.
 
-Pure module. `selection.selection` looks into it for whoever no policy speaks of, `selection.perspective` narrows it for
+Pure module. `policy.selection` looks into it for whoever no policy speaks of, `policy.perspective` narrows it for
 all others.
 """
 
@@ -14,14 +14,14 @@ import msgspec
 from fairlead_api.documents.rules import Tier
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.catalog.model import Server, Snapshot, Tool, ToolRef
-from fairlead_gateway.selection.annotated import annotated
-from fairlead_gateway.selection.cut import Cutter
-from fairlead_gateway.selection.policy import Policies, compiling
-from fairlead_gateway.selection.reach import Reach
-from fairlead_gateway.selection.route import Route
-from fairlead_gateway.selection.tiers import Hidden, default_tier, hidden_in, in_tier
-from fairlead_gateway.selection.view import View
-from fairlead_gateway.selection.whole import Whole, merged, of_server, plain
+from fairlead_gateway.policy.annotated import annotated
+from fairlead_gateway.policy.cut import Cutter
+from fairlead_gateway.policy.reach import Reach
+from fairlead_gateway.policy.route import Route
+from fairlead_gateway.policy.rules import Policies, compiling
+from fairlead_gateway.policy.tiers import Hidden, default_tier, hidden_in, in_tier
+from fairlead_gateway.policy.view import View
+from fairlead_gateway.policy.whole import Whole, merged, of_server, plain
 
 Origins = Mapping[bytes, tuple[Whole, Tier | None]]
 """Request target to endpoint and the tier that it names. The first is that of all servers."""

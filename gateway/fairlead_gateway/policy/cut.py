@@ -18,7 +18,7 @@ from fairlead_formats.tokens.plan import plan
 from fairlead_formats.tokens.sizes import Sizes
 
 if TYPE_CHECKING:
-    from fairlead_gateway.selection.policy import Share
+    from fairlead_gateway.policy.rules import Share
 
 SLICE: Final = 64
 """Definitions that are measured between two pauses."""

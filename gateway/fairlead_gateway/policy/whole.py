@@ -1,7 +1,7 @@
 """Everything that one endpoint could show, and the views of it: by latency tier, and by what policies allow.
 
-Pure module, used by `selection.selection` for what is seen where no policy says anything, and by
-`selection.perspective` for what a rule set sees.
+Pure module, used by `policy.selection` for what is seen where no policy says anything, and by
+`policy.perspective` for what a rule set sees.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from fairlead_gateway.calls.escaping import escaped_text
 from fairlead_gateway.catalog.model import Server, Snapshot, ToolRef
 from fairlead_gateway.catalog.model import Tool as Known
 from fairlead_gateway.catalog.offered import Offered
-from fairlead_gateway.selection.instructions import Spoken, title, together
-from fairlead_gateway.selection.listing import Listing
-from fairlead_gateway.selection.offers import Offers, merged_offers, server_offers
-from fairlead_gateway.selection.reach import Reach
-from fairlead_gateway.selection.route import Route
-from fairlead_gateway.selection.tiers import Hidden
-from fairlead_gateway.selection.view import MERGED, View, server_target
+from fairlead_gateway.policy.instructions import Spoken, title, together
+from fairlead_gateway.policy.listing import Listing
+from fairlead_gateway.policy.offers import Offers, merged_offers, server_offers
+from fairlead_gateway.policy.reach import Reach
+from fairlead_gateway.policy.route import Route
+from fairlead_gateway.policy.tiers import Hidden
+from fairlead_gateway.policy.view import MERGED, View, server_target
 from fairlead_mcp import jsonrpc
 
 Tool = tuple[ToolRef, Route, bytes]

@@ -22,7 +22,7 @@ from fairlead_api.policies.subjects import Key, Speakers, keys_of
 from fairlead_api.slices import listed
 from fairlead_gateway.catalog.model import Server, Snapshot, ToolRef
 from fairlead_gateway.identity.model import Identity
-from fairlead_gateway.selection.tiers import by_speed
+from fairlead_gateway.policy.tiers import by_speed
 from fairlead_gateway.validation.constraint import Allowance, Constraint, allowance
 
 NO_TIERS: Final = ServerTiers()

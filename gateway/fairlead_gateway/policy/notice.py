@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from fairlead_gateway.selection.tiers import Hidden, in_tier
+from fairlead_gateway.policy.tiers import Hidden, in_tier
 
 META_HIDDEN: Final = "fairlead.dev/hidden"
 MOST_NAMED: Final = 50

@@ -1,6 +1,6 @@
 """The list of tools that a view shows, as the bytes that answer `tools/list`.
 
-Pure module. Apart from `selection.view`, which is compiled, for it is held weakly: by `selection.whole`, which gives
+Pure module. Apart from `policy.view`, which is compiled, for it is held weakly: by `policy.whole`, which gives
 the same list to all views that show the same.
 """
 

@@ -19,14 +19,14 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.slices import listed
 from fairlead_gateway.calls.escaping import escaped
 from fairlead_gateway.catalog.model import ToolRef
-from fairlead_gateway.selection.ground import Ground
-from fairlead_gateway.selection.notice import MOST_NAMED
-from fairlead_gateway.selection.offers import Offers
-from fairlead_gateway.selection.policy import Policies, RuleSet
-from fairlead_gateway.selection.route import Route
-from fairlead_gateway.selection.tiers import GRACE_SECONDS, Hidden
-from fairlead_gateway.selection.view import View
-from fairlead_gateway.selection.whole import Tool, Whole
+from fairlead_gateway.policy.ground import Ground
+from fairlead_gateway.policy.notice import MOST_NAMED
+from fairlead_gateway.policy.offers import Offers
+from fairlead_gateway.policy.route import Route
+from fairlead_gateway.policy.rules import Policies, RuleSet
+from fairlead_gateway.policy.tiers import GRACE_SECONDS, Hidden
+from fairlead_gateway.policy.view import View
+from fairlead_gateway.policy.whole import Tool, Whole
 
 SLICE: Final = 512
 """Tools between two pauses: about half a millisecond."""

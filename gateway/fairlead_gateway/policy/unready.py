@@ -12,9 +12,9 @@ from fairlead_api.documents.servers import ON_THE_WAY, ServerEntry
 from fairlead_api.meta import ServerKey
 from fairlead_formats.names import SEPARATOR
 from fairlead_gateway.identity.model import Identity
-from fairlead_gateway.selection.decision import foreseen
-from fairlead_gateway.selection.selection import Selection
-from fairlead_gateway.selection.view import MERGED, server_target
+from fairlead_gateway.policy.decision import foreseen
+from fairlead_gateway.policy.selection import Selection
+from fairlead_gateway.policy.view import MERGED, server_target
 
 ID = "mcp."
 
