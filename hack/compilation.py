@@ -40,7 +40,6 @@ MODULES: Final = (
     "fairlead_gateway/identity/identities.py",
     "fairlead_gateway/reports/ring.py",
     "fairlead_gateway/reports/samples.py",
-    "fairlead_gateway/policy/route.py",
     "fairlead_gateway/policy/view.py",
     "fairlead_gateway/telemetry.py",
     "fairlead_gateway/upstream/breaker.py",

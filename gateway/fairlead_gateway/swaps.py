@@ -18,12 +18,11 @@ from fairlead_gateway.catalog.model import Server, Snapshot, Tool
 from fairlead_gateway.endpoint.front import Front
 from fairlead_gateway.identity.names import Issuers
 from fairlead_gateway.news import News
-from fairlead_gateway.policy.ground import binding, grounding
+from fairlead_gateway.policy.compiled_catalog import server_info
 from fairlead_gateway.policy.reach import Reach
-from fairlead_gateway.policy.route import Route
-from fairlead_gateway.policy.selection import Selection
+from fairlead_gateway.policy.route import Route, route_to
+from fairlead_gateway.policy.selection import Selection, select_in_slices
 from fairlead_gateway.policy.tiers import fastest_limit
-from fairlead_gateway.policy.whole import server_info
 from fairlead_gateway.reports.outbox import Outbox
 from fairlead_gateway.settings import Settings
 from fairlead_gateway.telemetry import Book
@@ -78,10 +77,10 @@ class Swaps:
             await asyncio.to_thread(self._checks.compile, check)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FOLLOWING_SECONDS):
-                await in_turns(after.following(before))
+                await in_turns(after.prepare_in_slices(before))
         front.selection = after
         front.starting.patience.swapped()
-        self._left.extend(await in_turns(before.parting()))
+        self._left.extend(await in_turns(before.parts_in_slices()))
         self._measure_by(snapshot.rules.tiers)
         if snapshot.rules.policies != before.snapshot.rules.policies:
             self._warn_of(snapshot.rules.policies)
@@ -95,11 +94,8 @@ class Swaps:
 
     def _selecting(self, snapshot: Snapshot, before: Selection) -> Generator[None, None, Selection]:
         reaches = yield from tabled((key, self._reach(server)) for key, server in snapshot.servers.items())
-        routes = yield from binding(reaches, self._bind, before.routes)
-        ground = yield from grounding(
-            snapshot, routes, reaches, before.ground, now=self._clock(), figures=self._settings.meta_latency
-        )
-        return Selection(snapshot, routes, ground, before=before)
+        now, figures = self._clock(), self._settings.meta_latency
+        return (yield from select_in_slices(snapshot, reaches, self._bind, before, now=now, figures=figures))
 
     def _warn_of(self, policies: Collection[Policy]) -> None:
         found = self._issuers.without_issuer(policies)
@@ -127,7 +123,7 @@ class Swaps:
     def _bind(self, reach: Reach, tool: Tool) -> Route:
         key = reach.server.key
         checked = self._settings.validate
-        return Route(
+        return route_to(
             reach,
             tool,
             self._book.recorder(CALL, tool.name, str(key)),

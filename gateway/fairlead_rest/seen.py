@@ -53,7 +53,7 @@ class Seen:
     def view(self, tier: str | None) -> View:
         """The merged view of a tier, of the default one with None. Not in the loop. Raises Problem."""
         target = MERGED if tier is None else in_tier(MERGED, tier)
-        for _ in self._selection.perspective(self.identity).steps(target) if not self.whole else ():
+        for _ in self._selection.views_of(self.identity).build_in_slices(target) if not self.whole else ():
             time.sleep(PAUSE)
         found = self._views.get(target)
         if found is None:
@@ -65,11 +65,11 @@ class Seen:
         """The tier of this asker who names none; None where there is none, or one per server."""
         if self.whole:
             return next((tier.name for tier in self.snapshot.rules.tiers if tier.default), None)
-        return self._selection.perspective(self.identity).default_tier
+        return self._selection.views_of(self.identity).default_tier
 
     def decision(self, server: ServerKey, tool: str) -> Decision:
         """What decides about one tool that there is, whether this asker sees it or not. Not in the loop."""
-        return decide(self._selection.policies, self._selection.perspective(self.identity).rules, server, tool)
+        return decide(self._selection.policies, self._selection.views_of(self.identity).rules, server, tool)
 
     def denial(self, view: View, name: str) -> Denial | None:
         """Decision that keeps a tool, called by a name which `view` does not show, from this asker. Not in the loop."""

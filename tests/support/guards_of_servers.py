@@ -26,8 +26,8 @@ POLICIES = (
     ),
     Guard(
         "arguments that a policy does not allow",
-        f"{GATEWAY}.policy.perspective",
-        (("constraint, share = self._constraints.get(ref), ", "constraint, share = None, "),),
+        f"{GATEWAY}.policy.constraints",
+        (("lambda rules: rules.constraints", "lambda rules: {}"),),
         f"{AT}/test_policy_arguments.py::test_arguments_that_a_policy_does_not_allow_are_not_sent",
         "assert",
     ),

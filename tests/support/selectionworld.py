@@ -8,10 +8,9 @@ from typing import Any
 from fairlead_api.meta import ServerKey
 from fairlead_api.slices import finish
 from fairlead_gateway.catalog.model import Server, Snapshot, Tool
-from fairlead_gateway.policy.ground import binding, grounding
 from fairlead_gateway.policy.reach import Reach
-from fairlead_gateway.policy.route import Route
-from fairlead_gateway.policy.selection import Selection
+from fairlead_gateway.policy.route import Route, route_to
+from fairlead_gateway.policy.selection import Selection, select_in_slices
 from fairlead_gateway.reports.samples import SampleLog
 from fairlead_gateway.telemetry import Book
 from fairlead_gateway.upstream.bounds import Bounds
@@ -36,7 +35,7 @@ class Upstreams:
 def bind(reach: Reach, tool: Tool) -> Route:
     """A route that leads nowhere."""
     key = reach.server.key
-    return Route(reach, tool, BOOK.recorder("tools/call", tool.name, str(key)), SampleLog().meter(key, tool.name))
+    return route_to(reach, tool, BOOK.recorder("tools/call", tool.name, str(key)), SampleLog().meter(key, tool.name))
 
 
 def select(
@@ -64,7 +63,4 @@ def selecting(
     """The same in slices."""
     known = upstreams or Upstreams()
     reaches = {key: known.reach(server) for key, server in snapshot.servers.items()}
-    routes = yield from binding(reaches, bind, {} if before is None else before.routes)
-    last = None if before is None else before.ground
-    ground = yield from grounding(snapshot, routes, reaches, last, now=now, figures=figures)
-    return Selection(snapshot, routes, ground, before=before, **more)
+    return (yield from select_in_slices(snapshot, reaches, bind, before, now=now, figures=figures, **more))

@@ -15,7 +15,7 @@ from fairlead_gateway.calls.errand import Errand
 from fairlead_gateway.calls.live import Live
 from fairlead_gateway.endpoint.asked import Headers, Rejection
 from fairlead_gateway.endpoint.request import Request
-from fairlead_gateway.policy.offers import Offers
+from fairlead_gateway.policy.resource_index import ResourceIndex as Offers
 from fairlead_gateway.policy.route import Route
 from fairlead_mcp import eras, jsonrpc, members
 

@@ -22,11 +22,11 @@ class Preparations:
         """Return when the view of a target, if there is one for this asker, can be had at once."""
         if selection.ready(identity, target):
             return
-        perspective = selection.perspective(identity)
-        key = id(perspective), target  # whose id is nobody else's while the task holds it
+        views = selection.views_of(identity)
+        key = id(views), target  # whose id is nobody else's while the task holds it
         task = self._running.get(key)
         if task is None:
-            work = in_turns(perspective.steps(target))
+            work = in_turns(views.build_in_slices(target))
             task = asyncio.get_running_loop().create_task(work, name=f"put together {target!r}")
             self._running[key] = task
             task.add_done_callback(lambda _: self._running.pop(key, None))

@@ -171,7 +171,7 @@ class Streams:
                 await self._preparations.ready(selection, asked.identity, asked.target)
                 view = selection.seen_by(asked.identity).get(asked.target)
                 if view is not None:
-                    await in_turns(view.preparing())
+                    await in_turns(view.prepare_in_slices())
             if stream not in self._open:
                 continue
             views = after.seen_by(asked.identity)

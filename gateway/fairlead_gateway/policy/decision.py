@@ -14,7 +14,8 @@ from fairlead_api.policies.index import Shelved, ToolIndex
 from fairlead_api.policies.merge import merged, selects, verdict
 from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.identity.model import Identity
-from fairlead_gateway.policy.rules import Policies, RuleSet, Share
+from fairlead_gateway.policy.quotas import Quota
+from fairlead_gateway.policy.rules import Policies, RuleSet
 from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.policy.view import MERGED, View, server_target
 
@@ -30,7 +31,7 @@ class Decision(msgspec.Struct, frozen=True):
     """`namespace/name` of the policy whose rule decided."""
     rule: int | None = None
     max_tier: str | None = None
-    share: Share | None = None
+    quota: Quota | None = None
     policies: tuple[str, ...] = ()
     """All that speak of the asker."""
 
@@ -49,7 +50,7 @@ def decide(policies: Policies, rules: RuleSet, server: ServerKey, tool: str) -> 
         policy=policies.name(by.policy) if by is not None else None,
         rule=by.rule if by is not None else None,
         max_tier=rules.tiers(server).max,
-        share=rules.shares.get(server.namespace),
+        quota=rules.quotas.get(server.namespace),
         policies=rules.names,
     )
 
@@ -66,7 +67,7 @@ def denial(selection: Selection, identity: Identity, view: View, name: str) -> D
     if found is None or not policies.enforced:
         return None
     key, tool = found
-    decision = decide(policies, selection.perspective(identity).rules, key, tool)
+    decision = decide(policies, selection.views_of(identity).rules, key, tool)
     return None if decision.allowed else (key, tool, decision.reason)
 
 

@@ -9,8 +9,18 @@ prose of any script, Markdown, JSON and code.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from fairlead_api.meta import ServerKey
+from fairlead_gateway.calls.escaping import escaped_text
+from fairlead_gateway.catalog.model import Server
+from fairlead_gateway.catalog.offered import Offered
+from fairlead_gateway.policy.route import Route
+from fairlead_gateway.policy.view import server_target
+
+if TYPE_CHECKING:
+    from fairlead_gateway.policy.compiled_catalog import EndpointTools
 
 MAX_TOKENS: Final = 2000
 MAX_CHARACTERS: Final = 8 * MAX_TOKENS
@@ -32,6 +42,32 @@ class Spoken(NamedTuple):
     text: str
     place: str
     """Target of the endpoint that tells all of it."""
+
+
+def instructions_of(
+    endpoint: EndpointTools,
+    routes: Mapping[str, Route],
+    dark: Collection[ServerKey],
+    escaping: Collection[ServerKey],
+) -> str | None:
+    """Instructions of the servers of the tools behind `routes`, and of those that have no tools at all but are not
+    `dark`. With the control characters of some made visible. None where no server says anything.
+    """
+    speaking = [server for server in endpoint.servers if server.catalog.instructions]
+    if endpoint.alone or not speaking:
+        return _said(speaking[0], escaping) if speaking else None
+    seen = {route.server.key for route in routes.values()}
+    return together([
+        Spoken(title(server.key.name, server.catalog.prefix or ""), _said(server, escaping) or "",
+               server_target(server.key).decode())
+        for server in speaking
+        if server.key in seen or (not server.tools and server.offered != Offered() and server.key not in dark)
+    ])  # fmt: skip
+
+
+def _said(server: Server, escaping: Collection[ServerKey]) -> str | None:
+    text = server.catalog.instructions
+    return escaped_text(text) if text and server.key in escaping else text
 
 
 def title(name: str, prefix: str) -> str:

@@ -19,9 +19,10 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.policies.index import Shelved, ToolIndex
 from fairlead_api.policies.merge import ALLOW, Merged, RuleRef, ServerTiers, Verdict, merging, selects, verdict
 from fairlead_api.policies.subjects import Key, Speakers, keys_of
-from fairlead_api.slices import listed
+from fairlead_api.slices import finish, listed
 from fairlead_gateway.catalog.model import Server, Snapshot, ToolRef
 from fairlead_gateway.identity.model import Identity
+from fairlead_gateway.policy.quotas import Quota
 from fairlead_gateway.policy.tiers import by_speed
 from fairlead_gateway.validation.constraint import Allowance, Constraint, allowance
 
@@ -33,25 +34,9 @@ _Indexed = tuple[tuple[Server, ...], ToolIndex, tuple[ToolRef, ...]]
 """The servers of a namespace, their tools as bits, and the tool of each place."""
 
 
-class Share(msgspec.Struct, frozen=True):
-    """What one rule set may take up of one namespace's servers. None bounds nothing."""
-
-    namespace: str
-    max_tools: int | None = None
-    tool_tokens: int | None = None
-    calls_per_minute: int | None = None
-    concurrency: int | None = None
-    by: Mapping[str, str] = {}
-    """Member to the policy that it comes from."""
-
-    @property
-    def numbers(self) -> dict[str, int]:
-        """What is bounded, by the name that a ToolPolicy has for it."""
-        return {_camel(member): getattr(self, member) for member in self.by}
-
-
 class RuleSet:
-    """What the policies that speak of somebody come to. `steps` has to be gone through before anything is read."""
+    """What the policies that speak of somebody come to. Nothing but `key` and `names` may be read before
+    `work_out_in_slices` was gone through."""
 
     def __init__(self, policies: Policies, key: tuple[int, ...]) -> None:
         self.key = key
@@ -65,18 +50,20 @@ class RuleSet:
         """Servers that do not exist for it."""
         self.pinned: frozenset[ToolRef] = frozenset()
         self.ready = False
+        self.alters = False
+        """Whether it changes what is seen in any way that policies merge to: arguments, tiers, limits and more."""
         self.open = False
         """Whether it changes nothing: everything is seen, with any arguments, in any tier, without limits."""
 
-    def steps(self) -> Generator[None, None, None]:
-        """Work it out, in slices of about a millisecond."""
+    def work_out_in_slices(self) -> Generator[None, None, None]:
+        """Merge the policies of every namespace."""
         policies = self._policies
         unseen: set[ToolRef] = set()
         dark: set[ServerKey] = set()
         pinned: set[ToolRef] = set()
         for namespace in policies.namespaces:
             index = policies.index(namespace)
-            found = yield from policies.merging(namespace, self.key)
+            found = yield from policies.merge_in_slices(namespace, self.key)
             self._merged[namespace] = found
             yield
             unseen.update(policies.tools(namespace, index.all & ~found.visible))
@@ -91,20 +78,14 @@ class RuleSet:
                 unseen.update(tool.ref for tool in server.tools)
                 yield
         self.unseen, self.dark, self.pinned = frozenset(unseen), frozenset(dark), frozenset(pinned)
-        self.open = not self._changes()
+        self.alters = any(alters(found) for found in self._merged.values())
+        self.open = not (unseen or dark or self.alters)
         self.ready = True
 
     def work_out(self) -> None:
-        """All of `steps` at once."""
+        """Merge them at once, if that was not done."""
         if not self.ready:
-            for _ in self.steps():
-                pass
-
-    def _changes(self) -> bool:
-        return bool(self.unseen or self.dark) or any(
-            found.constrained or found.tiers or found.limited_by or found.pinned or found.escaping
-            for found in self._merged.values()
-        )
+            finish(self.work_out_in_slices())
 
     def tiers(self, server: ServerKey) -> ServerTiers:
         """What policies say of latency tiers at a server."""
@@ -117,10 +98,10 @@ class RuleSet:
         return any(found.tiers for found in self._merged.values())
 
     @cached_property
-    def shares(self) -> Mapping[str, Share]:
+    def quotas(self) -> Mapping[str, Quota]:
         """By namespace, where something is bounded."""
         return {
-            namespace: Share(
+            namespace: Quota(
                 namespace,
                 **msgspec.structs.asdict(found.limits),
                 by={member: self._policies.name(place) for member, place in found.limited_by.items()},
@@ -168,22 +149,16 @@ class RuleSet:
         return tuple(by for bits, by in found.constrained if at is not None and bits >> at & 1)
 
 
-def _camel(member: str) -> str:
-    """`max_tools` as `maxTools`."""
-    first, *rest = member.split("_")
-    return first + "".join(word.capitalize() for word in rest)
-
-
-def compiling(snapshot: Snapshot, before: Policies | None = None) -> Generator[None, None, Policies]:
+def compile_policies_in_slices(snapshot: Snapshot, before: Policies | None = None) -> Generator[None, None, Policies]:
     """The policies of a snapshot. What did not change is taken over from `before`."""
     made = Policies(snapshot, before)
     for namespace in made.namespaces:
-        made.indexed[namespace] = yield from made.indexing(namespace, before)
+        made.indexed[namespace] = yield from made.index_in_slices(namespace, before)
     return made
 
 
 class Policies:
-    """The policies of one snapshot, as `compiling` makes them."""
+    """The policies of one snapshot, as `compile_policies_in_slices` makes them."""
 
     def __init__(self, snapshot: Snapshot, before: Policies | None) -> None:
         self.rules = rules = snapshot.rules
@@ -257,7 +232,7 @@ class Policies:
         """The tools of some bits of a namespace's index."""
         return self.index(namespace).chosen(bits, self.indexed[namespace][2])
 
-    def merging(self, namespace: str, key: tuple[int, ...]) -> Generator[None, None, Merged]:
+    def merge_in_slices(self, namespace: str, key: tuple[int, ...]) -> Generator[None, None, Merged]:
         return merging(
             self.index(namespace), self._by_namespace[namespace], frozenset(key),
             allow_by_default=self.allow_by_default, ranks=self.ranks, unjudged=self._unjudged(namespace),
@@ -311,7 +286,7 @@ class Policies:
             if server.key.name not in known and not isinstance(server.catalog.endpoint, LocalEndpoint)
         )
 
-    def indexing(self, namespace: str, before: Policies | None) -> Generator[None, None, _Indexed]:
+    def index_in_slices(self, namespace: str, before: Policies | None) -> Generator[None, None, _Indexed]:
         """The tools of one namespace."""
         policies = self._by_namespace[namespace].values()
         servers = tuple(server for key, server in self._servers.items() if key.namespace == namespace)
@@ -340,6 +315,12 @@ class Policies:
             for number, rule in enumerate(policy.rules)
             if rule.arguments is not None
         }
+
+
+def alters(found: Merged) -> bool:
+    """Whether it does more than to allow and to deny."""
+    rest = Merged(found.visible, found.free, explaining=found.explaining, bare=found.bare)
+    return found != rest
 
 
 def _is(one: Server, other: Server) -> bool:

@@ -1,7 +1,6 @@
-"""The decision which tools each asker sees at each target, and the views that it comes to.
+"""The decision which tools each subject sees at each target, and the views that it comes to.
 
-Pure module. A `Selection` is compiled once per snapshot by the composition root; the endpoint and the REST plane ask it
-for the views of whoever asks. Policies and tiers narrow views here and nowhere else.
+Pure module. There is one `Selection` per snapshot. Policies and tiers narrow views in this package and nowhere else.
 """
 
 from __future__ import annotations
@@ -17,111 +16,133 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.slices import finish
 from fairlead_gateway.catalog.model import EMPTY, Snapshot
 from fairlead_gateway.identity.model import Identity
-from fairlead_gateway.policy.ground import Ground, grounding
-from fairlead_gateway.policy.perspective import Perspective
-from fairlead_gateway.policy.route import Route
+from fairlead_gateway.policy.compiled_catalog import Bind, CompiledCatalog, Routes, bind_in_slices, compile_in_slices
+from fairlead_gateway.policy.reach import Reach
 from fairlead_gateway.policy.rules import RuleSet
+from fairlead_gateway.policy.subject_views import SubjectViews
 from fairlead_gateway.policy.view import MERGED, View
+from fairlead_gateway.policy.view_builder import build_unconstrained_in_slices
 
 VIEW_BYTES: Final = 256 << 20
 """What the views of rule sets may take up; of the least recently used, the views go first."""
-ASKERS: Final = 8192
-"""Askers whose rule set is remembered."""
+SUBJECTS: Final = 8192
+"""Subjects whose rule set is remembered."""
+
+
+def select_in_slices(
+    snapshot: Snapshot,
+    reaches: Mapping[ServerKey, Reach],
+    bind: Bind,
+    before: Selection | None = None,
+    *,
+    now: float = 0.0,
+    figures: bool = False,
+    view_bytes: int = VIEW_BYTES,
+) -> Generator[None, None, Selection]:
+    """The selection of a snapshot, which takes the place of another. `now`: seconds of the gateway's clock; `figures`:
+    lists have what is known of each tool's speed.
+    """
+    routes = yield from bind_in_slices(reaches, bind, {} if before is None else before.routes)
+    known = None if before is None else before.catalog
+    catalog = yield from compile_in_slices(snapshot, routes, reaches, known, now=now, figures=figures)
+    yield from build_unconstrained_in_slices(catalog)
+    return Selection(snapshot, routes, catalog, before, view_bytes)
 
 
 class Selection:
-    """See the module."""
+    """Views of one snapshot for every subject. Made by `select_in_slices`."""
 
     def __init__(
         self,
         snapshot: Snapshot = EMPTY,
-        routes: Mapping[ServerKey, Mapping[str, Route]] = MappingProxyType({}),
-        ground: Ground | None = None,
-        *,
+        routes: Routes = MappingProxyType({}),
+        catalog: CompiledCatalog | None = None,
         before: Selection | None = None,
         view_bytes: int = VIEW_BYTES,
     ) -> None:
-        """`ground` is that of the snapshot, `before` the selection that this one takes the place of."""
-        ground = finish(grounding(snapshot, routes, {})) if ground is None else ground
+        """`before` is the selection that this one takes the place of. Without `catalog` nothing is shown."""
+        catalog = finish(compile_in_slices(EMPTY, {}, {})) if catalog is None else catalog
         self.snapshot = snapshot
         self.routes = routes
-        self.ground = ground
-        self.hidden = ground.hidden
+        self.catalog = catalog
+        self.hidden = catalog.hidden
         """What each tier does not show: the one decision behind every list and call."""
-        self.targets = ground.targets
-        """The views of whoever no policy says anything about."""
-        self.policies = ground.policies
-        self.cutter = ground.cutter
+        self.targets = catalog.views
+        """The views of subjects of whom no policy speaks."""
+        self.policies = catalog.policies
         self._earlier = before.bounded_lists() if before is not None else {}
-        self._of_asker: dict[Identity, Perspective] = {}
-        self._perspectives: OrderedDict[tuple[int, ...], Perspective] = OrderedDict()
+        self._of_subject: dict[Identity, SubjectViews] = {}
+        self._of_rules: OrderedDict[tuple[int, ...], SubjectViews] = OrderedDict()
         self._view_bytes = view_bytes
         self._lock = threading.Lock()
         """The REST plane looks from a thread of its own."""
 
     def seen_by(self, identity: Identity) -> Mapping[bytes, View]:
         """The views of whoever asks, by request target. A target that is not in it does not exist for that asker. The
-        first look of a rule set at a target takes up to tens of milliseconds, unless `preparing` went before.
+        first look of a rule set at a target takes up to tens of milliseconds, unless `prepare_in_slices` went before.
         """
         if not self.policies.enforced:
             return self.targets
-        found = self.perspective(identity)
+        found = self.views_of(identity)
         return self.targets if found.rules.ready and found.rules.open else found
 
-    def perspective(self, identity: Identity) -> Perspective:
-        """The same, where policies are to be asked about."""
-        found = self._of_asker.get(identity)
+    def views_of(self, identity: Identity) -> SubjectViews:
+        """The views of a subject, also where policies leave nothing out."""
+        found = self._of_subject.get(identity)
         if found is None:
-            found = self._meet(identity)
+            found = self._find(identity)
         found.asked = True
         return found
 
-    def _meet(self, identity: Identity) -> Perspective:
+    def _find(self, identity: Identity) -> SubjectViews:
         key = self.policies.key_for(identity)
-        found = self._perspectives.get(key)
+        found = self._of_rules.get(key)
         if found is None:
             found = self._new(key)
-        if len(self._of_asker) >= ASKERS:
-            self._of_asker = {}
-        self._of_asker[identity] = found
+        if len(self._of_subject) >= SUBJECTS:
+            self._of_subject = {}
+        self._of_subject[identity] = found
         return found
 
-    def following(self, before: Selection) -> Generator[None, None, None]:
-        """Put together what is looked at in the selection before, in slices, so that nobody has to wait for it when
+    def prepare_in_slices(self, before: Selection) -> Generator[None, None, None]:
+        """Put together what is looked at in the selection before, so that nobody has to wait for it when
         this one takes its place: the views of rule sets that somebody asked with, and lists that somebody read.
         """
         for target, view in self.targets.items():
             old = before.targets.get(target)
             if target == MERGED or (old is not None and old.listed):
-                yield from view.preparing()
-        for identity, known in [*before._of_asker.items()]:
+                yield from view.prepare_in_slices()
+        for identity, known in [*before._of_subject.items()]:
             if not known.asked or not self.policies.enforced:
                 continue
-            mine = self._of_asker.get(identity) or self._meet(identity)
+            mine = self._of_subject.get(identity) or self._find(identity)
             yield
             for target in [*known.views]:
                 if not mine.ready(target):
-                    yield from mine.steps(target)
+                    yield from mine.build_in_slices(target)
 
     def at_once(self, identity: Identity, target: bytes) -> View | None:
         """The view of a target in one look, where it has been put together before. None says nothing: see `ready`."""
-        return self.perspective(identity).views.get(target) if self.policies.enforced else self.targets.get(target)
+        return self.views_of(identity).views.get(target) if self.policies.enforced else self.targets.get(target)
 
     def ready(self, identity: Identity, target: bytes) -> bool:
-        """Whether the view of a target can be had at once. `preparing` has it made in slices."""
-        return not self.policies.enforced or self.perspective(identity).ready(target)
+        """Whether the view of a target can be had at once. `SubjectViews.build_in_slices` makes it."""
+        return not self.policies.enforced or self.views_of(identity).ready(target)
 
     @property
     def weight(self) -> int:
         """Bytes, about, that the views of rule sets take up."""
-        return sum(each.weight for each in self._perspectives.values())
+        return sum(each.weight for each in self._of_rules.values())
 
-    def parting(self) -> Generator[None, None, list[object]]:
+    def parts_in_slices(self) -> Generator[None, None, list[object]]:
         """What it is made of, what is small before what holds it: to be let go of from the end, in turns."""
         servers = [*self.snapshot.servers.values()]
-        wholes = [*{id(whole): whole for whole, _ in self.ground.origins.values()}.values()]
-        perspectives = [*self._perspectives.values()]
-        views = [*self.targets.values(), *(view for each in perspectives for view in each.views.values())]
+        endpoints = [endpoint for endpoint, tier in self.catalog.endpoints.values() if tier is None]
+        of_rules = [*self._of_rules.values()]
+        views = [
+            *{id(view): view for view in self.targets.values()}.values(),
+            *(view for each in of_rules for view in each.views.values()),
+        ]
         found: list[object] = []
         for view in views:
             found += view.listing if view.listed else ()
@@ -135,42 +156,42 @@ class Selection:
             found += server.tools
             found += server.catalog.tools
             yield
-        for whole in wholes:
-            found += whole.tools.values()
+        for endpoint in endpoints:
+            found += endpoint.tools.values()
             yield
         found += self.snapshot.merged.values()
         yield
-        for holders in (servers, wholes, views, perspectives):
+        for holders in (servers, endpoints, views, of_rules):
             found += holders
         return found
 
-    def _new(self, key: tuple[int, ...]) -> Perspective:
+    def _new(self, key: tuple[int, ...]) -> SubjectViews:
         rules = RuleSet(self.policies, key)
         grown = weakref.WeakMethod(self._grown)  # nothing in a selection leads back to it: it ends with its last call
 
-        def told(perspective: Perspective) -> None:
+        def told(views: SubjectViews) -> None:
             known = grown()
             if known is not None:
-                known(perspective)
+                known(views)
 
-        made = Perspective(self.ground, rules, self._earlier.get(rules.names, {}), told)
+        made = SubjectViews(self.catalog, rules, self._earlier.get(rules.names, {}), told)
         with self._lock:
-            return self._perspectives.setdefault(key, made)
+            return self._of_rules.setdefault(key, made)
 
-    def _grown(self, perspective: Perspective) -> None:
+    def _grown(self, views: SubjectViews) -> None:
         """Let go of those that nobody looked with for longest. Requests that hold their views keep them."""
         with self._lock:
-            if perspective.rules.key in self._perspectives:
-                self._perspectives.move_to_end(perspective.rules.key)
+            if views.rules.key in self._of_rules:
+                self._of_rules.move_to_end(views.rules.key)
             weight = self.weight
-            while weight > self._view_bytes and len(self._perspectives) > 1:
-                weight -= self._perspectives.popitem(last=False)[1].weight
-                self._of_asker = {}
+            while weight > self._view_bytes and len(self._of_rules) > 1:
+                weight -= self._of_rules.popitem(last=False)[1].weight
+                self._of_subject = {}
 
     def bounded_lists(self) -> dict[tuple[str, ...], Mapping[bytes, View]]:
         """By policies, the views of rule sets whose lists are bounded: what is cut from them now stays callable for a
         while.
         """
         with self._lock:
-            kept = [each for each in self._perspectives.values() if each.rules.ready and each.rules.shares]
+            kept = [each for each in self._of_rules.values() if each.rules.ready and each.rules.quotas]
         return {each.rules.names: each.views for each in kept}

@@ -71,7 +71,7 @@ def why_hidden(tier: Tier, tool: Tool, state: ToolState | None) -> str | None:
     return f"over_budget estimated={tool.estimated_duration_ms}ms {limit} by=declared"
 
 
-def hidden_in(
+def hide_in_slices(
     tier: Tier, snapshot: Snapshot, before: Mapping[ToolRef, Hidden], now: float
 ) -> Generator[None, None, dict[ToolRef, Hidden]]:
     """The tools that a tier does not show. `before` are those that it did not show until now: they keep their time."""

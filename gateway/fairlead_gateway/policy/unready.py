@@ -35,7 +35,7 @@ def may_know(selection: Selection, identity: Identity, server: ServerKey, tool: 
     policies = selection.policies
     if not policies.enforced:
         return True
-    return foreseen(policies, selection.perspective(identity).rules.key, server, tool)
+    return foreseen(policies, selection.views_of(identity).rules.key, server, tool)
 
 
 def of_tool(selection: Selection, identity: Identity, name: str, target: bytes = MERGED) -> ServerEntry | None:

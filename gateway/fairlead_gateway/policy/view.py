@@ -1,13 +1,13 @@
-"""What one asker sees at one request target: the tools that are listed there, which are those that can be called.
+"""What one subject sees at one request target: the tools that are listed there, which are those that can be called.
 
-Pure module. Views are put together by `policy.whole` and found in a `Selection`; the very object answers
-`tools/list` and resolves `tools/call`, so that a tool which is not listed cannot be called.
+Pure module. The very object answers `tools/list` and resolves `tools/call`, so that a tool which is not listed cannot
+be called.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping
-from types import MappingProxyType
+from functools import cache
 from typing import Final
 from urllib.parse import quote
 
@@ -15,11 +15,11 @@ from fairlead_api.meta import ServerKey
 from fairlead_formats.names import SEPARATOR, did_you_mean
 from fairlead_gateway.calls.refusals import OVER_BUDGET, Refusal
 from fairlead_gateway.policy.ids import ID, MAX_ID, ByServer, ambiguous, by_server, named
-from fairlead_gateway.policy.listing import Listing
 from fairlead_gateway.policy.notice import HiddenTools, member_of, notice, over_budget
-from fairlead_gateway.policy.offers import NOTHING, Offers
+from fairlead_gateway.policy.resource_index import ResourceIndex
 from fairlead_gateway.policy.route import Route
 from fairlead_gateway.policy.tiers import Hidden
+from fairlead_gateway.policy.tool_list import ToolList
 
 MERGED: Final = b"/mcp"
 """Target without a tier; each tier has its own below it."""
@@ -29,55 +29,42 @@ NEAR_START: Final = 3
 """Characters."""
 
 
-def _no_reason(name: str) -> str | None:
-    return None
-
-
-def _silent() -> str | None:
-    return None
-
-
 class View:
     """The tools that one target shows, by the names it shows them under, in the order of the names."""
 
-    __slots__ = ("_by_server", "_hidden_member", "_instruct", "_instructed", "_instructions", "_listing", "base",
-                 "denied", "escaping", "everything", "hidden", "offers", "pinned", "routes", "server_info", "tier",
-                 "title")  # fmt: skip
+    __slots__ = ("_by_server", "_hidden_member", "_instructions", "_listing", "base", "denied", "escaping",
+                 "everything", "hidden", "offers", "pinned", "routes", "server_info", "tier")  # fmt: skip
 
     def __init__(
         self,
-        title: str,
         routes: Mapping[str, Route],
-        listing: Listing,
-        server_info: bytes | None = None,
-        instructions: Callable[[], str | None] = _silent,
-        offers: Offers = NOTHING,
+        listing: ToolList,
+        server_info: bytes | None,
+        instructions: Callable[[], str | None],
+        offers: ResourceIndex,
         *,
         base: bytes,
-        tier: str | None = None,
-        hidden: Mapping[str, Hidden] = MappingProxyType({}),
-        everything: Mapping[str, Route] | None = None,
-        pinned: frozenset[str] = frozenset(),
-        denied: Callable[[str], str | None] = _no_reason,
-        escaping: frozenset[ServerKey] = frozenset(),
+        tier: str | None,
+        hidden: Mapping[str, Hidden],
+        everything: Mapping[str, Route],
+        pinned: frozenset[str],
+        denied: Callable[[str], str | None],
+        escaping: frozenset[ServerKey],
     ) -> None:
-        self.title = title
         self.base = base
         """Target of the endpoint that this is a view of; those of its tiers stand below it."""
         self.tier = tier
         """The latency tier that chose the tools; None where none did, or different ones for different servers."""
         self.hidden = hidden
         """Tools that the tier, or a limit on lists, does not show. What a policy denies is not among them."""
-        self.everything = routes if everything is None else everything
+        self.everything = everything
         """Routes of shown and hidden tools."""
         self.offers = offers
         """What it shows beside tools."""
         self.routes = routes
         self.server_info = server_info
         """Raw `serverInfo` of the one server behind the view; None where the gateway speaks for itself."""
-        self._instruct = instructions
-        self._instructed = False
-        self._instructions: str | None = None
+        self._instructions = cache(instructions)
         self.pinned = pinned
         """Tools that no budget cuts."""
         self.denied = denied
@@ -134,9 +121,7 @@ class View:
     @property
     def instructions(self) -> str | None:
         """For the models of clients; None where no server says anything. Put together at the first use."""
-        if not self._instructed:
-            self._instructions, self._instructed = self._instruct(), True
-        return self._instructions
+        return self._instructions()
 
     @property
     def listing(self) -> tuple[bytes, ...]:
@@ -163,10 +148,10 @@ class View:
         """Whether its list was put together."""
         return self._listing.ready
 
-    def preparing(self) -> Generator[None, None, None]:
-        """Put its list together now, in slices."""
+    def prepare_in_slices(self) -> Generator[None, None, None]:
+        """Put its list together now."""
         if not self._listing.ready:
-            yield from self._listing.steps()
+            yield from self._listing.join_in_slices()
 
     def lists_as(self, other: View) -> bool:
         """Whether both list the same tools, byte for byte."""

@@ -172,7 +172,7 @@ def access(seen: Seen, asked: _Asked) -> AccessDocument:
         refusal = constraint.refusal(asked.arguments.encode())
         if refusal is not None:
             allowed, reason = False, refusal.message
-    share = decision.share
+    quota = decision.quota
     return AccessDocument(
         agent=seen.identity.agent,
         tool=exposed or own,
@@ -187,7 +187,7 @@ def access(seen: Seen, asked: _Asked) -> AccessDocument:
         hidden=hidden.reason if hidden is not None else None,
         tier=seen.default_tier,
         max_tier=decision.max_tier,
-        limits={} if share is None else share.numbers,
+        limits={} if quota is None else quota.numbers,
         policies=decision.policies if asked.admin else (),
     )
 

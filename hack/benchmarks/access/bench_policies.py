@@ -147,7 +147,7 @@ async def arrival(servers: dict[str, Document], rules: Rules) -> tuple[Selection
     def work() -> Generator[None, None, Selection]:
         snapshot = yield from building({**servers, "rules": rules}, before.snapshot)
         made = yield from selecting(snapshot, upstreams, before)
-        yield from made.following(before)
+        yield from made.prepare_in_slices(before)
         return made
 
     async with Turns(time.process_time) as turns:

@@ -29,7 +29,7 @@ def world(*tools: str) -> dict[str, Document]:
 
 def followed(before: Selection, *tools: str) -> Selection:
     after = select(build(world(*tools), before.snapshot), before=before)
-    finish(after.following(before))
+    finish(after.prepare_in_slices(before))
     return after
 
 

@@ -10,7 +10,7 @@ from msgspec import Raw
 
 from fairlead_gateway.calls import mirrored
 from fairlead_gateway.endpoint.sessions import Sessions, normalized
-from fairlead_gateway.policy.offers import template_pattern
+from fairlead_gateway.policy.resource_index import template_pattern
 from fairlead_gateway.upstream import affinity
 
 HERE, THERE = ("10.0.0.1", 80), ("10.0.0.2", 80)

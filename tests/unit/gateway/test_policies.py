@@ -270,7 +270,7 @@ def test_of_several_tiers_the_faster_counts(
 ) -> None:
     made = [policy(f"p{n}", default_tier=d, max_tier=m) for n, (d, m) in enumerate(policies)]
     selection = tiered(*made)
-    rules = selection.perspective(NPC).rules
+    rules = selection.views_of(NPC).rules
     rules.work_out()
     found = rules.tiers(ServerKey("default", "web"))
     assert (found.default, found.max) == (default, most)
@@ -368,7 +368,7 @@ def test_views_of_rule_sets_are_let_go_of_beyond_their_bytes() -> None:
     documents: dict[str, Document] = {"1": catalog("web", "http://w", ["get", "put"]), "r": Rules(policies=some)}
     selection = select(build(documents), view_bytes=2000)
     agents = [anybody(f"agent{n}") for n in range(20)]
-    first = weakref.ref(selection.perspective(agents[0]))
+    first = weakref.ref(selection.views_of(agents[0]))
     for agent in agents:
         assert listed(selection, agent) == ["web__get"]
     assert 0 < selection.weight <= 2000

@@ -11,8 +11,8 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.slices import finish
 from fairlead_gateway.catalog.model import build
 from fairlead_gateway.endpoint.targets import find
-from fairlead_gateway.policy.listing import PIECE
 from fairlead_gateway.policy.selection import Selection
+from fairlead_gateway.policy.tool_list import PIECE
 from fairlead_gateway.upstream.registry import Unreachable
 from gatewayworld import catalog
 from selectionworld import Upstreams, select
@@ -53,7 +53,7 @@ def test_a_long_list_stays_in_parts_which_are_one_list() -> None:
     names = [f"t{number:04d}" for number in range(2 * PIECE + 1)]
     view = select(build({"1": catalog("a", "http://a", names)})).targets[b"/mcp"]
     assert not view.listed
-    finish(view.preparing())
+    finish(view.prepare_in_slices())
     assert len(view.listing) > 3
     assert [tool["name"] for tool in json.loads(b"".join(view.listing) + b"}")["tools"]] == [*view.routes]
 
@@ -61,7 +61,7 @@ def test_a_long_list_stays_in_parts_which_are_one_list() -> None:
 def test_the_parts_of_a_selection_come_before_what_holds_them() -> None:
     snapshot = build({"1": catalog("a", "http://a", ["x", "y"]), "2": catalog("b", "http://b", ["z"])})
     selection = select(snapshot)
-    numbers = {id(part): number for number, part in enumerate(finish(selection.parting()))}
+    numbers = {id(part): number for number, part in enumerate(finish(selection.parts_in_slices()))}
     for server in snapshot.servers.values():
         small = [*selection.routes[server.key].values(), *server.tools, *server.catalog.tools]
         assert all(numbers[id(one)] < numbers[id(server)] for one in small)

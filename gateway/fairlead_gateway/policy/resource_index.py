@@ -1,6 +1,6 @@
-"""What a target shows beside tools: prompts, resources and templates, whom each is asked of, and what is advertised.
+"""Prompts, resources and resource templates of an endpoint: lists, capabilities, and the server that each is asked of.
 
-Pure module. Compiled by `policy.view` with each view; lists are bytes that are put together at their first use.
+Pure module. Lists are bytes that are put together at their first use.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ MAX_TEMPLATE: Final = 2048
 """Characters of a URI template that is matched against."""
 
 
-Asked = tuple[Reach, str]
+Resolved = tuple[Reach, str]
 """A server, and how it calls what is meant."""
 
 
-class Offers:
-    """See the module. With `alone`, everything that is not listed is asked of that one server all the same: it may
-    answer for URIs that it does not list.
+class ResourceIndex:
+    """Prompts, resources and templates of an endpoint. With `alone`, everything that is not listed is asked of that one
+    server all the same: it may answer for URIs that it does not list.
     """
 
     def __init__(
@@ -58,24 +58,24 @@ class Offers:
         self._servers = tuple(servers)
         self._alone = alone
 
-    def without(self, servers: Collection[ServerKey], escaping: Collection[ServerKey] = frozenset()) -> Offers:
-        """Offers without those of some servers, and with the control characters of others made visible."""
+    def without(self, servers: Collection[ServerKey], escaping: Collection[ServerKey] = frozenset()) -> ResourceIndex:
+        """The index without those of some servers, and with the control characters of others made visible."""
 
         def rest(items: Mapping[str, tuple[Server, Item]]) -> dict[str, tuple[Server, Item]]:
             return {name: held for name, held in items.items() if held[0].key not in servers}
 
-        return Offers(
+        return ResourceIndex(
             rest(self._prompts), rest(self._resources), rest(self._templates), self._reaches,
             servers=[server for server in self._servers if server.key not in servers], alone=self._alone,
             escaping=escaping,
         )  # fmt: skip
 
-    def prompt(self, name: str) -> Asked | None:
+    def prompt(self, name: str) -> Resolved | None:
         """Who has the prompt that is shown under a name."""
         found = self._prompts.get(name)
         return None if found is None else self._asked(*found)
 
-    def resource(self, uri: str) -> Asked | None:
+    def resource(self, uri: str) -> Resolved | None:
         """Who answers for a URI: whoever lists it, else whose template it fits, else the one server of the view."""
         found = self._resources.get(uri)
         if found is not None:
@@ -87,7 +87,7 @@ class Offers:
                 return self._asked(server, item, uri)
         return None
 
-    def template(self, uri: str) -> Asked | None:
+    def template(self, uri: str) -> Resolved | None:
         """Who has a template (or a resource), as `ref/resource` of a completion names it."""
         found = self._templates.get(uri)
         return self.resource(uri) if found is None else self._asked(found[0], found[1], uri)
@@ -129,21 +129,21 @@ class Offers:
             if len(name) <= MAX_TEMPLATE
         ]
 
-    def _asked(self, server: Server, item: Item, name: str | None = None) -> Asked | None:
+    def _asked(self, server: Server, item: Item, name: str | None = None) -> Resolved | None:
         reach = self._alone or self._reaches.get(server.key)
         return None if reach is None else (reach, item.name if name is None else name)
 
 
-def merged_offers(snapshot: Snapshot, reaches: Mapping[ServerKey, Reach]) -> Offers:
+def merged_resources(snapshot: Snapshot, reaches: Mapping[ServerKey, Reach]) -> ResourceIndex:
     """What merged endpoints show."""
     shown = [server for server in snapshot.servers.values() if server.catalog.prefix is not None]
-    return Offers(snapshot.prompts, snapshot.resources, snapshot.templates, reaches, servers=shown)
+    return ResourceIndex(snapshot.prompts, snapshot.resources, snapshot.templates, reaches, servers=shown)
 
 
-def server_offers(server: Server, reach: Reach | None) -> Offers:
+def server_resources(server: Server, reach: Reach | None) -> ResourceIndex:
     """What the endpoint of one server shows."""
     offered = server.offered
-    return Offers(
+    return ResourceIndex(
         {item.name: (server, item) for item in offered.prompts},
         {item.name: (server, item) for item in offered.resources},
         {item.name: (server, item) for item in offered.templates},
@@ -190,4 +190,4 @@ def _says_subscribe(capability: Raw | None) -> bool:
         return False
 
 
-NOTHING: Final = Offers({}, {}, {}, {}, servers=())
+NOTHING: Final = ResourceIndex({}, {}, {}, {}, servers=())

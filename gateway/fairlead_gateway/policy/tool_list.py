@@ -1,7 +1,6 @@
 """The list of tools that a view shows, as the bytes that answer `tools/list`.
 
-Pure module. Apart from `policy.view`, which is compiled, for it is held weakly: by `policy.whole`, which gives
-the same list to all views that show the same.
+Pure module. Not in `policy.view`, which is compiled: a list is held weakly, so that views which show the same share it.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ PIECE: Final = 256
 """Definitions that are put together between two pauses."""
 
 
-class Listing:
+class ToolList:
     """The definitions of a list as bytes, put together at the first use. Views that show the same share one. A long one
     stays in several parts: to make one of seven megabytes stops everybody for milliseconds.
     """
@@ -31,8 +30,8 @@ class Listing:
         """Whether it was put together."""
         return bool(self._parts)
 
-    def steps(self) -> Generator[None, None, None]:
-        """Put it together now, in slices."""
+    def join_in_slices(self) -> Generator[None, None, None]:
+        """Put it together now."""
         definitions = self._definitions
         pieces = []
         for start in range(0, len(definitions), PIECE):
@@ -46,5 +45,5 @@ class Listing:
     def read(self) -> tuple[bytes, ...]:
         """In parts."""
         if not self._parts:
-            finish(self.steps())
+            finish(self.join_in_slices())
         return self._parts

@@ -1,0 +1,81 @@
+"""Quotas of a namespace: what a rule set may take up of its servers, and which tools go beyond it. Pure module.
+
+Tools are taken in the order of their names, pinned ones first, as `budget.plan` does for a model. Tokens are estimated
+from bytes: every replica has to come to the same list, at once and with every catalog, whatever it can count with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from fairlead_formats.tokens.conversation import Tokens
+from fairlead_formats.tokens.counting import BytesCounter
+from fairlead_formats.tokens.fit import Candidate, Limits, Model
+from fairlead_formats.tokens.models import MAX_WINDOW, Window
+from fairlead_formats.tokens.outcome import MAX_TOOLS, Plan
+from fairlead_formats.tokens.plan import plan
+from fairlead_formats.tokens.sizes import Sizes
+
+SLICE: Final = 64
+"""Definitions that are measured between two pauses."""
+_ANY: Final = Model("any", Window(MAX_WINDOW, source="none"))
+_NO_CONVERSATION: Final = Tokens(0, 0)
+
+
+class Quota(msgspec.Struct, frozen=True):
+    """Bounds of what one rule set may take up of one namespace's servers. None bounds nothing."""
+
+    namespace: str
+    max_tools: int | None = None
+    tool_tokens: int | None = None
+    calls_per_minute: int | None = None
+    concurrency: int | None = None
+    by: Mapping[str, str] = {}
+    """Member to the policy that it comes from."""
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """What is bounded, by the name that a ToolPolicy has for it."""
+        return {_camel(member): getattr(self, member) for member in self.by}
+
+
+class Cutter:
+    """Remembers what definitions cost. One per gateway, handed on from selection to selection."""
+
+    def __init__(self) -> None:
+        self._sizes = Sizes(BytesCounter())
+
+    def cut_in_slices(
+        self, tools: Sequence[tuple[str, bytes, bool]], quota: Quota
+    ) -> Generator[None, None, dict[str, str]]:
+        """`tools`: names in order, definitions, and whether they are pinned. Names to reasons of those that go."""
+        if quota.tool_tokens is None and quota.max_tools is not None and len(tools) <= quota.max_tools:
+            return {}
+        candidates = []
+        for number, (name, definition, pinned) in enumerate(tools, 1):
+            tokens = 1 if quota.tool_tokens is None else self._sizes.of(definition).tokens
+            candidates.append(Candidate(name, tokens, pinned=pinned))
+            if number % SLICE == 0:
+                yield
+        limits = Limits(quota.max_tools, quota.tool_tokens, reserved_output=0)
+        outcome = plan([_ANY], candidates, _NO_CONVERSATION, limits, BytesCounter.name)
+        yield
+        if isinstance(outcome, Plan):
+            return {cut.name: _reason(quota, by_count=cut.reason == MAX_TOOLS) for cut in outcome.cut}
+        kept = {name for name, _, pinned in tools if pinned}
+        return {name: _reason(quota, by_count=quota.max_tools == 0) for name, _, _ in tools if name not in kept}
+
+
+def _reason(quota: Quota, *, by_count: bool) -> str:
+    if by_count:
+        return f"over_limit maxTools={quota.max_tools} policy={quota.by['max_tools']}"
+    return f"over_limit toolTokens={quota.tool_tokens} policy={quota.by['tool_tokens']}"
+
+
+def _camel(member: str) -> str:
+    """`max_tools` as `maxTools`."""
+    first, *rest = member.split("_")
+    return first + "".join(word.capitalize() for word in rest)

@@ -1,0 +1,105 @@
+"""The views of one rule set, by request target: built when first asked for, in slices, and kept.
+
+Pure module. A target that does not exist for the rule set is not in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping
+from typing import Final
+
+from fairlead_api.documents.rules import Tier
+from fairlead_api.slices import finish
+from fairlead_gateway.policy.compiled_catalog import CompiledCatalog, EndpointTools
+from fairlead_gateway.policy.notice import MOST_NAMED
+from fairlead_gateway.policy.rules import RuleSet
+from fairlead_gateway.policy.view import MERGED, View
+from fairlead_gateway.policy.view_builder import ViewBuilder, tiers_at
+
+_A_TOOL: Final = 200
+"""Bytes that a tool in a view takes beside its definition."""
+_A_NOTICE: Final = 400
+"""Bytes that a hidden tool takes in what a list says of it."""
+
+
+class SubjectViews(Mapping[bytes, View]):
+    """Views of the subjects that have one rule set in common."""
+
+    def __init__(
+        self,
+        catalog: CompiledCatalog,
+        rules: RuleSet,
+        before: Mapping[bytes, View],
+        grown: Callable[[SubjectViews], None] = lambda views: None,
+    ) -> None:
+        """`before`: views of the same rule set in the selection before. `grown` is called with these when they take up
+        more.
+        """
+        self.rules = rules
+        self.weight = 0
+        """Bytes, about."""
+        self.views: dict[bytes, View] = {}
+        """Those that were asked for."""
+        self.asked = False
+        """Whether somebody asked since it was made."""
+        self._catalog = catalog
+        self._before = before
+        self._grown = grown
+
+    def __repr__(self) -> str:
+        return f"<views of {', '.join(self.rules.names) or 'no policy'}: {len(self.views)}>"
+
+    def __contains__(self, target: object) -> bool:
+        self.rules.work_out()
+        origin = self._catalog.endpoints.get(target) if isinstance(target, bytes) else None
+        return origin is not None and self._exists(*origin)
+
+    def __getitem__(self, target: bytes) -> View:
+        view = self.views.get(target)
+        if view is None:
+            if target not in self:
+                raise KeyError(target)
+            finish(self.build_in_slices(target))
+            view = self.views[target]
+        return view
+
+    def __iter__(self) -> Iterator[bytes]:
+        return (target for target in self._catalog.endpoints if target in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def ready(self, target: bytes) -> bool:
+        """Whether looking the target up costs nothing."""
+        return target in self.views or (self.rules.ready and target not in self)
+
+    def build_in_slices(self, target: bytes) -> Generator[None, None, None]:
+        """Put the view of a target together, with its list, if it exists."""
+        if not self.rules.ready:
+            yield from self.rules.work_out_in_slices()
+        if target in self.views or target not in self:
+            return
+        view = yield from ViewBuilder(self._catalog, self.rules, target).build_in_slices(self._before.get(target))
+        if view is not self._catalog.views[target]:
+            yield from view.prepare_in_slices()
+            self.weight += sum(map(len, view.listing)) + len(view.everything) * _A_TOOL
+            self.weight += min(len(view.hidden), MOST_NAMED) * _A_NOTICE
+        self.views[target] = view
+        self._grown(self)
+
+    @property
+    def default_tier(self) -> str | None:
+        """The tier of subjects who name none; None where there is none, or one per server."""
+        tiers = tiers_at(self._catalog, self.rules, self._catalog.endpoints[MERGED][0], None)
+        names = {tier.name if tier is not None else None for tier in tiers.values()}
+        return names.pop() if len(names) == 1 else None
+
+    def _exists(self, endpoint: EndpointTools, tier: Tier | None) -> bool:
+        rules, ranks = self.rules, self._catalog.policies.ranks
+        if endpoint.alone and endpoint.servers[0].key in rules.dark:
+            return False
+        if tier is None or not rules.tiered:
+            return True
+        lit = [server.key for server in endpoint.servers if server.key not in rules.dark]
+        most = [rules.tiers(key).max for key in lit]
+        return not lit or any(name is None or ranks[name] >= ranks[tier.name] for name in most)

@@ -1,0 +1,221 @@
+"""Builds views: what one rule set sees at one endpoint, in one latency tier. Every view there is was built here.
+
+Pure module. Where nothing is constrained the rule set is UNCONSTRAINED, and the view is that of the endpoint with all
+its tools. Views that show the same share their lists, and their resources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from functools import partial
+from itertools import islice
+from typing import Final
+
+import msgspec
+
+from fairlead_api.documents.rules import Tier
+from fairlead_api.meta import ServerKey
+from fairlead_api.slices import listed, tabled
+from fairlead_gateway.calls.escaping import escaped
+from fairlead_gateway.catalog.model import EMPTY, ToolRef
+from fairlead_gateway.policy.compiled_catalog import CompiledCatalog, EndpointTools
+from fairlead_gateway.policy.constraints import NO_CHANGES, changes_of_server, changes_of_tools
+from fairlead_gateway.policy.instructions import instructions_of
+from fairlead_gateway.policy.resource_index import ResourceIndex
+from fairlead_gateway.policy.route import Route
+from fairlead_gateway.policy.rules import Policies, RuleSet
+from fairlead_gateway.policy.tiers import GRACE_SECONDS, Hidden, in_tier
+from fairlead_gateway.policy.tool_list import ToolList
+from fairlead_gateway.policy.view import View
+
+SLICE: Final = 256
+"""Tools between two pauses: about half a millisecond."""
+UNCONSTRAINED: Final = RuleSet(Policies(EMPTY, None), ())
+"""The rule set of subjects of whom no policy speaks, where everything is allowed by default."""
+UNCONSTRAINED.work_out()
+_NOTHING_HIDDEN: Final[Mapping[ToolRef, Hidden]] = {}
+
+
+def build_unconstrained_in_slices(catalog: CompiledCatalog) -> Generator[None, None, None]:
+    """Fill `catalog.views`. The endpoint of the default tier and the one without a tier show the same view."""
+    for target, (endpoint, tier) in catalog.endpoints.items():
+        default = catalog.default
+        same = in_tier(endpoint.target, default.name) if tier is None and default is not None else target
+        if same not in catalog.views:
+            catalog.views[same] = yield from ViewBuilder(catalog, UNCONSTRAINED, same).build_in_slices()
+        catalog.views[target] = catalog.views[same]
+        yield
+
+
+def tiers_at(
+    catalog: CompiledCatalog, rules: RuleSet, endpoint: EndpointTools, asked: Tier | None
+) -> dict[ServerKey, Tier | None]:
+    """The tier that counts at each server that exists for the rule set: the one asked for, else that of policies, else
+    the installation's; never a slower one than policies allow.
+    """
+    plain = catalog.default if asked is None else asked
+    lit = (server.key for server in endpoint.servers if server.key not in rules.dark)
+    if not rules.tiered:
+        return dict.fromkeys(lit, plain)
+    known, ranks = catalog.policies.tiers, catalog.policies.ranks
+    found: dict[ServerKey, Tier | None] = {}
+    for key in lit:
+        said, tier = rules.tiers(key), plain
+        if asked is None and said.default is not None:
+            tier = known[said.default]
+        if said.max is not None and (tier is None or ranks[tier.name] > ranks[said.max]):
+            tier = known[said.max]
+        found[key] = tier
+    return found
+
+
+class ViewBuilder:
+    """Builds the view of one target for one rule set that is worked out and for which the target exists."""
+
+    def __init__(self, catalog: CompiledCatalog, rules: RuleSet, target: bytes) -> None:
+        self._catalog = catalog
+        self._rules = rules
+        self._target = target
+        self._endpoint, asked = catalog.endpoints[target]
+        self._tiers = tiers_at(catalog, rules, self._endpoint, asked)
+        self._default = catalog.default if asked is None else asked
+        self._of_tools = changes_of_tools(rules)
+        self._of_servers = {
+            key: (
+                changes_of_server(rules, key),
+                float("inf") if tier is None or tier.call_timeout_ms is None else tier.call_timeout_ms / 1000,
+                _NOTHING_HIDDEN if tier is None else catalog.hidden[tier.name],
+            )
+            for key, tier in self._tiers.items()
+        }  # fmt: skip
+        self._unchanged = not self._of_tools and all(
+            not changes and seconds == float("inf") for changes, seconds, _ in self._of_servers.values()
+        )
+        """Whether every route is as it is for everybody."""
+        self._everything: dict[str, Route] = {}
+        """Routes of shown and hidden tools."""
+        self._hidden: dict[str, Hidden] = {}
+        self._pinned: list[str] = []
+        self._denied: list[str] = []
+        """What policies do not allow."""
+
+    def build_in_slices(self, before: View | None = None) -> Generator[None, None, View]:
+        """The view; `before` is that of the same target and rule set in the selection before."""
+        catalog, rules, endpoint = self._catalog, self._rules, self._endpoint
+        tools = iter(endpoint.routes.items())
+        while some := tuple(islice(tools, SLICE)):
+            self._take(some)
+            yield
+        yield from self._cut_in_slices(before)
+        plain = catalog.views.get(self._target)
+        lost = self._denied or len(self._tiers) < len(endpoint.servers)
+        if plain is not None and not lost and not rules.alters:
+            return plain
+        everything = endpoint.routes if self._unchanged and not self._denied else self._everything
+        routes, hidden = everything, self._hidden
+        if hidden:
+            routes = yield from tabled((name, route) for name, route in everything.items() if name not in hidden)
+        escaping = rules.escaping.intersection(self._tiers)
+        names = {tier.name if tier is not None else None for tier in self._tiers.values() or [self._default]}
+        return View(
+            routes,
+            (yield from self._list_in_slices(routes, escaping)),
+            endpoint.server_info,
+            partial(instructions_of, endpoint, routes, rules.dark, escaping),
+            self._resources(escaping),
+            base=endpoint.target,
+            tier=names.pop() if len(names) == 1 else None,
+            hidden=hidden,
+            everything=everything,
+            pinned=frozenset(self._pinned),
+            denied=partial(_denied, rules, catalog.policies, endpoint),
+            escaping=escaping,
+        )
+
+    def _take(self, some: tuple[tuple[str, Route], ...]) -> None:
+        """Take of some tools those that the policies allow."""
+        unseen, pinned, tools = self._rules.unseen, self._rules.pinned, self._endpoint.tools
+        for name, route in some:
+            ref = tools[name][0]
+            if ref in unseen:
+                self._denied.append(name)
+                continue
+            changes, seconds, hides = self._of_servers[ref[0]]
+            if not self._unchanged:
+                own = self._of_tools.get(ref, NO_CHANGES)
+                if own or changes:
+                    route = msgspec.structs.replace(route, **changes, **own)
+                route = route.within(seconds)
+            self._everything[name] = route
+            if ref in pinned:
+                self._pinned.append(name)
+            if ref in hides:
+                self._hidden[name] = self._attainable(ref[0], hides[ref])
+
+    def _attainable(self, key: ServerKey, hidden: Hidden) -> Hidden:
+        """Nobody is told of a tier, or of an endpoint, that does not show it to them."""
+        said, ranks = self._rules.tiers(key), self._catalog.policies.ranks
+        if said.default is None and said.max is None:
+            return hidden
+        beyond = said.max is not None and hidden.tier is not None and ranks[hidden.tier] > ranks[said.max]
+        return msgspec.structs.replace(hidden, tier=None if beyond else hidden.tier, untiered=False)
+
+    def _cut_in_slices(self, before: View | None) -> Generator[None, None, None]:
+        """Take out of the list what is beyond the limits of a namespace's quota."""
+        for quota in self._rules.quotas.values():
+            if quota.max_tools is None and quota.tool_tokens is None:
+                continue
+            pinned = frozenset(self._pinned)
+            shown = [
+                (name, self._endpoint.tools[name][1], name in pinned)
+                for name, route in self._everything.items()
+                if route.server.key.namespace == quota.namespace and name not in self._hidden
+            ]
+            cut = yield from self._catalog.cutter.cut_in_slices(shown, quota)
+            for name, reason in cut.items():
+                self._hidden[name] = Hidden(reason, None, self._callable_until(name, before), None)
+
+    def _callable_until(self, name: str, before: View | None) -> float:
+        if before is None:
+            return 0.0
+        known = before.hidden.get(name)
+        if known is not None:
+            return known.callable_until
+        return self._catalog.now + GRACE_SECONDS if name in before.routes else 0.0
+
+    def _list_in_slices(
+        self, routes: Mapping[str, Route], escaping: frozenset[ServerKey]
+    ) -> Generator[None, None, ToolList]:
+        tools, lists = self._endpoint.tools, self._endpoint.lists
+        marks = [f"\0{key}" for key in escaping]  # which no tool is called
+        key = frozenset((*self._denied, *self._hidden, *marks))
+        yield
+        found = lists.get(key)
+        if found is None:
+            definitions = (
+                bytes(escaped(tools[name][1])) if escaping and route.escapes else tools[name][1]
+                for name, route in routes.items()
+            )
+            found = lists[key] = ToolList((yield from listed(definitions)))
+        return found
+
+    def _resources(self, escaping: frozenset[ServerKey]) -> ResourceIndex:
+        endpoint, dark = self._endpoint, self._rules.dark
+        lost = [str(server.key) for server in endpoint.servers if server.key in dark]
+        if not lost and not escaping:
+            return endpoint.resources
+        key = frozenset((*lost, *(f"\0{server}" for server in escaping)))
+        found = endpoint.indexes.get(key)
+        if found is None:
+            found = endpoint.indexes[key] = endpoint.resources.without(dark, escaping)
+        return found
+
+
+def _denied(rules: RuleSet, policies: Policies, endpoint: EndpointTools, name: str) -> str | None:
+    """Why a tool is kept from a rule set, where that may be told."""
+    held = endpoint.tools.get(name)
+    if held is None or held[0] not in rules.unseen or not rules.explains(held[0][0]):
+        return None
+    key, tool = held[0]
+    found = policies.verdict(key, tool, rules.key)
+    return None if found is None else policies.sentence(found)
