@@ -20,7 +20,8 @@ from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.audit.lines import line_of
 from fairlead_gateway.audit.sink import File, Output
 from fairlead_gateway.audit.writer import Writer
-from fairlead_gateway.limits.limiter import Caps, Limiter
+from fairlead_gateway.core.quota import Caps
+from fairlead_gateway.limits.limiter import Limiter
 from fairlead_gateway.limits.rate import Sharing
 from fairlead_gateway.settings import BadSetting, Settings
 from fairlead_gateway.telemetry import Book

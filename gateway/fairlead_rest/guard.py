@@ -19,9 +19,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.calls.direct import Origin
 from fairlead_gateway.calls.exchange import asking
+from fairlead_gateway.core.identity import IDENTITY, Identity
 from fairlead_gateway.endpoint.proxies import Proxies
 from fairlead_gateway.identity.identities import Identities
-from fairlead_gateway.identity.model import IDENTITY, Identity
 from fairlead_gateway.identity.refusal import Refusal
 from fairlead_gateway.identity.resource import WELL_KNOWN, ProtectedResource
 from fairlead_gateway.limits.buffers import AnswerBuffers

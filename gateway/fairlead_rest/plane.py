@@ -25,7 +25,7 @@ from fairlead_gateway.aggregates.tally import Tally
 from fairlead_gateway.calls.direct import Caller
 from fairlead_gateway.calls.patience import Patience, refusal_of
 from fairlead_gateway.conversation.choosers import Choosers
-from fairlead_gateway.identity.model import IDENTITY, Identity
+from fairlead_gateway.core.identity import IDENTITY, Identity
 from fairlead_gateway.identity.names import Issuers
 from fairlead_gateway.news import News
 from fairlead_gateway.policy.rules import subjects_of

@@ -15,7 +15,7 @@ from msgspec import Meta
 from starlette.exceptions import HTTPException
 
 from fairlead_formats import names
-from fairlead_gateway.calls.refusals import Refusal
+from fairlead_gateway.core.refusal import Refusal
 from fairlead_gateway.policy.notice import HiddenTool
 
 MEDIA_TYPE: Final = "application/problem+json"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from fairlead_gateway.core.identity import Identity, Kind
 from fairlead_gateway.identity.authenticator import Revoked, Verdict
-from fairlead_gateway.identity.model import Identity, Kind
 from fairlead_gateway.identity.refusal import UNKNOWN_TOKEN
 
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from fairlead_api.documents.catalog import Catalog, ToolEntry
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject
 from fairlead_gateway.app import Gateway
+from fairlead_gateway.core.identity import Identity, Kind, ServiceAccount
 from fairlead_gateway.identity.authenticator import Revoked, Verdict
-from fairlead_gateway.identity.model import Identity, Kind, ServiceAccount
 from fairlead_gateway.identity.refusal import UNKNOWN_TOKEN
 from gatewayworld import Ask, ask, catalog, entry, modern
 from rawserver import Reply, Request

@@ -17,7 +17,7 @@ from fairlead_gateway.audit.arguments import Mode
 from fairlead_gateway.audit.entry import ALLOWED, DENIED, LIMITED, REFUSED, Decision, Entry
 from fairlead_gateway.audit.writer import Writer
 from fairlead_gateway.calls.trace import TRACEPARENT
-from fairlead_gateway.identity.model import Identity
+from fairlead_gateway.core.identity import Identity
 
 Level = Literal["off", "denials", "all"]
 

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_api.meta import ServerKey
-from fairlead_gateway.identity.model import Identity
+from fairlead_gateway.core.identity import Identity
 
 Decision = Literal["allowed", "denied", "limited", "refused"]
 ALLOWED: Final = "allowed"

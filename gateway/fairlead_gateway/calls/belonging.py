@@ -15,7 +15,7 @@ from typing import Final
 
 from msgspec import Raw
 
-from fairlead_gateway.identity.model import Identity
+from fairlead_gateway.core.identity import Identity
 from fairlead_mcp import jsonrpc, states
 from fairlead_mcp.errors import RpcError
 

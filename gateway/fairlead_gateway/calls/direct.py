@@ -16,10 +16,10 @@ from fairlead_api.meta import ServerKey
 from fairlead_gateway.calls import refusals
 from fairlead_gateway.calls.dispatch import CALL, Dispatcher
 from fairlead_gateway.calls.exchange import Exchange, asker
-from fairlead_gateway.calls.refusals import Refusal
+from fairlead_gateway.core.identity import ANONYMOUS, Identity
+from fairlead_gateway.core.refusal import Refusal
 from fairlead_gateway.endpoint.asked import Headers, Rejection
 from fairlead_gateway.endpoint.request import Request
-from fairlead_gateway.identity.model import ANONYMOUS, Identity
 from fairlead_gateway.limits.buffers import AnswerBuffers, Holding
 from fairlead_gateway.policy.view import View
 from fairlead_mcp import jsonrpc

@@ -20,7 +20,6 @@ from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.calls import refusals, translate
 from fairlead_gateway.calls.belonging import Belonging
 from fairlead_gateway.calls.cache import ResultCache, key_of, scope
-from fairlead_gateway.calls.escaping import escaped
 from fairlead_gateway.calls.exchange import Exchange
 from fairlead_gateway.calls.flight import Body, Flight
 from fairlead_gateway.calls.trace import TRACEPARENT, carried
@@ -34,6 +33,7 @@ from fairlead_gateway.tracing.spans import Spans
 from fairlead_gateway.upstream.order import Notify, Order
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import ConnectFailed
+from fairlead_mcp.escaping import escaped
 from fairlead_mcp.messages import Message
 from fairlead_mcp.via import VIA, passed_on
 

@@ -17,12 +17,11 @@ from fairlead_api.reports import NEUTRAL, OK
 from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.calls import refusals, translate
 from fairlead_gateway.calls.cache import META_CACHE, Kept, ResultCache
-from fairlead_gateway.calls.escaping import escaped
 from fairlead_gateway.calls.exchange import Exchange, asker
 from fairlead_gateway.calls.outcome import Outcome
 from fairlead_gateway.calls.outputs import judged
-from fairlead_gateway.calls.refusals import Refusal
 from fairlead_gateway.calls.retries import next_delay
+from fairlead_gateway.core.refusal import Refusal
 from fairlead_gateway.endpoint.request import Request
 from fairlead_gateway.limits.limiter import NO_LEASE, Lease, Limited, Limiter
 from fairlead_gateway.policy.route import Route
@@ -34,6 +33,7 @@ from fairlead_gateway.upstream.guard import PLAIN, QUEUED, Ticket
 from fairlead_gateway.upstream.order import Order, Recipient
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import McpError, RpcError, Timeout
+from fairlead_mcp.escaping import escaped
 from fairlead_mcp.via import VIA, passed_on
 
 if TYPE_CHECKING:

@@ -25,16 +25,15 @@ from fairlead_gateway.calls.belonging import Belonging
 from fairlead_gateway.calls.bridge import Bridge, Bridged, Relay, features_of
 from fairlead_gateway.calls.errand import Errand
 from fairlead_gateway.calls.errands import CALL, MORE, READ, SUBSCRIPTIONS
-from fairlead_gateway.calls.escaping import escaped
 from fairlead_gateway.calls.exchange import Exchange, asker
 from fairlead_gateway.calls.live import Live, LiveRequest
 from fairlead_gateway.calls.outcome import Outcome
 from fairlead_gateway.calls.outputs import judged
-from fairlead_gateway.calls.refusals import Refusal
 from fairlead_gateway.calls.rounds import in_rounds
 from fairlead_gateway.calls.tally import Tally
 from fairlead_gateway.calls.trace import carried
 from fairlead_gateway.calls.watches import Watches
+from fairlead_gateway.core.refusal import Refusal
 from fairlead_gateway.endpoint.asked import Rejection
 from fairlead_gateway.endpoint.replies import result_parts
 from fairlead_gateway.endpoint.request import Request
@@ -47,6 +46,7 @@ from fairlead_gateway.upstream import affinity
 from fairlead_gateway.upstream.inquiry import AnswerServer, Inquiry
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import ConnectFailed, McpError, RpcError, Timeout
+from fairlead_mcp.escaping import escaped
 from fairlead_mcp.messages import Message
 from fairlead_mcp.via import VIA, passed_on
 

@@ -16,13 +16,13 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from fairlead_gateway.calls import translate
-from fairlead_gateway.calls.escaping import escaped
 from fairlead_gateway.calls.exchange import Exchange
 from fairlead_gateway.endpoint.request import Request
 from fairlead_gateway.endpoint.sessions import Sessions
 from fairlead_gateway.upstream.inquiry import AnswerServer, Counterpart, Listener
 from fairlead_gateway.upstream.levels import DEFAULT_LEVEL, LEVELS
 from fairlead_mcp import eras, jsonrpc
+from fairlead_mcp.escaping import escaped
 from fairlead_mcp.messages import ErrorObject, Message
 
 MAX_LEVELS: Final = 4096

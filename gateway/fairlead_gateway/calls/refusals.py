@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
 from fairlead_api.meta import ServerKey
+from fairlead_gateway.core import refusal as codes
+from fairlead_gateway.core.refusal import Refusal
 from fairlead_gateway.limits.limiter import Limited
 from fairlead_gateway.upstream import guard
 from fairlead_gateway.upstream.wording import without_address
@@ -26,7 +26,7 @@ META_ERROR: Final = "fairlead.dev/error"
 META_WARNING: Final = "fairlead.dev/warning"
 """In a result that is passed on although something about it is wrong: `{code, message}`."""
 
-INVALID_ARGUMENTS: Final = "INVALID_ARGUMENTS"
+INVALID_ARGUMENTS: Final = codes.INVALID_ARGUMENTS
 """The arguments do not fit the tool."""
 CONNECTION_LOST: Final = "CONNECTION_LOST"
 """The server cannot be reached, or went away while it worked on the call."""
@@ -38,7 +38,7 @@ RESULT_TOO_LARGE: Final = "RESULT_TOO_LARGE"
 """The result exceeds the bound of this server."""
 RATE_LIMITED: Final = guard.RATE_LIMITED
 """More calls at once, or in this time, than allowed."""
-OVER_BUDGET: Final = "OVER_BUDGET"
+OVER_BUDGET: Final = codes.OVER_BUDGET
 """The tool is too slow for the tier that the client is in; the message names the tier that has it."""
 UPSTREAM_ERROR: Final = "UPSTREAM_ERROR"
 """The server refused the call, failed, or answered with something that is not MCP."""
@@ -46,22 +46,12 @@ BREAKER_OPEN: Final = guard.BREAKER_OPEN
 """The server failed several times in a row, and is left alone for a while."""
 CANCELLED: Final = "CANCELLED"
 """The client gave the call up."""
-MISSING_CLIENT_CAPABILITY: Final = "MISSING_CLIENT_CAPABILITY"
+MISSING_CLIENT_CAPABILITY: Final = codes.MISSING_CLIENT_CAPABILITY
 """The tool asks something of its client that this one has not declared; the message names the capability."""
 
 
 OUTPUT_SCHEMA_MISMATCH: Final = "OUTPUT_SCHEMA_MISMATCH"
 """In META_WARNING: the structured content does not fit the tool's `outputSchema`. It is passed on as it is."""
-
-
-class Refusal(msgspec.Struct, frozen=True):
-    """A code, a sentence for the model, and when it makes sense to try again, where that is known."""
-
-    code: str
-    message: str
-    retry_after_ms: int | None = None
-    required: bytes | None = None
-    """`data` of the JSON-RPC error that a modern client gets in place of the result, raw JSON; None: the result."""
 
 
 _OF_ERROR: Final[tuple[tuple[type[errors.McpError], str], ...]] = (

@@ -23,7 +23,7 @@ from fairlead_api.slices import SLICE, finish, ordered, tabled
 from fairlead_gateway.catalog.definitions import UnusableDefinition, is_idempotent, shown, verbatim
 from fairlead_gateway.catalog.names import exposed_name
 from fairlead_gateway.catalog.offered import Item, Offered, offered
-from fairlead_gateway.limits.limiter import Caps
+from fairlead_gateway.core.quota import Caps
 
 _UNDECLARED: Final = DeclaredLatency()
 REMOVE: Final = "Remove"

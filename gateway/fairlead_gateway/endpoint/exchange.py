@@ -12,11 +12,11 @@ from typing import Final
 from msgspec import Raw
 
 from fairlead_gateway.calls import exchange as calls
+from fairlead_gateway.core.identity import ANONYMOUS
 from fairlead_gateway.endpoint import replies
 from fairlead_gateway.endpoint.asked import Headers, Rejection
 from fairlead_gateway.endpoint.proxies import Proxies
 from fairlead_gateway.endpoint.resumable import Cancellable, Thread
-from fairlead_gateway.identity.model import ANONYMOUS
 from fairlead_gateway.limits.buffers import AnswerBuffers
 from fairlead_mcp.http.answer import Carrier
 from fairlead_mcp.http.exchange import Arrival

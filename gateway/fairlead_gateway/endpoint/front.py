@@ -23,6 +23,7 @@ from fairlead_gateway.calls.errands import SUBSCRIPTIONS, call_of, needs_more, r
 from fairlead_gateway.calls.exchange import asker
 from fairlead_gateway.calls.forward import Forwarder
 from fairlead_gateway.calls.refusals import META_ERROR, RATE_LIMITED
+from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.endpoint import replies
 from fairlead_gateway.endpoint.asked import Answered, Notice, Rejection
 from fairlead_gateway.endpoint.bounds import Bounds
@@ -39,7 +40,6 @@ from fairlead_gateway.endpoint.sessions import MAX_FOREIGN_ID
 from fairlead_gateway.endpoint.starting import Starting, name_in
 from fairlead_gateway.endpoint.streams import Streams
 from fairlead_gateway.identity.identities import Identities
-from fairlead_gateway.identity.model import Identity
 from fairlead_gateway.identity.refusal import Refusal
 from fairlead_gateway.identity.resource import ProtectedResource
 from fairlead_gateway.limits.buffers import AnswerBuffers

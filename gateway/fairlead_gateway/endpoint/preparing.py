@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 
-from fairlead_gateway.identity.model import Identity
+from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.yielding import in_turns
 

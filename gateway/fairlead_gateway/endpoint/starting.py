@@ -12,10 +12,11 @@ from typing import Final
 from fairlead_api.documents.servers import ServerEntry
 from fairlead_gateway.calls import refusals, translate
 from fairlead_gateway.calls.patience import AGAIN_MS, Patience, refusal_of
+from fairlead_gateway.core.identity import Identity
+from fairlead_gateway.core.refusal import Refusal
 from fairlead_gateway.endpoint.asked import Rejection
 from fairlead_gateway.endpoint.exchange import Exchange
 from fairlead_gateway.endpoint.request import Request
-from fairlead_gateway.identity.model import Identity
 from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.policy.unready import of_endpoint, of_tool, on_the_way
 from fairlead_gateway.policy.view import View
@@ -93,9 +94,9 @@ class Starting:
         if self._calls.get(key) is task:
             del self._calls[key]
         if task.cancelled() and not exchange.gone:
-            self._refuse(exchange, asked, refusals.Refusal(refusals.CANCELLED, "The call was cancelled"))
+            self._refuse(exchange, asked, Refusal(refusals.CANCELLED, "The call was cancelled"))
 
-    def _refuse(self, exchange: Exchange, asked: Request, refusal: refusals.Refusal) -> None:
+    def _refuse(self, exchange: Exchange, asked: Request, refusal: Refusal) -> None:
         raw = refusals.result(refusal)
         made = translate.result(raw, from_modern=False, to_modern=asked.modern, server_info=self._server_info)
         exchange.succeed(asked.id, made.result)

@@ -15,9 +15,9 @@ from functools import partial
 from typing import Final, Protocol
 
 from fairlead_api.policies.subjects import API_KEYS, Key
+from fairlead_gateway.core.identity import Identity, Kind
 from fairlead_gateway.identity.authenticator import Revoked, Verdict
 from fairlead_gateway.identity.keys import PREFIX, KeyDocument, KeyRecord, digest, id_of
-from fairlead_gateway.identity.model import Identity, Kind
 from fairlead_gateway.identity.names import Issuers, keys_of_names
 from fairlead_gateway.identity.refusal import AWAY, Refusal
 

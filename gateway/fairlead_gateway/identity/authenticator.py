@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from fairlead_gateway.identity.model import Identity, Kind
+from fairlead_gateway.core.identity import Identity, Kind
 from fairlead_gateway.identity.refusal import Refusal
 
 Verdict = Identity | Refusal

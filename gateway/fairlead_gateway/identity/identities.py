@@ -16,8 +16,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from fairlead_gateway.core.identity import ANONYMOUS, Identity
 from fairlead_gateway.identity.authenticator import Authenticator, Verdict
-from fairlead_gateway.identity.model import ANONYMOUS, Identity
 from fairlead_gateway.identity.refusal import AWAY, BUSY, MALFORMED, NO_CREDENTIAL, UNKNOWN_TOKEN, Refusal
 
 log = logging.getLogger(__name__)

@@ -12,8 +12,8 @@ from typing import Final, Protocol
 
 from fairlead_api.policies.subjects import SERVICE_ACCOUNTS
 from fairlead_gateway.catalog.kubeapi import ApiTrouble, TokenReview
+from fairlead_gateway.core.identity import Identity, Kind, ServiceAccount
 from fairlead_gateway.identity.authenticator import Revoked, Verdict
-from fairlead_gateway.identity.model import Identity, Kind, ServiceAccount
 from fairlead_gateway.identity.refusal import AWAY, Refusal
 from fairlead_gateway.identity.tokens import MAX_TOKEN, json_of
 

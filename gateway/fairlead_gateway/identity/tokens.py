@@ -22,10 +22,10 @@ from joserfc.jwk import Key as SigningKey
 from joserfc.jws import JWSRegistry
 
 from fairlead_api.policies.subjects import claim
+from fairlead_gateway.core.identity import Identity, Kind
 from fairlead_gateway.identity.authenticator import Revoked, Verdict
 from fairlead_gateway.identity.configuration import Issuer
 from fairlead_gateway.identity.jwks import IssuerKeys
-from fairlead_gateway.identity.model import Identity, Kind
 from fairlead_gateway.identity.names import Issuers
 from fairlead_gateway.identity.refusal import AWAY, Refusal
 

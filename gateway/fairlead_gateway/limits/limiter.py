@@ -11,10 +11,11 @@ import hashlib
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
+from fairlead_gateway.core.quota import Bound, Caps, Quota
 from fairlead_gateway.limits.rate import MINUTE, Rate, Sharing
 
 MAX_ASKER: Final = 256
@@ -33,33 +34,6 @@ _WHAT: Final = {
     POLICY: "the policies of namespace {} allow",
     TOOL: "the tool takes",
 }
-
-
-class Bound(Protocol):
-    """What one limit allows; None for any number."""
-
-    @property
-    def calls_per_minute(self) -> int | None: ...
-
-    @property
-    def concurrency(self) -> int | None: ...
-
-
-class Caps(msgspec.Struct, frozen=True):
-    """A Bound of the installation, or of a tool."""
-
-    calls_per_minute: int | None = None
-    concurrency: int | None = None
-
-    def __bool__(self) -> bool:
-        return self.calls_per_minute is not None or self.concurrency is not None
-
-
-class Share(Bound, Protocol):
-    """What policies leave somebody of one namespace's servers."""
-
-    @property
-    def namespace(self) -> str: ...
 
 
 class Limited(msgspec.Struct, frozen=True):
@@ -155,7 +129,7 @@ class Limiter:
         return len(self._accounts)
 
     def admit(
-        self, asker: str, share: Share | None = None, tool: str = "", caps: Caps | None = None
+        self, asker: str, share: Quota | None = None, tool: str = "", caps: Caps | None = None
     ) -> Lease | Limited:
         """Count a call of `asker`. `share` is what policies leave it at this server, `caps` what `tool` (as
         `namespace/server/tool`) takes from everybody together.
@@ -175,7 +149,7 @@ class Limiter:
             lease.append(account)
         return tuple(lease)
 
-    def _applying(self, asker: str, share: Share | None, tool: str, caps: Caps | None, now: float) -> Iterator[Account]:
+    def _applying(self, asker: str, share: Quota | None, tool: str, caps: Caps | None, now: float) -> Iterator[Account]:
         """One at a time: one that nothing was counted in yet may be forgotten when the next is opened."""
         if self._agents is not None:
             yield self._account("agent:" + asker, AGENT, "", self._agents, now)

@@ -13,8 +13,8 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.policies.index import Shelved, ToolIndex
 from fairlead_api.policies.merge import merged, selects, verdict
 from fairlead_gateway.catalog.model import Snapshot
-from fairlead_gateway.identity.model import Identity
-from fairlead_gateway.policy.quotas import Quota
+from fairlead_gateway.core.identity import Identity
+from fairlead_gateway.core.quota import Quota
 from fairlead_gateway.policy.rules import Policies, RuleSet
 from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.policy.view import MERGED, View, server_target

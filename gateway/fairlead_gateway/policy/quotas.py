@@ -1,4 +1,4 @@
-"""Quotas of a namespace: what a rule set may take up of its servers, and which tools go beyond it. Pure module.
+"""Which tools of a list go where a quota of a namespace bounds it. Pure module.
 
 Tools are taken in the order of their names, pinned ones first, as `budget.plan` does for a model. Tokens are estimated
 from bytes: every replica has to come to the same list, at once and with every catalog, whatever it can count with.
@@ -6,10 +6,8 @@ from bytes: every replica has to come to the same list, at once and with every c
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from typing import Final
-
-import msgspec
 
 from fairlead_formats.tokens.conversation import Tokens
 from fairlead_formats.tokens.counting import BytesCounter
@@ -18,28 +16,12 @@ from fairlead_formats.tokens.models import MAX_WINDOW, Window
 from fairlead_formats.tokens.outcome import MAX_TOOLS, Plan
 from fairlead_formats.tokens.plan import plan
 from fairlead_formats.tokens.sizes import Sizes
+from fairlead_gateway.core.quota import Quota
 
 SLICE: Final = 64
 """Definitions that are measured between two pauses."""
 _ANY: Final = Model("any", Window(MAX_WINDOW, source="none"))
 _NO_CONVERSATION: Final = Tokens(0, 0)
-
-
-class Quota(msgspec.Struct, frozen=True):
-    """Bounds of what one rule set may take up of one namespace's servers. None bounds nothing."""
-
-    namespace: str
-    max_tools: int | None = None
-    tool_tokens: int | None = None
-    calls_per_minute: int | None = None
-    concurrency: int | None = None
-    by: Mapping[str, str] = {}
-    """Member to the policy that it comes from."""
-
-    @property
-    def numbers(self) -> dict[str, int]:
-        """What is bounded, by the name that a ToolPolicy has for it."""
-        return {_camel(member): getattr(self, member) for member in self.by}
 
 
 class Cutter:
@@ -73,9 +55,3 @@ def _reason(quota: Quota, *, by_count: bool) -> str:
     if by_count:
         return f"over_limit maxTools={quota.max_tools} policy={quota.by['max_tools']}"
     return f"over_limit toolTokens={quota.tool_tokens} policy={quota.by['tool_tokens']}"
-
-
-def _camel(member: str) -> str:
-    """`max_tools` as `maxTools`."""
-    first, *rest = member.split("_")
-    return first + "".join(word.capitalize() for word in rest)

@@ -15,11 +15,11 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_api.meta import ServerKey
-from fairlead_gateway.calls.escaping import escaped
 from fairlead_gateway.catalog.model import Server, Snapshot
 from fairlead_gateway.catalog.offered import Item
 from fairlead_gateway.policy.reach import Reach
 from fairlead_mcp import jsonrpc
+from fairlead_mcp.escaping import escaped
 
 _EXPRESSION: Final = re.compile(r"\{([+#./;?&]?)[^{}]*\}")
 _OF_OPERATOR: Final = MappingProxyType(

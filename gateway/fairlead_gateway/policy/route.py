@@ -10,10 +10,10 @@ from msgspec import Raw
 
 from fairlead_gateway.calls.cache import scope
 from fairlead_gateway.calls.mirrored import Mirrored, mirrored
-from fairlead_gateway.calls.refusals import MISSING_CLIENT_CAPABILITY, Refusal, lacking
+from fairlead_gateway.calls.refusals import MISSING_CLIENT_CAPABILITY, lacking
 from fairlead_gateway.catalog.model import Server, Tool
-from fairlead_gateway.limits.limiter import Caps
-from fairlead_gateway.policy.quotas import Quota
+from fairlead_gateway.core.quota import Caps, Quota
+from fairlead_gateway.core.refusal import Refusal
 from fairlead_gateway.policy.reach import Reach
 from fairlead_gateway.reports.samples import Meter
 from fairlead_gateway.telemetry import Recorder

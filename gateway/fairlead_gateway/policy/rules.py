@@ -21,8 +21,8 @@ from fairlead_api.policies.merge import ALLOW, Merged, RuleRef, ServerTiers, Ver
 from fairlead_api.policies.subjects import Key, Speakers, keys_of
 from fairlead_api.slices import finish, listed
 from fairlead_gateway.catalog.model import Server, Snapshot, ToolRef
-from fairlead_gateway.identity.model import Identity
-from fairlead_gateway.policy.quotas import Quota
+from fairlead_gateway.core.identity import Identity
+from fairlead_gateway.core.quota import Quota
 from fairlead_gateway.policy.tiers import by_speed
 from fairlead_gateway.validation.constraint import Allowance, Constraint, allowance
 

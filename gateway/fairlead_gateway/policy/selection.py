@@ -15,7 +15,7 @@ from typing import Final
 from fairlead_api.meta import ServerKey
 from fairlead_api.slices import finish
 from fairlead_gateway.catalog.model import EMPTY, Snapshot
-from fairlead_gateway.identity.model import Identity
+from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.policy.compiled_catalog import Bind, CompiledCatalog, Routes, bind_in_slices, compile_in_slices
 from fairlead_gateway.policy.reach import Reach
 from fairlead_gateway.policy.rules import RuleSet

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from fairlead_api.documents.servers import ON_THE_WAY, ServerEntry
 from fairlead_api.meta import ServerKey
 from fairlead_formats.names import SEPARATOR
-from fairlead_gateway.identity.model import Identity
+from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.policy.decision import foreseen
 from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.policy.view import MERGED, server_target

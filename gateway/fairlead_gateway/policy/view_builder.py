@@ -16,7 +16,6 @@ import msgspec
 from fairlead_api.documents.rules import Tier
 from fairlead_api.meta import ServerKey
 from fairlead_api.slices import listed, tabled
-from fairlead_gateway.calls.escaping import escaped
 from fairlead_gateway.catalog.model import EMPTY, ToolRef
 from fairlead_gateway.policy.compiled_catalog import CompiledCatalog, EndpointTools
 from fairlead_gateway.policy.constraints import NO_CHANGES, changes_of_server, changes_of_tools
@@ -27,6 +26,7 @@ from fairlead_gateway.policy.rules import Policies, RuleSet
 from fairlead_gateway.policy.tiers import GRACE_SECONDS, Hidden, in_tier
 from fairlead_gateway.policy.tool_list import ToolList
 from fairlead_gateway.policy.view import View
+from fairlead_mcp.escaping import escaped
 
 SLICE: Final = 256
 """Tools between two pauses: about half a millisecond."""

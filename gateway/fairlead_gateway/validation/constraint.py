@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_gateway.calls.refusals import INVALID_ARGUMENTS, Refusal
+from fairlead_gateway.core.refusal import INVALID_ARGUMENTS, Refusal
 from fairlead_gateway.validation.checker import MAX_VALUE_BYTES, Checker, Compiled, compile_schema
 from fairlead_gateway.validation.spelling import Spelling
 from fairlead_gateway.validation.walk import Elsewhere

@@ -16,7 +16,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.policies.subjects import API_KEYS, SERVICE_ACCOUNTS
 from fairlead_formats.names import did_you_mean
 from fairlead_gateway.catalog.names import tool_id
-from fairlead_gateway.identity.model import Identity, ServiceAccount
+from fairlead_gateway.core.identity import Identity, ServiceAccount
 from fairlead_gateway.identity.names import Issuers
 from fairlead_rest.bodies import answer, encode
 from fairlead_rest.openapi import described

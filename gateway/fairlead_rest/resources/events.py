@@ -15,8 +15,8 @@ from fastapi import APIRouter, Header, Request, Response
 from starlette.types import Message, Receive, Scope, Send
 
 from fairlead_api.meta import ServerKey
+from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.identity.identities import Identities
-from fairlead_gateway.identity.model import Identity
 from fairlead_gateway.news import Event, Missed, News
 from fairlead_rest.examples import servers as examples
 from fairlead_rest.openapi import described

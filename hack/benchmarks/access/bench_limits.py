@@ -25,8 +25,9 @@ from fairlead_gateway.audit.entry import ALLOWED, Entry
 from fairlead_gateway.audit.lines import line_of
 from fairlead_gateway.audit.writer import Writer
 from fairlead_gateway.calls.trace import TRACEPARENT, carried
-from fairlead_gateway.identity.model import Identity
-from fairlead_gateway.limits.limiter import Caps, Lease, Limited, Limiter
+from fairlead_gateway.core.identity import Identity
+from fairlead_gateway.core.quota import Caps
+from fairlead_gateway.limits.limiter import Lease, Limited, Limiter
 from fairlead_gateway.limits.rate import Sharing
 from fairlead_gateway.upstream.bounds import Bounds
 from fairlead_gateway.upstream.guard import QUEUED, Guard

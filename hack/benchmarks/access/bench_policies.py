@@ -27,8 +27,8 @@ from fairlead_api.documents.codec import Document
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject, Tier
 from fairlead_gateway.catalog.model import build, building
 from fairlead_gateway.catalog.source import uncollected
+from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.endpoint.preparing import Preparations
-from fairlead_gateway.identity.model import Identity
 from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.policy.view import MERGED
 from fairlead_gateway.yielding import in_turns

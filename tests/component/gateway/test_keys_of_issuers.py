@@ -6,10 +6,10 @@ import asyncio
 import time
 from pathlib import Path
 
+from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.identity.authenticator import Verdict
 from fairlead_gateway.identity.configuration import Issuer
 from fairlead_gateway.identity.identities import Identities
-from fairlead_gateway.identity.model import Identity
 from fairlead_gateway.identity.setup import Trust
 from fairlead_gateway.identity.tokens import Tokens
 from gatewayworld import Clock, Wire, modern, running

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from fairlead_gateway.app import Gateway
-from fairlead_gateway.limits.limiter import Caps, Limited, Limiter
+from fairlead_gateway.core.quota import Caps
+from fairlead_gateway.limits.limiter import Limited, Limiter
 from fairlead_gateway.limits.rate import Sharing
 from fairlead_gateway.limits.shared import BadUrl, Settler
 from gatewayworld import ask, calling, catalog, limits, running, scraped

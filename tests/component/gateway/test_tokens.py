@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 from joserfc.jwk import ECKey, Key, RSAKey
 
+from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.identity.configuration import Issuer
 from fairlead_gateway.identity.jwks import IssuerKeys
-from fairlead_gateway.identity.model import Identity
 from fairlead_gateway.identity.tokens import Tokens, json_of
 from gatewayworld import LEGACY, Ask, Wire, calling, catalog, legacy, modern, running
 from issuers import HERE, LocalIssuer, issuing, secured, status

@@ -20,7 +20,7 @@ from fairlead_gateway.audit.entry import ALLOWED, Entry
 from fairlead_gateway.audit.lines import line_of
 from fairlead_gateway.audit.sink import File
 from fairlead_gateway.audit.writer import Writer
-from fairlead_gateway.identity.model import ANONYMOUS, Identity
+from fairlead_gateway.core.identity import ANONYMOUS, Identity
 
 KEY = ServerKey("team", "demo")
 PARENT = b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"

@@ -17,10 +17,11 @@ from fairlead_gateway.audit.writer import CAPACITY_BYTES, Writer
 from fairlead_gateway.calls.bridge import MAX_PARKED_BYTES, Bridge, Bridged, Relay
 from fairlead_gateway.calls.live import MAX_ID, MAX_SESSION, Live, LiveRequest, offers
 from fairlead_gateway.calls.watches import MAX_EVENT, MAX_URI, Watches, watchable
+from fairlead_gateway.core.identity import ANONYMOUS
+from fairlead_gateway.core.quota import Caps
 from fairlead_gateway.endpoint.resumable import KEPT_BYTES, STREAM_BYTES, Threads
 from fairlead_gateway.endpoint.sessions import Sessions
-from fairlead_gateway.identity.model import ANONYMOUS
-from fairlead_gateway.limits.limiter import Caps, Limiter
+from fairlead_gateway.limits.limiter import Limiter
 from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
 from fairlead_mcp.eras import Client
 from fairlead_mcp.messages import Message

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairlead_gateway.calls.escaping import escaped, escaped_text
+from fairlead_mcp.escaping import escaped, escaped_text
 
 DIRECTION = {"\u061c", "\u200e", "\u200f", *map(chr, range(0x202A, 0x202F)), *map(chr, range(0x2066, 0x206A))}
 TAGS = {chr(code) for code in range(0xE0000, 0xE0080)}

@@ -9,6 +9,7 @@ import pytest
 
 from fairlead_gateway.calls import refusals
 from fairlead_gateway.calls.refusals import refusal_for
+from fairlead_gateway.core.refusal import Refusal
 from fairlead_gateway.settings import BadSetting, Settings
 from fairlead_gateway.telemetry import BOUNDS, OTHER, Book, Series
 from fairlead_mcp import errors
@@ -92,7 +93,7 @@ def test_each_error_of_the_wire_has_its_code(error: errors.McpError, code: str, 
 
 
 def test_a_refusal_is_a_result_that_says_why() -> None:
-    result = json.loads(refusals.result(refusals.Refusal("TIMEOUT", 'too "slow"', 250)))
+    result = json.loads(refusals.result(Refusal("TIMEOUT", 'too "slow"', 250)))
     assert result == {
         "content": [{"type": "text", "text": 'too "slow"'}],
         "isError": True,

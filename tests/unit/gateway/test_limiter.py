@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead_gateway.limits.limiter import NO_LEASE, Account, Caps, Lease, Limited, Limiter
-
-
-class Left(msgspec.Struct, frozen=True):
-    """What policies leave somebody of one namespace's servers."""
-
-    namespace: str
-    calls_per_minute: int | None = None
-    concurrency: int | None = None
+from fairlead_gateway.core.quota import Caps, Quota
+from fairlead_gateway.limits.limiter import NO_LEASE, Account, Lease, Limited, Limiter
 
 
 class Time:
@@ -39,7 +31,7 @@ def refusal(found: Lease | Limited) -> Limited:
 def test_without_a_limit_nothing_is_kept_of_anybody() -> None:
     limiter = Limiter()
     assert limiter.admit("ada") is NO_LEASE
-    assert lease(limiter.admit("ada", Left("team"))) == ()
+    assert lease(limiter.admit("ada", Quota("team"))) == ()
     assert len(limiter) == 0
 
 
@@ -68,7 +60,7 @@ def test_no_more_calls_at_once_than_allowed_and_the_next_when_one_is_over() -> N
 
 def test_policies_bound_each_asker_in_each_namespace_by_itself() -> None:
     limiter = Limiter(clock=Time())
-    team, other = Left("team", calls_per_minute=1), Left("other", calls_per_minute=1)
+    team, other = Quota("team", calls_per_minute=1), Quota("other", calls_per_minute=1)
     assert not isinstance(limiter.admit("ada", team), Limited)
     refused = refusal(limiter.admit("ada", team))
     assert (refused.scope, refused.message) == ("policy", "the policies of namespace team allow 1 calls a minute")
@@ -77,7 +69,7 @@ def test_policies_bound_each_asker_in_each_namespace_by_itself() -> None:
 
 
 def test_a_policy_of_no_calls_refuses_without_a_time_to_come_again() -> None:
-    refused = refusal(Limiter().admit("ada", Left("team", calls_per_minute=0)))
+    refused = refusal(Limiter().admit("ada", Quota("team", calls_per_minute=0)))
     assert (refused.message, refused.retry_after) == ("the policies of namespace team allow no calls", None)
 
 
@@ -103,7 +95,7 @@ def test_a_tool_has_no_more_calls_at_once_than_its_own_limit_whoever_makes_them(
 def test_a_call_that_one_limit_refuses_uses_up_none_of_the_others() -> None:
     time = Time()
     limiter = Limiter(Caps(calls_per_minute=2, concurrency=2), clock=time)
-    full = Left("team", concurrency=1)
+    full = Quota("team", concurrency=1)
     held = lease(limiter.admit("ada", full))
     for _ in range(5):
         assert refusal(limiter.admit("ada", full)).scope == "policy"
@@ -114,12 +106,12 @@ def test_a_call_that_one_limit_refuses_uses_up_none_of_the_others() -> None:
 
 def test_a_limit_that_changes_holds_at_once_and_keeps_count_of_what_runs() -> None:
     limiter = Limiter(clock=Time())
-    held = [lease(limiter.admit("ada", Left("team", concurrency=3))) for _ in range(2)]
-    assert isinstance(limiter.admit("ada", Left("team", concurrency=2)), Limited)
+    held = [lease(limiter.admit("ada", Quota("team", concurrency=3))) for _ in range(2)]
+    assert isinstance(limiter.admit("ada", Quota("team", concurrency=2)), Limited)
     for entered in held:
         for account in entered:
             account.leave()
-    assert not isinstance(limiter.admit("ada", Left("team", concurrency=2)), Limited)
+    assert not isinstance(limiter.admit("ada", Quota("team", concurrency=2)), Limited)
 
 
 def test_agents_that_are_as_if_they_had_never_called_are_forgotten() -> None:
@@ -144,7 +136,7 @@ def test_agents_that_are_busy_are_remembered_up_to_a_number() -> None:
 def test_calls_at_once_never_exceed_the_bound_and_the_count_comes_back_to_nothing(steps: list[tuple[str, int]]) -> None:
     time = Time()
     limiter = Limiter(Caps(calls_per_minute=30, concurrency=2), clock=time)
-    share = Left("team", concurrency=1)
+    share = Quota("team", concurrency=1)
     running: list[tuple[str, Lease]] = []
     accounts: set[Account] = set()
     for agent, step in steps:

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from fairlead_gateway.core.identity import Identity, Kind
 from fairlead_gateway.endpoint import inbound
 from fairlead_gateway.endpoint.asked import Rejection
 from fairlead_gateway.endpoint.proxies import Proxies
 from fairlead_gateway.endpoint.sessions import Sessions
 from fairlead_gateway.identity.authenticator import Revoked, Verdict
 from fairlead_gateway.identity.identities import KEPT_BYTES, Identities
-from fairlead_gateway.identity.model import Identity, Kind
 from fairlead_gateway.identity.refusal import UNKNOWN_TOKEN
 from fairlead_mcp.hosts import AllowList
 from gatewayworld import modern

@@ -17,7 +17,7 @@ from fairlead_api.documents.rules import Policy, PolicyLimits, Rule, Rules, Subj
 from fairlead_api.documents.state import ServerState, State, ToolState
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.catalog.model import build
-from fairlead_gateway.identity.model import ANONYMOUS, Identity
+from fairlead_gateway.core.identity import ANONYMOUS, Identity
 from fairlead_gateway.policy.route import Route
 from fairlead_gateway.policy.selection import Selection
 from gatewayworld import catalog, entry

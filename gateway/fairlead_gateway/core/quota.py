@@ -1,0 +1,51 @@
+"""Bounds of calls and lists: those of a tool, of every agent, and of what policies leave somebody of a namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import msgspec
+
+
+class Bound(Protocol):
+    """What one limit allows; None for any number."""
+
+    @property
+    def calls_per_minute(self) -> int | None: ...
+
+    @property
+    def concurrency(self) -> int | None: ...
+
+
+class Caps(msgspec.Struct, frozen=True):
+    """A Bound of the installation, or of a tool."""
+
+    calls_per_minute: int | None = None
+    concurrency: int | None = None
+
+    def __bool__(self) -> bool:
+        return self.calls_per_minute is not None or self.concurrency is not None
+
+
+class Quota(msgspec.Struct, frozen=True):
+    """Bounds of what one rule set may take up of one namespace's servers. None bounds nothing."""
+
+    namespace: str
+    max_tools: int | None = None
+    tool_tokens: int | None = None
+    calls_per_minute: int | None = None
+    concurrency: int | None = None
+    by: Mapping[str, str] = {}
+    """Member to the policy that it comes from."""
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """What is bounded, by the name that a ToolPolicy has for it."""
+        return {_camel(member): getattr(self, member) for member in self.by}
+
+
+def _camel(member: str) -> str:
+    """`max_tools` as `maxTools`."""
+    first, *rest = member.split("_")
+    return first + "".join(word.capitalize() for word in rest)
