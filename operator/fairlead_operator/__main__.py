@@ -17,9 +17,10 @@ from contextlib import AsyncExitStack
 from typing import Final
 
 from fairlead_api.logs import set_up
+from fairlead_kube.client import Kube
+from fairlead_kube.connection import NoCluster, load_configuration
 from fairlead_operator.app import Operator, Wiring, build
-from fairlead_operator.kube.client import Kube
-from fairlead_operator.kube.connection import CannotStart, check_cluster, load_configuration
+from fairlead_operator.kube.preflight import CannotStart, check_cluster
 from fairlead_operator.probes import served
 from fairlead_operator.settings import BadSetting, Settings
 
@@ -36,7 +37,7 @@ def run(settings: Settings) -> int:
         set_up(settings.log_format, settings.log_level)
         _allow_many_connections()
         asyncio.run(_run(settings))
-    except CannotStart as error:
+    except (CannotStart, NoCluster) as error:
         print(f"fairlead operator: {error}", file=sys.stderr)
         return 1
     except ValueError as error:

@@ -19,6 +19,19 @@ from kubernetes.aio.client import Configuration
 
 from fairlead_api.meta import LABEL_DOCUMENT, LABEL_MANAGED_BY, MANAGED_BY, ServerKey
 from fairlead_api.v1alpha1.latencytier import LatencyTier
+from fairlead_kube.client import Json, Kube
+from fairlead_kube.errors import ApiError
+from fairlead_kube.informer import Follower, Picture, Scope
+from fairlead_kube.resources import (
+    CONFIG_MAPS,
+    MCP_SERVERS,
+    OWN_KINDS,
+    PODS,
+    SECRETS,
+    TOOL_POLICIES,
+    WORKLOAD_KINDS,
+    Kind,
+)
 from fairlead_mcp.egress import Egress
 from fairlead_mcp.http.dial import Resolve, resolve_by_dns
 from fairlead_mcp.via import pseudonym
@@ -28,7 +41,6 @@ from fairlead_operator.discovery.round import Pace
 from fairlead_operator.gateways.http import HttpGateways
 from fairlead_operator.handlers import Feed
 from fairlead_operator.kube.account import owners
-from fairlead_operator.kube.client import Json, Kube
 from fairlead_operator.kube.credentials import (
     SELECTOR,
     STORE_SELECTOR,
@@ -39,23 +51,11 @@ from fairlead_operator.kube.credentials import (
 )
 from fairlead_operator.kube.declared import KubeDeclarations
 from fairlead_operator.kube.documents import KubeDocuments
-from fairlead_operator.kube.errors import KubeError
 from fairlead_operator.kube.events import Events
 from fairlead_operator.kube.lease import Lease, Timings
 from fairlead_operator.kube.owned import Owned, OwnedPicture
 from fairlead_operator.kube.platform import KubePlatform
 from fairlead_operator.kube.pods import Pods
-from fairlead_operator.kube.resources import (
-    CONFIG_MAPS,
-    MCP_SERVERS,
-    OWN_KINDS,
-    PODS,
-    SECRETS,
-    TOOL_POLICIES,
-    WORKLOAD_KINDS,
-    Kind,
-)
-from fairlead_operator.kube.watch import Follower, Picture, Scope
 from fairlead_operator.publish.configured import tiers_in
 from fairlead_operator.reconciler import Options
 from fairlead_operator.server.manifests import Images
@@ -240,7 +240,7 @@ class _Leadership:
                 await self.declarations.withdraw_old_defaults()
                 await self.declarations.create_default_tiers()
                 return
-            except KubeError as error:
+            except ApiError as error:
                 logger.warning("cannot list what is declared: %s", error)
                 await asyncio.sleep(LIST_RETRY_SECONDS)
 
@@ -251,7 +251,7 @@ class _Leadership:
             await asyncio.sleep(pause)
             try:
                 await self.declarations.refresh()
-            except KubeError as error:
+            except ApiError as error:
                 if not failing:
                     logger.warning(
                         "McpServers, LatencyTiers and ToolPolicies cannot be listed; what is deleted meanwhile stays "

@@ -26,6 +26,7 @@ from fairlead_operator.latency.ledger import FIGURES_EVERY_S, Move
 from fairlead_operator.latency.timekeeper import Timekeeper
 from fairlead_operator.outcome import Done, Outcome
 from fairlead_operator.ports import (
+    PLATFORM_ERRORS,
     TIER_MOVED,
     Announcement,
     Connector,
@@ -33,7 +34,6 @@ from fairlead_operator.ports import (
     Documents,
     Gateways,
     Platform,
-    PlatformTrouble,
     UnreadableServer,
 )
 from fairlead_operator.publish.policies import PolicyStatuses
@@ -284,7 +284,7 @@ class Controller:
                 await self.timekeeper.restore()
                 await self.entries.restore()
                 return
-            except PlatformTrouble as error:
+            except PLATFORM_ERRORS as error:
                 logger.warning("what was measured and shown before cannot be read yet: %s", error)
                 await asyncio.sleep(self._rhythm.backoff.first)
 
@@ -323,7 +323,7 @@ class Controller:
             self._telemetry.moved(move)
             try:
                 server = await self._platform.get(move.tool.server)
-            except (PlatformTrouble, UnreadableServer):
+            except (*PLATFORM_ERRORS, UnreadableServer):
                 continue
             if server is not None:
                 await self._platform.announce(server, _tier_news(move))
@@ -353,7 +353,7 @@ class Controller:
             result = action()
             if asyncio.iscoroutine(result):
                 await result
-        except PlatformTrouble as error:
+        except PLATFORM_ERRORS as error:
             logger.warning("%s: tried again later: %s", what, error)
             self._telemetry.publish_failures.labels(what).inc()
             await asyncio.sleep(self._rhythm.backoff.first)

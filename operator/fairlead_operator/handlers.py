@@ -19,8 +19,8 @@ import kopf
 from kubernetes.aio.client import Configuration
 
 from fairlead_api.meta import GROUP, VERSION
-from fairlead_operator.kube.client import CLOSING_SECONDS
-from fairlead_operator.kube.resources import OWN_KINDS, Kind
+from fairlead_kube.client import CLOSING_SECONDS
+from fairlead_kube.resources import OWN_KINDS, Kind
 
 logger = logging.getLogger(__name__)
 

@@ -18,6 +18,7 @@ from fairlead_api.v1alpha1.common import Resource
 from fairlead_api.v1alpha1.latencytier import LatencyTier
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_api.v1alpha1.toolpolicy import ToolPolicy, ToolPolicyStatus
+from fairlead_kube.errors import ApiError
 from fairlead_mcp.session import McpSession
 from fairlead_operator.discovery.line import Line
 
@@ -26,7 +27,11 @@ Environment = Literal["cluster", "local"]
 
 
 class PlatformTrouble(Exception):
-    """The world could not be read or written now; whoever called tries again later. Base of the adapters' errors."""
+    """The platform cannot be read or written now; the caller tries again later. Base of errors off a cluster."""
+
+
+PLATFORM_ERRORS: Final = (PlatformTrouble, ApiError)
+"""Raised by the adapters of `local/` and by those of `kube/`."""
 
 
 class UnreadableServer(Exception):
@@ -85,7 +90,7 @@ class Announcement:
 
 
 class Platform(Protocol):
-    """Where servers are declared and run. Every method but `announce` may raise PlatformTrouble."""
+    """Where servers are declared and run. Every method but `announce` may raise PLATFORM_ERRORS."""
 
     @property
     def environment(self) -> Environment: ...
@@ -128,7 +133,7 @@ class Platform(Protocol):
 
 
 class Documents(Protocol):
-    """Where documents are published. Only the leader calls it. Every method may raise PlatformTrouble."""
+    """Where documents are published. Only the leader calls it. Every method may raise PLATFORM_ERRORS."""
 
     async def listing(self) -> Mapping[str, Mapping[str, str]]:
         """Names of the document heads that are stored, with their labels; changes as they do."""
@@ -175,13 +180,13 @@ class Declarations(Protocol):
         ...
 
     async def show_policy(self, policy: ToolPolicy, status: ToolPolicyStatus) -> None:
-        """Show the status of a policy. Raises PlatformTrouble."""
+        """Show the status of a policy. Raises PLATFORM_ERRORS."""
         ...
 
     async def show_tools(self, counts: Mapping[str, int]) -> None:
         """Show how many tools fit each tier, by its name; writes only where that differs from what is shown.
 
-        Raises PlatformTrouble.
+        Raises PLATFORM_ERRORS.
         """
         ...
 

@@ -35,10 +35,10 @@ from fairlead_operator.latency.figures import Figures
 from fairlead_operator.outcome import Done, Outcome, Stalled, Waiting
 from fairlead_operator.pinning.definitions import Counted, Definitions, uncounted
 from fairlead_operator.ports import (
+    PLATFORM_ERRORS,
     Connector,
     Documents,
     Platform,
-    PlatformTrouble,
     ResolvedCredential,
     UnreadableServer,
     Verdict,
@@ -144,7 +144,7 @@ class Reconciler:
             self._prefixes.claim(server)
 
     async def unseen(self) -> list[ServerEntry]:
-        """Entries of the servers that have no catalog, before the first look. Raises PlatformTrouble."""
+        """Entries of the servers that have no catalog, before the first look. Raises PLATFORM_ERRORS."""
         stored = await self.catalogs.names()
         return [
             entry_of_new(server.key, self._prefixes.granted(server, NOT_REACHED)[1])
@@ -192,7 +192,7 @@ class Reconciler:
         except UnreadableServer as error:
             logger.warning("%s cannot be read: %s", key, error)
             return Stalled(Reason.INVALID)
-        except PlatformTrouble as error:
+        except PLATFORM_ERRORS as error:
             logger.warning("%s: tried again later: %s", key, error)
             return Waiting(str(getattr(error, "reason", "") or type(error).__name__))
 

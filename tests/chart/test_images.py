@@ -23,7 +23,7 @@ BUILD_TOOLS = {f"{place}/{name}" for place in ("bin", "usr/bin", "usr/local/bin"
 IMPORT_ALL = """
 import importlib, pkgutil, sys
 failed = []
-for name in ("fairlead_api", "fairlead_mcp", "fairlead_operator", "fairlead_gateway"):
+for name in ("fairlead_api", "fairlead_mcp", "fairlead_kube", "fairlead_operator", "fairlead_gateway"):
     package = importlib.import_module(name)
     for module in pkgutil.walk_packages(package.__path__, name + "."):
         if not module.name.endswith("__main__"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -20,12 +21,14 @@ def test_no_folder_of_tests_is_a_package() -> None:
     assert list((REPOSITORY / "tests").rglob("__init__.py")) == []
 
 
-def test_every_import_package_says_that_it_is_typed() -> None:
+def test_every_import_package_is_in_the_wheel_and_says_that_it_is_typed() -> None:
     packages = [
         path.parent for top in ("crds", "operator", "gateway") for path in (REPOSITORY / top).glob("*/__init__.py")
     ]
 
     assert len(packages) >= 6
+    wheel = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert {str(package.relative_to(REPOSITORY)) for package in packages} == set(wheel["packages"])
     assert [package.name for package in packages if not (package / "py.typed").exists()] == []
 
 

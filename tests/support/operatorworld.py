@@ -20,8 +20,8 @@ from fairlead_api.documents.catalog import Catalog
 from fairlead_api.documents.codec import catalog_name, decode
 from fairlead_api.documents.store import Assembler
 from fairlead_api.meta import ServerKey
+from fairlead_kube.connection import load_configuration
 from fairlead_operator.app import Operator, Wiring, build
-from fairlead_operator.kube.connection import load_configuration
 from fairlead_operator.kube.documents import blob_from
 from fairlead_operator.settings import Settings
 

@@ -13,7 +13,7 @@ from fairlead_gateway.identity.keys import LABEL, MEMBER, BadKeys, KeyDocument, 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from fairlead_operator.kube.client import Kube
+    from fairlead_kube.client import Kube
 
 Result = TypeVar("Result")
 
@@ -42,7 +42,7 @@ class SecretPlace:
         """Read, change, write; where somebody else wrote in between, again with what they wrote. Raises Failure."""
 
         async def work(kube: Kube) -> None:
-            from fairlead_operator.kube.errors import Conflict
+            from fairlead_kube.errors import Conflict
 
             for attempt in range(TRIES):
                 try:
@@ -57,7 +57,7 @@ class SecretPlace:
 
     async def _changed(self, kube: Kube, change: Callable[[KeyDocument], KeyDocument]) -> None:
         """Raises Conflict where the Secret is another one than was read."""
-        from fairlead_operator.kube.resources import SECRETS
+        from fairlead_kube.resources import SECRETS
 
         found = await self._found(kube)
         before = self._keys(found)
@@ -74,8 +74,8 @@ class SecretPlace:
             await kube.apply(SECRETS, self._namespace, body, manager=MANAGER)
 
     async def _found(self, kube: Kube) -> dict[str, Any] | None:
-        from fairlead_operator.kube.errors import NotFound
-        from fairlead_operator.kube.resources import SECRETS
+        from fairlead_kube.errors import NotFound
+        from fairlead_kube.resources import SECRETS
 
         try:
             return await kube.get(SECRETS, self._namespace, self._name)

@@ -14,7 +14,7 @@ from fairlead_cli.failure import Failure
 from fairlead_cli.output import Output, print_json
 
 if TYPE_CHECKING:
-    from fairlead_operator.kube.client import Kube
+    from fairlead_kube.client import Kube
 
 
 def print_crds(output: Output) -> None:
@@ -39,7 +39,7 @@ def install_crds(kubeconfig: str, timeout: float, output: Output) -> None:
 
 
 async def _install(kube: Kube, timeout: float, output: Output) -> None:
-    from fairlead_operator.kube.resources import Kind
+    from fairlead_kube.resources import Kind
 
     definitions = Kind(
         "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
@@ -58,7 +58,7 @@ async def _install(kube: Kube, timeout: float, output: Output) -> None:
 
 
 async def _served(kube: Kube, plurals: set[str]) -> None:
-    from fairlead_operator.kube.errors import NotFound
+    from fairlead_kube.errors import NotFound
 
     while True:
         try:

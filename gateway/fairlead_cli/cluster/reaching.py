@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from fairlead_cli.failure import Failure, needs
 
 if TYPE_CHECKING:
-    from fairlead_operator.kube.client import Kube
+    from fairlead_kube.client import Kube
 
 Result = TypeVar("Result")
 
@@ -20,9 +20,9 @@ def on_cluster(kubeconfig: str, work: Callable[[Kube], Awaitable[Result]], *, ri
     `rights` ends the sentence of a refusal: who may do this, or what to grant. Raises Failure.
     """
     with needs("operator"):
-        from fairlead_operator.kube.client import Kube
-        from fairlead_operator.kube.connection import CannotStart, load_configuration
-        from fairlead_operator.kube.errors import Forbidden, KubeError, Unauthorized, Unavailable
+        from fairlead_kube.client import Kube
+        from fairlead_kube.connection import NoCluster, load_configuration
+        from fairlead_kube.errors import ApiError, Forbidden, Unauthorized, Unavailable
 
     host = ""
 
@@ -38,7 +38,7 @@ def on_cluster(kubeconfig: str, work: Callable[[Kube], Awaitable[Result]], *, ri
 
     try:
         return asyncio.run(run())
-    except CannotStart as error:
+    except NoCluster as error:
         raise Failure(str(error)) from error
     except Unauthorized as error:
         raise Failure(f"the API server at {host} does not accept the credentials: renew the kubeconfig") from error
@@ -46,5 +46,5 @@ def on_cluster(kubeconfig: str, work: Callable[[Kube], Awaitable[Result]], *, ri
         raise Failure(f"the API server at {host} refuses it ({error}). {rights}") from error
     except Unavailable as error:
         raise Failure(f"the API server at {host} cannot be reached ({error}): check that it runs") from error
-    except KubeError as error:
+    except ApiError as error:
         raise Failure(f"the API server at {host} refuses it ({error})") from error

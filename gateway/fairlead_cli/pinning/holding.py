@@ -19,7 +19,7 @@ from fairlead_cli.cluster.reaching import on_cluster
 from fairlead_cli.failure import USED_WRONGLY, Failure, needs
 
 if TYPE_CHECKING:
-    from fairlead_operator.kube.client import Kube
+    from fairlead_kube.client import Kube
 
 T = TypeVar("T")
 
@@ -84,8 +84,8 @@ class Cluster:
 
     def pins(self) -> Mapping[ServerKey, Pins]:
         async def read(kube: Kube) -> Mapping[ServerKey, Pins]:
+            from fairlead_kube.resources import CONFIG_MAPS
             from fairlead_operator.kube.documents import blob_from
-            from fairlead_operator.kube.resources import CONFIG_MAPS
             from fairlead_operator.settings import Settings
 
             settings = Settings.from_env(namespace=self.namespace)
@@ -99,7 +99,7 @@ class Cluster:
 
     def approve(self, key: ServerKey, approval: str) -> None:
         async def annotate(kube: Kube) -> None:
-            from fairlead_operator.kube.resources import MCP_SERVERS
+            from fairlead_kube.resources import MCP_SERVERS
 
             change = {"metadata": {"annotations": {ANNOTATION_APPROVE: approval}}}
             await kube.merge(MCP_SERVERS, key.namespace, key.name, change, manager="fairlead-approve")

@@ -28,9 +28,9 @@ from audit import Write
 from controlplane import ControlPlane, NoControlPlane, find_assets
 from fairlead_api.documents.codec import catalog_name
 from fairlead_api.meta import LABEL_DOCUMENT, ServerKey
-from fairlead_operator.kube.client import Kube
-from fairlead_operator.kube.connection import load_configuration
-from fairlead_operator.kube.resources import MCP_SERVERS
+from fairlead_kube.client import Kube
+from fairlead_kube.connection import load_configuration
+from fairlead_kube.resources import MCP_SERVERS
 from ports import free_port
 from rig.harness import Cell, Goal, Report, Settings, Unmeasurable
 from rig.processes import Stage, cpu_time, machine_time, memory

@@ -11,10 +11,10 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
-from fairlead_operator.kube.client import Kube
-from fairlead_operator.kube.errors import Conflict, KubeError, Unavailable
-from fairlead_operator.kube.resources import DEPLOYMENTS, MCP_SERVERS
-from fairlead_operator.kube.watch import Follower, Scope
+from fairlead_kube.client import Kube
+from fairlead_kube.errors import ApiError, Conflict, Unavailable
+from fairlead_kube.informer import Follower, Scope
+from fairlead_kube.resources import DEPLOYMENTS, MCP_SERVERS
 from rawserver import RawServer, Reply, Request, raw_server
 from toolservers import answer_modern
 
@@ -156,7 +156,7 @@ class Kubelet:
                     await self._mark(metadata, available)
                 except Unavailable:
                     self._due.put_nowait(metadata)
-                except KubeError:
+                except ApiError:
                     break  # deleted meanwhile
 
     async def _mark(self, metadata: Json, available: int) -> None:

@@ -11,8 +11,8 @@ import signal
 import sys
 
 from fairlead_api.logs import set_up
+from fairlead_kube.connection import load_configuration
 from fairlead_operator.app import Wiring, build
-from fairlead_operator.kube.connection import load_configuration
 from fairlead_operator.probes import served
 from fairlead_operator.settings import Settings
 

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from fairlead_operator.kube.client import Json
+from fairlead_kube.client import Json
 
 logger = logging.getLogger(__name__)
 

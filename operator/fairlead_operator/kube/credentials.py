@@ -24,9 +24,9 @@ from fairlead_api.documents.catalog import Credential, CredentialRef
 from fairlead_api.meta import ANNOTATION_HOSTS, LABEL_CREDENTIAL, LABEL_MANAGED_BY, MANAGED_BY, ServerKey, bounded_name
 from fairlead_api.v1alpha1.conditions import Reason
 from fairlead_api.v1alpha1.mcpserver import CredentialSource, McpServer
-from fairlead_operator.kube.client import Json, Kube
-from fairlead_operator.kube.errors import Conflict, KubeError, NotFound
-from fairlead_operator.kube.resources import SECRETS, older
+from fairlead_kube.client import Json, Kube
+from fairlead_kube.errors import ApiError, Conflict, NotFound
+from fairlead_kube.resources import SECRETS, older
 from fairlead_operator.ports import ResolvedCredential, Verdict
 from fairlead_operator.server.hosts import hosts_allow, origin
 from fairlead_operator.server.manifests import references
@@ -294,7 +294,7 @@ class Resolver:
             await self._kube.exists(SECRETS, namespace, name)
         except NotFound:
             return _not_found(namespace, name)
-        except KubeError as error:
+        except ApiError as error:
             return Verdict(None, Reason.REFS_UNREADABLE, str(error))
         message = f'Secret {name} exists but is not labelled {LABEL_CREDENTIAL}: "true", so it is not used'
         return Verdict(False, Reason.SECRET_NOT_LABELLED, message)

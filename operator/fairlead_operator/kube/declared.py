@@ -19,9 +19,9 @@ from fairlead_api.v1alpha1.common import ObjectMeta, Resource
 from fairlead_api.v1alpha1.latencytier import LatencyTier
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_api.v1alpha1.toolpolicy import PolicyRule, ServerSelector, ToolPolicy, ToolPolicySpec, ToolPolicyStatus
-from fairlead_operator.kube.client import Json, Kube
-from fairlead_operator.kube.errors import Conflict, Forbidden, Invalid, NotFound
-from fairlead_operator.kube.resources import LATENCY_TIERS, MCP_SERVERS, TOOL_POLICIES, Kind, newer, older
+from fairlead_kube.client import Json, Kube
+from fairlead_kube.errors import Conflict, Forbidden, Invalid, NotFound
+from fairlead_kube.resources import LATENCY_TIERS, MCP_SERVERS, TOOL_POLICIES, Kind, newer, older
 from fairlead_operator.kube.seeds import SEEDER, old_default
 from fairlead_operator.publish.defaults import DEFAULT_TIERS
 
@@ -92,7 +92,7 @@ class Declared(Generic[R]):
         return {key: entry.content for key, entry in self._entries.items() if isinstance(entry.content, Broken)}
 
     async def refresh(self) -> None:
-        """List all of them; what is not listed is gone. Raises KubeError."""
+        """List all of them; what is not listed is gone. Raises ApiError."""
         async with self._listing:
             self._deleted.clear()
             items, version = await self._kube.list(self._kind, self._namespace)
@@ -239,14 +239,14 @@ class KubeDeclarations:
         return True
 
     async def refresh(self) -> None:
-        """List all three kinds, or those that may be read. Raises KubeError."""
+        """List all three kinds, or those that may be read. Raises ApiError."""
         await self.servers.refresh()
         await self._policies.refresh()
         if self.reads_tiers:
             await self._tiers.refresh()
 
     async def start(self) -> None:
-        """The first `refresh`, which finds out whether LatencyTiers may be read. Raises KubeError."""
+        """The first `refresh`, which finds out whether LatencyTiers may be read. Raises ApiError."""
         try:
             await self._tiers.refresh()
         except Forbidden:
@@ -273,7 +273,7 @@ class KubeDeclarations:
     async def withdraw_old_defaults(self) -> None:
         """Take `default: true` from tiers that an older operator created with it, where nobody has edited them and the
         installation does not name them as its default now: latency would hide tools from clients that chose no tier.
-        Raises KubeError.
+        Raises ApiError.
         """
         named = {tier.metadata.name for tier in self._default_tiers if tier.spec.default}
         if not any(tier.spec.default and tier.metadata.name not in named for tier in self._tiers.sound()):

@@ -18,9 +18,9 @@ from typing import Any
 
 from fairlead_api.documents.store import Assembler, Blob, part_names
 from fairlead_api.meta import ANNOTATION_WITHDRAWN
-from fairlead_operator.kube.client import Json, Kube
-from fairlead_operator.kube.errors import NotFound
-from fairlead_operator.kube.resources import CONFIG_MAPS, older
+from fairlead_kube.client import Json, Kube
+from fairlead_kube.errors import NotFound
+from fairlead_kube.resources import CONFIG_MAPS, older
 
 logger = logging.getLogger(__name__)
 

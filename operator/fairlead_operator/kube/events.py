@@ -17,9 +17,9 @@ from typing import Final
 
 from fairlead_api.meta import API_VERSION, MANAGER
 from fairlead_api.v1alpha1.common import Resource
-from fairlead_operator.kube.client import Kube
-from fairlead_operator.kube.errors import KubeError
-from fairlead_operator.kube.resources import EVENTS
+from fairlead_kube.client import Kube
+from fairlead_kube.errors import ApiError
+from fairlead_kube.resources import EVENTS
 from fairlead_operator.ports import Announcement
 
 logger = logging.getLogger(__name__)
@@ -77,7 +77,7 @@ class Events:
         }
         try:
             await self._kube.create(EVENTS, metadata.namespace, body)
-        except KubeError as error:
+        except ApiError as error:
             logger.warning("an event about %s was not posted: %s", metadata.name, error)
 
     def _is_news(self, uid: str, announcement: Announcement) -> bool:

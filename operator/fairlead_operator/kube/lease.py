@@ -21,10 +21,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from fairlead_operator.kube.client import Json, Kube
-from fairlead_operator.kube.errors import Conflict, KubeError, NotFound
-from fairlead_operator.kube.fence import boottime
-from fairlead_operator.kube.resources import LEASES
+from fairlead_kube.client import Json, Kube
+from fairlead_kube.errors import ApiError, Conflict, NotFound
+from fairlead_kube.fence import boottime
+from fairlead_kube.resources import LEASES
 
 logger = logging.getLogger(__name__)
 
@@ -157,7 +157,7 @@ class Lease:
         except Conflict:
             self._held = None
             return await self._after_conflict()
-        except KubeError as error:
+        except ApiError as error:
             self._complain(error)
             self.waiting = False
             return False
@@ -170,7 +170,7 @@ class Lease:
         """Somebody wrote since we read. If it was not to take the lease from us, the next try renews."""
         try:
             lease = await self._read()
-        except KubeError as error:
+        except ApiError as error:
             self._complain(error)
             return False
         self._held = lease if self._ours(lease) and self.leading() else None
@@ -221,10 +221,10 @@ class Lease:
         lease = {**lease, "spec": {**lease["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}}
         try:
             await self._kube.replace(LEASES, self._namespace, self._name, lease)
-        except KubeError as error:
+        except ApiError as error:
             logger.warning("the lease was not released: %s", error)
 
-    def _complain(self, error: KubeError) -> None:
+    def _complain(self, error: ApiError) -> None:
         if str(error) != self._trouble:
             self._trouble = str(error)
             logger.warning("cannot renew or take the lease: %s", error)

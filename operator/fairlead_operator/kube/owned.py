@@ -17,9 +17,9 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_api.meta import ServerKey
-from fairlead_operator.kube.client import Json, Kube
-from fairlead_operator.kube.errors import Invalid, NotFound
-from fairlead_operator.kube.resources import MCP_SERVERS, Kind, older
+from fairlead_kube.client import Json, Kube
+from fairlead_kube.errors import Invalid, NotFound
+from fairlead_kube.resources import MCP_SERVERS, Kind, older
 
 logger = logging.getLogger(__name__)
 
@@ -113,7 +113,7 @@ class Owned:
     async def apply(self, kind: Kind, manifest: Json, owner_uid: str) -> Seen:
         """Make the object as the manifest says, unless it already is.
 
-        Raises ForeignObject when one of that name is not controlled by `owner_uid`, KubeError when the API server
+        Raises ForeignObject when one of that name is not controlled by `owner_uid`, ApiError when the API server
         refuses.
         """
         namespace, name = manifest["metadata"]["namespace"], manifest["metadata"]["name"]

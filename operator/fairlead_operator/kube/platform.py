@@ -17,14 +17,14 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.common import Resource
 from fairlead_api.v1alpha1.conditions import ConditionType, Reason
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
-from fairlead_operator.kube.client import Kube
+from fairlead_kube.client import Kube
+from fairlead_kube.errors import ApiError, Conflict, Forbidden, Invalid, NotFound, NotLeading, TooBig
+from fairlead_kube.resources import DEPLOYMENTS, MCP_SERVERS
 from fairlead_operator.kube.credentials import CredentialStore, Resolver, credential_ref
 from fairlead_operator.kube.declared import Broken, Declared
-from fairlead_operator.kube.errors import Conflict, Forbidden, Invalid, KubeError, NotFound, NotLeading, TooBig
 from fairlead_operator.kube.events import Events
 from fairlead_operator.kube.owned import ForeignObject, Owned
 from fairlead_operator.kube.pods import Pods
-from fairlead_operator.kube.resources import DEPLOYMENTS, MCP_SERVERS
 from fairlead_operator.ports import (
     Announcement,
     Environment,
@@ -121,7 +121,7 @@ class KubePlatform:
             return Workload(Verdict(False, Reason.APPLY_REFUSED, str(error)), endpoint)
         except NotLeading:
             raise
-        except KubeError as error:
+        except ApiError as error:
             return Workload(Verdict(None, Reason.APPLY_FAILED, str(error)), endpoint)
         if not wanted.apply:
             return Workload(workload.NOTHING_TO_RUN, endpoint)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fairlead_api.meta import LABEL_NAME, ServerKey
-from fairlead_operator.kube.client import Json
+from fairlead_kube.client import Json
 from fairlead_operator.server.symptoms import Symptom, symptom
 
 

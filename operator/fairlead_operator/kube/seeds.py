@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from fairlead_api.meta import MANAGER
-from fairlead_operator.kube.client import Json
+from fairlead_kube.client import Json
 
 SEEDER: Final = "fairlead-operator-seeds"
 """Field manager of the tiers that this operator creates. Those of older operators have MANAGER, so that a default which

@@ -22,7 +22,7 @@ from fairlead_api.reports import Attempt, Report, ToolAttempts
 from fairlead_operator.latency.figures import Figures
 from fairlead_operator.latency.ledger import FIGURES_EVERY_S, Ledger, Move, ToolKey
 from fairlead_operator.latency.samples import Outcome, Sample
-from fairlead_operator.ports import Documents, PlatformTrouble
+from fairlead_operator.ports import PLATFORM_ERRORS, Documents
 
 logger = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class Timekeeper:
         self.ledger = Ledger((), environment)
 
     async def restore(self) -> None:
-        """Go on from what is published. Raises PlatformTrouble."""
+        """Go on from what is published. Raises PLATFORM_ERRORS."""
         rules = await self._read(RULES_NAME)
         if isinstance(rules, Rules):
             self.decide_by(rules.tiers)  # what the states were decided by
@@ -153,7 +153,7 @@ class Timekeeper:
         while True:
             try:
                 await self.round()
-            except PlatformTrouble as error:
+            except PLATFORM_ERRORS as error:
                 logger.warning("latencies: published later: %s", error)
                 self._delayed()
                 await asyncio.sleep(RETRY_SECONDS)
@@ -165,7 +165,7 @@ class Timekeeper:
             self._heard.clear()
 
     async def round(self) -> None:
-        """Decide once, tell what moved, publish what has to be. Raises PlatformTrouble."""
+        """Decide once, tell what moved, publish what has to be. Raises PLATFORM_ERRORS."""
         now = self._monotonic()
         for move in self.ledger.decide(now):
             self._moved(move)

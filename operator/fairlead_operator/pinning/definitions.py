@@ -72,7 +72,7 @@ class Definitions:
         return self._verdicts.get(key, (None, None))
 
     async def offer(self, server: McpServer, found: Found, reached: Reached, published: Catalog | None) -> Offer:
-        """The catalog of an answer, without what is held back of it. Raises PlatformTrouble.
+        """The catalog of an answer, without what is held back of it. Raises PLATFORM_ERRORS.
 
         `published` is what was served before: where nothing is pinned yet, that is what people have seen.
         """
@@ -94,7 +94,7 @@ class Definitions:
         return Offer(catalog, remarks, news)
 
     async def drop(self, key: ServerKey) -> None:
-        """The server is gone. Raises PlatformTrouble."""
+        """The server is gone. Raises PLATFORM_ERRORS."""
         self._scanned.pop(key, None)
         self._verdicts.pop(key, None)
         await self._forget_pins(key)

@@ -59,7 +59,7 @@ class PolicyStatuses:
             self.wanted.set()
 
     async def show(self) -> None:
-        """Look at every policy, and write what is not shown yet. Raises PlatformTrouble."""
+        """Look at every policy, and write what is not shown yet. Raises PLATFORM_ERRORS."""
         servers = await self._declarations.labels()
         reviews = review(self._rules, [*servers], self._catalogs.values())
         for key, fault in self._declarations.policy_faults().items():

@@ -25,7 +25,7 @@ class ServerEntries:
 
     async def restore(self) -> None:
         """Take over what another operator stored, so that no failed server goes unnamed until it is looked at. Raises
-        PlatformTrouble.
+        PLATFORM_ERRORS.
         """
         data = await self._documents.read(SERVERS_NAME)
         try:
@@ -58,7 +58,7 @@ class ServerEntries:
             self.put(key, None)
 
     async def publish(self) -> bool:
-        """Store the document where it differs from what is stored; whether it did. Raises PlatformTrouble."""
+        """Store the document where it differs from what is stored; whether it did. Raises PLATFORM_ERRORS."""
         entries = tuple(self._entries[key] for key in sorted(self._entries))
         document = encode(Servers(servers=entries))
         blobs = pack(SERVERS_NAME, SERVERS, document)

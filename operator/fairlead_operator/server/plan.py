@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairlead_api.v1alpha1.mcpserver import McpServer
-from fairlead_operator.kube.resources import (
+from fairlead_kube.resources import (
     DEPLOYMENTS,
     DISRUPTION_BUDGETS,
     NETWORK_POLICIES,

@@ -12,11 +12,11 @@ import pytest
 from kubernetes.aio.client import Configuration
 
 from fairlead_api.documents.store import Blob
-from fairlead_operator.kube.client import Kube
+from fairlead_kube.client import Kube
+from fairlead_kube.errors import Conflict, NotLeading
+from fairlead_kube.informer import Follower, Scope
+from fairlead_kube.resources import CONFIG_MAPS
 from fairlead_operator.kube.documents import KubeDocuments
-from fairlead_operator.kube.errors import Conflict, NotLeading
-from fairlead_operator.kube.resources import CONFIG_MAPS
-from fairlead_operator.kube.watch import Follower, Scope
 from operatorworld import World, configuration_of
 from toolservers import Reply, Request, raw_server
 from waiting import eventually

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from controlplane import PlaneFactory
-from fairlead_operator.kube.client import Kube
+from fairlead_kube.client import Kube
+from fairlead_kube.resources import LEASES
 from fairlead_operator.kube.lease import Lease, Timings
-from fairlead_operator.kube.resources import LEASES
 from operatorworld import Json, World, configuration_of
 from waiting import eventually
 

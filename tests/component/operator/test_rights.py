@@ -8,9 +8,9 @@ import pytest
 import yaml
 
 from controlplane import REPOSITORY
-from fairlead_operator.kube.client import Kube
-from fairlead_operator.kube.connection import CannotStart, check_cluster
+from fairlead_kube.client import Kube
 from fairlead_operator.kube.credentials import store_names
+from fairlead_operator.kube.preflight import CannotStart, check_cluster
 from operatorworld import World, configuration_of
 
 MANIFEST = REPOSITORY / "operator" / "rbac.yaml"

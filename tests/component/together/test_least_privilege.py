@@ -16,8 +16,8 @@ from controlplane import ControlPlane, PlaneFactory
 from fairlead_api.documents.codec import RULES_NAME, catalog_name, decode
 from fairlead_api.documents.rules import Rules
 from fairlead_api.meta import ServerKey
-from fairlead_operator.kube.client import Kube
-from fairlead_operator.kube.connection import check_cluster
+from fairlead_kube.client import Kube
+from fairlead_operator.kube.preflight import check_cluster
 from gatewayworld import ask, calling
 from operatorworld import GROUP, QUICK, World, configuration_of, running
 from rights import Accounts, Grant, granted, refused, used

@@ -9,7 +9,7 @@ import pytest
 from kubernetes.aio.client import Configuration
 
 from fairlead_api.meta import ServerKey
-from fairlead_operator.kube.client import Kube
+from fairlead_kube.client import Kube
 from fairlead_operator.kube.declared import KubeDeclarations
 
 

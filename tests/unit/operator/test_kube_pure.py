@@ -13,8 +13,9 @@ from fairlead_api.documents.catalog import CATALOG
 from fairlead_api.documents.store import pack
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.mcpserver import McpServer
-from fairlead_operator.kube import errors
-from fairlead_operator.kube.client import Json, Kube
+from fairlead_kube import errors
+from fairlead_kube.client import Json, Kube
+from fairlead_kube.resources import DEPLOYMENTS, LATENCY_TIERS, MCP_SERVERS, SECRETS
 from fairlead_operator.kube.credentials import (
     LabelledSecret,
     shard_name,
@@ -25,8 +26,7 @@ from fairlead_operator.kube.declared import Broken, Declared
 from fairlead_operator.kube.documents import blob_from, config_map_for, holds
 from fairlead_operator.kube.owned import fingerprint, has_surplus, owner_of
 from fairlead_operator.kube.platform import dialled_url, endpoint_of
-from fairlead_operator.kube.resources import DEPLOYMENTS, LATENCY_TIERS, MCP_SERVERS, SECRETS
-from fairlead_operator.ports import PlatformTrouble
+from fairlead_operator.ports import PLATFORM_ERRORS
 from operatorfakes import mcp_server
 
 
@@ -40,7 +40,7 @@ from operatorfakes import mcp_server
         (409, errors.Conflict),
         (410, errors.Gone),
         (413, errors.TooBig),
-        (418, errors.KubeError),
+        (418, errors.ApiError),
         (422, errors.Invalid),
         (429, errors.Unavailable),
         (500, errors.Unavailable),
@@ -48,11 +48,11 @@ from operatorfakes import mcp_server
     ],
 )
 def test_each_status_has_its_error_and_every_error_is_trouble_with_the_platform(
-    status: int, kind: type[errors.KubeError]
+    status: int, kind: type[errors.ApiError]
 ) -> None:
     error = errors.error_for(status, {"kind": "Status", "message": "words", "reason": "Why"}, "GET /x")
     assert type(error) is kind
-    assert isinstance(error, PlatformTrouble)
+    assert isinstance(error, PLATFORM_ERRORS)
     assert (error.status, error.reason, str(error)) == (status, "Why", "GET /x: words")
 
 

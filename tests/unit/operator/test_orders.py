@@ -15,11 +15,11 @@ import msgspec
 from fairlead_api.documents.catalog import Credential
 from fairlead_api.documents.store import Blob
 from fairlead_api.meta import ServerKey
-from fairlead_operator.kube.client import Kube
+from fairlead_kube.client import Kube
+from fairlead_kube.resources import DEPLOYMENTS
 from fairlead_operator.kube.credentials import CredentialStore, shard_name, store_key
 from fairlead_operator.kube.documents import KubeDocuments, config_map_for
 from fairlead_operator.kube.owned import Owned
-from fairlead_operator.kube.resources import DEPLOYMENTS
 
 Json = dict[str, Any]
 KEY = ServerKey("team", "demo")

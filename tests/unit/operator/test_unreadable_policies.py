@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from fairlead_operator.kube.client import Kube
+from fairlead_kube.client import Kube
 from fairlead_operator.kube.declared import KubeDeclarations
 from fairlead_operator.publish.compile import compile_rules
 

@@ -15,9 +15,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from fairlead_operator.kube.client import Json, Kube
-from fairlead_operator.kube.errors import Forbidden, Gone, KubeError, Unavailable
-from fairlead_operator.kube.resources import Kind
+from fairlead_kube.client import Json, Kube
+from fairlead_kube.errors import ApiError, Forbidden, Gone, Unavailable
+from fairlead_kube.resources import Kind
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +85,7 @@ class Follower:
                 await self._follow()
             except Gone:
                 self._version = None
-            except KubeError as error:
+            except ApiError as error:
                 await self._pause(error)
             else:
                 self._trouble = 0
@@ -109,7 +109,7 @@ class Follower:
             elif event.type in {"ADDED", "MODIFIED"}:
                 self._picture.changed(event.object)
 
-    async def _pause(self, error: KubeError) -> None:
+    async def _pause(self, error: ApiError) -> None:
         first, limit = self._backoff
         self._trouble += 1
         if self._trouble == 1 and not isinstance(error, Unavailable):

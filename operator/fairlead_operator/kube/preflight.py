@@ -1,24 +1,17 @@
-"""Finds the API server and the credentials for it, and says in one sentence what is missing before anything is started.
+"""Checks of a cluster before anything is started: it answers, has the custom resources, and grants the rights.
 
-Used by `__main__`, and by tests for a configuration. Nothing here writes.
+Nothing here writes.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
-from pathlib import Path
 from typing import Final
 
-from kubernetes.aio.client import Configuration
-from kubernetes.aio.config import load_incluster_config, load_kube_config
-from kubernetes.aio.config.config_exception import ConfigException
-from yaml import YAMLError
-
 from fairlead_api.meta import API_VERSION, GROUP
-from fairlead_operator.kube.client import Kube
-from fairlead_operator.kube.errors import Forbidden, KubeError, NotFound, Unauthorized, Unavailable
-from fairlead_operator.kube.resources import (
+from fairlead_kube.client import Kube
+from fairlead_kube.errors import ApiError, Forbidden, NotFound, Unauthorized, Unavailable
+from fairlead_kube.resources import (
     DEPLOYMENTS,
     LATENCY_TIERS,
     LEASES,
@@ -29,39 +22,11 @@ from fairlead_operator.kube.resources import (
     Kind,
 )
 
-DEFAULT_KUBECONFIG: Final = "~/.kube/config"
 CONNECT_SECONDS: Final = 15.0
 
 
 class CannotStart(Exception):
     """The message is one sentence that says what is missing and what to do."""
-
-
-async def load_configuration(kubeconfig: str = "") -> Configuration:
-    """Where the API server is and how to log in, from `kubeconfig`, `KUBECONFIG`, `~/.kube/config`, or the pod.
-
-    Raises CannotStart.
-    """
-    configuration = Configuration()
-    path = kubeconfig or os.environ.get("KUBECONFIG", "")
-    try:
-        if path or _is_there(DEFAULT_KUBECONFIG):
-            await load_kube_config(config_file=path or DEFAULT_KUBECONFIG, client_configuration=configuration)
-        elif os.environ.get("KUBERNETES_SERVICE_HOST"):
-            load_incluster_config(client_configuration=configuration)
-        else:
-            raise CannotStart(
-                f"no cluster to connect to: set KUBECONFIG, or put a kubeconfig at {DEFAULT_KUBECONFIG}; "
-                "without a cluster, `fairlead up` runs everything on this machine"
-            )
-    except (ConfigException, OSError, YAMLError, TypeError, ValueError) as error:
-        where = path or "the pod's ServiceAccount"
-        raise CannotStart(f"{where} cannot be used to connect to a cluster: {error}") from error
-    return configuration
-
-
-def _is_there(path: str) -> bool:
-    return Path(path).expanduser().exists()
 
 
 async def check_cluster(kube: Kube, release_namespace: str, watched: str = "") -> None:
@@ -78,7 +43,7 @@ async def check_cluster(kube: Kube, release_namespace: str, watched: str = "") -
         raise CannotStart(f"the API server at {host} does not accept the credentials: renew the kubeconfig") from error
     except Forbidden as error:
         raise CannotStart(f"the credentials have no rights at {host} ({error})") from error
-    except KubeError as error:
+    except ApiError as error:
         raise CannotStart(f"the API server at {host} gives an answer that is not understood: {error}") from error
 
 

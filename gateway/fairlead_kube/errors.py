@@ -1,6 +1,6 @@
 """What can go wrong at the API server, as one tree; nothing of the client library or aiohttp leaves `client`.
 
-KubeError
+ApiError
   Unavailable      no answer, a time-out, 429 or 5xx: try again
   Unauthorized     401
   Forbidden        403
@@ -17,12 +17,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fairlead_operator.ports import PlatformTrouble
-
 MESSAGE_LIMIT: Final = 1000
 
 
-class KubeError(PlatformTrouble):
+class ApiError(Exception):
     """Base. `status` is the HTTP status (0 without an answer), `reason` that of the API server's `Status` object."""
 
     def __init__(self, message: str, *, status: int = 0, reason: str = "") -> None:
@@ -31,43 +29,43 @@ class KubeError(PlatformTrouble):
         self.reason = reason or type(self).__name__
 
 
-class Unavailable(KubeError):
+class Unavailable(ApiError):
     """The API server cannot be reached, or asks for patience."""
 
 
-class Unauthorized(KubeError):
+class Unauthorized(ApiError):
     """The credentials are not accepted."""
 
 
-class Forbidden(KubeError):
+class Forbidden(ApiError):
     """The credentials are good, but not for this."""
 
 
-class NotFound(KubeError):
+class NotFound(ApiError):
     """There is no such object, or no such kind."""
 
 
-class Conflict(KubeError):
+class Conflict(ApiError):
     """The object is not as it was read, or exists already."""
 
 
-class Gone(KubeError):
+class Gone(ApiError):
     """A watch has to begin with a new listing."""
 
 
-class TooBig(KubeError):
+class TooBig(ApiError):
     """The request is larger than the API server takes."""
 
 
-class Invalid(KubeError):
+class Invalid(ApiError):
     """The API server refuses the object; the message names the field."""
 
 
-class NotLeading(KubeError):
+class NotLeading(ApiError):
     """A write was held back because the lease is not held."""
 
 
-_BY_STATUS: Final[Mapping[int, type[KubeError]]] = {
+_BY_STATUS: Final[Mapping[int, type[ApiError]]] = {
     400: Invalid,
     401: Unauthorized,
     403: Forbidden,
@@ -82,9 +80,9 @@ _BY_STATUS: Final[Mapping[int, type[KubeError]]] = {
 }
 
 
-def error_for(status: int, body: Mapping[str, Any] | None, what: str) -> KubeError:
+def error_for(status: int, body: Mapping[str, Any] | None, what: str) -> ApiError:
     """The error for an HTTP status >= 400. `body` is trusted for text only where it is a `Status` object."""
-    kind = _BY_STATUS.get(status, Unavailable if status >= 500 else KubeError)
+    kind = _BY_STATUS.get(status, Unavailable if status >= 500 else ApiError)
     message, reason = "", ""
     if body is not None and body.get("kind") == "Status":
         message, reason = str(body.get("message", "")), str(body.get("reason", ""))

@@ -18,9 +18,9 @@ import msgspec
 from kubernetes.aio.client import ApiClient, Configuration
 
 from fairlead_api.meta import MANAGER
-from fairlead_operator.kube.errors import Gone, KubeError, NotLeading, Unavailable, error_for
-from fairlead_operator.kube.fence import Allowance, always, fenced, guarded
-from fairlead_operator.kube.resources import Kind
+from fairlead_kube.errors import ApiError, Gone, NotLeading, Unavailable, error_for
+from fairlead_kube.fence import Allowance, always, fenced, guarded
+from fairlead_kube.resources import Kind
 
 Json = dict[str, Any]
 
@@ -284,4 +284,4 @@ def _words(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
-__all__ = ["Json", "Kube", "KubeError", "WatchEvent"]
+__all__ = ["ApiError", "Json", "Kube", "WatchEvent"]

@@ -1,0 +1,45 @@
+"""Where the API server is and how to log in to it: a kubeconfig, or the ServiceAccount of the pod."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from kubernetes.aio.client import Configuration
+from kubernetes.aio.config import load_incluster_config, load_kube_config
+from kubernetes.aio.config.config_exception import ConfigException
+from yaml import YAMLError
+
+DEFAULT_KUBECONFIG: Final = "~/.kube/config"
+ON_THIS_MACHINE: Final = "without a cluster, `fairlead up` runs everything on this machine"
+
+
+class NoCluster(Exception):
+    """There is no usable configuration. The message is one sentence that says what to do."""
+
+
+async def load_configuration(
+    kubeconfig: str | Path | None = None, *, otherwise: str = ON_THIS_MACHINE
+) -> Configuration:
+    """Read `kubeconfig`, else `KUBECONFIG`, `~/.kube/config`, or the pod's ServiceAccount, whose token is read again
+    as it is replaced.
+
+    `otherwise` ends the message where there is none of them: what else the caller can work with. Raises NoCluster.
+    """
+    configuration = Configuration()
+    path = str(kubeconfig or os.environ.get("KUBECONFIG", ""))
+    try:
+        if path or Path(DEFAULT_KUBECONFIG).expanduser().exists():  # noqa: ASYNC240 - once, before anything runs
+            await load_kube_config(config_file=path or DEFAULT_KUBECONFIG, client_configuration=configuration)
+        elif os.environ.get("KUBERNETES_SERVICE_HOST"):
+            load_incluster_config(client_configuration=configuration)
+        else:
+            raise NoCluster(
+                f"no cluster to connect to: set KUBECONFIG, or put a kubeconfig at {DEFAULT_KUBECONFIG}; {otherwise}"
+            )
+    except (ConfigException, OSError, YAMLError, TypeError, ValueError) as error:
+        where = path or "the pod's ServiceAccount"
+        words = " ".join(str(error).split())
+        raise NoCluster(f"{where} cannot be used to connect to a cluster: {words}") from error
+    return configuration
