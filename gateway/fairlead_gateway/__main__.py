@@ -30,11 +30,12 @@ from fairlead_gateway.endpoint.ports import instead
 from fairlead_gateway.identity.setup import trusted
 from fairlead_gateway.settings import BadSetting, Settings
 from fairlead_gateway.upstream.registry import Credentials
+from fairlead_kube.errors import ApiError, Forbidden, Unauthorized
 from fairlead_mcp import processes
 from fairlead_mcp.host import ChildHost
 
 if TYPE_CHECKING:
-    from fairlead_gateway.catalog.kubeapi import KubeApi
+    from fairlead_kube.client import Kube
 
 log = logging.getLogger("fairlead_gateway")
 
@@ -43,7 +44,6 @@ SWITCH_SECONDS: Final = 0.0001
 """How long a thread can keep the loop waiting, several times for one call: one that compiles schemas, say, or writes
 metrics. Python's own default is fifty times that.
 """
-DENIED: Final = (401, 403)
 
 
 class CannotStart(Exception):
@@ -70,8 +70,8 @@ async def _run(settings: Settings) -> None:
         models = load_models(settings.routes)
     except BadSetting as error:
         raise CannotStart(str(error)) from error
-    async with _feeds(settings) as (source, credentials, children, api):
-        if api is not None and settings.anonymous is None:
+    async with _feeds(settings) as (source, credentials, children, kube):
+        if kube is not None and settings.anonymous is None:
             settings = msgspec.structs.replace(settings, anonymous="deny")
         try:
             gateway = build(
@@ -82,8 +82,8 @@ async def _run(settings: Settings) -> None:
                 shared_children=False,
                 models=models,
                 custom=_custom_tools(settings),
-                trust=trusted(settings, api),
-                closed=api is not None,
+                trust=trusted(settings, kube),
+                closed=kube is not None,
             )
         except BadSetting as error:
             raise CannotStart(str(error)) from error
@@ -120,7 +120,7 @@ def _custom_tools(settings: Settings) -> CustomTools:
 @asynccontextmanager
 async def _feeds(
     settings: Settings,
-) -> AsyncIterator[tuple[Source, Credentials, ChildHost | None, KubeApi | None]]:
+) -> AsyncIterator[tuple[Source, Credentials, ChildHost | None, Kube | None]]:
     """Where the gateway gets its documents and credentials, what runs its child processes, and the API server of a
     cluster. Raises CannotStart.
     """
@@ -137,35 +137,39 @@ async def _feeds(
             await children.aclose()
         return
     # only here: the client of the Kubernetes API takes a second to import
-    from fairlead_gateway.catalog import kube, kubeapi
+    from fairlead_gateway.catalog.kube import KubeCredentials, KubeSource
+    from fairlead_kube.client import Kube
+    from fairlead_kube.connection import NoCluster, load_configuration
 
+    namespace = settings.release_namespace
     try:
-        configuration = await kubeapi.load_configuration(settings.kubeconfig)
-    except kubeapi.NoCluster as error:
+        configuration = await load_configuration(
+            settings.kubeconfig, otherwise="off a cluster, name a directory of documents with --documents"
+        )
+    except NoCluster as error:
         raise CannotStart(str(error)) from error
-    api = kubeapi.KubeApi(configuration, settings.release_namespace)
+    kube = Kube.connect(configuration)
     try:
-        await _probe(api)
-        yield kube.KubeSource(api), kube.KubeCredentials(api, settings.credentials), None, api
+        await _probe(kube, namespace)
+        yield KubeSource(kube, namespace), KubeCredentials(kube, namespace, settings.credentials), None, kube
     finally:
-        await api.aclose()
+        await kube.aclose()
 
 
-async def _probe(api: KubeApi) -> None:
-    """A refusal is a mistake of whoever set this up; an API server that is away is not: the last catalog is served."""
-    from fairlead_gateway.catalog.kubeapi import ApiTrouble
+async def _probe(kube: Kube, namespace: str) -> None:
+    """A refusal is a mistake in the installation; an API server that is away is not: the last catalog is served."""
+    from fairlead_gateway.catalog.kube import documents_of
 
     try:
         async with asyncio.timeout(PROBE_SECONDS):
-            await api.probe()
-    except ApiTrouble as error:
-        if error.status in DENIED:
-            raise CannotStart(
-                f"{error}: grant the gateway's account `list` and `watch` on ConfigMaps and `get` on Secrets there"
-            ) from error
-        log.warning("Starting without the API server: %s", error)
+            await kube.probe(documents_of(namespace))
+    except (Unauthorized, Forbidden) as error:
+        rights = "Grant the gateway's account `list` and `watch` on ConfigMaps and `get` on Secrets there."
+        raise CannotStart(error.sentence(kube.host, rights)) from error
+    except ApiError as error:
+        log.warning("Starting without the API server: %s", error.sentence(kube.host))
     except TimeoutError:
-        log.warning("Starting without the API server: %s does not answer", api.host)
+        log.warning("Starting without the API server: %s does not answer", kube.host)
 
 
 def _announce(gateway: Gateway) -> None:

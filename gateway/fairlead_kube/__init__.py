@@ -5,6 +5,7 @@
 - `informer.Informer`: lists objects, then watches them, through every outage; it feeds a `Store`.
 - `errors.ApiError`: what an API server refuses or does not answer, as one tree of exceptions.
 - `resources.Kind`: the kinds of objects, and where the API server keeps them.
+- `objects`: ConfigMaps and Secrets, decoded to the members that a reader needs.
 - `fence`: holds writes back once a leader's lease has run out.
 
 `errors` and `resources` load no client, so that code can name a kind or handle an ApiError without it; `client` and

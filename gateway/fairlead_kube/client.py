@@ -1,33 +1,39 @@
-"""The API server as a handful of verbs over plain dicts.
+"""Verbs on one API server.
 
-Raw calls, because the generated models cost most of the time of a listing, prune members and lose the answer of an
-apply that creates a custom object. Every call has a bound and ends in a value or in an error of `errors`.
+Raw requests, because the generated models of the Kubernetes client cost most of the time of a list, prune members and
+lose the answer of an apply that creates a custom object. Every call has a bound, in seconds and in bytes, and ends in a
+value or in an ApiError.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final, Generic, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import msgspec
+from aiohttp.http_exceptions import LineTooLong
 from kubernetes.aio.client import ApiClient, Configuration
+from kubernetes.aio.config.config_exception import ConfigException
 
 from fairlead_api.meta import MANAGER
 from fairlead_kube.errors import ApiError, Gone, NotLeading, Unavailable, error_for
 from fairlead_kube.fence import Allowance, always, fenced, guarded
-from fairlead_kube.resources import Kind
+from fairlead_kube.resources import SELF_SUBJECT_ACCESS_REVIEWS, Json, Kind, Scope
 
-Json = dict[str, Any]
+T = TypeVar("T")
 
 READ_TIMEOUT: Final = 15.0
 WRITE_TIMEOUT: Final = 4.0
 """The most for a write; one under a lease gets no more than what is left until another operator may lead."""
-LIST_PAGE: Final = 500
+WATCH_SECONDS: Final = 290
+SILENCE_SECONDS: Final = 75.0
+"""A bookmark is sent about once a minute: a longer silence is a dead connection."""
 CLOSING_SECONDS: Final = 0.25
 """TLS connections that are closed in use say goodbye in further turns of the loop; aiohttp has nothing to wait for."""
 APPLY: Final = "application/apply-patch+yaml; charset=utf-8"
@@ -36,16 +42,38 @@ escaped: six bytes for two, and a 1 MiB document would be refused."""
 MERGE: Final = "application/merge-patch+json"
 JSON: Final = "application/json"
 METADATA_ONLY: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+ANSWER_BYTES: Final = 256 << 20
 
 Query = Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True)
-class WatchEvent:
-    """One line of a watch: ADDED, MODIFIED, DELETED or BOOKMARK, and the object."""
+class WatchEvent(Generic[T]):
+    """One line of a watch: ADDED, MODIFIED or DELETED with the object, or BOOKMARK without."""
 
     type: str
-    object: Json
+    version: str
+    object: T | None
+
+
+class _ListMeta(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    continue_: str = msgspec.field(name="continue", default="")
+
+
+class _Page(msgspec.Struct, Generic[T]):
+    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
+    items: list[T] | None = None
+
+
+class _Line(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+class _Head(msgspec.Struct):
+    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
+    code: int = 0
 
 
 def _uncounted(verb: str, kind: Kind) -> None:
@@ -54,16 +82,25 @@ def _uncounted(verb: str, kind: Kind) -> None:
 
 @dataclass(frozen=True)
 class Kube:
-    """Verbs on one API server. `allowance` is asked before each write; `on_write(verb, kind)` is told of each."""
+    """Verbs on one API server. `allowance` is asked before each write; `on_write(verb, kind)` is called for each.
+
+    Each raises ApiError.
+    """
 
     api: ApiClient
     allowance: Allowance = always
     on_write: Callable[[str, Kind], None] = field(default=_uncounted)
+    answer_bytes: int = ANSWER_BYTES
+    """The most of one answer, or of one page of a list."""
 
     @classmethod
     def connect(cls, configuration: Configuration) -> Kube:
         """A client of its own; `aclose` it."""
         return cls(ApiClient(_settled(guarded(configuration))))
+
+    @property
+    def host(self) -> str:
+        return str(self.api.configuration.host)
 
     async def aclose(self) -> None:
         await self.api.close()
@@ -71,57 +108,69 @@ class Kube:
 
     async def get(self, kind: Kind, namespace: str | None, name: str) -> Json:
         """Raises NotFound."""
-        return await self._call("GET", kind.path(namespace, name), timeout=READ_TIMEOUT)
+        return await self.get_as(Json, kind, namespace, name)
+
+    async def get_as(self, model: type[T], kind: Kind, namespace: str | None, name: str) -> T:
+        """An object, decoded as `model`. Raises NotFound."""
+        what = f"get {kind.named(namespace, name)}"
+        return _decode(await self._call(what, "GET", kind.path(namespace, name), timeout=READ_TIMEOUT), model, what)
 
     async def exists(self, kind: Kind, namespace: str | None, name: str) -> None:
         """Raises NotFound. Only the object's metadata cross the network."""
-        await self._call("GET", kind.path(namespace, name), timeout=READ_TIMEOUT, accept=METADATA_ONLY)
+        what, path = f"get {kind.named(namespace, name)}", kind.path(namespace, name)
+        await self._call(what, "GET", path, types=(JSON, METADATA_ONLY), timeout=READ_TIMEOUT)
 
     async def allowed(self, verb: str, kind: Kind, namespace: str = "", subresource: str = "") -> bool:
         """Whether these credentials may do that; asks, and changes nothing."""
         attributes = {"verb": verb, "group": kind.group, "resource": kind.plural}
         attributes |= {"namespace": namespace} if namespace else {}
         attributes |= {"subresource": subresource} if subresource else {}
-        body = {
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SelfSubjectAccessReview",
-            "spec": {"resourceAttributes": attributes},
-        }
-        answer = await self._call("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body=body)
+        answer = await self.review(SELF_SUBJECT_ACCESS_REVIEWS, {"resourceAttributes": attributes}, Json)
         return bool(answer.get("status", {}).get("allowed"))
+
+    async def review(self, kind: Kind, spec: Json, model: type[T]) -> T:
+        """Have the API server review an access or a token, which stores nothing. No error quotes `spec`."""
+        body = {"apiVersion": kind.api_version, "kind": kind.kind, "spec": spec}
+        what = f"create {kind.plural}"
+        return _decode(await self._call(what, "POST", kind.path(), body=body), model, what)
 
     async def get_path(self, path: str) -> Json:
         """GET of a path that is no object, such as `/version`."""
-        return await self._call("GET", path, timeout=READ_TIMEOUT)
+        what = f"get {path}"
+        return _decode(await self._call(what, "GET", path, timeout=READ_TIMEOUT), Json, what)
 
-    async def list(self, kind: Kind, namespace: str | None = None, *, selector: str = "") -> tuple[list[Json], str]:
+    async def list(self, scope: Scope[T]) -> tuple[list[T], str]:
         """Every object, all pages followed, and the resourceVersion to watch from.
 
         Items carry neither `kind` nor `apiVersion`, as the API server leaves them out of lists.
         """
-        items: list[Json] = []
-        query = [("limit", str(LIST_PAGE))]
-        if selector:
-            query.append(("labelSelector", selector))
+        items: list[T] = []
         token = ""
         while True:
-            page = [*query, ("continue", token)] if token else query
-            answer = await self._call("GET", kind.path(namespace), query=page, timeout=READ_TIMEOUT)
-            items += answer.get("items") or []
-            metadata = answer.get("metadata", {})
-            token = metadata.get("continue", "")
+            page = await self._page(scope, scope.kind.page, token)
+            items += page.items or ()
+            token = page.metadata.continue_
             if not token:
-                return items, metadata.get("resourceVersion", "")
+                return items, page.metadata.resource_version
+
+    async def probe(self, scope: Scope[T]) -> None:
+        """List one object at most, to see that it may be done."""
+        await self._page(scope, 1, "")
+
+    async def _page(self, scope: Scope[T], limit: int, token: str) -> _Page[T]:
+        query = [*scope.query(), ("limit", str(limit)), *([("continue", token)] if token else [])]
+        what, path = f"list {scope}", scope.kind.path(scope.namespace)
+        data = await self._call(what, "GET", path, query=query, timeout=READ_TIMEOUT)
+        model: type[_Page[T]] = _Page[scope.model]  # type: ignore[name-defined]  # a value: msgspec reads it
+        return _decode(data, model, what)
 
     async def create(self, kind: Kind, namespace: str | None, body: Json, *, manager: str = MANAGER) -> Json:
         """Raises Conflict where it exists."""
-        query = [("fieldManager", manager)]
-        return await self._write("create", kind, "POST", kind.path(namespace), body, query)
+        return await self._write("create", kind, "POST", (namespace,), body, [("fieldManager", manager)])
 
     async def replace(self, kind: Kind, namespace: str | None, name: str, body: Json) -> Json:
         """Raises Conflict when `metadata.resourceVersion` in `body` is not the current one."""
-        query = [("fieldManager", MANAGER)]
-        return await self._write("update", kind, "PUT", kind.path(namespace, name), body, query)
+        return await self._write("update", kind, "PUT", (namespace, name), body, [("fieldManager", MANAGER)])
 
     async def apply(
         self, kind: Kind, namespace: str | None, body: Json, *, subresource: str | None = None, manager: str = MANAGER
@@ -130,104 +179,110 @@ class Kube:
 
         Raises NotFound for a subresource of an object that is gone.
         """
-        path = kind.path(namespace, body["metadata"]["name"], subresource)
+        target = (namespace, body["metadata"]["name"], subresource)
         query = [("fieldManager", manager), ("force", "true")]
         head = {"apiVersion": kind.api_version, "kind": kind.kind}
-        return await self._write("patch", kind, "PATCH", path, {**head, **body}, query, APPLY)
+        return await self._write("patch", kind, "PATCH", target, {**head, **body}, query, APPLY)
 
     async def merge(self, kind: Kind, namespace: str | None, name: str, patch: Json, *, manager: str = MANAGER) -> Json:
         """JSON merge patch: null deletes a member."""
-        query = [("fieldManager", manager)]
-        return await self._write("patch", kind, "PATCH", kind.path(namespace, name), patch, query, MERGE)
+        return await self._write("patch", kind, "PATCH", (namespace, name), patch, [("fieldManager", manager)], MERGE)
 
     async def delete(self, kind: Kind, namespace: str | None, name: str, *, uid: str | None = None) -> None:
         """Delete in the background. With `uid`, only the object of that uid: Conflict where it is another."""
         body: Json = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
         if uid is not None:
             body["preconditions"] = {"uid": uid}
-        await self._write("delete", kind, "DELETE", kind.path(namespace, name), body)
+        await self._write("delete", kind, "DELETE", (namespace, name), body)
 
     async def watch(
-        self, kind: Kind, namespace: str | None, *, selector: str = "", resource_version: str
-    ) -> AsyncIterator[WatchEvent]:
-        """Changes after `resource_version`, bookmarks included, until the API server ends the stream (some minutes).
+        self, scope: Scope[T], version: str, opened: Callable[[], None] = lambda: None
+    ) -> AsyncGenerator[WatchEvent[T], None]:
+        """Changes after `version`, bookmarks included, until the API server ends the stream (some minutes).
 
-        Raises Gone when the version is too old, Unavailable when the connection breaks.
+        `opened` is called when the stream begins. Raises Gone when the version is too old or an event exceeds 4 MiB,
+        Unavailable when the connection breaks.
         """
-        path = kind.path(namespace)
-        query = [("watch", "true"), ("allowWatchBookmarks", "true"), ("timeoutSeconds", "290")]
-        query.append(("resourceVersion", resource_version))
-        if selector:
-            query.append(("labelSelector", selector))
-        # A bookmark comes about once a minute: longer silence than that is a dead connection.
-        limits = aiohttp.ClientTimeout(total=None, sock_connect=5, sock_read=75)
-        what = f"watch of {kind.plural}"
-        try:
-            response = await self._send("GET", path, query, None, (JSON, JSON), limits)
+        query = [*scope.query(), ("watch", "true"), ("allowWatchBookmarks", "true")]
+        query += [("timeoutSeconds", str(WATCH_SECONDS)), ("resourceVersion", version)]
+        limits = aiohttp.ClientTimeout(total=None, sock_connect=5, sock_read=SILENCE_SECONDS)
+        what = f"watch {scope}"
+        with _connected(what):
+            response = await self._send("GET", scope.kind.path(scope.namespace), query, None, (JSON, JSON), limits)
             try:
                 if response.status >= 400:
-                    raise error_for(response.status, _object(await response.read()), what)
+                    raise error_for(response.status, await self._whole(response, what), what)
+                opened()
                 while line := await response.content.readline():
-                    yield _event(line, what)
+                    yield _event(line, scope.model, what)
+            except LineTooLong:  # a list has more room than a line of a watch: twice the client's `read_bufsize`
+                raise Gone(f"cannot {what}: an event exceeds 4 MiB") from None
             finally:
                 connection = response.connection
                 if connection is not None and connection.transport is not None:
                     connection.transport.abort()  # nobody listens any more: no goodbye, and nothing left open
                 response.close()
-        except (TimeoutError, OSError, aiohttp.ClientError, ValueError) as error:
-            raise Unavailable(f"{what}: {_words(error)}") from error
 
     async def _write(
         self,
         verb: str,
         kind: Kind,
         method: str,
-        path: str,
+        target: tuple[str | None, ...],
         body: Json,
         query: Query = (),
         content_type: str = JSON,
     ) -> Json:
         """Raises NotLeading for a write that may not, or no longer, be sent."""
-        left = self._left(verb, kind)
+        what = f"{verb} {kind.named(*target)}"
+        left = self._left(what)
         self.on_write(verb, kind)
         query = [*query, ("timeout", f"{left:.3f}s")]
+        types = (content_type, JSON)
         with fenced(self.allowance):
             try:
-                return await self._call(method, path, query=query, body=body, content_type=content_type, timeout=left)
+                data = await self._call(
+                    what, method, kind.path(*target), query=query, body=body, types=types, timeout=left
+                )
             except Unavailable:
-                self._left(verb, kind)
+                self._left(what)
                 raise
+        return _decode(data, Json, what)
 
-    def _left(self, verb: str, kind: Kind) -> float:
+    def _left(self, what: str) -> float:
         left = min(WRITE_TIMEOUT, self.allowance())
         if left <= 0:
-            raise NotLeading(f"{verb} of {kind.plural} held back: this operator does not lead")
+            raise NotLeading(f"cannot {what}: held back, because this operator does not lead")
         return left
 
     async def _call(
         self,
+        what: str,
         method: str,
         path: str,
         *,
         query: Query = (),
         body: Json | None = None,
-        content_type: str = JSON,
-        accept: str = JSON,
+        types: tuple[str, str] = (JSON, JSON),
         timeout: float = WRITE_TIMEOUT,
-    ) -> Json:
+    ) -> bytes:
+        """A whole answer; `types` are those of the body and of the answer."""
         limits = aiohttp.ClientTimeout(total=timeout, sock_connect=min(5.0, timeout))
-        what = f"{method} {path}"
-        try:
-            response = await self._send(method, path, query, body, (content_type, accept), limits)
-            data = await response.read()
-        except (TimeoutError, OSError, aiohttp.ClientError) as error:
-            raise Unavailable(f"{what}: {_words(error)}") from error
-        answer = _object(data)
+        with _connected(what):
+            response = await self._send(method, path, query, body, types, limits)
+            data = await self._whole(response, what)
         if response.status >= 400:
-            raise error_for(response.status, answer, what)
-        if answer is None:
-            raise Unavailable(f"{what}: the answer is not a JSON object", status=response.status)
-        return answer
+            raise error_for(response.status, data, what)
+        return data
+
+    async def _whole(self, response: aiohttp.ClientResponse, what: str) -> bytes:
+        data = bytearray()
+        async for chunk in response.content.iter_any():
+            data += chunk
+            if len(data) > self.answer_bytes:
+                response.close()
+                raise Unavailable(f"cannot {what}: the answer exceeds {self.answer_bytes} bytes")
+        return bytes(data)
 
     async def _send(
         self,
@@ -249,6 +304,16 @@ class Kube:
         return response
 
 
+@contextmanager
+def _connected(what: str) -> Iterator[None]:
+    """Whatever keeps an answer from arriving is Unavailable, a token that cannot be read again included."""
+    try:
+        yield
+    except (TimeoutError, OSError, aiohttp.ClientError, ConfigException, ValueError) as error:
+        words = "no answer in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
+        raise Unavailable(f"cannot {what}: {words}") from error
+
+
 def _settled(configuration: Configuration) -> Configuration:
     """With the proxy that the environment names for this one host, so that it is not looked for at each request: that,
     and a look for a .netrc, were two turns of a thread each time."""
@@ -259,29 +324,21 @@ def _settled(configuration: Configuration) -> Configuration:
     return configuration
 
 
-def _object(data: bytes) -> Json | None:
+def _decode(data: bytes | msgspec.Raw, model: type[T], what: str) -> T:
     try:
-        return msgspec.json.decode(data, type=dict[str, Any])
-    except msgspec.MsgspecError:
-        return None
+        return msgspec.json.decode(data, type=model)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        # without the cause, which may hold the data: those of a Secret are nobody's to print
+        raise Unavailable(f"cannot {what}: the answer is not understood: {error}") from None
 
 
-def _event(line: bytes, what: str) -> WatchEvent:
-    event = _object(line)
-    if event is None:
-        raise Unavailable(f"{what}: a line is not a JSON object")
-    body: Mapping[str, Any] = event.get("object") or {}
-    if event.get("type") == "ERROR":
-        if body.get("code") == 410:
-            raise Gone(f"{what}: {body.get('message', 'expired')}", status=410)
-        raise error_for(int(body.get("code") or 500), body, what)
-    return WatchEvent(str(event.get("type")), dict(body))
-
-
-def _words(error: BaseException) -> str:
-    if isinstance(error, TimeoutError | asyncio.TimeoutError):
-        return "no answer in time"
-    return str(error) or type(error).__name__
+def _event(line: bytes, model: type[T], what: str) -> WatchEvent[T]:
+    event = _decode(line, _Line, what)
+    head = _decode(event.object, _Head, what)
+    if event.type == "ERROR":
+        raise error_for(head.code or 500, bytes(event.object), what)
+    item = None if event.type == "BOOKMARK" else _decode(event.object, model, what)
+    return WatchEvent(event.type, head.metadata.resource_version, item)
 
 
 __all__ = ["ApiError", "Json", "Kube", "WatchEvent"]

@@ -1,7 +1,7 @@
-"""What can go wrong at the API server, as one tree; nothing of the client library or aiohttp leaves `client`.
+"""Errors of an API server, as one tree; nothing of the client library or aiohttp leaves `client`.
 
 ApiError
-  Unavailable      no answer, a time-out, 429 or 5xx: try again
+  Unavailable      no answer, a time-out, an answer that is not understood, 429 or 5xx: try again
   Unauthorized     401
   Forbidden        403
   NotFound         404
@@ -10,12 +10,16 @@ ApiError
   TooBig           413
   Invalid          400, 415, 422: the object is refused
   NotLeading       not sent: this process does not hold the lease
+
+The message says which verb on which resource failed, and why; `sentence` adds the API server and what to do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
+
+import msgspec
 
 MESSAGE_LIMIT: Final = 1000
 
@@ -28,17 +32,32 @@ class ApiError(Exception):
         self.status = status
         self.reason = reason or type(self).__name__
 
+    def sentence(self, host: str, rights: str = "") -> str:
+        """For a person: what failed at `host`, and what to do. `rights` says what to grant or which account to use."""
+        return f"the API server at {host} refuses it ({self})"
+
 
 class Unavailable(ApiError):
     """The API server cannot be reached, or asks for patience."""
+
+    def sentence(self, host: str, rights: str = "") -> str:
+        if self.status:
+            return f"the API server at {host} is not ready ({self}): try again later"
+        return f"the API server at {host} cannot be reached ({self}): check that it runs"
 
 
 class Unauthorized(ApiError):
     """The credentials are not accepted."""
 
+    def sentence(self, host: str, rights: str = "") -> str:
+        return f"the API server at {host} does not accept the credentials: renew the kubeconfig"
+
 
 class Forbidden(ApiError):
     """The credentials are good, but not for this."""
+
+    def sentence(self, host: str, rights: str = "") -> str:
+        return f"{super().sentence(host)}. {rights}".rstrip()
 
 
 class NotFound(ApiError):
@@ -80,10 +99,20 @@ _BY_STATUS: Final[Mapping[int, type[ApiError]]] = {
 }
 
 
-def error_for(status: int, body: Mapping[str, Any] | None, what: str) -> ApiError:
-    """The error for an HTTP status >= 400. `body` is trusted for text only where it is a `Status` object."""
+class _Status(msgspec.Struct):
+    kind: str = ""
+    message: str = ""
+    reason: str = ""
+
+
+def error_for(status: int, body: bytes, what: str) -> ApiError:
+    """The error for an HTTP status >= 400. `body` is trusted for text only where it is a `Status` object; `what` is
+    verb and resource."""
     kind = _BY_STATUS.get(status, Unavailable if status >= 500 else ApiError)
-    message, reason = "", ""
-    if body is not None and body.get("kind") == "Status":
-        message, reason = str(body.get("message", "")), str(body.get("reason", ""))
-    return kind(f"{what}: {message or f'HTTP status {status}'}", status=status, reason=reason)
+    try:
+        said = msgspec.json.decode(body, type=_Status)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        said = _Status()
+    if said.kind != "Status":
+        said = _Status()
+    return kind(f"cannot {what} ({status}){said.message and ': '}{said.message}", status=status, reason=said.reason)

@@ -1,11 +1,14 @@
-"""Which kinds the operator touches, and where the API server keeps them, and in what version. Pure."""
+"""Kinds of objects: where the API server keeps them, and in what version. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, Generic, TypeVar
 
 from fairlead_api.meta import GROUP, VERSION
+
+Json = dict[str, Any]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -17,6 +20,8 @@ class Kind:
     plural: str
     kind: str
     namespaced: bool = True
+    page: int = 500
+    """Objects per page of a list."""
 
     @property
     def api_version(self) -> str:
@@ -31,6 +36,32 @@ class Kind:
         steps.append(self.plural)
         steps += [step for step in (name, subresource) if step is not None]
         return "/".join(steps)
+
+    def named(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
+        """For messages: `mcpservers/status demo in namespace team`."""
+        resource = f"{self.plural}/{subresource}" if subresource else self.plural
+        where = f"in namespace {namespace}" if self.namespaced and namespace else ""
+        return " ".join(word for word in (resource, name, where) if word)
+
+
+@dataclass(frozen=True)
+class Scope(Generic[T]):
+    """Objects of one kind to list and to watch, each decoded as `model`. `namespace` None = all."""
+
+    kind: Kind
+    model: type[T]
+    namespace: str | None = None
+    selector: str = ""
+    """Of labels."""
+    name: str = ""
+    """The one object of that name."""
+
+    def __str__(self) -> str:
+        return self.kind.named(self.namespace, self.name)
+
+    def query(self) -> list[tuple[str, str]]:
+        chosen = {"labelSelector": self.selector, "fieldSelector": self.name and f"metadata.name={self.name}"}
+        return [(parameter, value) for parameter, value in chosen.items() if value]
 
 
 MCP_SERVERS: Final = Kind(GROUP, VERSION, "mcpservers", "McpServer")
@@ -47,10 +78,19 @@ DISRUPTION_BUDGETS: Final = Kind("policy", "v1", "poddisruptionbudgets", "PodDis
 WORKLOAD_KINDS: Final = (SERVICE_ACCOUNTS, SERVICES, NETWORK_POLICIES, DISRUPTION_BUDGETS, DEPLOYMENTS)
 """In the order in which they are applied: what pods need first, pods last."""
 
-CONFIG_MAPS: Final = Kind("", "v1", "configmaps", "ConfigMap")
-SECRETS: Final = Kind("", "v1", "secrets", "Secret")
+BULKY: Final = 50
+"""Objects per page where each may hold a megabyte."""
+CONFIG_MAPS: Final = Kind("", "v1", "configmaps", "ConfigMap", page=BULKY)
+SECRETS: Final = Kind("", "v1", "secrets", "Secret", page=BULKY)
 EVENTS: Final = Kind("events.k8s.io", "v1", "events", "Event")
 LEASES: Final = Kind("coordination.k8s.io", "v1", "leases", "Lease")
+CUSTOM_RESOURCE_DEFINITIONS: Final = Kind(
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
+)
+SELF_SUBJECT_ACCESS_REVIEWS: Final = Kind(
+    "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
+)
+TOKEN_REVIEWS: Final = Kind("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False)
 
 
 def newer(version: str, than: str) -> bool:

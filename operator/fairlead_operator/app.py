@@ -21,7 +21,7 @@ from fairlead_api.meta import LABEL_DOCUMENT, LABEL_MANAGED_BY, MANAGED_BY, Serv
 from fairlead_api.v1alpha1.latencytier import LatencyTier
 from fairlead_kube.client import Json, Kube
 from fairlead_kube.errors import ApiError
-from fairlead_kube.informer import Follower, Picture, Scope
+from fairlead_kube.informer import Informer, Store
 from fairlead_kube.resources import (
     CONFIG_MAPS,
     MCP_SERVERS,
@@ -31,6 +31,7 @@ from fairlead_kube.resources import (
     TOOL_POLICIES,
     WORKLOAD_KINDS,
     Kind,
+    Scope,
 )
 from fairlead_mcp.egress import Egress
 from fairlead_mcp.http.dial import Resolve, resolve_by_dns
@@ -53,7 +54,7 @@ from fairlead_operator.kube.declared import KubeDeclarations
 from fairlead_operator.kube.documents import KubeDocuments
 from fairlead_operator.kube.events import Events
 from fairlead_operator.kube.lease import Lease, Timings
-from fairlead_operator.kube.owned import Owned, OwnedPicture
+from fairlead_operator.kube.owned import Owned, OwnedStore
 from fairlead_operator.kube.platform import KubePlatform
 from fairlead_operator.kube.pods import Pods
 from fairlead_operator.publish.configured import tiers_in
@@ -209,12 +210,13 @@ class _Leadership:
             rng=wiring.rng,
         )
         self.feed = Feed(configuration, self._observe, watched, self._begin)
-        self.followers = [
-            self._follower(kube, scope, picture, wiring.rng) for scope, picture in self._scopes(release, watched)
+        self.informers = [
+            Informer(kube, scope, store, relisted=self._relisted, random=wiring.rng.random)
+            for scope, store in self._scopes(release, watched)
         ]
 
     async def run(self, operator: Operator) -> None:
-        """Paint the pictures, then work from them."""
+        """Fill the stores, then work from them."""
         try:
             await self._work(operator)
         finally:
@@ -222,10 +224,10 @@ class _Leadership:
 
     async def _work(self, operator: Operator) -> None:
         async with asyncio.TaskGroup() as group:
-            for follower in self.followers:
-                group.create_task(follower.run(), name=repr(follower))
-            for follower in self.followers:
-                await follower.synced.wait()
+            for informer in self.informers:
+                group.create_task(informer.run(), name=repr(informer))
+            for informer in self.informers:
+                await informer.synced.wait()
             await self._begin()
             kinds = OWN_KINDS if self.declarations.reads_tiers else (MCP_SERVERS, TOOL_POLICIES)
             group.create_task(self.feed.run(kinds), name="kopf feed")
@@ -262,23 +264,20 @@ class _Leadership:
             else:
                 pause, failing = self._list_seconds, False
 
-    def _scopes(self, release: str, watched: str | None) -> list[tuple[Scope, Picture]]:
+    def _scopes(self, release: str, watched: str | None) -> list[tuple[Scope[Json], Store[Json]]]:
         ours = f"{LABEL_MANAGED_BY}={MANAGED_BY}"
-        workloads: list[tuple[Scope, Picture]] = [
-            (Scope(kind, watched, ours), OwnedPicture(self.owned, kind)) for kind in WORKLOAD_KINDS
+        workloads: list[tuple[Scope[Json], Store[Json]]] = [
+            (Scope(kind, Json, watched, ours), OwnedStore(self.owned, kind)) for kind in WORKLOAD_KINDS
         ]
         return [
             *workloads,
-            (Scope(PODS, watched, ours), self.pods),
-            (Scope(CONFIG_MAPS, release, LABEL_DOCUMENT), self.documents),
-            (Scope(SECRETS, release, STORE_SELECTOR), self.store),
-            (Scope(SECRETS, watched, SELECTOR), self.secrets),
+            (Scope(PODS, Json, watched, ours), self.pods),
+            (Scope(CONFIG_MAPS, Json, release, LABEL_DOCUMENT), self.documents),
+            (Scope(SECRETS, Json, release, STORE_SELECTOR), self.store),
+            (Scope(SECRETS, Json, watched, SELECTOR), self.secrets),
         ]
 
-    def _follower(self, kube: Kube, scope: Scope, picture: Picture, rng: random.Random) -> Follower:
-        return Follower(kube, scope, picture, relisted=self._relisted, rng=rng)
-
-    # What the pictures tell.
+    # Called by the stores.
 
     def _observe(self, plural: str, type_: str | None, item: Json) -> None:
         if self.declarations.observe(plural, type_, item):

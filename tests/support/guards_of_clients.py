@@ -94,7 +94,7 @@ IDENTITY = (
     Guard(
         "a Secret that was not meant to hold keys",
         f"{GATEWAY}.identity.keysecret",
-        (('elif secret.metadata.labels.get(LABEL) != "true":', "elif False:"),),
+        (('if item.metadata.labels.get(LABEL) != "true":', "if False:"),),
         f"{AT}/test_api_keys.py::test_keys_of_a_secret_are_watched_and_its_label_is_asked_for",
         "assert",
     ),

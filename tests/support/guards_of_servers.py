@@ -143,8 +143,8 @@ EGRESS = (
 TENANCY = (
     Guard(
         "a document that was forged in a tenant's namespace",
-        f"{GATEWAY}.catalog.kubeapi",
-        (('return f"/api/v1/namespaces/{self.namespace}/{what}"', 'return f"/api/v1/{what}"'),),
+        f"{GATEWAY}.catalog.kube",
+        (("Scope(CONFIG_MAPS, ConfigMap, namespace, DOCUMENTS)", "Scope(CONFIG_MAPS, ConfigMap, None, DOCUMENTS)"),),
         "tests/component/together/test_tenancy.py::test_a_forged_document_in_a_tenants_namespace_has_no_effect",
         "assert 'forged' == 'true'",
     ),

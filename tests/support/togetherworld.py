@@ -14,9 +14,10 @@ from typing import Any
 from controlplane import ControlPlane
 from fairlead_gateway.app import Gateway, build
 from fairlead_gateway.catalog.kube import HOLD_SECONDS, KubeCredentials, KubeSource
-from fairlead_gateway.catalog.kubeapi import KubeApi, load_configuration
 from fairlead_gateway.identity.setup import trusted
 from fairlead_gateway.settings import Settings
+from fairlead_kube.client import Kube
+from fairlead_kube.connection import load_configuration
 from fairlead_mcp.http.dial import Resolve, resolve_by_dns
 from gatewayworld import ask, modern
 from operatorworld import World
@@ -33,13 +34,13 @@ async def gateway_on(
     **settings: Any,
 ) -> AsyncIterator[Gateway]:
     """A gateway on free ports and on the documents of one namespace."""
-    api = KubeApi(await load_configuration(kubeconfig or plane.kubeconfig), namespace)
-    set_up = Settings(**{"port": 0, "metrics_port": 0, **settings})
+    kube = Kube.connect(await load_configuration(kubeconfig or plane.kubeconfig))
+    set_up = Settings(**{"port": 0, "metrics_port": 0, "namespace": namespace, **settings})
     gateway = build(
         set_up,
-        trust=trusted(set_up, api),
-        source=KubeSource(api, hold=hold),
-        credentials=KubeCredentials(api, set_up.credentials),
+        trust=trusted(set_up, kube),
+        source=KubeSource(kube, namespace, hold=hold),
+        credentials=KubeCredentials(kube, namespace, set_up.credentials),
         resolve=resolve_by_dns if resolve is None else resolve,
     )
     await gateway.start()
@@ -47,7 +48,7 @@ async def gateway_on(
         yield gateway
     finally:
         await gateway.stop(0)
-        await api.aclose()
+        await kube.aclose()
 
 
 @asynccontextmanager

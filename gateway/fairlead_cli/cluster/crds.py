@@ -39,15 +39,12 @@ def install_crds(kubeconfig: str, timeout: float, output: Output) -> None:
 
 
 async def _install(kube: Kube, timeout: float, output: Output) -> None:
-    from fairlead_kube.resources import Kind
+    from fairlead_kube.resources import CUSTOM_RESOURCE_DEFINITIONS
 
-    definitions = Kind(
-        "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
-    )
     async with asyncio.timeout(timeout):
         manifests = crd_manifests()
         for manifest in manifests:
-            await kube.apply(definitions, None, manifest, manager="fairlead-crds")
+            await kube.apply(CUSTOM_RESOURCE_DEFINITIONS, None, manifest, manager="fairlead-crds")
             if output is Output.table:
                 print(f"{manifest['metadata']['name']} applied")
         await _served(kube, {manifest["spec"]["names"]["plural"] for manifest in manifests})

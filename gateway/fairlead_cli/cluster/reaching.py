@@ -22,17 +22,14 @@ def on_cluster(kubeconfig: str, work: Callable[[Kube], Awaitable[Result]], *, ri
     with needs("operator"):
         from fairlead_kube.client import Kube
         from fairlead_kube.connection import NoCluster, load_configuration
-        from fairlead_kube.errors import ApiError, Forbidden, Unauthorized, Unavailable
-
-    host = ""
+        from fairlead_kube.errors import ApiError
 
     async def run() -> Result:
-        nonlocal host
-        configuration = await load_configuration(kubeconfig)
-        host = str(configuration.host)
-        kube = Kube.connect(configuration)
+        kube = Kube.connect(await load_configuration(kubeconfig))
         try:
             return await work(kube)
+        except ApiError as error:
+            raise Failure(error.sentence(kube.host, rights)) from error
         finally:
             await kube.aclose()
 
@@ -40,11 +37,3 @@ def on_cluster(kubeconfig: str, work: Callable[[Kube], Awaitable[Result]], *, ri
         return asyncio.run(run())
     except NoCluster as error:
         raise Failure(str(error)) from error
-    except Unauthorized as error:
-        raise Failure(f"the API server at {host} does not accept the credentials: renew the kubeconfig") from error
-    except Forbidden as error:
-        raise Failure(f"the API server at {host} refuses it ({error}). {rights}") from error
-    except Unavailable as error:
-        raise Failure(f"the API server at {host} cannot be reached ({error}): check that it runs") from error
-    except ApiError as error:
-        raise Failure(f"the API server at {host} refuses it ({error})") from error

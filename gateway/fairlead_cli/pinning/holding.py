@@ -84,13 +84,13 @@ class Cluster:
 
     def pins(self) -> Mapping[ServerKey, Pins]:
         async def read(kube: Kube) -> Mapping[ServerKey, Pins]:
-            from fairlead_kube.resources import CONFIG_MAPS
+            from fairlead_kube.resources import CONFIG_MAPS, Json, Scope
             from fairlead_operator.kube.documents import blob_from
             from fairlead_operator.settings import Settings
 
             settings = Settings.from_env(namespace=self.namespace)
             selector = f"{LABEL_DOCUMENT}={PINS}"
-            items, _ = await kube.list(CONFIG_MAPS, settings.release_namespace, selector=selector)
+            items, _ = await kube.list(Scope(CONFIG_MAPS, Json, settings.release_namespace, selector))
             reader = Assembler()
             reader.replace(map(blob_from, items))
             return _pins(reader.documents.values())

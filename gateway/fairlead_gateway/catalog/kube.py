@@ -1,8 +1,8 @@
 """Documents and credentials from the Kubernetes API: how a gateway is fed on a cluster.
 
-Implements `catalog.source.Source` and `upstream.registry.Credentials` over `catalog.kubeapi`. A watch, never a
-mounted volume, which would lag a minute; credentials are read from one where the API server does not answer. It needs
-to read ConfigMaps and named Secrets in the release's namespace, nothing else.
+Implements `catalog.source.Source` and `upstream.registry.Credentials` over `fairlead_kube`. A watch, never a mounted
+volume, which would lag a minute; credentials are read from one where the API server does not answer. It needs to read
+ConfigMaps and named Secrets in the release's namespace, nothing else.
 
 A document that is gone although the operator did not say so was deleted by hand, or beside a watch that was broken. It
 is served on until the operator has had time to put it back. Rules always are: without them everything would be allowed.
@@ -20,18 +20,21 @@ from typing import Final
 import msgspec
 
 from fairlead_api.documents.catalog import Credential, CredentialRef
-from fairlead_api.documents.codec import RULES_NAME
+from fairlead_api.documents.codec import RULES_NAME, SERVED
 from fairlead_api.documents.store import Assembler, Blob, Change
-from fairlead_api.meta import ANNOTATION_WITHDRAWN
-from fairlead_gateway.catalog.kubeapi import ApiTrouble, ConfigMap, Expired, KubeApi
+from fairlead_api.meta import ANNOTATION_WITHDRAWN, LABEL_DOCUMENT
 from fairlead_gateway.catalog.source import Inbox
 from fairlead_gateway.upstream.registry import CredentialUnreadable
+from fairlead_kube.client import Kube
+from fairlead_kube.errors import ApiError
+from fairlead_kube.informer import Informer
+from fairlead_kube.objects import ConfigMap, Secret
+from fairlead_kube.resources import CONFIG_MAPS, SECRETS, Scope
 
 log = logging.getLogger(__name__)
 
-FIRST_PAUSE: Final = 0.1
-LONGEST_PAUSE: Final = 2.0
-"""Seconds between attempts while the API server is away; short, because it is one request per replica."""
+DOCUMENTS: Final = f"{LABEL_DOCUMENT} in ({','.join(SERVED)})"
+"""What a gateway reads, and no more: definitions that are held back are not among it."""
 HOLD_SECONDS: Final = 30.0
 """How long a document is served that is gone and was not withdrawn: longer than another operator needs to take over."""
 API_SECONDS: Final = 1.5
@@ -40,69 +43,78 @@ IN_THREAD: Final = 64 << 10
 """Blobs above this many bytes are unpacked in a thread."""
 
 
+def blob_of(item: ConfigMap) -> Blob:
+    """The part of a document that a ConfigMap holds."""
+    return Blob(item.metadata.name, item.metadata.labels, item.metadata.annotations, item.data, item.binary_data)
+
+
+def documents_of(namespace: str) -> Scope[ConfigMap]:
+    """Every document of a release."""
+    return Scope(CONFIG_MAPS, ConfigMap, namespace, DOCUMENTS)
+
+
 class KubeSource:
     """ConfigMaps labelled as documents: listed, then watched, over every outage."""
 
     def __init__(
-        self, api: KubeApi, *, random: Callable[[], float] = randomness.random, hold: float = HOLD_SECONDS
+        self, kube: Kube, namespace: str, *, random: Callable[[], float] = randomness.random, hold: float = HOLD_SECONDS
     ) -> None:
-        self._api = api
+        self._kube = kube
+        self._documents = documents_of(namespace)
         self._random = random
+        self._hold = hold
+
+    async def run(self, inbox: Inbox) -> None:
+        def failed(error: ApiError) -> None:
+            inbox.away(error.sentence(self._kube.host))
+
+        store = _DocumentStore(inbox, self._hold)
+        try:
+            await Informer(
+                self._kube, self._documents, store, contact=inbox.alive, failed=failed, random=self._random
+            ).run()
+        finally:
+            store.close()
+
+
+class _DocumentStore:
+    """Assembles documents from ConfigMaps and hands them to `inbox`; one that is gone is held for `hold` seconds."""
+
+    def __init__(self, inbox: Inbox, hold: float) -> None:
+        self._inbox = inbox
         self._hold = hold
         self._assembler = Assembler()
         self._heads: set[str] = set()
         self._held: dict[str, asyncio.TimerHandle | None] = {}
         """Documents that are gone and were not withdrawn, and what forgets them."""
 
-    async def run(self, inbox: Inbox) -> None:
-        try:
-            await self._follow(inbox)
-        finally:
-            for name in [*self._held]:
-                self._let_go(name)
+    def close(self) -> None:
+        for name in [*self._held]:
+            self._let_go(name)
 
-    async def _follow(self, inbox: Inbox) -> None:
-        version: str | None = None
-        pause = FIRST_PAUSE
-        while True:
-            try:
-                if version is None:
-                    version = await self._list(inbox)
-                    pause = FIRST_PAUSE
-                async for event in self._api.watch(version, inbox.alive):
-                    inbox.alive()
-                    pause = FIRST_PAUSE
-                    version = event.object.metadata.resource_version or version
-                    await self._apply(event.type, event.object, inbox)
-            except Expired:
-                version = None
-            except ApiTrouble as error:
-                inbox.away(str(error))
-                await asyncio.sleep(pause * (0.5 + self._random()))
-                pause = min(pause * 2, LONGEST_PAUSE)
+    # Called by the informer.
 
-    async def _list(self, inbox: Inbox) -> str:
-        found, version = await self._api.documents()
-        blobs = [item.blob() for item in found]
+    async def listed(self, objects: list[ConfigMap]) -> None:
+        blobs = [blob_of(item) for item in objects]
         self._heads = {blob.name for blob in blobs if not blob.is_part}
         changes = await asyncio.to_thread(self._assembler.replace, blobs)
-        inbox.changed(self._unless_gone(changes, inbox))
-        inbox.synced(self._heads | self._held.keys())
-        return version
+        self._inbox.changed(self._unless_gone(changes))
+        self._inbox.synced(self._heads | self._held.keys())
 
-    async def _apply(self, kind: str, item: ConfigMap, inbox: Inbox) -> None:
-        blob = item.blob()
-        if kind == "DELETED":
-            self._heads.discard(blob.name)
-            gone = self._assembler.remove(blob.name)
-            inbox.changed(gone if ANNOTATION_WITHDRAWN in blob.annotations else self._unless_gone(gone, inbox))
-        elif kind in ("ADDED", "MODIFIED"):
-            if not blob.is_part:
-                self._heads.add(blob.name)
-            self._let_go(blob.name)
-            inbox.changed(await self._put(blob))
+    def deleted(self, item: ConfigMap) -> None:
+        blob = blob_of(item)
+        self._heads.discard(blob.name)
+        gone = self._assembler.remove(blob.name)
+        self._inbox.changed(gone if ANNOTATION_WITHDRAWN in blob.annotations else self._unless_gone(gone))
 
-    def _unless_gone(self, changes: Iterable[Change], inbox: Inbox) -> list[Change]:
+    async def changed(self, item: ConfigMap) -> None:
+        blob = blob_of(item)
+        if not blob.is_part:
+            self._heads.add(blob.name)
+        self._let_go(blob.name)
+        self._inbox.changed(await self._put(blob))
+
+    def _unless_gone(self, changes: Iterable[Change]) -> list[Change]:
         """Those that can be passed on; what would be forgotten is held."""
         kept = []
         for change in changes:
@@ -113,14 +125,12 @@ class KubeSource:
                 log.warning("Document %s is gone and was not withdrawn: it is served on for a while", change.name)
                 forever = change.name == RULES_NAME
                 loop = asyncio.get_running_loop()
-                self._held[change.name] = (
-                    None if forever else loop.call_later(self._hold, self._forget, change.name, inbox)
-                )
+                self._held[change.name] = None if forever else loop.call_later(self._hold, self._forget, change.name)
         return kept
 
-    def _forget(self, name: str, inbox: Inbox) -> None:
+    def _forget(self, name: str) -> None:
         del self._held[name]
-        inbox.changed([Change(name, None)])
+        self._inbox.changed([Change(name, None)])
 
     def _let_go(self, name: str) -> None:
         timer = self._held.pop(name, None)
@@ -141,18 +151,19 @@ class KubeCredentials:
     serve while the API server does not answer.
     """
 
-    def __init__(self, api: KubeApi, mounted: Path | None = None) -> None:
-        self._api = api
+    def __init__(self, kube: Kube, namespace: str, mounted: Path | None = None) -> None:
+        self._kube = kube
+        self._namespace = namespace
         self._mounted = mounted
 
     async def read(self, ref: CredentialRef) -> Credential:
         try:
             async with asyncio.timeout(API_SECONDS):
-                values = await self._api.secret(ref.secret)
-        except (ApiTrouble, TimeoutError) as error:
+                values = (await self._kube.get_as(Secret, SECRETS, self._namespace, ref.secret)).data
+        except (ApiError, TimeoutError) as error:
             values = await asyncio.to_thread(self._from_volume, ref.key)
             if not values:
-                raise CredentialUnreadable(str(error) or f"{self._api.host} does not answer") from error
+                raise CredentialUnreadable(str(error) or f"{self._kube.host} does not answer") from error
         if ref.key not in values:
             raise CredentialUnreadable(f"Secret {ref.secret} has no key {ref.key}")
         try:

@@ -1,6 +1,6 @@
 """Vouches for ServiceAccounts of the cluster: the API server reviews their tokens, and a review holds for a minute.
 
-An `Authenticator`, made by `setup`. It takes the right to create TokenReviews, which is not one of a namespace: an
+An `Authenticator`. It takes the right to create TokenReviews, which is not one of a namespace: an
 installation that has none but rights of its own namespace leaves this out.
 """
 
@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Final
+
+import msgspec
 
 from fairlead_api.policies.subjects import SERVICE_ACCOUNTS
-from fairlead_gateway.catalog.kubeapi import ApiTrouble, TokenReview
 from fairlead_gateway.core.identity import Identity, Kind, ServiceAccount
 from fairlead_gateway.identity.authenticator import Revoked, Verdict
 from fairlead_gateway.identity.refusal import AWAY, Refusal
 from fairlead_gateway.identity.tokens import MAX_TOKEN, json_of
+from fairlead_kube.client import Kube
+from fairlead_kube.errors import ApiError
+from fairlead_kube.resources import TOKEN_REVIEWS
 
 log = logging.getLogger(__name__)
 
@@ -24,21 +28,29 @@ OTHERS: Final = Refusal(401, "the token is for another audience, or not of a Ser
 _USER: Final = "system:serviceaccount:"
 
 
-class Reviews(Protocol):
-    """The API server: `catalog.kubeapi.KubeApi`."""
+class _User(msgspec.Struct):
+    username: str = ""
+    uid: str = ""
+    groups: list[str] = []
 
-    async def review_token(self, token: str, audiences: Sequence[str]) -> TokenReview:
-        """Raises ApiTrouble."""
-        ...
+
+class _Status(msgspec.Struct):
+    authenticated: bool = False
+    user: _User = msgspec.field(default_factory=_User)
+    audiences: list[str] = []
+
+
+class _TokenReview(msgspec.Struct):
+    status: _Status
 
 
 class ServiceAccountTokens:
-    """See the module. `seconds` is how long a review holds."""
+    """Tokens of ServiceAccounts. `seconds` is how long a review holds."""
 
     kind: Kind = "serviceAccount"
 
-    def __init__(self, api: Reviews, audiences: Sequence[str], seconds: float) -> None:
-        self._api = api
+    def __init__(self, kube: Kube, audiences: Sequence[str], seconds: float) -> None:
+        self._kube = kube
         self._audiences = tuple(audiences)
         self.keeps = seconds
 
@@ -52,8 +64,9 @@ class ServiceAccountTokens:
 
     async def look_up(self, token: str) -> Verdict:
         try:
-            review = await self._api.review_token(token, self._audiences)
-        except ApiTrouble as error:
+            spec = {"token": token, "audiences": [*self._audiences]}
+            review = (await self._kube.review(TOKEN_REVIEWS, spec, _TokenReview)).status
+        except ApiError as error:
             log.warning("A token of a ServiceAccount cannot be reviewed: %s", error)
             return AWAY
         if not review.authenticated:

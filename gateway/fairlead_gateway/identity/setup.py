@@ -17,7 +17,7 @@ from fairlead_gateway.identity.names import Issuers
 from fairlead_gateway.settings import BadSetting, Settings
 
 if TYPE_CHECKING:
-    from fairlead_gateway.catalog.kubeapi import KubeApi
+    from fairlead_kube.client import Kube
 
 log = logging.getLogger(__name__)
 
@@ -35,8 +35,8 @@ class Trust(msgspec.Struct, frozen=True):
     """Who may give the names of agents and groups."""
 
 
-def trusted(settings: Settings, api: KubeApi | None = None) -> Trust:
-    """Everybody that the settings name. `api` is the API server, on a cluster. Raises BadSetting."""
+def trusted(settings: Settings, kube: Kube | None = None) -> Trust:
+    """Everybody that the settings name. `kube` is the API server of a cluster, if any. Raises BadSetting."""
     vouchers = load_vouchers(settings.identity)
     names = Issuers(
         tokens=tuple(issuer.names for issuer in vouchers.issuers),
@@ -44,10 +44,10 @@ def trusted(settings: Settings, api: KubeApi | None = None) -> Trust:
         service_accounts=vouchers.service_accounts is not None,
     )
     names.groups("FAIRLEAD_ADMIN_GROUPS", settings.admin_groups)
-    keys = _keys(settings, api, names)
+    keys = _keys(settings, kube, names)
     if keys is not None:
         names = msgspec.structs.replace(names, carried=keys.carries)
-    found = [keys, _tokens(settings, vouchers, names), _service_accounts(settings, vouchers, api)]
+    found = [keys, _tokens(settings, vouchers, names), _service_accounts(settings, vouchers, kube)]
     issuers = tuple(issuer.issuer for issuer in vouchers.issuers)
     authenticators = tuple(one for one in found if one is not None)
     if not authenticators and settings.anonymous == "deny":
@@ -58,7 +58,7 @@ def trusted(settings: Settings, api: KubeApi | None = None) -> Trust:
     return Trust(authenticators, issuers, vouchers.scopes, names)
 
 
-def _keys(settings: Settings, api: KubeApi | None, names: Issuers) -> ApiKeys | None:
+def _keys(settings: Settings, kube: Kube | None, names: Issuers) -> ApiKeys | None:
     places: list[KeyPlace] = []
     loaded: dict[str, KeyDocument] = {}
     if settings.api_keys is not None:
@@ -73,17 +73,17 @@ def _keys(settings: Settings, api: KubeApi | None, names: Issuers) -> ApiKeys | 
             raise BadSetting(f"{settings.api_keys} {error}") from error
         places.append(file)
     if settings.api_key_secrets:
-        if api is None:
+        if kube is None:
             raise BadSetting("FAIRLEAD_API_KEY_SECRETS are Secrets of a cluster: off one, name a file of API keys")
         from fairlead_gateway.identity.keysecret import KeySecret
 
-        places += [KeySecret(api, name) for name in settings.api_key_secrets]
     if not places:
         return None
     keys = ApiKeys(places, time.time, names)
     for name, document in loaded.items():
         keys.told(name, document)  # the first request may come before the file is read again
     return keys
+        places += [KeySecret(kube, settings.release_namespace, name) for name in settings.api_key_secrets]
 
 
 def _tokens(settings: Settings, vouchers: Vouchers, names: Issuers) -> Authenticator | None:
@@ -104,12 +104,12 @@ def _tokens(settings: Settings, vouchers: Vouchers, names: Issuers) -> Authentic
     )  # fmt: skip
 
 
-def _service_accounts(settings: Settings, vouchers: Vouchers, api: KubeApi | None) -> Authenticator | None:
+def _service_accounts(settings: Settings, vouchers: Vouchers, kube: Kube | None) -> Authenticator | None:
     wanted = vouchers.service_accounts
     if wanted is None:
         return None
-    if api is None:
+    if kube is None:
         raise BadSetting(f"{settings.identity}: serviceAccounts are those of a cluster, and there is none")
     from fairlead_gateway.identity.serviceaccounts import ServiceAccountTokens
 
-    return ServiceAccountTokens(api, wanted.audiences, wanted.seconds)
+    return ServiceAccountTokens(kube, wanted.audiences, wanted.seconds)

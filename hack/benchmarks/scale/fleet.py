@@ -9,16 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from typing import Any, Final
+from typing import Final
 
 from fairlead_kube.client import Kube
 from fairlead_kube.errors import ApiError, Conflict, Unavailable
-from fairlead_kube.informer import Follower, Scope
-from fairlead_kube.resources import DEPLOYMENTS, MCP_SERVERS
+from fairlead_kube.informer import Informer
+from fairlead_kube.resources import DEPLOYMENTS, MCP_SERVERS, Json, Scope
 from rawserver import RawServer, Reply, Request, raw_server
 from toolservers import answer_modern
-
-Json = dict[str, Any]
 
 KINDS: Final = ("url", "image")
 TOOLS: Final = 10
@@ -101,7 +99,7 @@ async def _created(kube: Kube, item: Json) -> bool:
 
 
 class Readiness:
-    """How many McpServers are Ready; painted by a follower."""
+    """How many McpServers are Ready; fed by an informer."""
 
     def __init__(self) -> None:
         self._ready: set[tuple[str, str]] = set()
@@ -131,7 +129,7 @@ class Readiness:
 
 
 class Kubelet:
-    """Marks Deployments as rolled out; painted by a follower. `run` it."""
+    """Marks Deployments as rolled out; fed by an informer. `run` it."""
 
     def __init__(self, kube: Kube) -> None:
         self._kube = kube
@@ -172,14 +170,14 @@ class Kubelet:
 async def watched(kube: Kube) -> AsyncIterator[Readiness]:
     """A stand-in for kubelets, and a look at what is Ready, while in the context."""
     readiness, kubelet = Readiness(), Kubelet(kube)
-    followers = [
-        Follower(kube, Scope(MCP_SERVERS), readiness),
-        Follower(kube, Scope(DEPLOYMENTS, namespace_of("image")), kubelet),
+    informers = [
+        Informer(kube, Scope(MCP_SERVERS, Json), readiness),
+        Informer(kube, Scope(DEPLOYMENTS, Json, namespace_of("image")), kubelet),
     ]
-    tasks = [asyncio.create_task(work) for work in (*(f.run() for f in followers), kubelet.run(), kubelet.run())]
+    tasks = [asyncio.create_task(work) for work in (*(each.run() for each in informers), kubelet.run(), kubelet.run())]
     try:
-        for follower in followers:
-            await follower.synced.wait()
+        for informer in informers:
+            await informer.synced.wait()
         yield readiness
     finally:
         for task in tasks:

@@ -93,7 +93,7 @@ class LabelledSecret:
 
 
 class LabelledSecrets:
-    """The labelled Secrets of the cluster, painted by a follower. `changed_in(namespace)` is told of changes."""
+    """Store of the labelled Secrets of the cluster. `changed_in(namespace)` is called after changes."""
 
     def __init__(self, changed_in: Callable[[str], None]) -> None:
         self._changed_in = changed_in
@@ -124,7 +124,7 @@ class LabelledSecrets:
 
 
 class CredentialStore:
-    """The copies in the release's namespace, painted by a follower. `lost(store_key)` is told of each that went."""
+    """The copies in the release's namespace, fed by an informer. `lost(store_key)` is called for each that went."""
 
     def __init__(self, kube: Kube, namespace: str, lost: Callable[[str], None], owners: Sequence[Json] = ()) -> None:
         self._kube = kube
@@ -193,7 +193,7 @@ class CredentialStore:
             self._versions[shard] = version
             self._data[shard] = answer.get("data") or {}
 
-    # What the follower tells.
+    # Called by the informer.
 
     def listed(self, objects: list[Json]) -> None:
         now = {item["metadata"]["name"]: item for item in objects}
@@ -221,7 +221,7 @@ class CredentialStore:
 
 
 class Resolver:
-    """Decides about the references of one server; asks the API server only for what the picture does not show."""
+    """Decides about the references of one server; asks the API server only about Secrets that the store lacks."""
 
     def __init__(self, kube: Kube, secrets: LabelledSecrets) -> None:
         self._kube = kube

@@ -1,6 +1,6 @@
-"""A picture of the resources that people declare: McpServers, LatencyTiers, ToolPolicies, parsed once per change.
+"""Store of the resources that people declare: McpServers, LatencyTiers, ToolPolicies, parsed once per change.
 
-Kopf's events paint it (`handlers`), and complete lists do, at the start and every `list_seconds`: Kopf reports no
+Kopf's events fill it (`handlers`), and complete lists do, at the start and every `list_seconds`: Kopf reports no
 deletion that happened while its connection was down, and a revoked policy must not stay in force.
 """
 
@@ -21,7 +21,7 @@ from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_api.v1alpha1.toolpolicy import PolicyRule, ServerSelector, ToolPolicy, ToolPolicySpec, ToolPolicyStatus
 from fairlead_kube.client import Json, Kube
 from fairlead_kube.errors import Conflict, Forbidden, Invalid, NotFound
-from fairlead_kube.resources import LATENCY_TIERS, MCP_SERVERS, TOOL_POLICIES, Kind, newer, older
+from fairlead_kube.resources import LATENCY_TIERS, MCP_SERVERS, TOOL_POLICIES, Kind, Scope, newer, older
 from fairlead_operator.kube.seeds import SEEDER, old_default
 from fairlead_operator.publish.defaults import DEFAULT_TIERS
 
@@ -95,7 +95,7 @@ class Declared(Generic[R]):
         """List all of them; what is not listed is gone. Raises ApiError."""
         async with self._listing:
             self._deleted.clear()
-            items, version = await self._kube.list(self._kind, self._namespace)
+            items, version = await self._kube.list(Scope(self._kind, Json, self._namespace))
             self._replace(items, version)
 
     def _replace(self, items: list[Json], version: str) -> None:
@@ -278,7 +278,7 @@ class KubeDeclarations:
         named = {tier.metadata.name for tier in self._default_tiers if tier.spec.default}
         if not any(tier.spec.default and tier.metadata.name not in named for tier in self._tiers.sound()):
             return
-        items, _ = await self._kube.list(LATENCY_TIERS)
+        items, _ = await self._kube.list(Scope(LATENCY_TIERS, Json))
         for item in items:
             metadata = item["metadata"]
             name = metadata["name"]

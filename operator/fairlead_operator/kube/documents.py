@@ -1,6 +1,6 @@
 """Documents as ConfigMaps of the release's namespace: implements `ports.Documents`.
 
-A follower keeps every blob in memory, so that a look at what is published costs no request and a ConfigMap that was
+An informer keeps every blob in memory, so that a look at what is published costs no request and a ConfigMap that was
 edited or deleted by hand is noticed at once. The McpServer does not own its catalog: it lives in another namespace, and
 the garbage collector would delete the document; what may own all of them is the operator's account (`account`). What is
 replaced is named by its resourceVersion, so that a late write of an operator that leads no more is refused.
@@ -178,7 +178,7 @@ class KubeDocuments:
         self._heads.pop(name, None)
         return self._blobs.pop(name, None)
 
-    # What the follower tells.
+    # Called by the informer.
 
     def listed(self, objects: list[Json]) -> None:
         now = {item["metadata"]["name"] for item in objects}

@@ -1,6 +1,6 @@
-"""A picture of the objects that run servers, and the apply that leaves alone what is already right.
+"""Store of the objects that run servers, and the apply that leaves alone what is already right.
 
-`platform` applies through it; the followers of `feeds` paint it. An object is right when the wanted manifest is the one
+An object is right when the wanted manifest is the one
 applied last, and what stands in the cluster is what stood there after that apply: then nothing is sent. Compared are
 fingerprints of whole objects and not manifests with objects, because the API server fills in and rewrites values.
 """
@@ -161,7 +161,7 @@ class Owned:
         return await self._kube.apply(kind, namespace, manifest)
 
     async def _claimable(self, kind: Kind, namespace: str, name: str, owner_uid: str) -> None:
-        """The picture shows labelled objects only, so what it does not show may still exist."""
+        """The store has labelled objects only, so what it lacks may still exist."""
         try:
             item = await self._kube.get(kind, namespace, name)
         except NotFound:
@@ -175,7 +175,7 @@ class Owned:
         self._applied.pop(key, None)
         self._owners.pop(key, None)
 
-    # What a follower of one kind tells.
+    # Called by the informers, through an `OwnedStore` each.
 
     def listed(self, kind: Kind, objects: list[Json]) -> None:
         """All objects of a kind; what is missing is gone."""
@@ -210,8 +210,8 @@ class Owned:
 
 
 @dataclass(frozen=True)
-class OwnedPicture:
-    """The part of the picture that the follower of one kind paints."""
+class OwnedStore:
+    """The objects of one kind, fed by its informer."""
 
     owned: Owned
     kind: Kind

@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 
 class KubePlatform:
-    """See the module. Its collaborators are painted by followers and by Kopf's events."""
+    """Runs servers on a cluster. Its collaborators are fed by informers and by Kopf's events."""
 
     def __init__(
         self,

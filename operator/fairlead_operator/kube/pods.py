@@ -1,7 +1,4 @@
-"""A picture of what is wrong with the pods of servers; of each pod no more than that is kept.
-
-Painted by a follower, read by `platform` for servers that are not up.
-"""
+"""Store of what is wrong with the pods of servers; of each pod no more than that is kept."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ class _Pod:
 
 
 class Pods:
-    """See the module. `enqueue` is told of each server whose symptom has changed."""
+    """Symptoms by pod, fed by an informer. `enqueue` is called with each server whose symptom has changed."""
 
     def __init__(self, enqueue: Callable[[ServerKey], None]) -> None:
         self._enqueue = enqueue
@@ -35,7 +32,7 @@ class Pods:
         ill = [pod for pod in self._pods.values() if pod.server == key and pod.symptom is not None]
         return max(ill, key=lambda pod: pod.created).symptom if ill else None
 
-    # What the follower tells.
+    # Called by the informer.
 
     def listed(self, objects: list[Json]) -> None:
         now = {_key(item) for item in objects}

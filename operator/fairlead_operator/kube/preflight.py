@@ -10,7 +10,7 @@ from typing import Final
 
 from fairlead_api.meta import API_VERSION, GROUP
 from fairlead_kube.client import Kube
-from fairlead_kube.errors import ApiError, Forbidden, NotFound, Unauthorized, Unavailable
+from fairlead_kube.errors import ApiError, NotFound, Unavailable
 from fairlead_kube.resources import (
     DEPLOYMENTS,
     LATENCY_TIERS,
@@ -23,6 +23,7 @@ from fairlead_kube.resources import (
 )
 
 CONNECT_SECONDS: Final = 15.0
+RIGHTS: Final = "the rights in operator/rbac.yaml to the account that the operator runs as"
 
 
 class CannotStart(Exception):
@@ -31,20 +32,16 @@ class CannotStart(Exception):
 
 async def check_cluster(kube: Kube, release_namespace: str, watched: str = "") -> None:
     """See that the operator could work here, for the namespace `watched` or for all. Raises CannotStart."""
-    host = kube.api.configuration.host
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
             await kube.get_path("/version")
             await _crds(kube)
             await _rights(kube, release_namespace, watched)
-    except (Unavailable, TimeoutError) as error:
-        raise CannotStart(f"the API server at {host} cannot be reached ({error}): check that it runs") from error
-    except Unauthorized as error:
-        raise CannotStart(f"the API server at {host} does not accept the credentials: renew the kubeconfig") from error
-    except Forbidden as error:
-        raise CannotStart(f"the credentials have no rights at {host} ({error})") from error
+    except TimeoutError as error:
+        slow = Unavailable(f"no answer within {CONNECT_SECONDS:g} s")
+        raise CannotStart(slow.sentence(kube.host)) from error
     except ApiError as error:
-        raise CannotStart(f"the API server at {host} gives an answer that is not understood: {error}") from error
+        raise CannotStart(error.sentence(kube.host, f"Grant {RIGHTS}.")) from error
 
 
 async def _crds(kube: Kube) -> None:
@@ -76,7 +73,4 @@ async def _rights(kube: Kube, release_namespace: str, watched: str) -> None:
         if not await kube.allowed(verb, kind, namespace, subresource):
             what = f"{kind.plural}/{subresource}" if subresource else kind.plural
             where = f" in namespace {namespace}" if namespace else ""
-            raise CannotStart(
-                f"the credentials may not {verb} {what}{where}: "
-                "grant the rights in operator/rbac.yaml to the account that the operator runs as"
-            )
+            raise CannotStart(f"the credentials may not {verb} {what}{where}: grant {RIGHTS}")

@@ -61,7 +61,8 @@ async def test_a_directory_that_is_not_there_is_one_sentence() -> None:
 
 async def test_no_cluster_is_one_sentence(tmp_path: Path) -> None:
     said = await refused(HOME=str(tmp_path))
-    assert said.startswith("fairlead gateway: no cluster to read the catalog from: set KUBECONFIG")
+    assert said.startswith("fairlead gateway: no cluster to connect to: set KUBECONFIG")
+    assert said.endswith("name a directory of documents with --documents")
 
 
 async def test_a_kubeconfig_that_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
@@ -74,7 +75,7 @@ async def test_a_lack_of_rights_is_one_sentence(control_plane: ControlPlane, nam
     nobody = control_plane.kubeconfig_for("nobody")
     said = await refused(KUBECONFIG=str(nobody), FAIRLEAD_NAMESPACE=namespace)
     assert "(403)" in said
-    assert "grant the gateway's account" in said
+    assert "Grant the gateway's account" in said
 
 
 async def test_an_api_server_that_is_away_is_waited_for(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from kubernetes.aio.client import Configuration
 from fairlead_api.documents.codec import catalog_name, encode
 from fairlead_api.documents.store import Change, pack
 from fairlead_gateway.catalog.kube import KubeSource
-from fairlead_gateway.catalog.kubeapi import KubeApi
+from fairlead_kube.client import Kube
 from gatewayworld import catalog
 from rawserver import RawServer, Reply, Request, raw_server
 from waiting import eventually
@@ -99,15 +99,15 @@ class Noted:
 @asynccontextmanager
 async def following(cluster: Cluster, *, hold: float = 30.0) -> AsyncIterator[tuple[Noted, RawServer]]:
     async with raw_server(cluster.handle) as server:
-        api = KubeApi(Configuration(host=f"http://127.0.0.1:{server.port}"), "release")
+        kube = Kube.connect(Configuration(host=f"http://127.0.0.1:{server.port}"))
         noted = Noted()
-        task = asyncio.create_task(KubeSource(api, random=lambda: 0.0, hold=hold).run(noted))
+        task = asyncio.create_task(KubeSource(kube, "release", random=lambda: 0.0, hold=hold).run(noted))
         try:
             yield noted, server
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-            await api.aclose()
+            await kube.aclose()
 
 
 @pytest.mark.parametrize("expired", [ERROR_410, 410])

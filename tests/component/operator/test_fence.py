@@ -14,8 +14,8 @@ from kubernetes.aio.client import Configuration
 from fairlead_api.documents.store import Blob
 from fairlead_kube.client import Kube
 from fairlead_kube.errors import Conflict, NotLeading
-from fairlead_kube.informer import Follower, Scope
-from fairlead_kube.resources import CONFIG_MAPS
+from fairlead_kube.informer import Informer
+from fairlead_kube.resources import CONFIG_MAPS, Json, Scope
 from fairlead_operator.kube.documents import KubeDocuments
 from operatorworld import World, configuration_of
 from toolservers import Reply, Request, raw_server
@@ -95,9 +95,9 @@ async def test_a_late_write_of_a_document_does_not_replace_that_of_the_next_lead
     kube = Kube.connect(await configuration_of(world.plane))
     late, heir = (KubeDocuments(kube, world.release, lambda name, labels: None) for _ in range(2))
     await late.publish([document("1")])
-    follower = Follower(kube, Scope(CONFIG_MAPS, world.release, "fairlead.dev/document"), heir)
-    task = asyncio.create_task(follower.run())
-    await asyncio.wait_for(follower.synced.wait(), 20)
+    informer = Informer(kube, Scope(CONFIG_MAPS, Json, world.release, "fairlead.dev/document"), heir)
+    task = asyncio.create_task(informer.run())
+    await asyncio.wait_for(informer.synced.wait(), 20)
     await heir.publish([document("2")])
     with pytest.raises(Conflict):
         await late.publish([document("3")])

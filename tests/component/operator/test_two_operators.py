@@ -24,8 +24,9 @@ from audit import intruders
 from controlplane import PlaneFactory
 from fairlead_gateway.app import Gateway, build
 from fairlead_gateway.catalog.kube import KubeCredentials, KubeSource
-from fairlead_gateway.catalog.kubeapi import KubeApi, load_configuration
 from fairlead_gateway.settings import Settings
+from fairlead_kube.client import Kube
+from fairlead_kube.connection import load_configuration
 from gatewayworld import Wire, calling, modern
 from operatorworld import World
 from toolservers import sdk_server
@@ -117,8 +118,9 @@ class Client:
 @contextlib.asynccontextmanager
 async def called_all_the_time(world: World) -> AsyncIterator[Client]:
     """A gateway on the documents of the release, with a server that answers; ends with what the client has seen."""
-    api = KubeApi(await load_configuration(world.plane.kubeconfig), world.release)
-    gateway = build(Settings(port=0, metrics_port=0), source=KubeSource(api), credentials=KubeCredentials(api))
+    kube = Kube.connect(await load_configuration(world.plane.kubeconfig))
+    source, credentials = KubeSource(kube, world.release), KubeCredentials(kube, world.release)
+    gateway = build(Settings(port=0, metrics_port=0), source=source, credentials=credentials)
     await gateway.start()
     try:
         await asyncio.wait_for(gateway.keeper.first_snapshot.wait(), 20)
@@ -132,7 +134,7 @@ async def called_all_the_time(world: World) -> AsyncIterator[Client]:
             await asyncio.wait([task])
     finally:
         await gateway.stop(0)
-        await api.aclose()
+        await kube.aclose()
 
 
 @contextlib.asynccontextmanager

@@ -5,9 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any, cast
 
-import pytest
-from kubernetes.aio.client import Configuration
-
 from fairlead_api.meta import ServerKey
 from fairlead_kube.client import Kube
 from fairlead_operator.kube.declared import KubeDeclarations
@@ -34,13 +31,3 @@ def test_a_status_is_no_reason_to_compile_the_rules_again_and_other_labels_are()
     assert asyncio.run(declarations.labels()) == {ServerKey("team", "demo"): {"team": "b"}}
     assert seen("DELETED", 4) == 3
     assert asyncio.run(declarations.labels()) == {}
-
-
-async def test_the_proxy_that_the_environment_names_is_used_where_it_is_meant(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("https_proxy", "http://proxy.example:3128")
-    monkeypatch.setenv("no_proxy", "10.0.0.1,.svc")
-    hosts = ("https://api.example:6443", "https://10.0.0.1:443", "https://kubernetes.default.svc")
-    clients = [Kube.connect(Configuration(host=host)) for host in hosts]
-    assert [kube.api.configuration.proxy for kube in clients] == ["http://proxy.example:3128", None, None]
-    for kube in clients:
-        await kube.aclose()

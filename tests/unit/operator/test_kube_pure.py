@@ -1,8 +1,7 @@
-"""What of the Kubernetes adapters is pure: errors, fingerprints, surplus, blobs, credentials, resource versions."""
+"""Pure parts of the Kubernetes adapters: fingerprints, surplus, blobs, credentials, resource versions."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -13,9 +12,8 @@ from fairlead_api.documents.catalog import CATALOG
 from fairlead_api.documents.store import pack
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.mcpserver import McpServer
-from fairlead_kube import errors
 from fairlead_kube.client import Json, Kube
-from fairlead_kube.resources import DEPLOYMENTS, LATENCY_TIERS, MCP_SERVERS, SECRETS
+from fairlead_kube.resources import MCP_SERVERS
 from fairlead_operator.kube.credentials import (
     LabelledSecret,
     shard_name,
@@ -26,54 +24,7 @@ from fairlead_operator.kube.declared import Broken, Declared
 from fairlead_operator.kube.documents import blob_from, config_map_for, holds
 from fairlead_operator.kube.owned import fingerprint, has_surplus, owner_of
 from fairlead_operator.kube.platform import dialled_url, endpoint_of
-from fairlead_operator.ports import PLATFORM_ERRORS
 from operatorfakes import mcp_server
-
-
-@pytest.mark.parametrize(
-    ("status", "kind"),
-    [
-        (400, errors.Invalid),
-        (401, errors.Unauthorized),
-        (403, errors.Forbidden),
-        (404, errors.NotFound),
-        (409, errors.Conflict),
-        (410, errors.Gone),
-        (413, errors.TooBig),
-        (418, errors.ApiError),
-        (422, errors.Invalid),
-        (429, errors.Unavailable),
-        (500, errors.Unavailable),
-        (503, errors.Unavailable),
-    ],
-)
-def test_each_status_has_its_error_and_every_error_is_trouble_with_the_platform(
-    status: int, kind: type[errors.ApiError]
-) -> None:
-    error = errors.error_for(status, {"kind": "Status", "message": "words", "reason": "Why"}, "GET /x")
-    assert type(error) is kind
-    assert isinstance(error, PLATFORM_ERRORS)
-    assert (error.status, error.reason, str(error)) == (status, "Why", "GET /x: words")
-
-
-def test_only_a_status_object_is_trusted_for_its_words_and_they_are_bounded() -> None:
-    assert str(errors.error_for(503, {"message": "<html>"}, "GET /x")) == "GET /x: HTTP status 503"
-    long = errors.error_for(422, {"kind": "Status", "message": "x" * 100_000}, "PATCH /x")
-    assert len(str(long)) == errors.MESSAGE_LIMIT
-
-
-@pytest.mark.parametrize(
-    ("path", "expected"),
-    [
-        (DEPLOYMENTS.path("ns", "a"), "/apis/apps/v1/namespaces/ns/deployments/a"),
-        (DEPLOYMENTS.path(None), "/apis/apps/v1/deployments"),
-        (SECRETS.path("ns"), "/api/v1/namespaces/ns/secrets"),
-        (MCP_SERVERS.path("ns", "a", "status"), "/apis/fairlead.dev/v1alpha1/namespaces/ns/mcpservers/a/status"),
-        (LATENCY_TIERS.path("ignored", "fast"), "/apis/fairlead.dev/v1alpha1/latencytiers/fast"),
-    ],
-)
-def test_every_kind_knows_its_place(path: str, expected: str) -> None:
-    assert path == expected
 
 
 def deployed(**changes: Any) -> Json:
@@ -204,7 +155,7 @@ class SlowList(Kube):
         super().__init__(NOWHERE)
         self.answer, self.meanwhile = (items, version), meanwhile
 
-    async def list(self, *_: Any, **__: Any) -> tuple[list[Json], str]:
+    async def list(self, *_: Any, **__: Any) -> tuple[list[Any], str]:
         self.meanwhile()
         return self.answer
 
@@ -247,16 +198,3 @@ def test_a_resource_that_breaks_a_rule_is_kept_as_broken_with_its_field(caplog: 
     assert isinstance(found, Broken)
     assert "spec.url" in found.problem
     assert servers.sound() == []
-
-
-async def test_a_write_without_the_lease_is_not_sent() -> None:
-    kube = Kube(NOWHERE, allowance=lambda: 0.0)
-    calls = [
-        kube.apply(SECRETS, "ns", {"metadata": {"name": "a"}}),
-        kube.create(SECRETS, "ns", {}),
-        kube.replace(SECRETS, "ns", "a", {}),
-        kube.merge(SECRETS, "ns", "a", {}),
-        kube.delete(SECRETS, "ns", "a"),
-    ]
-    results = await asyncio.gather(*calls, return_exceptions=True)
-    assert [type(result) for result in results] == [errors.NotLeading] * 5

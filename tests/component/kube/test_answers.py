@@ -1,0 +1,193 @@
+"""Errors of an API server say what failed and what to do, and no answer is larger than the memory that is there."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from kubernetes.aio.client import Configuration
+
+from controlplane import ControlPlane
+from fairlead_kube import errors
+from fairlead_kube.client import Kube
+from fairlead_kube.connection import load_configuration
+from fairlead_kube.informer import Informer
+from fairlead_kube.objects import ConfigMap, Secret
+from fairlead_kube.resources import CONFIG_MAPS, MCP_SERVERS, SECRETS, TOKEN_REVIEWS, Json, Scope
+from rawserver import Reply, Request, raw_server
+
+SCOPE = Scope(CONFIG_MAPS, ConfigMap, "team")
+
+
+@asynccontextmanager
+async def answering(answer: Callable[[Request, Reply], None], **options: Any) -> AsyncIterator[Kube]:
+    """A client of an API server that says what `answer` writes."""
+
+    async def handle(request: Request, reply: Reply) -> None:
+        answer(request, reply)
+        await reply.flush()
+
+    async with raw_server(handle) as server:
+        configuration = Configuration(host=f"http://127.0.0.1:{server.port}")
+        kube = Kube(Kube.connect(configuration).api, **options)
+        try:
+            yield kube
+        finally:
+            await kube.aclose()
+
+
+def refusing(status: int) -> Callable[[Request, Reply], None]:
+    body = {"kind": "Status", "message": "words", "reason": "Because"}
+    return lambda request, reply: reply.send(status, json.dumps(body).encode())
+
+
+async def test_every_verb_says_what_it_could_not_do() -> None:
+    async with answering(refusing(403)) as kube:
+        refused = await asyncio.gather(
+            kube.get(SECRETS, "team", "a"),
+            kube.exists(SECRETS, "team", "a"),
+            kube.list(SCOPE),
+            kube.list(Scope(CONFIG_MAPS, Json)),
+            anext(kube.watch(SCOPE, "1")),
+            kube.create(SECRETS, "team", {}),
+            kube.replace(SECRETS, "team", "a", {}),
+            kube.apply(MCP_SERVERS, "team", {"metadata": {"name": "a"}}, subresource="status"),
+            kube.delete(SECRETS, "team", "a"),
+            kube.review(TOKEN_REVIEWS, {"token": "planted"}, Json),
+            kube.get_path("/version"),
+            return_exceptions=True,
+        )
+        assert [str(error).removesuffix(" (403): words") for error in refused] == [
+            "cannot get secrets a in namespace team",
+            "cannot get secrets a in namespace team",
+            "cannot list configmaps in namespace team",
+            "cannot list configmaps",
+            "cannot watch configmaps in namespace team",
+            "cannot create secrets in namespace team",
+            "cannot update secrets a in namespace team",
+            "cannot patch mcpservers/status a in namespace team",
+            "cannot delete secrets a in namespace team",
+            "cannot create tokenreviews",
+            "cannot get /version",
+        ]
+        assert {type(error) for error in refused} == {errors.Forbidden}
+
+
+@pytest.mark.parametrize(
+    ("status", "says"),
+    [
+        (401, "does not accept the credentials: renew the kubeconfig"),
+        (403, "refuses it (cannot list configmaps in namespace team (403): words). Grant it."),
+        (422, "refuses it (cannot list configmaps in namespace team (422): words)"),
+        (
+            503,
+            "is not ready (cannot list configmaps in namespace team (503): words): try again later",
+        ),
+    ],
+)
+async def test_a_sentence_names_the_api_server_and_says_what_to_do(status: int, says: str) -> None:
+    async with answering(refusing(status)) as kube:
+        with pytest.raises(errors.ApiError) as caught:
+            await kube.list(SCOPE)
+        assert caught.value.sentence(kube.host, "Grant it.") == f"the API server at {kube.host} {says}"
+
+
+async def test_one_that_is_not_there_is_to_be_checked() -> None:
+    async with answering(refusing(403)) as kube:
+        host = kube.host
+    kube = Kube.connect(Configuration(host=host))
+    with pytest.raises(errors.Unavailable) as caught:
+        await kube.list(SCOPE)
+    await kube.aclose()
+    said = caught.value.sentence(host)
+    assert said.startswith(f"the API server at {host} cannot be reached (cannot list configmaps in namespace team: ")
+    assert said.endswith("): check that it runs")
+
+
+async def test_an_answer_has_a_bound_whatever_its_length_says() -> None:
+    def endless(request: Request, reply: Reply) -> None:
+        reply.raw(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n")
+        for _ in range(40):
+            reply.chunk(b" " * 1000)
+
+    async with answering(endless, answer_bytes=20_000) as kube:
+        with pytest.raises(errors.Unavailable, match="team: the answer exceeds 20000 bytes"):
+            await kube.list(SCOPE)
+
+
+async def test_an_event_that_is_too_large_has_everything_listed_again() -> None:
+    listed = asyncio.Event()
+    lists = 0
+
+    def answer(request: Request, reply: Reply) -> None:
+        nonlocal lists
+        if "watch=true" not in request.path:
+            lists += 1
+            reply.send(200, b'{"metadata": {"resourceVersion": "1"}, "items": []}')
+            if lists == 2:
+                listed.set()
+            return
+        reply.raw(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n")
+        reply.chunk(b'{"type":"ADDED","object":{"metadata":{"name":"' + b"x" * (5 << 20))
+
+    async with answering(answer) as kube:
+        task = asyncio.create_task(Informer(kube, SCOPE, Ignored()).run())
+        await asyncio.wait([task, asyncio.create_task(listed.wait())], return_when=asyncio.FIRST_COMPLETED)
+        assert not task.done()
+        task.cancel()
+        await asyncio.wait([task])
+
+
+class Ignored:
+    """A store that keeps nothing."""
+
+    def listed(self, objects: list[ConfigMap]) -> None: ...
+
+    def changed(self, item: ConfigMap) -> None: ...
+
+    def deleted(self, item: ConfigMap) -> None: ...
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"metadata": {"name": "a"}, "data": {"key": "planted*"}}',
+        b'{"metadata": {"name": "a"}, "data": {"key": "planted',
+        b'{"metadata": {"name": "a"}, "data": {"key": "planted\xff"}}',
+    ],
+)
+async def test_a_secret_that_cannot_be_read_is_quoted_nowhere(body: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    async with answering(lambda request, reply: reply.send(200, body)) as kube:
+        with pytest.raises(errors.Unavailable, match="cannot get secrets a in namespace team: the answer") as caught:
+            await kube.get_as(Secret, SECRETS, "team", "a")
+    logging.getLogger(__name__).error("unread", exc_info=caught.value)
+    assert "planted" not in caplog.text
+    assert "planted" not in repr(caught.value.__context__)
+
+
+async def test_objects_are_read_as_what_is_asked_for_and_pages_are_followed(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    kube = Kube.connect(await load_configuration(control_plane.kubeconfig))
+    try:
+        for number in range(60):
+            metadata = {"name": f"map-{number}", "labels": {"of": "this-test"}}
+            await kube.apply(CONFIG_MAPS, namespace, {"metadata": metadata, "data": {"n": str(number)}})
+        found, version = await kube.list(Scope(CONFIG_MAPS, ConfigMap, namespace, "of=this-test"))
+        assert sorted(int(item.data["n"]) for item in found) == list(range(60))
+        one, _ = await kube.list(Scope(CONFIG_MAPS, ConfigMap, namespace, name="map-7"))
+        assert [item.metadata.name for item in one] == ["map-7"]
+        await kube.delete(CONFIG_MAPS, namespace, "map-7")
+        events = kube.watch(Scope(CONFIG_MAPS, ConfigMap, namespace, name="map-7"), version)
+        event = await anext(events)
+        assert event.type == "DELETED"
+        assert event.object is not None
+        assert event.object.data == {"n": "7"}
+        await events.aclose()
+    finally:
+        await kube.aclose()

@@ -1,0 +1,130 @@
+"""An informer and API servers that end its streams: it goes on where it was, and never asks without a pause."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncGenerator, Callable
+from typing import Any, cast
+
+import pytest
+from kubernetes.aio.client import ApiClient
+
+from fairlead_kube.client import Kube, WatchEvent
+from fairlead_kube.errors import Forbidden, Gone, Unavailable
+from fairlead_kube.informer import Informer
+from fairlead_kube.resources import PODS, Json, Scope
+
+pytestmark = pytest.mark.looptime(start=0)
+
+Script = list[WatchEvent[Json] | Exception | None]
+"""Told by the watches: an event, an error that ends one, None where the API server ends one."""
+
+
+class Scripted(Kube):
+    """An API server that lists nothing at version 1, and whose watches follow a script; after it they stay silent."""
+
+    def __init__(self, script: Script, *, forever: bool = False) -> None:
+        super().__init__(cast("ApiClient", None))
+        self.script, self.forever = script, forever
+        self.asked: list[str] = []
+
+    async def list(self, *_: Any) -> tuple[list[Any], str]:
+        self.asked.append("list")
+        return [], "1"
+
+    async def watch(
+        self, scope: Scope[Any], version: str, opened: Callable[[], None] = lambda: None
+    ) -> AsyncGenerator[WatchEvent[Any], None]:
+        self.asked.append(f"watch {version}")
+        opened()
+        while self.script or self.forever:
+            step = self.script[0] if self.forever else self.script.pop(0)
+            if step is None:
+                return
+            if isinstance(step, Exception):
+                raise step
+            yield step
+        await asyncio.Event().wait()
+
+
+class Names:
+    """Names of objects."""
+
+    def __init__(self) -> None:
+        self.there: list[str] = []
+
+    def listed(self, objects: list[Json]) -> None:
+        self.there = [item["name"] for item in objects]
+
+    def changed(self, item: Json) -> None:
+        self.there.append(item["name"])
+
+    async def deleted(self, item: Json) -> None:
+        await asyncio.sleep(1)
+        self.there.remove(item["name"])
+
+
+def event(type_: str, version: int, name: str = "") -> WatchEvent[Json]:
+    return WatchEvent(type_, str(version), {"name": name} if name else None)
+
+
+async def followed(kube: Scripted, seconds: float, **options: Any) -> Names:
+    names = Names()
+    informer = Informer(kube, Scope(PODS, Json), names, random=lambda: 0.0, **options)
+    task = asyncio.create_task(informer.run())
+    await asyncio.sleep(seconds)
+    task.cancel()
+    await asyncio.wait([task])
+    return names
+
+
+async def test_a_watch_goes_on_from_the_last_version_that_was_seen_bookmarks_included() -> None:
+    away = Unavailable("away")
+    kube = Scripted([event("ADDED", 5, "a"), event("BOOKMARK", 9), None, event("ADDED", 11, "b"), away])
+    names = await followed(kube, 5)
+    assert kube.asked == ["list", "watch 1", "watch 9", "watch 11"]
+    assert names.there == ["a", "b"]
+
+
+async def test_after_an_expired_version_everything_is_listed_again_and_that_is_told() -> None:
+    gaps: list[None] = []
+    kube = Scripted([event("ADDED", 5, "a"), Gone("too old")])
+    names = await followed(kube, 5, relisted=lambda: gaps.append(None))
+    assert kube.asked == ["list", "watch 1", "list", "watch 1"]
+    assert (names.there, gaps) == ([], [None])
+
+
+async def test_an_event_waits_for_the_one_before_it_to_be_taken_in() -> None:
+    kube = Scripted([event("ADDED", 2, "a"), event("DELETED", 3, "a"), event("ADDED", 4, "a")])
+    assert (await followed(kube, 0.5)).there == ["a"]
+    assert (await followed(Scripted([event("ADDED", 2, "a"), event("DELETED", 3, "a")]), 5)).there == []
+
+
+@pytest.mark.parametrize("end", [None, Gone("too old"), Unavailable("away"), Forbidden("no")], ids=str)
+async def test_an_api_server_that_ends_each_watch_at_once_is_asked_every_other_second(end: Exception | None) -> None:
+    kube = Scripted([end], forever=True)
+    await followed(kube, 60)
+    watches = [asked for asked in kube.asked if asked != "list"]
+    assert 25 <= len(watches) <= 40
+
+
+async def test_events_begin_the_pauses_anew() -> None:
+    script: Script = [Unavailable("away")] * 8
+    kube = Scripted([*script, event("BOOKMARK", 7), Unavailable("away")])
+    failures: list[float] = []
+    clock = asyncio.get_running_loop().time
+    await followed(kube, 60, failed=lambda error: failures.append(clock()))
+    assert kube.asked[-1] == "watch 7"
+    pauses = [later - earlier for earlier, later in itertools.pairwise(failures)]
+    assert pauses[:4] == pytest.approx([0.1, 0.2, 0.4, 0.8])
+    assert max(pauses) == pytest.approx(2.0)
+
+
+async def test_a_refusal_is_logged_once_and_an_outage_not_at_all(caplog: pytest.LogCaptureFixture) -> None:
+    await followed(Scripted([Forbidden("cannot watch pods (403)")], forever=True), 10)
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert "cannot watch pods (403)" in caplog.text
+    caplog.clear()
+    await followed(Scripted([Unavailable("away")], forever=True), 10)
+    assert caplog.records == []
