@@ -31,7 +31,7 @@ _TRANSPORTS: Final = {
 }
 
 _INPUT: Final = re.compile(r"\$\{(?:input|command):")
-"""What an editor would ask its user for."""
+"""Placeholders for values that an editor asks its user for."""
 
 
 class EntryProblem(ValueError):
@@ -55,7 +55,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Translated:
-    """What an entry comes to."""
+    """One entry, translated to a manifest, with what a manifest cannot hold."""
 
     manifest: dict[str, Any]
     """An McpServer, not validated yet."""

@@ -78,7 +78,7 @@ def crd_manifests() -> list[dict[str, Any]]:
 
 
 def crd_files() -> dict[str, str]:
-    """The same as YAML: file name to content."""
+    """CRDs as YAML: file name to content."""
     return {
         f"{manifest['spec']['group']}_{manifest['spec']['names']['plural']}.yaml": _HEADER
         + yaml.safe_dump(manifest, sort_keys=False, allow_unicode=True, width=110)

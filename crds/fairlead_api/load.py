@@ -1,7 +1,7 @@
-"""Manifests from disk: typed resources, and for whatever is wrong a sentence with file, line and field.
+"""Manifests from disk: typed resources, and one sentence with file, line and field for each fault.
 
-Used by `fairlead up`. Tolerant: what can be read is served, the rest is a `Problem`; nothing raises for bad content.
-What an API server would refuse is refused here with the same message. Reads files, changes nothing.
+Tolerant: what can be read is served, the rest is a `Problem`; nothing raises for bad content. What an API server would
+refuse is refused here with the same message. Reads files, changes nothing.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Origin:
 
 @dataclass
 class Loaded:
-    """What a reading found."""
+    """Resources and problems of one reading."""
 
     resources: list[Resource] = field(default_factory=list)
     """McpServers, LatencyTiers and ToolPolicies, each valid, no two with the same kind, namespace and name."""

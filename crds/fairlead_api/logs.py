@@ -1,5 +1,5 @@
-"""How log lines of operator and gateway look: text for people, or one JSON object per line, alike for whoever collects
-them. Set once, by either's `__main__`.
+"""Format of the log lines of operator and gateway: text for people, or one JSON object per line for log collectors.
+Configured once, in `__main__` of either.
 """
 
 from __future__ import annotations

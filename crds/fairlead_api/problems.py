@@ -1,6 +1,6 @@
-"""What is wrong with a manifest, as sentences: from pydantic's errors to field and message.
+"""Sentences about faults of a manifest: from pydantic's errors to field and message.
 
-Used by `load`, and by the operator for a resource that its API server let through. Pure.
+Pure.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _shown(value: Any) -> str:
 
 
 def _unknown(place: Place, model: type[BaseModel]) -> str:
-    """Of a member that does not exist, with the one that was probably meant."""
+    """Message about a member that does not exist, with the one that was probably meant."""
     known = _members(_schema(model), place[:-1])
     near = difflib.get_close_matches(str(place[-1]), known, n=1, cutoff=0.6)
     return f"unknown field; did you mean {near[0]}?" if near else "unknown field"

@@ -1,7 +1,7 @@
-"""What a gateway tells the operator that asks it: the second contract between the two, beside the documents.
+"""Reports from gateways to the operator that polls them: the second contract between the two, beside the documents.
 
-The leading operator pulls `GET /samples?since=CURSOR&wait=SECONDS` from the operations port of every gateway replica
-and gets a `Report` as JSON. A gateway keeps what was not asked for, within bounds; no call needs anything of this.
+The leading operator polls `GET /samples?since=CURSOR&wait=SECONDS` on the operations port of every gateway replica and
+gets a `Report` as JSON. A gateway keeps what nobody fetched, within bounds; no call needs anything of this.
 """
 
 from __future__ import annotations

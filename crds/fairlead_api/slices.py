@@ -1,7 +1,7 @@
-"""Work in slices: what takes long is a generator that pauses again and again, and whose value is what it made. Pure.
+"""Work in slices: a long computation is a generator that yields again and again, and returns its result. Pure.
 
-A gateway takes the slices in turns with everything else that its loop has to do (`fairlead_gateway.yielding`); whoever
-has the time takes them all at once, with `finish`.
+A gateway interleaves the slices with all other work of its loop (`fairlead_gateway.yielding`); a process with nothing
+else to do runs them at once, with `finish`.
 """
 
 from __future__ import annotations

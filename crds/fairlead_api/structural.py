@@ -1,6 +1,6 @@
 """From a pydantic model's JSON Schema to a structural schema, the only kind that an API server takes.
 
-Used by `crd`. What cannot be expressed raises `NotStructural` instead of being left out. Pure.
+What cannot be expressed raises `NotStructural` instead of being left out. Pure.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def structural_schema(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def without_defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The same with no defaults at any depth: for a status, which an API server must not fill in."""
+    """The schema with no defaults at any depth: for a status, which an API server must not fill in."""
     result = {key: value for key, value in schema.items() if key != "default"}
     if "properties" in schema:
         result["properties"] = {name: without_defaults(member) for name, member in schema["properties"].items()}

@@ -1,6 +1,6 @@
 """YAML as Kubernetes reads it, with the line of every member; one broken document costs no other.
 
-Used by `load`. Timestamps stay text, a key given twice is an error, documents of a file are parsed apart. Pure.
+Timestamps stay text, a key given twice is an error, documents of a file are parsed apart. Pure.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Document:
 
     content: Any
     line: int
-    """Of its first member, from 1."""
+    """Line of the document's first member, from 1."""
     _node: yaml.Node
     _offset: int
 

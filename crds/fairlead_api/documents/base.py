@@ -1,4 +1,4 @@
-"""What the documents have in common: their Struct settings, header and hash functions."""
+"""Shared base of the documents: Struct settings, header and hash functions."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class Credential(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True
 
 
 class DeclaredLatency(DocumentStruct, kw_only=True, frozen=True):
-    """What the author or the McpServer says of a tool's speed; times in milliseconds."""
+    """Latency declared by a tool's author or by the McpServer; times in milliseconds."""
 
     estimated_duration_ms: int | None = None
     max_duration_ms: int | None = None
@@ -115,9 +115,9 @@ class ToolEntry(DocumentStruct, kw_only=True, frozen=True):
     probe_arguments: dict[str, Any] | None = None
     """Arguments that are safe to call it with; None = none were given."""
     calls_per_minute: int | None = None
-    """Of all agents together; None = no limit."""
+    """Calls per minute of all agents together; None = no limit."""
     concurrency: int | None = None
-    """The same, at each gateway replica."""
+    """Calls in flight of all agents together, at each gateway replica; None = no limit."""
     requires: tuple[str, ...] = ()
     """Client capabilities without which the server neither lists nor knows it, such as `sampling`."""
 

@@ -15,7 +15,7 @@ from fairlead_api.meta import ServerKey, bounded_name
 Document = Catalog | State | Rules | Servers | Pins
 KINDS = (CATALOG, STATE, RULES, SERVERS, PINS)
 SERVED = (CATALOG, STATE, RULES, SERVERS)
-"""What a gateway is fed with."""
+"""Kinds of documents that gateways read."""
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _header = msgspec.json.Decoder(Header).decode

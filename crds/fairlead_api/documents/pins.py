@@ -29,22 +29,22 @@ class Pinned(DocumentStruct, kw_only=True, frozen=True):
 
     @property
     def place(self) -> tuple[Sort, str]:
-        """What it takes the place of."""
+        """Sort and name; a definition replaces the approved one of the same place."""
         return self.sort, self.name
 
 
 class Pins(DocumentStruct, kw_only=True, frozen=True, tag_field="kind", tag=PINS):
-    """See the module."""
+    """Approved and held-back definitions of one server with `pin: true`."""
 
     version: int = msgspec.field(default_factory=current_format)
     namespace: str
     name: str
     uid: str
     approved: tuple[Pinned, ...] = ()
-    """What may be served. A definition that the server no longer lists stays here until the next approval, and is not
-    served: when it comes back unchanged nobody has to approve it again."""
+    """Definitions that may be served. One that the server no longer lists stays here until the next approval, and is
+    not served: if the server lists it again unchanged, nobody has to approve it again."""
     held: tuple[Pinned, ...] = ()
-    """What differs from an approved definition of its place, or has none."""
+    """Definitions that differ from the approved one of their place, or have none."""
 
     @property
     def key(self) -> ServerKey:
@@ -52,7 +52,7 @@ class Pins(DocumentStruct, kw_only=True, frozen=True, tag_field="kind", tag=PINS
 
     @property
     def held_hash(self) -> str:
-        """What an approval names: another as soon as any byte of what is held back is. Empty where nothing is."""
+        """Hash that an approval names; it changes with any byte of `held`. Empty where nothing is held back."""
         return held_hash(self.held)
 
 

@@ -12,7 +12,7 @@ RULES: Final = "rules"
 
 
 class TierSelection(DocumentStruct, kw_only=True, frozen=True):
-    """What in a conversation asks for a tier."""
+    """Conditions on a conversation that choose a tier."""
 
     keywords: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ class Subject(DocumentStruct, kw_only=True, frozen=True):
     name: str | None = None
     namespace: str | None = None
     value: str | None = None
-    """Of a claim."""
+    """Value of the claim; with kind `Claim` only."""
     issuer: str | None = None
     """Who gives the name or the claim: as in `iss`, the gateway's name for an issuer, `apiKeys`, `serviceAccounts` or
     `*`. None: the only one that may.

@@ -100,7 +100,7 @@ class _Incomplete(Exception):
 
 @dataclass(frozen=True)
 class Change:
-    """What a reader has to act on: a document that is new or different, one that is gone, or one that is broken."""
+    """One change of the store: a document that is new or different, gone, or unreadable."""
 
     name: str
     document: bytes | None

@@ -1,4 +1,4 @@
-"""What ToolPolicies come to: which tools their rules match, and how several policies merge.
+"""Effective ToolPolicies: which tools their rules match, and how several policies merge.
 
 Shared by the gateway, which decides by it, and the operator, which says in `status` what a policy does.
 """

@@ -44,7 +44,7 @@ class Glob:
 
     @property
     def prefix(self) -> str:
-        """What every name begins with that it matches."""
+        """Literal text that begins every match."""
         return self.head.partition("?")[0]
 
     @property
@@ -59,7 +59,7 @@ class Glob:
 
     @property
     def end(self) -> str:
-        """What every name ends with that it matches."""
+        """Literal text that ends every match."""
         return self.tail.rpartition("?")[2]
 
     @property
@@ -78,7 +78,9 @@ class Glob:
 
     @property
     def expression(self) -> re.Pattern[str]:
-        """What does: if any place of a text leads to a match, then its first one does, so none is tried again."""
+        """Compiled pattern. It cannot backtrack: if any place of a text leads to a match, its first one does, so none
+        is tried again.
+        """
         return _expression(self.pattern)
 
 

@@ -45,7 +45,7 @@ class Shelved(msgspec.Struct, frozen=True):
 WORST: Final[Mapping[str, bool]] = {
     "readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": True,
 }  # fmt: skip
-"""What counts where a tool says nothing, or its server is not trusted: the defaults of MCP (2025-11-25, schema,
+"""Hints assumed where a tool gives none, or its server is not trusted: the defaults of MCP (2025-11-25, schema,
 ToolAnnotations).
 """
 
@@ -61,7 +61,9 @@ _annotated = msgspec.json.Decoder(_Annotated).decode
 
 
 class ToolIndex:
-    """See the module. Tools stand in the order of name and server; bit 0 is the first."""
+    """Index of all tools by names, tags, categories and hints, with one bit per tool in the order of name and server;
+    bit 0 is the first.
+    """
 
     def __init__(self, shelves: Iterable[Shelved] = ()) -> None:
         finish(self.filling(shelves))
@@ -95,7 +97,7 @@ class ToolIndex:
         yield from emptied(held)
 
     def parts(self) -> Iterable[object]:
-        """Of what it is made, for whoever lets go of it bit by bit."""
+        """Large members, so that they can be freed in slices."""
         return chain(self.refs, self._sorted)
 
     def __len__(self) -> int:
@@ -155,7 +157,7 @@ class ToolIndex:
         return bits
 
     def chosen(self, bits: int, items: Sequence[Item]) -> Iterable[Item]:
-        """Of `items`, one per place, those of the bits."""
+        """Those of `items` whose bit is set in `bits`; `items` holds one per tool."""
         return compress(items, flags_of(bits, len(self.refs)))
 
     def _worded(self, member: str, words: Iterable[str]) -> int:

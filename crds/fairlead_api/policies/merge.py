@@ -1,8 +1,9 @@
-"""The merge table: what the policies of one namespace come to for whoever some of them speak of. Pure.
+"""Merge of the ToolPolicies of one namespace into what each subject sees and may call. Pure.
 
-A server is *selected* once any policy of its namespace selects it, whomever that speaks of. What no policy selects
-follows the installation's default. Of what is selected, a tool is shown if a rule of a policy that selects the server
-and speaks of the asker allows it, and none of those denies it; where no such policy speaks of the asker, nothing is.
+A server is *selected* when any policy of its namespace selects it, for any subject. Servers that no policy selects
+follow the installation's default. Of a selected server, a tool is shown to a caller if a rule allows it, in a policy
+that selects the server and applies to the caller, and no such policy denies it; where no such policy applies to the
+caller, nothing is.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class RuleRef(msgspec.Struct, frozen=True, order=True):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What is decided about one tool, and by what."""
+    """Decision about one tool, with the rule and policy it follows from."""
 
     allowed: bool
     why: Why
@@ -61,18 +62,18 @@ class ServerTiers(msgspec.Struct, frozen=True):
 
 
 class Merged(msgspec.Struct, frozen=True):
-    """What one namespace's policies come to. Bits are those of the index."""
+    """Effective policy of one namespace for one set of subjects. Bits are those of the index."""
 
     visible: int
-    """What is shown and may be called."""
+    """Bits of tools that are shown and may be called."""
     free: int
-    """Of that, what may be called with any arguments."""
+    """Bits of those visible tools that may be called with any arguments."""
     constrained: tuple[tuple[int, RuleRef], ...] = ()
     """Rules that allow with arguments only, and the visible tools that are not free and that they allow."""
     pinned: int = 0
     """Visible tools that no budget cuts."""
     limits: PolicyLimits = PolicyLimits()
-    """Of the namespace's share."""
+    """Limits of all subjects of the namespace together."""
     limited_by: Mapping[str, int] = {}
     """Member of the limits to the policy that it comes from."""
     tiers: Mapping[str, ServerTiers] = {}

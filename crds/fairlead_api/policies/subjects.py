@@ -55,7 +55,7 @@ def keys_of(
 
 
 def key_of(subject: Subject, namespace: str) -> Key:
-    """Of a subject of a policy in that namespace. One of a kind that nobody knows is nobody."""
+    """Key of a policy's subject in that namespace. One of an unknown kind matches nobody."""
     if subject.kind in (ANY, AUTHENTICATED):
         return (subject.kind,)
     if subject.kind == SERVICE_ACCOUNT:
@@ -81,7 +81,7 @@ def claim(claims: Mapping[str, Any], name: str) -> Any:
 
 
 def claim_values(claims: Mapping[str, Any], name: str) -> frozenset[str]:
-    """What a claim is compared with: itself, or each of its entries."""
+    """Values of a claim that a subject may name: the claim itself, or each entry of a list."""
     found = claim(claims, name)
     entries = found if isinstance(found, list) else [found]
     return frozenset(word for entry in entries if (word := _word(entry)) is not None)

@@ -1,7 +1,7 @@
-"""What every resource is made of: the base model, object metadata, conditions, durations, references.
+"""Parts of every resource: the base model, object metadata, conditions, durations, references.
 
-Used by the kinds beside it. Reading is tolerant (unknown members are dropped, so that an older reader survives a newer
-resource); `fairlead_api.load` forbids unknown members for manifests that people write. Pure: no I/O.
+Reading is tolerant (unknown members are dropped, so that an older reader survives a newer resource);
+`fairlead_api.load` forbids unknown members for manifests that people write. Pure: no I/O.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Model(BaseModel):
     )
 
     guards: ClassVar[tuple[Rule, ...]] = ()
-    """What must hold between the fields of this object."""
+    """Rules that hold between the fields of this object."""
 
     @model_validator(mode="before")
     @classmethod
@@ -174,13 +174,13 @@ class Condition(Model):
     """One observation about the resource, in the form of `metav1.Condition`."""
 
     type: str = Field(min_length=1, max_length=64)
-    """What is observed: `Accepted`, `ResolvedRefs`, `Programmed`, `Verified`, `Calibrated` or `Ready`."""
+    """Aspect that is observed: `Accepted`, `ResolvedRefs`, `Programmed`, `Verified`, `Calibrated` or `Ready`."""
     status: Literal["True", "False", "Unknown"]
     """Whether it holds."""
     reason: str = Field(min_length=1, max_length=64)
     """One CamelCase word for why; the words are listed with what to do in the documentation."""
     message: str = Field(default="", max_length=4096)
-    """The same in a sentence."""
+    """Reason in a sentence, with advice where something has to be done."""
     observed_generation: int = 0
     """`metadata.generation` that this was observed for."""
     last_transition_time: Time

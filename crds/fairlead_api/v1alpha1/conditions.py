@@ -12,31 +12,34 @@ Status = Literal["True", "False", "Unknown"]
 
 
 class ConditionType(StrEnum):
-    """What is observed. For all of them `True` is the good value; an absent condition means `Unknown`."""
+    """Type of a condition. For all of them `True` is the good value; an absent condition means `Unknown`."""
 
     ACCEPTED = "Accepted"
     """The spec makes sense here: it is valid, its prefix is its own, this installation can run it.
 
-    Set at first sight, before anything is done. LatencyTier and ToolPolicy have this condition alone."""
+    Set at first sight, before anything is done. LatencyTier and ToolPolicy have this condition alone.
+    """
     RESOLVED_REFS = "ResolvedRefs"
     """Every Secret that the spec refers to exists, may be used, and may be sent to the server's host."""
     PROGRAMMED = "Programmed"
-    """What the server runs in exists as the spec wants it and runs, as far as the platform can tell.
+    """The server's workload exists as the spec wants it and runs, as far as the platform can tell.
 
-    It says nothing about MCP. True at once for `url`, where nothing is run."""
+    It says nothing about MCP. True at once for `url`, where nothing is run.
+    """
     VERIFIED = "Verified"
     """The server itself answered a real `tools/list`, and still does."""
     CALIBRATED = "Calibrated"
     """Its tools have been measured. Does not count for `Ready`."""
     APPROVED = "Approved"
-    """What the server lists is what was approved; with `pin: true` only. Does not count for `Ready`: what was approved
-    is served meanwhile."""
+    """The server lists the definitions that were approved; with `pin: true` only. Does not count for `Ready`: the
+    approved definitions are served meanwhile."""
     DEFINITIONS_CLEAN = "DefinitionsClean"
     """Nothing is hidden in what the server lists, and nothing in it speaks to the model. Does not count for `Ready`."""
     READY = "Ready"
     """All of `Accepted`, `ResolvedRefs`, `Programmed` and `Verified` are True; never set on its own.
 
-    Otherwise it carries status, reason and message of the first of them that is False, else of the first Unknown."""
+    Otherwise it carries status, reason and message of the first of them that is False, else of the first Unknown.
+    """
 
 
 READY_DEPENDS_ON: Final[tuple[ConditionType, ...]] = (
@@ -178,11 +181,11 @@ class Reason(StrEnum):
 
 
 class Explanation(NamedTuple):
-    """What stands behind a reason."""
+    """Meaning of a reason, and its remedy."""
 
     status: Status
     """The status that goes with it."""
     meaning: str
-    """What was observed."""
+    """Sentence about the observation."""
     remedy: str = ""
-    """What a person does about it; empty where all is well."""
+    """Action that a person takes; empty where all is well."""

@@ -26,7 +26,7 @@ HYSTERESIS: Final = Rule(
 
 
 class TierSelection(Model):
-    """What in a conversation asks for this tier. Absent members ask for nothing."""
+    """Conditions on a conversation that choose this tier. Absent members ask for nothing."""
 
     keywords: Annotated[list[Phrase], Distinct()] = Field(default=[], max_length=4096)
     """Words and phrases in what a user says, compared without case."""
@@ -60,7 +60,7 @@ class LatencyTierSpec(Model):
     call_timeout: Annotated[Duration, duration_rule("1ms", "2s")] | None = None
     """The longest that a call made in this tier may take. Absent: what the server and the tool allow."""
     selection: TierSelection | None = None
-    """What in a conversation asks for this tier. Absent: it is chosen by name, or as the default."""
+    """Conditions on a conversation that choose this tier. Absent: it is chosen by name, or as the default."""
 
     guards: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -103,9 +103,9 @@ class LatencyTier(Resource):
     api_version: Literal["fairlead.dev/v1alpha1"] = "fairlead.dev/v1alpha1"
     kind: Literal["LatencyTier"] = "LatencyTier"
     spec: LatencyTierSpec
-    """What is wanted."""
+    """Desired state."""
     status: LatencyTierStatus = LatencyTierStatus()
-    """What is observed."""
+    """Observed state."""
 
     guards: ClassVar[tuple[Rule, ...]] = (
         Rule(

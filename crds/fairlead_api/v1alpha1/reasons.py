@@ -1,4 +1,4 @@
-"""What every reason means and what to do about it: the table behind the documentation and the conditions' messages.
+"""Table of all reasons, with meaning and remedy, for the documentation and the conditions' messages.
 
 One entry per member of `Reason`; the tests hold the two together. Pure.
 """

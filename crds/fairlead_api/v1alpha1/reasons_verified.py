@@ -1,4 +1,4 @@
-"""What the reasons of `Verified` mean and what to do about them: a conversation with a server, and how it failed.
+"""Reasons of `Verified`, with meaning and remedy: how a conversation with a server failed.
 
 A part of the table in `reasons`, which is the one to import. Pure.
 """

@@ -29,7 +29,7 @@ class Rule:
     message: str
     """One sentence that says what to do. No line breaks, no figures computed at run time."""
     holds: Callable[[Any], bool] | None
-    """The same condition in Python. None: the rule binds on a cluster only."""
+    """Condition in Python, equal to the one in CEL. None: the rule binds on a cluster only."""
     path: str = ""
     """The field that is to blame, relative to `self`, such as `.command`; empty for the object itself."""
     reason: Literal["FieldValueInvalid", "FieldValueForbidden", "FieldValueRequired"] | None = None

@@ -63,8 +63,8 @@ class Subject(Model):
     namespace: str | None = Field(default=None, min_length=1, max_length=63)
     """Namespace of the ServiceAccount. Absent: that of the policy."""
     value: str | None = Field(default=None, min_length=1, max_length=1024)
-    """What the claim is, or what is among its entries where it is a list; `true`, `false` and whole numbers as JSON has
-    them. With `Claim` only."""
+    """Value of the claim, or one of its entries where it is a list; `true`, `false` and whole numbers as JSON has them.
+    With `Claim` only."""
     issuer: str | None = Field(default=None, min_length=1, max_length=1024)
     """Who has to vouch for an Agent, a Group or a Claim: an issuer as in `iss` of its tokens or by its name in the
     gateway's configuration, `apiKeys`, `serviceAccounts`, or `*` for each of them. Absent: the only one that may. Where
@@ -100,9 +100,10 @@ class Subject(Model):
 
 
 class ToolAnnotations(Model):
-    """What a tool says about itself (MCP tool annotations). Only the members given here are compared. Where a tool says
-    nothing, or its server is not trusted with annotations, MCP's defaults count: not read-only, destructive, not
-    idempotent, open world."""
+    """Annotations by which a rule matches tools (MCP ToolAnnotations). Only the members given here are compared. Where
+    a tool has none, or its server is not trusted with annotations, MCP's defaults count: not read-only, destructive,
+    not idempotent, open world.
+    """
 
     read_only_hint: bool | None = None
     """It changes nothing."""
@@ -118,7 +119,7 @@ class PolicyRule(Model):
     """Allows or denies tools. All members given must match; within a list one match is enough."""
 
     action: Literal["Allow", "Deny"]
-    """What happens to the tools that match. Deny wins over Allow, wherever it stands."""
+    """Effect on the tools that match. Deny wins over Allow, in any order."""
     tools: Annotated[list[Glob], Distinct()] = Field(default=[], max_length=256)
     """Whole names, as the server calls its tools, without prefix. `*` stands for any characters, none included, `?`
     for exactly one; case counts."""
@@ -127,7 +128,7 @@ class PolicyRule(Model):
     categories: Annotated[list[Word], Distinct()] = Field(default=[], max_length=64)
     """Categories, as given in the McpServer."""
     annotations: ToolAnnotations | None = None
-    """What the tool says about itself."""
+    """Annotations that the tool has to have."""
     arguments: dict[str, Any] | None = None
     """JSON Schema that a call's arguments must meet as well for the rule to allow it; with `Allow` only. The tool is
     listed all the same. Of several rules that allow a tool, one that takes the arguments is enough."""
@@ -172,14 +173,16 @@ class PolicyLimits(Model):
 
 
 class ToolPolicySpec(Model):
-    """Once a policy selects a server, only what a rule allows is seen and callable there."""
+    """Rules for the selected servers; of a server that any policy selects, only tools that a rule allows are seen and
+    callable.
+    """
 
     servers: ServerSelector | None = None
     """McpServers of this namespace that it is about. Absent: all of them."""
     subjects: list[Subject] | None = Field(default=None, min_length=1, max_length=256)
     """Whom it is about. Absent: everybody."""
     rules: list[PolicyRule] = Field(min_length=1, max_length=256)
-    """What is allowed and what is denied; their order does not matter."""
+    """Rules that allow and deny; their order does not matter."""
     tiers: PolicyTiers | None = None
     """Latency tiers of the subjects. Absent: any, the installation's default first."""
     limits: PolicyLimits | None = None
@@ -200,7 +203,7 @@ class PolicyConflict(Model):
     policy: str = Field(max_length=253)
     """The other policy."""
     message: str = Field(max_length=1024)
-    """What they differ in, and what is in force."""
+    """Difference between the policies, and the one in force."""
 
 
 class ToolPolicyStatus(Model):
@@ -234,6 +237,6 @@ class ToolPolicy(Resource):
     api_version: Literal["fairlead.dev/v1alpha1"] = "fairlead.dev/v1alpha1"
     kind: Literal["ToolPolicy"] = "ToolPolicy"
     spec: ToolPolicySpec
-    """What is wanted."""
+    """Desired state."""
     status: ToolPolicyStatus = ToolPolicyStatus()
-    """What is observed."""
+    """Observed state."""

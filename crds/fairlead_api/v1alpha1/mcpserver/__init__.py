@@ -64,9 +64,9 @@ class McpServer(Resource):
     api_version: Literal["fairlead.dev/v1alpha1"] = "fairlead.dev/v1alpha1"
     kind: Literal["McpServer"] = "McpServer"
     spec: McpServerSpec
-    """What is wanted."""
+    """Desired state."""
     status: McpServerStatus = McpServerStatus()
-    """What is observed."""
+    """Observed state."""
 
     guards: ClassVar[tuple[Rule, ...]] = (
         Rule(

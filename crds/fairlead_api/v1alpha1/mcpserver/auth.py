@@ -1,6 +1,6 @@
 """How Fairlead shows itself to a server: a credential from a Secret, as a bearer token or in a header of a given name.
 
-Used by the spec of an McpServer. Holds references only; values never enter a resource. Pure.
+Holds references only; values never enter a resource. Pure.
 """
 
 from __future__ import annotations

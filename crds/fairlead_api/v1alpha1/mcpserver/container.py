@@ -1,6 +1,6 @@
-"""What a server is started from and with: a package, environment variables, resources.
+"""Container of a server: its package, environment variables and resources.
 
-Used by the spec of an McpServer; mirrors core/v1 where Kubernetes has the same thing. Pure.
+Pure.
 """
 
 from __future__ import annotations
@@ -170,9 +170,9 @@ class EnvFromSource(Model):
 
 
 class ResourceRequirements(Model):
-    """What the server's container may use, as in core/v1."""
+    """Resources of the server's container, as in core/v1."""
 
     requests: dict[str, Quantity] | None = Field(default=None, max_length=16)
-    """What is reserved, such as `cpu: 50m`, `memory: 64Mi`. Absent: what the namespace gives by default."""
+    """Reserved amounts, such as `cpu: 50m`, `memory: 64Mi`. Absent: the namespace's defaults."""
     limits: dict[str, Quantity] | None = Field(default=None, max_length=16)
-    """What is never exceeded. Absent: what the namespace gives by default."""
+    """Amounts that are never exceeded. Absent: the namespace's defaults."""

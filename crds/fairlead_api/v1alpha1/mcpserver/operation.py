@@ -1,6 +1,6 @@
 """How Fairlead works with a running server: discovery, calibration, limits.
 
-Used by the spec of an McpServer. Pure.
+Pure.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ class McpServerSpec(Model):
     env_from: list[EnvFromSource] = Field(default=[], max_length=32)
     """Secrets and ConfigMaps whose keys become environment variables."""
     resources: ResourceRequirements | None = None
-    """What the container may use. Absent: what the namespace gives by default."""
+    """Resources of the container. Absent: the namespace's defaults."""
     replicas: int | None = Field(default=None, ge=0, le=1000)
     """Pods; 0 stops the server. Absent: 1."""
     pod_template: dict[str, Any] | None = None
@@ -93,7 +93,7 @@ class McpServerSpec(Model):
     limits: Limits = Limits()
     """Bounds on the calls to this server."""
     tools: Annotated[list[ToolOverride], Distinct(key="name")] = Field(default=[], max_length=1000)
-    """What is said about single tools; a tool that is not named here is offered as the server lists it."""
+    """Overrides for single tools; a tool that is not named here is offered as the server lists it."""
 
     guards: ClassVar[tuple[Rule, ...]] = SPEC
 

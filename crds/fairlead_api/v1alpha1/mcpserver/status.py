@@ -1,4 +1,4 @@
-"""What the operator reports about an McpServer.
+"""Status of an McpServer, as the operator reports it.
 
 Written by the operator only; read by people, `kubectl` columns and tests. Pure.
 """
@@ -61,7 +61,7 @@ class McpServerStatus(Model):
     tools: int | None = Field(default=None, ge=0)
     """Tools in the catalog that are offered. Absent: not known yet."""
     tools_offline: int | None = Field(default=None, ge=0)
-    """Of these, tools that cannot be called now."""
+    """Discovered tools that cannot be called now."""
     tools_left_out: int | None = Field(default=None, ge=0)
     """Tools that the server lists and that cannot be offered; the message of `Verified` names them. Absent: none."""
     endpoint: str | None = Field(default=None, max_length=2048)

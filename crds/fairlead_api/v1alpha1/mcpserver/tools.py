@@ -1,6 +1,6 @@
-"""What a manifest says about single tools of a server: shown or not, described how, how fast, how to probe.
+"""Overrides for single tools of a server: visibility, description, latency, probe.
 
-Used by the spec of an McpServer. Pure.
+Pure.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ToolName = Annotated[str, Field(min_length=1, max_length=256)]
 
 
 class ToolLatency(Model):
-    """What is declared about a tool's speed; measured figures take its place once there are enough."""
+    """Declared latency of a tool; measured figures replace it when there are enough."""
 
     estimated_duration_ms: int | None = Field(default=None, ge=0, le=3600000)
     """Declared median, in milliseconds. Absent: what the tool's own definition declares, if anything."""
@@ -78,7 +78,7 @@ class ToolOverride(Model):
     categories: Annotated[list[Tag], Distinct()] = Field(default=[], max_length=16)
     """Kinds of tools that it belongs to, such as `web-search`."""
     latency: ToolLatency | None = None
-    """What is declared about its speed."""
+    """Declared latency."""
     limits: ToolLimits | None = None
     """How often it may be called, by all agents together."""
     probe: Probe | None = None
