@@ -42,7 +42,7 @@ def boottime() -> float:
 
 
 def always() -> float:
-    """The allowance of whoever needs no lease."""
+    """Allowance without a lease: writes are never fenced."""
     return float("inf")
 
 
@@ -68,7 +68,7 @@ def guarded(configuration: Configuration) -> Configuration:
 async def _before_chunk(
     session: aiohttp.ClientSession, context: SimpleNamespace, params: aiohttp.TraceRequestChunkSentParams
 ) -> None:
-    """Called by aiohttp before a chunk is written, whatever the name says; the head waits for the first one."""
+    """aiohttp runs this before it writes a chunk, despite the signal's name; the head waits for the first one."""
     allowance = _fence.get()
     if allowance is not None and allowance() <= 0:
         raise Fenced

@@ -1,6 +1,5 @@
-"""The operator on a cluster, put together: who holds the Lease watches, decides and writes.
-
-`build` is used by `__main__` and, in their own process, by component tests, which give it a `resolve` of their own.
+"""Composition of the operator on a cluster: the holder of the Lease watches, decides and writes. Component tests build
+it with a `resolve` of their own.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ LIST_RETRY_SECONDS: Final = 1.0
 
 @dataclass(frozen=True)
 class Wiring:
-    """What tests replace; None and the defaults are the real thing."""
+    """Replaceable dependencies of the operator, for tests; None and the defaults are the real ones."""
 
     resolve: Resolve | None = None
     """Maps the host names of servers to addresses; the default is DNS."""
@@ -83,12 +82,12 @@ class Wiring:
 
 @dataclass(frozen=True)
 class Given:
-    """What is read once, at the start, from where the settings point to."""
+    """Values read once, at the start, from files and variables that the settings name."""
 
     tiers: Collection[LatencyTier]
     """Created where there is none."""
     owners: Sequence[Json]
-    """Of everything that is written in the release's namespace."""
+    """Owner references of all objects in the release's namespace."""
     egress: Egress
     """Where servers may be."""
 

@@ -74,8 +74,8 @@ class World:
 
 
 class Controller:
-    """See the module. All methods are called in the event loop that `run` runs in. `environment` is what figures of
-    probes are kept under; empty: that of the platform.
+    """Work queue and loops of the operator. All methods are called in the event loop that `run` runs in. `environment`
+    is the name that figures of probes are kept under; empty: that of the platform.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class Controller:
             self.enqueue(ServerKey(labels[LABEL_NAMESPACE], labels[LABEL_NAME]))
 
     def heard(self, report: Report) -> None:
-        """What a gateway measured, was asked for and could not reach."""
+        """Take a gateway's report: its measurements, requested refreshes and unreachable servers."""
         self._telemetry.heard(report)
         self.timekeeper.take(report)
         for namespace, name in report.refresh:
@@ -190,8 +190,8 @@ class Controller:
     # What it does.
 
     async def prepare(self) -> None:
-        """Take over what is stored, and enter servers that have no catalog yet, so that gateways know of them before
-        the first look. Called by `run` where nobody did before.
+        """Load the stored documents, and enter servers that have no catalog yet, so that gateways know of them before
+        the first look. `run` does it where it was not done before.
         """
         self._prepared = True
         await self._restore()

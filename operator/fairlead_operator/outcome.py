@@ -1,4 +1,4 @@
-"""What a reconcile comes to, and so when its object is looked at again. Pure.
+"""Outcome of a reconcile, which decides when its object is looked at again. Pure.
 
 The reconciler returns one of these instead of raising; the work queue is the only reader.
 """

@@ -1,4 +1,4 @@
-"""What the reconciler needs of the world, as Protocols: a cluster and a laptop are two sets of adapters behind them.
+"""Ports of the reconciler, as Protocols: a cluster and a laptop are two sets of adapters behind them.
 
 Pure declarations. `kube/` implements them on the Kubernetes API, `local/` on manifests on disk and child processes.
 """
@@ -51,7 +51,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Workload:
-    """What runs (or does not) for a server, and where it is reached."""
+    """Workload of a server, whether it runs, and its endpoint."""
 
     verdict: Verdict
     """ok: it runs as far as the platform can tell; only a discovery proves that it serves."""
@@ -161,7 +161,7 @@ class Documents(Protocol):
 
 
 class Declarations(Protocol):
-    """What the rules document is compiled from."""
+    """Declared tiers and policies, from which the rules document is compiled."""
 
     async def tiers(self) -> Collection[LatencyTier]:
         """Every LatencyTier that exists now; an installation without any follows the default ones."""

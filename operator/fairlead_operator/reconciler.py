@@ -1,8 +1,8 @@
-"""One look at one McpServer: from what is declared to what runs, what is published and what is shown.
+"""Reconciles one McpServer: from its manifest to its workload, documents and status.
 
-Level-based: what changed does not matter, only what is and what should be. Knows the world through `ports` alone, so a
+Level-based: only the present and the desired state matter, not the change. Knows the world through `ports` alone, so a
 cluster and a laptop run the same code. Never waits for an MCP server: `discovery.rounds` asks them in tasks of its own
-and has the server looked at again. Called by the controller, one look per server at a time.
+and enqueues the server again. One look per server at a time.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Options:
 
 @dataclass(frozen=True)
 class _Look:
-    """What one look has found out so far."""
+    """Findings of one look so far."""
 
     server: McpServer
     accepted: Verdict
@@ -93,9 +93,9 @@ class _Look:
 
 
 class Reconciler:
-    """See the module. `changed(key)` is called when a server needs another look, `published` with each catalog,
-    `shown` with status and reason of each condition Ready, and with None where the server is gone. `entered` is called
-    with what gateways are told of it, None for one that is ready or gone.
+    """Reconciles McpServers, one look at a time. `changed(key)` is called when a server needs another look, `published`
+    with each catalog, `shown` with status and reason of each condition Ready, and with None where the server is gone.
+    `entered` is called with the server's entry for gateways, None for one that is ready or gone.
 
     Without a `prober` no tool is probed, without `figures` no status shows any.
     """
@@ -126,7 +126,7 @@ class Reconciler:
         self._prober = prober
         self._figures = figures
         self._plans: dict[ServerKey, tuple[tuple[str, int], Plan]] = {}
-        """Of the catalog's hash and the server's generation, from which it follows."""
+        """Plan of probes by the catalog's hash and the server's generation, which determine it."""
         self._now = now
         self._monotonic = monotonic
         options = options or Options()
@@ -263,7 +263,9 @@ class Reconciler:
         return self._rounds.look(server.key, subject, credential.value, interval, whole=server.spec.pin)
 
     def _verified(self, look: _Look) -> Verdict | None:
-        """What the last answer proves; None while there is none to go by, so that a restart changes nothing."""
+        """Verdict that follows from the last answer; None while there is none to go by, so that a restart changes
+        nothing.
+        """
         if look.workload.down is not None:
             return look.workload.down
         if look.credential.verdict.ok is None:

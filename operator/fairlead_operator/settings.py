@@ -1,4 +1,4 @@
-"""What can be set about the operator, from environment variables `FAIRLEAD_*`; each field says what it does."""
+"""Settings of the operator, from environment variables `FAIRLEAD_*`; each field says what it does."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Settings:
     any_pod_templates_in: str = ""
     """Namespaces, separated by commas, whose servers may set any of them all the same."""
     default_action: Action = "Allow"
-    """What holds for servers that no ToolPolicy selects."""
+    """Action for servers that no ToolPolicy selects."""
     interval_floor: float = 30.0
     """Shortest time between two discoveries of a server that answers, in seconds, whatever its spec says."""
     discovery_timeout: float = 60.0
@@ -87,7 +87,7 @@ class Settings:
     servers that lead back to them. As for the gateways. Empty: it follows from `pull_token`, without one this process
     has its own."""
     environment: str = "cluster"
-    """What this installation's own measurements are kept under; the FAIRLEAD_ENVIRONMENT of the gateways."""
+    """Name under which this installation's own measurements are kept; the FAIRLEAD_ENVIRONMENT of the gateways."""
     allowed_urls: str = ""
     """Where servers may be although that is denied: host names (`*.tools.svc`) and networks (`192.168.0.0/16`),
     separated by commas. As for the gateways."""

@@ -132,7 +132,7 @@ class Telemetry:
 
 
 class Pictures(Collector):
-    """What is so now, counted when it is asked for."""
+    """Gauges that are counted when they are scraped."""
 
     def __init__(self) -> None:
         self.ready: dict[ServerKey, tuple[str, str]] = {}
@@ -143,7 +143,7 @@ class Pictures(Collector):
         """Replica to whether it answered last."""
 
     def forget(self) -> None:
-        """Whoever knew it leads no more."""
+        """Drop the state; this process leads no more."""
         self.ready.clear()
         self.heard.clear()
         self.gateways = dict

@@ -77,13 +77,13 @@ def _keys(settings: Settings, kube: Kube | None, names: Issuers) -> ApiKeys | No
             raise BadSetting("FAIRLEAD_API_KEY_SECRETS are Secrets of a cluster: off one, name a file of API keys")
         from fairlead_gateway.identity.keysecret import KeySecret
 
+        places += [KeySecret(kube, settings.release_namespace, name) for name in settings.api_key_secrets]
     if not places:
         return None
     keys = ApiKeys(places, time.time, names)
     for name, document in loaded.items():
         keys.told(name, document)  # the first request may come before the file is read again
     return keys
-        places += [KeySecret(kube, settings.release_namespace, name) for name in settings.api_key_secrets]
 
 
 def _tokens(settings: Settings, vouchers: Vouchers, names: Issuers) -> Authenticator | None:

@@ -1,4 +1,4 @@
-"""One probe on the wire, and what its answer says. Called by `prober`."""
+"""One probe on the wire, and what its answer says."""
 
 from __future__ import annotations
 

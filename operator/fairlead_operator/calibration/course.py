@@ -23,11 +23,11 @@ from fairlead_operator.ports import Verdict
 WATCH_S: Final = 10.0
 """Between two probes of a hidden tool."""
 PATIENT: Final = 60.0
-"""The same for a tool that has been hidden long: its time hidden, divided by this."""
+"""Divisor for a tool that has been hidden long: the pause is its time hidden, divided by this."""
 CONFIRM_S: Final = 2.0
 """Between probes while they are in time."""
 MOST_CONFIRMS: Final = 30
-"""Of them in a row; what is not back by then is held back for another reason."""
+"""Confirming probes in a row; a tool that is not back by then is held back for another reason."""
 NAMED: Final = 3
 """Tools that a message names."""
 ROUND_TRIPS: Final = 20
@@ -43,7 +43,7 @@ HOPELESS: Final = 2
 
 @dataclass(frozen=True)
 class Answer:
-    """What one probe came to. `outcome` None: it says nothing about the tool, and `words` say what was answered."""
+    """Outcome of one probe. `outcome` None: it says nothing about the tool, and `words` quote the answer."""
 
     outcome: Outcome | None
     duration_ms: float = 0.0

@@ -1,4 +1,4 @@
-"""The smallest arguments that a tool's schema takes, for a probe. Pure; called by `plan`.
+"""The smallest arguments that a tool's schema takes, for a probe. Pure.
 
 Made by rule from the schema (JSON Schema, 2020-12 where it names no other): required members only, each by its `const`,
 `enum`, `examples` or `default`, else by its type. A few sets are made and the first one that the schema takes is used:
@@ -189,7 +189,7 @@ class _Maker:
 
 
 def _given(schema: Schema) -> Iterator[Any]:
-    """What the schema itself names as values, the binding ones first."""
+    """Values that the schema itself names, the binding ones first."""
     if "const" in schema:
         yield schema["const"]
     for keyword in ("enum", "examples"):

@@ -1,4 +1,4 @@
-"""Which tools of a server may be probed, and with what. Pure; called by the reconciler with each catalog.
+"""Which tools of a server may be probed, and with what. Pure.
 
 Nobody's tool is called unasked: only one for which the McpServer gives `probe.arguments`, and under `probe: ReadOnly`
 also one that its author calls read-only, where the server's annotations are trusted.

@@ -45,7 +45,7 @@ SPARED: Final = "the connection was lost under its last probe, so it is left alo
 
 @dataclass(frozen=True)
 class Bench:
-    """What is probed and how; while it stays equal, the server's task goes on."""
+    """Probes of one server and their settings; while it stays equal, the server's task goes on."""
 
     uid: str
     endpoint: Endpoint
@@ -82,7 +82,7 @@ class Judge(Protocol):
 
 @dataclass
 class _Means:
-    """What all servers' tasks share."""
+    """Dependencies that the tasks of all servers share."""
 
     connector: Connector
     judge: Judge
@@ -117,8 +117,8 @@ class _Means:
 
 
 class Prober:
-    """See the module. `finished(key)` is called when a condition may have changed, `told` with what each probe says of
-    its tool.
+    """Runs the probes of all servers, one task per server. `finished(key)` is called when a condition may have changed,
+    `told` with each probe's result.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What a server listed and what its McpServer says about it, made into a catalog. Pure."""
+"""Builds a catalog from a server's lists and its McpServer. Pure."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class NetworkConnector:
             raise Mask(credential).error(error)  # noqa: B904 - it is the same one
 
     async def line(self, key: ServerKey, endpoint: Endpoint, known: Address | None) -> Line | None:
-        """See the port. Only what is reached over HTTP: a connection to a server on stdio would start a process."""
+        """Implements the port for HTTP alone: a connection to a server on stdio would start a process."""
         if not isinstance(endpoint, HttpEndpoint | EventsEndpoint):
             return None
         target = Target.from_url(endpoint.url)

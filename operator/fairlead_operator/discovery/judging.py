@@ -1,4 +1,4 @@
-"""Which of a server's definitions can be offered, and what is said of the others. Pure; called by `build`.
+"""Decides which of a server's definitions can be offered, and names the faults of the others. Pure.
 
 A definition that cannot be offered is left out and named in the server's condition; the rest of its server stays. What
 breaks the protocol's shape is left out because clients refuse a whole list for one bad entry, and with it the tools of
@@ -83,7 +83,7 @@ class _Template(msgspec.Struct, rename="camel"):
 
 
 class _Identity(msgspec.Struct, rename="camel"):
-    """What it is called in a message, where nothing else of it can be read."""
+    """Members that name a definition in a message, where nothing else of it can be read."""
 
     name: Any = None
     uri: Any = None
@@ -124,9 +124,9 @@ class Fault:
 
     reason: Reason
     word: str
-    """What it is: "tool", "prompt", …"""
+    """Noun for a definition of this kind: "tool", "prompt", …"""
     name: str
-    """What it is called, fit for a message."""
+    """Name of the definition, fit for a message."""
     why: str
     left_out: bool = True
 

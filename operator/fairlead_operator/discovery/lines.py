@@ -35,7 +35,7 @@ REOPEN: Final = Backoff(first=0.25, limit=5.0)
 """Between attempts to reach a server that is lost."""
 OURS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL, errno.ENETDOWN,
                          errno.ENETUNREACH})  # fmt: skip
-"""What goes wrong on this side."""
+"""Errors of this machine, which say nothing about the server."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Told:
 
 
 class Lines:
-    """See the module."""
+    """Idle TCP connections to servers, which show at once that a server is lost."""
 
     def __init__(self, connector: Connector, told: Told, *, rng: random.Random) -> None:
         self._connector = connector

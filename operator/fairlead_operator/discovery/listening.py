@@ -31,7 +31,7 @@ STABLE: Final = 60.0
 
 @dataclass(frozen=True)
 class Source:
-    """What is listened to: while it stays equal, so does the stream."""
+    """Server that is listened to: while it stays equal, so does the stream."""
 
     endpoint: Endpoint
     credential_hash: str
@@ -39,7 +39,9 @@ class Source:
 
 
 class Listeners:
-    """See the module. `changed(key)` is called for each announcement and each loss; it should be cheap."""
+    """Event streams to servers that announce changes of their lists. `changed(key)` is called for each announcement and
+    each loss; it should be cheap.
+    """
 
     def __init__(
         self, connector: Connector, changed: Callable[[ServerKey], None], *, retry: Backoff, rng: random.Random

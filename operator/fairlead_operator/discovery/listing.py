@@ -1,6 +1,6 @@
 """One discovery: everything that a server lists, as it sent it.
 
-Used by `rounds`. Does no more than read; what it finds is judged in `build`.
+Does no more than read; what it finds is judged in `build`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CAPABILITY: Final = {RESOURCES: "resources", TEMPLATES: "resources", PROMPTS: "
 
 @dataclass(frozen=True)
 class Found:
-    """What one discovery brought: raw definitions in the order in which the server listed them."""
+    """Result of one discovery: raw definitions in the order in which the server listed them."""
 
     protocol_version: str
     server_info: Raw = field(default_factory=lambda: EMPTY)

@@ -1,9 +1,9 @@
 """Completes a discovery by the tools that its server lists only to clients with a capability.
 
-Used by `rounds`, after each listing as a client without capabilities: calls of such clients run in sessions that
-declare none, so that list is what holds for them. What the comparison (`fairlead_mcp.gated`) brought is kept while the
-server lists the same tools, so that a server on stdio has no second process started with each discovery, and so that a
-comparison that fails takes no tool off the lists. A slow one is not waited for: its tools are published afterwards.
+Calls of clients without capabilities run in sessions that declare none, so the listing without capabilities holds for
+them. The result of the comparison (`fairlead_mcp.gated`) is kept while the server lists the same tools, so that a
+server on stdio has no second process started with each discovery, and so that a comparison that fails takes no tool off
+the lists. A slow one is not waited for: its tools are published afterwards.
 """
 
 from __future__ import annotations

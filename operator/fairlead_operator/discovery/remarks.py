@@ -1,4 +1,4 @@
-"""What is said of a server that answered although not all of what it lists can be offered. Pure.
+"""Findings about a server that answered although not all of its definitions can be offered. Pure.
 
 Made by `build` together with the catalog; the reconciler logs `lines` and shows `verdict`.
 """
@@ -19,7 +19,7 @@ ANSWERED: Final = "it answered tools/list"
 
 @dataclass(frozen=True)
 class Remarks:
-    """Of one answer: `listed` definitions, what is wrong with some, listings that failed, and notes for the log."""
+    """Findings about one answer: `listed` definitions, faults of some, listings that failed, and notes for the log."""
 
     listed: int = 0
     faults: tuple[Fault, ...] = ()

@@ -210,7 +210,9 @@ class Rounds:
 
     @staticmethod
     def _succeeding(before: Round | None, subject: Subject) -> Round:
-        """The same server at the same address keeps its last answer until the next one: a rollout blinds nobody."""
+        """A server whose address did not change keeps its last answer until the next one, so that a rollout hides no
+        tools.
+        """
         if before is None or (before.subject.uid, before.subject.endpoint) != (subject.uid, subject.endpoint):
             return Round(subject)
         return Round(

@@ -1,4 +1,4 @@
-"""A place among those who ask servers side by side; used by `rounds` and by the prober."""
+"""Admission to a bounded number of concurrent requests to servers."""
 
 from __future__ import annotations
 

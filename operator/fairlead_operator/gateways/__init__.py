@@ -1,4 +1,4 @@
-"""What the operator hears from the gateways: it asks every replica of them, again and again.
+"""Reports of the gateways: the operator polls every replica of them.
 
 `pull` keeps asking, over a port; `http` is the adapter that finds replicas by DNS and asks them over HTTP.
 """

@@ -25,7 +25,9 @@ _decode = msgspec.json.Decoder(Report).decode
 
 
 class HttpGateways:
-    """See the module. `urls` are `http://HOST[:PORT]`; `token` is the one of the gateways' FAIRLEAD_PULL_TOKEN."""
+    """Gateway replicas found by DNS and polled over HTTP. `urls` are `http://HOST[:PORT]`; `token` is the one of the
+    gateways' FAIRLEAD_PULL_TOKEN.
+    """
 
     def __init__(self, urls: Sequence[str], token: str = "", resolve: Resolve = resolve_by_dns) -> None:
         """Raises ValueError for what is no such URL."""

@@ -33,7 +33,7 @@ class Asked(Protocol):
 
 
 class Puller:
-    """See the module. `heard` is called with each report, `asked` each time that a gateway was asked for one."""
+    """Long-polls every gateway replica. `heard` is called with each report, `asked` after each request to a gateway."""
 
     def __init__(
         self,

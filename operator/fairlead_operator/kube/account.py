@@ -1,9 +1,9 @@
-"""The ServiceAccount that the operator runs as, as the owner of what it writes into the release's namespace.
+"""ServiceAccount of the operator, as the owner of all objects that it writes into the release's namespace.
 
-Used by `app`. Documents, copied credentials and the Lease are no part of a Helm release, and nothing would remove them
-when it is uninstalled; owned by an account that is part of it, they go with it, by the garbage collector. The account
-and no Deployment: whoever deletes the operator's Deployment stops decisions, and what gateways serve must stay; without
-its account the operator could not write anyway.
+Documents, copied credentials and the Lease are no part of a Helm release, and nothing would remove them when it is
+uninstalled; owned by an account that is part of it, they go with it, by the garbage collector. The account and no
+Deployment: deleting the operator's Deployment stops decisions, and the served documents must stay; without its account
+the operator could not write anyway.
 """
 
 from __future__ import annotations

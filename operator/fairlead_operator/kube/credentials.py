@@ -1,8 +1,8 @@
 """Credentials on a cluster: from labelled Secrets beside the servers into Secrets that the gateway may read.
 
-Used by `platform`. A server's Secret is read only if it carries the label that marks it as meant for this, and its
-value is handed on only for the hosts that its annotation names. The copies lie in a fixed number of Secrets in the
-release's namespace, one key per server, so that the gateway's Role can name each of them.
+A server's Secret is read only if it carries the label that marks it as meant for this, and its value is handed on only
+for the hosts that its annotation names. The copies lie in a fixed number of Secrets in the release's namespace, one key
+per server, so that the gateway's Role can name each of them.
 """
 
 from __future__ import annotations

@@ -145,8 +145,8 @@ def _key(item: Json) -> ServerKey:
 
 
 def closing(item: Json) -> ToolPolicy:
-    """What stands for a policy that cannot be read: it denies everything that it selects, to everybody. What it was
-    meant to deny nobody knows, and without it others might allow that.
+    """Policy in place of one that cannot be read: it denies everything that it selects, to everybody. Which subjects it
+    was meant to deny is unknown, and without it others might allow that.
     """
     try:
         selector = ServerSelector.model_validate(item.get("spec", {}).get("servers") or {})
@@ -158,7 +158,8 @@ def closing(item: Json) -> ToolPolicy:
 
 class KubeDeclarations:
     """The three kinds together: implements `ports.Declarations`. With `namespace`, servers and policies of that one
-    alone; `default_tiers` are made where there is none."""
+    alone; `default_tiers` are made where there is none.
+    """
 
     def __init__(
         self,
@@ -227,7 +228,8 @@ class KubeDeclarations:
 
     def _relabelled(self, key: ServerKey) -> bool:
         """Whether a server came, went or has other labels: of its changes, and most are of its status, rules know no
-        others."""
+        others.
+        """
         server = self.servers.get(key)
         labels = server.metadata.labels if isinstance(server, McpServer) else None
         if labels == self._labels.get(key):

@@ -3,7 +3,7 @@
 The same thing is not told twice in a row, and no more than a few times in a while: of a server that comes and goes the
 first losses and returns are told.
 
-Used by `platform`. An Event is a courtesy: nothing depends on it and its failure is logged, not raised.
+An Event is a courtesy: nothing depends on it and its failure is logged, not raised.
 """
 
 from __future__ import annotations

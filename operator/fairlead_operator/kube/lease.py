@@ -1,6 +1,6 @@
-"""Leadership by a Lease of our own: who holds it runs the leader's tasks, and nobody else writes.
+"""Leader election by a Lease of our own: its holder runs the leader's tasks, and nobody else writes.
 
-Used by the composition root. The rules that make two leaders impossible, whatever the clocks say:
+The rules that make two leaders impossible, whatever the clocks say:
 
 - Whether someone else's lease has run out is judged by how long it stood unchanged on *our* monotonic clock, never by
   the times written in it.
@@ -134,7 +134,7 @@ class Lease:
         finally:
             self._watchdog.disarm()
         if not task.cancelled():
-            task.exception()  # retrieved, whoever looks at it later
+            task.exception()  # retrieved, for callers that look at it later
         if self.leading():
             await self._release()
         self._until = 0.0

@@ -94,7 +94,7 @@ def _seen(item: Json) -> Seen:
 
 
 class Owned:
-    """What is known of the objects of all servers. `enqueue` is told of each server whose objects changed."""
+    """Index of the objects of all servers. `enqueue` is called with each server whose objects changed."""
 
     def __init__(self, kube: Kube, enqueue: Callable[[ServerKey], None]) -> None:
         self._kube = kube

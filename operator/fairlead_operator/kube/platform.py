@@ -94,7 +94,9 @@ class KubePlatform:
         return resolved
 
     def _with_token(self, server: McpServer, resolved: ResolvedCredential) -> ResolvedCredential:
-        """What opens the gate in front of the server; kept whatever becomes of its references, as its pods know it."""
+        """Adds the token of the gate in front of the server; kept when the server's references fail, as its pods know
+        it.
+        """
         token = self._store.token(server.key) or secrets.token_urlsafe(32)
         return dataclasses.replace(
             resolved, ref=credential_ref(server.key, gate.digest(token)), value=Credential(token=token)

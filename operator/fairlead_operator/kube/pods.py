@@ -28,7 +28,7 @@ class Pods:
         return f"<Pods {len(self._pods)}>"
 
     def symptom(self, key: ServerKey) -> Symptom | None:
-        """What is wrong with the newest pod of a server that has something wrong with it."""
+        """Fault of the newest pod that has one; None where all is well."""
         ill = [pod for pod in self._pods.values() if pod.server == key and pod.symptom is not None]
         return max(ill, key=lambda pod: pod.created).symptom if ill else None
 

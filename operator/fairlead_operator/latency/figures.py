@@ -19,7 +19,7 @@ SETTLE_S: Final = 5.0
 
 
 class Figures:
-    """See the module. `now` parameters are seconds of any one clock."""
+    """Latency figures for the servers' status. `now` parameters are seconds of any one clock."""
 
     def __init__(self, every: float) -> None:
         self._every = every
@@ -45,7 +45,7 @@ class Figures:
         return due
 
     def shown(self, server: ServerKey) -> LatencySummary | None:
-        """What the server's status shows; None while nothing new is known."""
+        """Summary for the server's status; None while nothing new is known."""
         return self._shown.get(server)
 
     def forget(self, alive: Collection[ServerKey]) -> None:

@@ -16,7 +16,7 @@ LONGEST_S: Final = 600.0
 HOLD_S: Final = 60.0
 TRIAL_AFTER_S: Final = 30.0
 TRIAL_CALLS: Final = 3
-"""Of a trial that proves nothing but that it answers."""
+"""Calls of a trial that proves nothing but that the tool answers."""
 
 
 class Gate:

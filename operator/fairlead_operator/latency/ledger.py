@@ -49,7 +49,7 @@ class Move:
 
 @dataclass
 class _Kept:
-    """What is known of one server."""
+    """Records of one server's tools."""
 
     shard: int
     declarations: dict[str, Declaration] = field(default_factory=dict)
@@ -63,7 +63,9 @@ class _Kept:
 
 
 class Ledger:
-    """See the module. `now` parameters are seconds of any one clock."""
+    """Latency records of all tools of all servers, and the decisions about their tiers. `now` parameters are seconds of
+    any one clock.
+    """
 
     def __init__(self, tiers: Sequence[Tier], environment: str = "cluster") -> None:
         """`environment` is the one that probes speak for."""
@@ -232,12 +234,12 @@ class Ledger:
         self._moved.add(shard)
 
     def states(self, server: ServerKey, now: float) -> tuple[ToolState, ...]:
-        """What would be published of a server now."""
+        """States of a server's tools, as they would be published now."""
         kept = self._servers.get(server)
         return () if kept is None else self._of_server(kept, now)
 
     def slowest(self, server: ServerKey) -> ToolState | None:
-        """Of the published figures of a server, those of the tool with the highest p95."""
+        """State of the tool with the highest p95 among the published figures of a server."""
         kept = self._servers.get(server)
         states = () if kept is None else kept.published.values()
         measured = [state for state in states if state.quantiles and state.environment == self._environment]

@@ -1,4 +1,4 @@
-"""What is known of one attempt to call a tool. Pure; made from a gateway's answer or a probe, for `ToolRecord`."""
+"""Sample of one attempt to call a tool, from a gateway's report or a probe. Pure."""
 
 from __future__ import annotations
 

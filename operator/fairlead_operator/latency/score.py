@@ -16,7 +16,7 @@ Definition = tuple[int | None, str, int, str, float | None]
 
 
 def definition(tier: Tier) -> Definition:
-    """What of a tier decides about tools; not who gets it, and when."""
+    """Members of a tier that decide about tools; its subjects and conversations are left out."""
     return tier.max_latency_ms, tier.quantile, tier.min_samples, tier.unmeasured, tier.hysteresis
 
 

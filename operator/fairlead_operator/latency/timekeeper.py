@@ -1,6 +1,6 @@
 """Takes what gateways and probes measured, decides, and publishes what moved.
 
-Used by the controller, in its loop. Knows the world through `ports` alone; what it decides by is pure (`ledger`).
+Knows the world through `ports` alone; what it decides by is pure (`ledger`).
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ RETRY_SECONDS: Final = 1.0
 
 
 class Timekeeper:
-    """See the module. `moved` is told of every tool that changed tiers, `remeasured` of each server whose status has
-    other figures to show, for which `figures_every` seconds have to pass, `delayed` of each time that nothing could be
-    published.
+    """Turns measurements into tier decisions and publishes them. `moved` is called with every tool that changed tiers,
+    `remeasured` with each server whose status has other figures to show, at most every `figures_every` seconds,
+    `delayed` whenever nothing could be published.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Timekeeper:
         self._heard.set()
 
     def take(self, report: Report) -> None:
-        """What a gateway measured."""
+        """Record a gateway's measurements."""
         now = self._monotonic()
         for catalog in report.own:
             if isinstance(catalog.endpoint, LocalEndpoint):

@@ -1,6 +1,6 @@
-"""Everything that is known of one tool in one environment, and the tiers that show it. Pure.
+"""Latency record of one tool in one environment, and the tiers that show it. Pure.
 
-Owned by whoever collects samples: `observe` for each, in the order of their ends, then `decide` once per round.
+`observe` takes each sample, in the order of their ends; `decide` runs once per round.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LOOK_FOR_HEAPS_EVERY: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """What is said about a tool before it is measured."""
+    """Declared latency of a tool, from before it is measured."""
 
     estimated_ms: int | None = None
     max_ms: int | None = None
@@ -117,7 +117,7 @@ class ToolRecord:
         return self.tiers
 
     def state(self, name: str, environment: str, now: float) -> ToolState:
-        """What is published of it: the figures, the last decision, and a reason for each tier."""
+        """Published state of the tool: its figures, the last decision, and a reason for each tier."""
         declared = self.declaration.estimated_ms
         hidden, fits = {}, {}
         for score in self._scores:

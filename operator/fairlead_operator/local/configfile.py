@@ -1,6 +1,6 @@
 """One configuration file of an MCP client: its entries as validated McpServers, or why not, with the line.
 
-Used by `sources`. `clientconfig` knows the forms; this module knows files, lines and validation. Pure.
+`clientconfig` knows the forms; this module knows files, lines and validation. Pure.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NO_LIST: Final = f'declares no server: a client configuration begins with {{"mcp
 
 @dataclass
 class Configuration:
-    """What a client configuration comes to."""
+    """Servers and problems of one client configuration."""
 
     servers: list[DeclaredServer] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)

@@ -87,7 +87,7 @@ class DirectoryDocuments:
                 return None
 
     def catalog(self, key: ServerKey) -> Catalog | None:
-        """The catalog of a server as it is published now; for whoever shows it."""
+        """Published catalog of a server, for display."""
         try:
             document = decode(self._file(catalog_name(key)).read_bytes())
         except (OSError, UnreadableDocument):
@@ -125,7 +125,7 @@ class DirectoryDocuments:
 
 
 def _stored_labels(directory: Path) -> Iterator[tuple[str, dict[str, str]]]:
-    """What a directory holds from an earlier run; files that are no documents are left alone."""
+    """Labels of the documents in a directory from an earlier run; files that are no documents are left alone."""
     for file in sorted(directory.glob(f"*{SUFFIX}")):
         try:
             document = decode(file.read_bytes())

@@ -134,7 +134,7 @@ _NEWS: Final = ("Resolved", "Downloading", "Downloaded", "Prepared", "Building")
 
 
 def progress(registry: Registry, line: str, seen: int) -> str | None:
-    """What a line of an installer's output says to somebody who waits; `seen` counts the lines of its output before."""
+    """Progress for a person, from one line of an installer's output; `seen` counts the lines before it."""
     text = line.strip()
     if registry == "npm":
         return f"fetched {seen + 1} files" if seen % 25 == 24 and text.startswith("npm http fetch") else None

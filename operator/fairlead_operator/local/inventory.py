@@ -1,4 +1,4 @@
-"""What is declared on this machine now, by key: the counterpart of the API server's objects. No I/O.
+"""Declared resources of this machine, by key: the counterpart of the API server's objects. No I/O.
 
 Filled by `sources` and by the quick start, read by `platform`. Gives each resource what an API server would: a uid, a
 generation that counts changes of the spec, and a creation time.
@@ -60,7 +60,7 @@ class Contents:
 
 @dataclass(frozen=True)
 class Difference:
-    """What a replacement changed."""
+    """Keys that a replacement added, changed and removed."""
 
     servers: frozenset[ServerKey]
     """New, changed and gone."""

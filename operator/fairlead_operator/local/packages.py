@@ -1,7 +1,7 @@
 """Installs the packages that servers come in, once per name and version, and says at any time how far each is.
 
-Used by `platform`. Never waits for a network: `require` answers at once, an installation runs in a task of its own, and
-`on_change` tells when there is news. A version that is installed is started without asking a registry again.
+Never waits for a network: `require` answers at once, an installation runs in a task of its own, and `on_change` tells
+when there is news. A version that is installed is started without asking a registry again.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ STEP_SECONDS: Final = 600.0
 FIRST_RETRY: Final = 5.0
 """Seconds after a first failure for want of a connection; doubles from there."""
 FIRST_RETRY_OTHERWISE: Final = 60.0
-"""The same for a failure that time alone will hardly mend."""
+"""First pause, in seconds, after a failure that time alone will hardly mend."""
 LAST_RETRY: Final = 300.0
 _MARKER: Final = ".fairlead-installed"
 """Stands in the folder of a package once all of it is there."""

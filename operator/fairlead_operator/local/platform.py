@@ -51,7 +51,7 @@ class Audience(Protocol):
         ...
 
     def announced(self, resource: Resource, announcement: Announcement) -> None:
-        """What would be an Event on a cluster."""
+        """Takes an announcement, which on a cluster is an Event."""
         ...
 
     def forgotten(self, key: ServerKey) -> None:
@@ -60,7 +60,9 @@ class Audience(Protocol):
 
 
 class LocalPlatform:
-    """See the module. `environ` says where commands are looked for, and how their processes reach the network."""
+    """Adapter of the reconciler's ports for one machine: manifests on disk and child processes. `environ` says where
+    commands are looked for, and how their processes reach the network.
+    """
 
     environment: Literal["local"] = "local"
 
@@ -82,7 +84,7 @@ class LocalPlatform:
         self._environ = environ
         self._statuses: dict[ServerKey, McpServerStatus] = {}
         self.approvals: Mapping[ServerKey, str] = {}
-        """What `fairlead approve` was told; comes before the annotation of a manifest."""
+        """Hashes given to `fairlead approve`; they override the annotation of a manifest."""
 
     def __repr__(self) -> str:
         return f"<LocalPlatform {self._inventory!r}>"
@@ -185,7 +187,7 @@ class LocalPlatform:
         return [key for key, declared in servers if _package(declared.server) == package]
 
     def _launch(self, declared: DeclaredServer) -> Launch | Verdict:
-        """What to run, or why there is nothing to run yet."""
+        """Process to run, or why there is none to run yet."""
         spec = declared.server.spec
         package = _package(declared.server)
         if package is not None:
@@ -250,12 +252,12 @@ class LocalConnector:
             self._children.retire(name)
 
     async def line(self, key: ServerKey, endpoint: Endpoint, known: tuple[str, int] | None) -> Line | None:
-        """See the port. The end of a child is told by its host."""
+        """Implements the port without a connection: the child's host reports its end."""
         return await self._network.line(key, endpoint, known)
 
 
 def child_spec(endpoint: ChildEndpoint, credential: Credential | None) -> ChildSpec:
-    """What runs for an endpoint: the same for operator and gateway, so that both talk to one process."""
+    """Process of an endpoint: equal for operator and gateway, so that both talk to one process."""
     return ChildSpec.of(endpoint.command, endpoint.args, credential.env if credential else None, endpoint.cwd)
 
 

@@ -1,4 +1,4 @@
-"""What a server's references come to off a cluster: its environment and headers. Pure.
+"""Resolves a server's references off a cluster to its environment and headers. Pure.
 
 Secrets and ConfigMaps are looked up among the manifests. The rules of a cluster hold: a credential Secret must be
 labelled as one, and goes only to the hosts that it names.
@@ -41,7 +41,7 @@ def resolve(declared: DeclaredServer, contents: Contents) -> tuple[Verdict, Cred
 
 
 def surroundings(declared: DeclaredServer, environ: Mapping[str, str]) -> dict[str, str]:
-    """What of our environment a server's process gets beyond what every child process has: no more than it needs."""
+    """Environment variables that a server's process gets beyond those of every child process: no more than it needs."""
     if declared.server.spec.url is not None:
         return {}
     command = declared.server.spec.command or [""]

@@ -1,4 +1,4 @@
-"""What the runner image does: installs one package into a volume, and leaves a program there that starts its server.
+"""Program of the runner image: installs one package into a volume, and leaves a program there that starts its server.
 
 `python -m fairlead_operator.local.runner [--allow-build] REGISTRY NAME VERSION [EXECUTABLE]` runs as an init container
 of a `package` server. What it could not do goes to the container's termination message, in one sentence, and into its

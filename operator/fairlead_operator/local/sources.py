@@ -1,7 +1,7 @@
 """Files to an inventory: manifests and client configurations, read again when they change.
 
-Used by `fairlead up`. A file that cannot be read, or one server in it, costs no other: it becomes a Problem with file,
-line and field, and what the file declared before goes on being served. Reads files, changes nothing.
+A file that cannot be read, or one server in it, costs no other: it becomes a Problem with file, line and field, and
+what the file declared before goes on being served. Reads files, changes nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Signature = tuple[int, int, int]
 
 @dataclass
 class FileContents:
-    """What one file declares."""
+    """Resources and problems of one file."""
 
     servers: list[DeclaredServer] = field(default_factory=list)
     tiers: list[LatencyTier] = field(default_factory=list)

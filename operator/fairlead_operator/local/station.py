@@ -65,9 +65,9 @@ class Folders:
 
 
 class Station:
-    """See the module. `problems` is told of what is wrong with the files, as a whole each time that changes.
-    `gateways` are asked what they measured; without them tiers go by what is declared. `installation` is what requests
-    to servers carry in `Via`.
+    """Operator of one machine, without a cluster. `problems` is called with all faults of the files each time that they
+    change. `gateways` are polled for measurements; without them tiers go by declared latency. `installation` is the
+    name in the `Via` header of requests to servers.
     """
 
     def __init__(

@@ -1,5 +1,5 @@
-"""Definition pinning: `decide` says what of a server's listing is in force, `definitions` keeps it in a document;
-`scan` looks through what servers list, pinned or not.
+"""Definition pinning: `decide` says which of a server's definitions are in force, `definitions` keeps them in a
+document, `scan` searches the texts of all servers, pinned or not.
 
-Used by the reconciler, for servers with `pin: true`; README.md has the rules for people.
+Pinning is for servers with `pin: true`; README.md has the rules for people.
 """

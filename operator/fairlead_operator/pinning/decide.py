@@ -1,4 +1,4 @@
-"""What of a server's listing is in force, and what is held back until it is approved. Pure; used by `definitions`."""
+"""Decides which of a server's definitions are in force, and which are held back until they are approved. Pure."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""From what a server listed to what of it is served: definitions that changed are held back where they are pinned.
+"""Chooses the definitions to serve from a server's listing: those that changed are held back where they are pinned.
 
-What is approved and what is held back stands in a document of its own. Not in the catalog: that one goes where a server
-that is lost is taken off the lists (`onDisconnect: Remove`), and what comes back must not pass for a first sight.
-Used by the reconciler, one look per server at a time.
+Approved and held-back definitions have a document of their own. Not the catalog: that one is removed where a server
+that is lost is taken off the lists (`onDisconnect: Remove`), and a listing after its return must not pass for a first
+sight. One look per server at a time.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def uncounted(key: ServerKey, held: int | None) -> None:
 
 @dataclass(frozen=True)
 class Offer:
-    """What of an answer may be served, what is to be said of the answer as a whole, and what is new about it."""
+    """Definitions of an answer that may be served, the verdict about the answer as a whole, and announcements."""
 
     catalog: Catalog
     remarks: Remarks
@@ -51,14 +51,14 @@ class Offer:
 
 @dataclass(frozen=True)
 class _Scanned:
-    """What was found in a listing of that hash."""
+    """Findings in a listing of that hash."""
 
     hash: str
     findings: tuple[scan.Finding, ...] = ()
 
 
 class Definitions:
-    """See the module."""
+    """Pinned and served definitions of all servers."""
 
     def __init__(self, documents: Documents, counted: Counted = uncounted) -> None:
         self._documents = documents
@@ -108,7 +108,7 @@ class Definitions:
     async def _scan(
         self, key: ServerKey, now: tuple[Pinned, ...]
     ) -> tuple[tuple[scan.Finding, ...], tuple[Announcement, ...]]:
-        """What is suspicious in a listing; an unchanged one is not looked through again."""
+        """Suspicious texts of a listing; an unchanged one is not searched again."""
         of = held_hash(now)
         known = self._scanned.get(key)
         if known is not None and known.hash == of:
@@ -133,7 +133,7 @@ class Definitions:
         return decision, _news(known, decision)
 
     async def _known(self, server: McpServer) -> Pins | None:
-        """What is pinned of this very server; what this process knows counts more than what somebody has stored."""
+        """Pins of this very server; this process's own knowledge counts more than the stored document."""
         known = self._pins.get(server.key) or await self._stored(server.key)
         return known if known is not None and known.uid == server.metadata.uid else None
 

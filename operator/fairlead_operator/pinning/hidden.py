@@ -1,7 +1,7 @@
 """Characters that people do not see and models read: found where no script or emoji has a use for them. Pure.
 
-Used by `scan`. What a language needs is left alone: joiners inside of Persian, Indic scripts and emoji, marks of
-direction in text that runs from right to left, selectors behind an emoji or an ideograph.
+What a language needs is left alone: joiners inside of Persian, Indic scripts and emoji, marks of direction in text that
+runs from right to left, selectors behind an emoji or an ideograph.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MANY: Final = 3
 
 
 def hidden(text: str) -> str:
-    """What is hidden in `text`, in words, with the first code point; empty for nothing. Linear in its length."""
+    """Words for hidden characters in `text`, with the first code point; empty for none. Linear in its length."""
     if not text.isascii() and "\U000e0067" in text:
         text = _FLAGS.sub("", text)
     needs: frozenset[str] | None = None
@@ -46,7 +46,7 @@ def hidden(text: str) -> str:
 
 
 def _needs(text: str) -> frozenset[str]:
-    """What the scripts of a text have a use for: marks of direction, places to break a line."""
+    """Characters that the scripts of a text need: marks of direction, places to break a line."""
     needs = {"direction"} if _RIGHT_TO_LEFT.search(text) else set()
     return frozenset(needs | ({"breaks"} if _WITHOUT_BLANKS.search(text) else set()))
 

@@ -1,8 +1,8 @@
-"""Words that are meant for a model and not for whoever reads a description: a small table. Pure.
+"""Phrases in descriptions that address a model instead of a human reader: a small table. Pure.
 
-Used by `scan`. Each pattern is bounded in every gap, so that a search is linear in the text; each comes with words of
-which one must be there before it is tried. The table names what known attacks have in common (tool poisoning, shadowed
-tools, chat templates, prompt injection); it is no proof that a description is harmless.
+Each pattern is bounded in every gap, so that a search is linear in the text; each comes with words of which one must be
+there before it is tried. The table names what known attacks have in common (tool poisoning, shadowed tools, chat
+templates, prompt injection); it is no proof that a description is harmless.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 
 class Sign(NamedTuple):
-    """What is looked for: `what` in words, `hints` in lower case, the pattern for the same text in lower case."""
+    """Phrase to look for: `what` in words, `hints` in lower case, the pattern for text in lower case."""
 
     what: str
     hints: tuple[str, ...]
@@ -77,7 +77,7 @@ SIGNS: Final = (
 
 
 def markup(text: str) -> str:
-    """What in `text` speaks to the model, in words; empty for nothing."""
+    """Words for phrases in `text` that address the model; empty for none."""
     low = text.lower()
     for sign in SIGNS:
         if any(hint in low for hint in sign.hints) and sign.pattern.search(low):

@@ -1,7 +1,6 @@
-"""Looks through every text of what a server lists for what is hidden in it or speaks to the model. Pure.
+"""Scans every text of a server's definitions for hidden characters and words to the model. Pure.
 
-Findings become a condition and an event, never an edit: what is shown to agents is what the server sent, and people
-decide. Used by the reconciler and by `fairlead diff`.
+Findings become a condition and an event, never an edit: agents see what the server sent, and people decide.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class Finding:
 
 
 def scan(definitions: Iterable[Pinned]) -> tuple[Finding, ...]:
-    """What was found, at most one thing of a kind per text. Linear in the bytes of the definitions."""
+    """Findings in the definitions, at most one of a kind per text. Linear in the bytes of the definitions."""
     found: list[Finding] = []
     for one in definitions:
         for member, text in _texts(one):

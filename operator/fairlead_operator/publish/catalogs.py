@@ -1,7 +1,4 @@
-"""Catalogs, from and to the documents' store: published when they say something new, withdrawn with their server.
-
-Used by the reconciler and, for the sweep, by the controller.
-"""
+"""Catalogs, from and to the documents' store: published when they say something new, withdrawn with their server."""
 
 from __future__ import annotations
 
@@ -39,7 +36,7 @@ class Catalogs:
         self._last: dict[ServerKey, Catalog] = {}
 
     async def stored(self, key: ServerKey, uid: str) -> Catalog | None:
-        """What is published for this very server; None for nothing, something unreadable, or another's of its name."""
+        """Published catalog of this very server; None for none, an unreadable one, or one of a namesake."""
         data = await self._documents.read(catalog_name(key))
         if data is None:
             return None

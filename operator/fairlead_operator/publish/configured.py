@@ -1,4 +1,4 @@
-"""The LatencyTiers that an installation names for the case that there is none; else the default ones. Used by `app`."""
+"""LatencyTiers that the installation's settings name for the case that none is declared; else the default ones."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 class PolicyStatuses:
-    """See the module. `wanted` is set when there is something to look at."""
+    """Keeps the status of all ToolPolicies. `wanted` is set when there is something to look at."""
 
     def __init__(
         self, declarations: Declarations, platform: Platform, now: Callable[[], datetime] = lambda: datetime.now(UTC)

@@ -1,6 +1,6 @@
-"""What a ToolPolicy comes to beside the others: what it selects, what it matches, and who says otherwise. Pure.
+"""Reviews a ToolPolicy beside the others: what it selects and matches, and which policies contradict it. Pure.
 
-By the same index and matching as the gateway's decisions. Used by `policies`, which shows it in `status`.
+By the gateway's own index and matching.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LIMITS: Final = {
 
 @dataclass(frozen=True)
 class Review:
-    """What was found of one policy."""
+    """Result of the review of one policy."""
 
     verdict: Verdict
     servers: int

@@ -1,4 +1,4 @@
-"""Keeps the rules document as the declared tiers and policies say. Used by the controller."""
+"""Keeps the rules document equal to the declared tiers and policies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeps the servers document: the entries of all servers that are not simply ready. Used by the controller."""
+"""Keeps the servers document: the entries of all servers that are not simply ready."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What makes a server on stdio reachable in a pod: a listener and a gate, both of one static busybox. Pure.
+"""Listener and gate that make a server on stdio reachable in a pod, both of one static busybox. Pure.
 
 `busybox nc` starts one process per connection, with standard input and output on the socket; the end of either ends the
 other. In front of the server stands the gate: the first line of a connection must be the token of this server, else
@@ -51,12 +51,12 @@ side might lose the reason (`fairlead_mcp.tcp` reads it).
 
 
 def digest(token: str) -> str:
-    """What the gate compares the token with. The token is random and long, so this says nothing about it."""
+    """Digest of the token for the gate to compare with. The token is random and long, so this says nothing about it."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
 def listen(port: int, token_digest: str, command: Sequence[str], *, most: int, busybox: str = BUSYBOX) -> list[str]:
-    """The command of a container that serves `command` on `port` to whoever knows the token, `most` times at once."""
+    """Command of a container that serves `command` on `port` to clients with the token, `most` at once."""
     gate = [busybox, "sh", "-c", GATE, "gate", busybox, token_digest, str(most), *command]
     return [busybox, "sh", "-c", LISTEN, "listen", busybox, "nc", "-ll", "-p", str(port), "-e", *gate]
 

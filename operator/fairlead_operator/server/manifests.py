@@ -55,14 +55,14 @@ class Images:
 
 @dataclass(frozen=True)
 class Frame:
-    """What the manifests depend on beside the server itself."""
+    """Parameters of the manifests beside the server itself."""
 
     release_namespace: str
     """Where gateway and operator run: nothing else may connect to a server."""
     secrets_revision: str = ""
-    """Of the Secrets that the environment comes from; empty where there are none."""
+    """Revision of the Secrets that the environment comes from; empty where there are none."""
     token_digest: str = ""
-    """Of the token that a connection to a server on stdio begins with."""
+    """Digest of the token that a connection to a server on stdio begins with."""
     images: Images = Images()
     restricted: bool = True
     """Whether containers that `spec.podTemplate` adds are held to the restricted security context."""
@@ -71,7 +71,9 @@ class Frame:
 
 
 def selector_labels(server: McpServer) -> dict[str, str]:
-    """What Service, NetworkPolicy and Deployment select by. Never changes: a Deployment's selector is immutable."""
+    """Labels that Service, NetworkPolicy and Deployment select by. Never changes: a Deployment's selector is
+    immutable.
+    """
     return {LABEL_NAME: server.metadata.name, LABEL_MANAGED_BY: MANAGED_BY}
 
 

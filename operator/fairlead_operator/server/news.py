@@ -1,4 +1,4 @@
-"""What of a server's changes is worth an event, and how it is put. Pure; used by the reconciler."""
+"""Decides which of a server's changes deserve an event, and words it. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def catalog_news(before: Catalog | None, now: Catalog) -> Announcement:
 
 
 def ready_news(shown: McpServerStatus, now: McpServerStatus) -> Announcement | None:
-    """What is worth telling: Ready has moved, or is not True for another reason than before."""
+    """Announcement that Ready has moved, or is not True for another reason than before; else None."""
     before, after = shown.condition(ConditionType.READY), now.condition(ConditionType.READY)
     if after is None or (before is not None and (before.status, before.reason) == (after.status, after.reason)):
         return None

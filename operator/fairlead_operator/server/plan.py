@@ -1,4 +1,4 @@
-"""What is to stand in the cluster for one server: what to apply, in order, and what is no longer wanted. Pure."""
+"""Desired objects of one server: those to apply, in order, and those that are no longer wanted. Pure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Who holds which prefix. Pure but for the table that it keeps; used by the reconciler alone.
+"""Assigns prefixes to servers. Pure but for the table that it keeps.
 
-A prefix is the manifest's own, else a function of namespace, name and one setting of the installation, never of who
-else is there. Of several servers with one prefix the oldest holds it: what works is not broken by a newcomer.
+A prefix is the manifest's own, else a function of namespace, name and one setting of the installation, never of other
+servers. Of several servers with one prefix the oldest holds it: a newcomer breaks nothing that works.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What people are told of a server: verdicts and facts in, `status` out. Pure.
+"""Status of a server: verdicts and facts in, `status` out. Pure.
 
 `Ready` is derived: False beats Unknown beats True. A condition's `lastTransitionTime` moves only when its status does,
 so that an unchanged server has an unchanged status and costs no write.
@@ -45,15 +45,15 @@ class Verdicts:
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known beside the conditions."""
+    """Facts about a server beside its conditions."""
 
     endpoint: Endpoint | None = None
     catalog: Catalog | None = None
     """As published; None = none is."""
     tools_left_out: int | None = None
-    """Of the last answer; None = nothing new is known."""
+    """Tools left out of the last answer; None = nothing new is known."""
     latency: LatencySummary | None = None
-    """Of the slowest tool; None = nothing new is known, one without a tool = nothing is measured."""
+    """Latency of the slowest tool; None = nothing new is known, one without a tool = nothing is measured."""
 
 
 def build_status(

@@ -1,6 +1,6 @@
-"""What keeps a pod of a server from serving, as far as its status tells. Pure.
+"""Finds the reason that keeps a pod of a server from serving, as far as its status tells. Pure.
 
-A Deployment only says that no pod is available; why stands in the pods. Used by `kube.pods`.
+A Deployment only says that no pod is available; why stands in the pods.
 """
 
 from __future__ import annotations

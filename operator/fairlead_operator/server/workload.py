@@ -1,4 +1,4 @@
-"""What the status of a Deployment says about a server. Pure."""
+"""Reads the state of a server from the status of its Deployment. Pure."""
 
 from __future__ import annotations
 
@@ -46,7 +46,9 @@ def judge(server: McpServer, generation: int, status: Mapping[str, Any]) -> tupl
 
 
 def explained(verdict: Verdict, down: Verdict | None, found: Symptom | None) -> tuple[Verdict, Verdict | None]:
-    """The same with what a pod says about it. A server that is up is not blamed for a pod that is not."""
+    """Verdicts about the Deployment with a pod's symptom added. A server that is up is not blamed for a pod that is
+    not.
+    """
     if found is None or verdict.reason == Reason.STOPPED:
         return verdict, down
     if down is not None:
