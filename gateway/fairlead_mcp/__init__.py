@@ -1,7 +1,6 @@
 """The MCP wire: framing, protocol eras, HTTP and child-process transports.
 
-Used by the operator (discovery), the gateway (hot path) and the command line. It reads no configuration, starts no
-task at import, and depends on nothing of ours but the API package.
+It reads no configuration, starts no task at import, and depends on nothing of ours but the API package.
 
 Start at:
 

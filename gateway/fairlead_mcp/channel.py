@@ -12,7 +12,7 @@ from fairlead_mcp.handshake import read_line
 
 
 class Lined(Protocol):
-    """What `Child` and `Link` have in common. Everything raises McpError."""
+    """Requests, notifications and state that `Child` and `Link` have in common. Everything raises McpError."""
 
     client: Client
 

@@ -1,8 +1,8 @@
-"""An MCP server as a child process of ours: started, negotiated with, shared, restarted.
+"""MCP server as a child process of ours: started, negotiated with, shared, restarted.
 
-Made by `fairlead_mcp.host.ChildHost`; used by the operator (through `McpSession.over_child`) and by the gateway, at
-the same time. The process is started at once and kept running: when it ends, whatever was in flight fails with
-ConnectionLost, and it is started again after a delay (see `fairlead_mcp.backoff`). Each start negotiates anew.
+`fairlead_mcp.host.ChildHost` makes it for operator and gateway at the same time. The process is started at once and
+kept running: when it ends, all requests in flight fail with ConnectionLost, and it is started again after a delay (see
+`fairlead_mcp.backoff`). Each start negotiates anew.
 
 `request` passes params as they are: in the modern era the caller adds the envelope (`eras.modern_params`).
 Deadlines are absolute, in `Child.clock`.
@@ -59,7 +59,8 @@ class ChildState(Enum):
 
 
 class Child:
-    """See the module. `on_state()` and `on_notification(method, line)` are called in the loop and may not raise.
+    """MCP server as a child process. `on_state()` and `on_notification(method, line)` are called in the loop and may
+    not raise.
 
     `after` is awaited before the first start: the end of what ran before in its place.
     """
@@ -118,7 +119,7 @@ class Child:
 
     @property
     def pid(self) -> int | None:
-        """Of the running process."""
+        """Process id of the running process."""
         process = self._life.process if self._life is not None else None
         return process.pid if process is not None else None
 
@@ -199,7 +200,7 @@ class Child:
     async def _run(self) -> None:
         try:
             await self._supervise()
-        except Exception as error:  # the edge of the task: whoever waits for the child must not wait for ever
+        except Exception as error:  # the edge of the task: requests that wait for the child must not wait for ever
             logger.exception("%s is given up", self.name)
             self.failure = ConnectFailed(f"{self.name} cannot be run ({error})", reason="StartFailed")
             self._enter(ChildState.FAILED)

@@ -218,8 +218,8 @@ class Egress:
 
 
 def _of_another(name: str, namespace: str) -> str:
-    """What an address is by the name that the cluster's name server knows it by, where that is not this namespace's. A
-    bare name is from this machine's own list.
+    """Description of an address by the name that the cluster's name server has for it, where that is not this
+    namespace's; else empty. A bare name is from this machine's own list.
     """
     owner = service_namespace(name.lower()) if "." in name else None
     if owner is None or owner == namespace:

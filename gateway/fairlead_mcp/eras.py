@@ -1,6 +1,6 @@
 """The two eras of MCP: versions, `_meta` keys, header names and statuses; and how a handshake is read.
 
-Pure module: no I/O. Used by the sessions here and by both sides of the gateway.
+Pure module: no I/O.
 
 *Legacy* is 2024-11-05 to 2025-11-25: `initialize`, then a session. *Modern* is 2026-07-28 on: every request carries
 its identity in `params._meta` and, over HTTP, in `MCP-Protocol-Version`, `Mcp-Method` and `Mcp-Name` (SEP-2243,
@@ -122,7 +122,7 @@ class Client(msgspec.Struct, frozen=True):
 
 
 class Negotiated(msgspec.Struct, frozen=True):
-    """What a handshake came to. `server_info` and `capabilities` are raw JSON objects as the server sent them."""
+    """Result of a handshake. `server_info` and `capabilities` are raw JSON objects as the server sent them."""
 
     era: Era
     protocol_version: str

@@ -1,9 +1,8 @@
 """Tools that a server lists only to clients with a capability, found by comparing its lists.
 
 A server does not say why it lists a tool, so it is asked again as a client that has every capability, and where that
-shows more, once for each capability alone. A refused call would not do in place of that: servers word an unknown tool
-in any way they like, and nothing would tell a client that there is such a tool. Used by the operator's discovery and by
-the tool registry.
+shows more, for each capability alone. A refused call would not do in place of that: servers word an unknown tool in any
+way they like, and nothing would tell a client that there is such a tool.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""The handshake over a message stream, in whichever era the server speaks.
+"""Handshake over a message stream, in the era that the server speaks.
 
-Used by `fairlead_mcp.child` and `link`. On a stream a legacy server may ignore a request that comes before
-`initialize`, so that silence is no failure here (MCP 2026-07-28, stdio): `initialize` is sent after `probe_seconds`,
-and what is answered first decides. A server answers in order, so one that was only slow to start is still recognized
-as modern.
+On a stream a legacy server may ignore a request that comes before `initialize`, so that silence is no failure here (MCP
+2026-07-28, stdio): `initialize` is sent after `probe_seconds`, and the first answer decides. A server answers in order,
+so one that was only slow to start is still recognized as modern.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from fairlead_mcp.stdio import ChildSpec, Launcher, SubprocessLauncher
 
 
 class ChildListener(Protocol):
-    """Whoever wants to know what happens to the children. Called in the loop; may not raise."""
+    """Observer of the children's states. Called in the loop; may not raise."""
 
     def child_changed(self, key: Hashable, child: Child) -> None:
         """`child.state` changed."""

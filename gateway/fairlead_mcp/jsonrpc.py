@@ -1,8 +1,8 @@
 """JSON-RPC 2.0 as MCP uses it: envelopes whose members stay raw, and encoders that splice them back.
 
-Pure module: no I/O. Used by every transport and by the gateway's inbound side. What is not looked at stays byte for
-byte (`msgspec.Raw`); member order is never relied upon (the TypeScript SDK writes `result,jsonrpc,id`).
-A `Raw` is a view that keeps the whole message alive: `.copy()` it before storing it for long.
+Pure module: no I/O. Members that are not read stay byte for byte (`msgspec.Raw`); member order is never relied upon
+(the TypeScript SDK writes `result,jsonrpc,id`). A `Raw` is a view that keeps the whole message alive: `.copy()` it
+before storing it for long.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MISSING_CLIENT_CAPABILITY: Final = -32021
 UNSUPPORTED_PROTOCOL_VERSION: Final = -32022
 
 UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What decoding the bytes of others can raise, whatever they hold."""
+"""Exceptions that decoding foreign bytes can raise, for any content."""
 
 EXCERPT: Final = 120
 """Characters of a foreign body that an error message may quote."""
@@ -40,7 +40,8 @@ RawObject: TypeAlias = dict[str, Raw]
 """A JSON object with its members left raw."""
 
 UNSET: Final = msgspec.UNSET
-"""What is left out of a message. Here as well, since what is compiled finds it at once in what is compiled too."""
+"""Marker of a member that is left out of a message. Defined here as well, since compiled modules find it at once in
+compiled ones."""
 
 decode_request: Final = msgspec.json.Decoder(Request).decode
 decode_message: Final = msgspec.json.Decoder(Message).decode

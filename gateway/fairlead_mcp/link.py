@@ -1,10 +1,9 @@
 """One server over a stream of messages that is opened when it is needed, shared, and opened again after a loss.
 
-What `fairlead_mcp.child` is to a process of ours, this is to a stream that somebody else's process answers: `tcp` and
-`http.events` open such streams. Used by the gateway (one link per server and replica) and by discoveries, through
-`McpSession.over_link`. Nothing runs while nobody asks: a link connects with its first request, closes after `idle`
-seconds without one, and after a loss the next request connects anew, unless the last loss was a moment ago (see
-`fairlead_mcp.backoff`).
+`fairlead_mcp.child` does this for a process of ours, this module for a stream that somebody else's process answers:
+`tcp` and `http.events` open such streams. Nothing runs without requests: a link connects with its first request, closes
+after `idle` seconds without one, and after a loss the next request connects anew, unless the last loss was a moment ago
+(see `fairlead_mcp.backoff`).
 
 Each connection negotiates anew. Deadlines are absolute, in `Link.clock`. One connection at a time, ever: a listener
 with a backlog of one is not flooded.
@@ -34,7 +33,7 @@ OPEN_SECONDS: Final = 30.0
 """From dialing to the end of the handshake: a server on a stream may have to start first."""
 FIRST_DELAY: Final = 0.25
 LAST_DELAY: Final = 5.0
-"""Seconds after a failure in which nothing is tried; connecting is cheap and whoever asks waits for it."""
+"""Seconds after a failure in which nothing is tried; connecting is cheap and the caller waits for it."""
 NEVER: Final = float("inf")
 _LOGGED_LINES: Final = 10
 
@@ -74,7 +73,9 @@ class Opener(Protocol):
 
 
 class Link:
-    """See the module. `legacy` skips the question for the modern era. `on_notification(method, line)` may not raise."""
+    """Server over a stream of messages. `legacy` skips the question for the modern era. `on_notification(method, line)`
+    may not raise.
+    """
 
     def __init__(
         self,
@@ -119,7 +120,7 @@ class Link:
 
     @property
     def negotiated(self) -> Negotiated | None:
-        """Of the connection that is open now."""
+        """Handshake of the connection that is open now."""
         return self._life.negotiated if self._life is not None else None
 
     async def ready(self, deadline: float) -> Negotiated:
@@ -196,7 +197,7 @@ class Link:
     def _opened(self, task: asyncio.Task[_Life]) -> None:
         self._opening = None
         if not task.cancelled():
-            task.exception()  # whoever waited may be gone, which is no reason for a complaint
+            task.exception()  # its waiters may be gone, which is no reason for a complaint
 
     async def _open(self) -> _Life:
         life = _Life(self)
@@ -221,7 +222,7 @@ class Link:
             self._bury(life)
             raise
         self._life, life.born = life, self.clock()
-        self._leave(0)  # whoever asked may have given up
+        self._leave(0)  # the caller may have given up
         return life
 
     # The end of a connection
@@ -318,7 +319,7 @@ class _Life:
 
 
 def _not_sent(error: McpError) -> McpError:
-    """What whoever asks next is told: no request of theirs was sent. Refusals stay what they are."""
+    """Error for the next caller: its request was not sent. Refusals stay unchanged."""
     if isinstance(error, TransportError) and not isinstance(error, ConnectFailed):
         failure = ConnectFailed(str(error), reason=error.reason)
         failure.__cause__ = error

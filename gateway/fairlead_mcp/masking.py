@@ -1,7 +1,6 @@
-"""Takes a server's credential out of the errors that the server answers with: some show the request that they got.
+"""Removes a server's credential from errors that the server answers with: some quote the request that they got.
 
-Used by whoever tells people or agents of an error: the gateway's upstreams, the operator's discoveries and probes. A
-server's results are its own words and pass untouched; whoever holds a credential can always give it away.
+A server's results are its own words and pass untouched; a server that holds a credential can always give it away.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ class Mask:
         return text
 
     def error(self, error: E) -> E:
-        """The same error, altered."""
+        """Copy of the error with the credential removed."""
         if self._values:
             error.args = tuple(self.text(part) if isinstance(part, str) else part for part in error.args)
             if isinstance(error, RpcError):

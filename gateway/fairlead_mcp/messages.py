@@ -1,6 +1,6 @@
-"""What JSON-RPC messages are read as; members that are not looked at stay raw.
+"""Structs of JSON-RPC messages; members that are not read stay raw.
 
-Declarations only, for `jsonrpc`, which hands them on: what msgspec makes a class of is not compiled.
+Declarations only, which `jsonrpc` exports: classes that msgspec makes are not compiled.
 """
 
 from __future__ import annotations

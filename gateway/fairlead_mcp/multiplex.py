@@ -1,8 +1,8 @@
 """Many callers over one stream of JSON-RPC messages: ids and progress tokens of our own, mapped back.
 
-Used by `fairlead_mcp.child` and `link`; holds no process and no socket, only a `write` function and what it is fed.
-One sender must use each id and each progress token once at a time (MCP, "Progress"), and callers do not know of each
-other: so both are replaced by a counter.
+Holds no process and no socket, only a `write` function and the lines that it is fed. One sender must use each id and
+each progress token only once at a time (MCP, "Progress"), and callers do not know of each other: so both are replaced
+by a counter.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ OnRequest: TypeAlias = Callable[[Message, Callable[[bytes], None]], None]
 
 
 class Offering(NamedTuple):
-    """What one who has a server to himself offers to it: legacy capabilities, raw JSON, and who answers."""
+    """Capabilities that the only client of a server offers to it: legacy capabilities, raw JSON, and the callback that
+    answers.
+    """
 
     capabilities: bytes
     on_request: OnRequest

@@ -1,7 +1,6 @@
-"""From the endpoint and the credential of a server to a session with it, over the network.
+"""Opens a session with a server over the network, from its endpoint and credential.
 
-Used by the operator (one session per discovery) and by the tool registry. A child process is not opened here: it
-belongs to a `fairlead_mcp.host.ChildHost`.
+A child process is not opened here: it belongs to a `fairlead_mcp.host.ChildHost`.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from fairlead_mcp.tcp import TcpOpener
 Heard: TypeAlias = Callable[[str], None]
 """Called with the method of each notification; may not raise."""
 CONNECTIONS: Final = 4
-"""Of a session over Streamable HTTP, where nobody asks for more: enough for listings."""
+"""Connections of a session over Streamable HTTP, unless the caller asks for more: enough for listings."""
 
 
 def network_session(

@@ -1,8 +1,7 @@
-"""Which arguments of a tool travel in `Mcp-Param-*` headers as well, by the annotations in its input schema.
+"""Finds the arguments of a tool that travel in `Mcp-Param-*` headers as well, by the annotations in its input schema.
 
-Pure module (MCP 2026-07-28, Transports, "Custom headers from tool parameters"; SEP-2243). Used by the operator, which
-leaves tools with an annotation that is not valid out of a catalog, and by the gateway, which checks and derives the
-headers.
+Pure module (MCP 2026-07-28, Transports, "Custom headers from tool parameters"; SEP-2243). A tool with an annotation
+that is not valid must be left out of lists; for the others headers are checked and derived.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ LINE_BYTES: Final = 100
 """Counted for each line beside its text: so many empty ones are bounded too."""
 
 RECENT_SECONDS: Final = 10.0
-"""What a server that ran printed so long before its end is not the reason."""
+"""Seconds before a server's end; lines that a running server printed earlier are not the reason for it."""
 LINE_WIDTH: Final = 1000
 """Characters of a line."""
 _ESCAPES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")

@@ -1,4 +1,4 @@
-"""What the system needs to be told so that no process outlives us. Helpers of `fairlead_mcp.stdio`; no MCP in here.
+"""System calls that keep any process from outliving us. Helpers of `fairlead_mcp.stdio`; no MCP in here.
 
 Covered when this process is killed with SIGKILL, without a chance to clean up:
 

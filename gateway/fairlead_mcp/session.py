@@ -1,7 +1,6 @@
-"""A conversation with one MCP server, whatever its era and transport: listings with all their pages, single calls.
+"""Conversation with one MCP server, in either era and over any transport: listings with all their pages, single calls.
 
-Used by the operator (discovery) and the command line; the gateway opens legacy sessions with it. Everything that a
-server defines comes back raw, byte for byte.
+Everything that a server defines is returned raw, byte for byte.
 
     async with McpSession.over_http(Target.from_url("http://tools:8080/mcp")) as session:
         if session.offers("tools"):
@@ -41,7 +40,7 @@ CALL_SECONDS: Final = 60.0
 
 
 class Bounds(msgspec.Struct, frozen=True):
-    """What a listing may amount to. `size` is in bytes of all pages together."""
+    """Limits of a listing. `size` is in bytes of all pages together."""
 
     pages: int = 1000
     items: int = 20_000
@@ -49,7 +48,7 @@ class Bounds(msgspec.Struct, frozen=True):
 
 
 class Channel(Protocol):
-    """What a transport offers to a session. Deadlines are absolute, in the session's clock."""
+    """Transport of a session. Deadlines are absolute, in the session's clock."""
 
     @property
     def negotiated(self) -> Negotiated | None: ...
@@ -64,7 +63,7 @@ class Channel(Protocol):
 
 
 class McpSession:
-    """See the module. Made by `over_http`, `over_link` or `over_child`; `pool` is closed with the session.
+    """Session with one MCP server. Made by `over_http`, `over_link` or `over_child`; `pool` is closed with the session.
 
     `ttl` has the shortest `ttlMs` (milliseconds) of each method's last listing, where the server gave one.
     """

@@ -1,7 +1,7 @@
 """The `requestState` of a result that needs more input, and of the request that goes on with it.
 
-Pure module. MCP 2026-07-28, "Multi Round-Trip Requests": opaque to clients, and to whoever passes it on but for what it
-puts in front and takes off again.
+Pure module. MCP 2026-07-28, "Multi Round-Trip Requests": opaque to clients, and to a gateway but for the prefix that it
+adds and removes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Child processes that speak MCP over their standard streams: framing, launching, stopping.
 
-Used by `fairlead_mcp.child` alone. Knows lines and processes, nothing of JSON-RPC. MCP's stdio transport is one
-message per line of UTF-8 on stdin and stdout; stderr is the server's log.
+Knows lines and processes, nothing of JSON-RPC. MCP's stdio transport is one message per line of UTF-8 on stdin and
+stdout; stderr is the server's log.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _CONSENT: Final = "npm_config_yes"
 
 
 class ChildSpec(msgspec.Struct, frozen=True):
-    """What to run. `env` is added to the `INHERITED` variables. Two equal specs need only one process."""
+    """Process to run. `env` is added to the `INHERITED` variables. Two equal specs need only one process."""
 
     command: str
     args: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ class ChildSpec(msgspec.Struct, frozen=True):
 
 
 class Events(Protocol):
-    """What a process tells its owner. `on_exit` comes once, last, with a description of the end."""
+    """Owner of a process, as it is notified. `on_exit` is the last call, with a description of the end."""
 
     def on_line(self, line: bytes) -> None: ...
 

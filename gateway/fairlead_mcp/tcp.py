@@ -21,13 +21,15 @@ from fairlead_mcp.stdio import MAX_BACKLOG, LineBuffer
 
 DIAL_SECONDS: Final = 5.0
 FULL: Final = b"fairlead-gate: full "
-"""What the listener says, with the number, in place of a server's first line where no more of them may run."""
+"""First line of the listener, followed by the number, in place of a server's where no more of them may run."""
 _KEEP_ALIVE: Final = ((socket.TCP_KEEPIDLE, 20), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3))
 """A node that vanishes says nothing: found out after 35 silent seconds."""
 
 
 class TcpOpener:
-    """See the module. Of several addresses (one per pod) any one is taken, by `shuffle`; the next where it refuses."""
+    """Opens a stream over TCP. Of several addresses (one per pod) any one is taken, by `shuffle`; the next where it
+    refuses.
+    """
 
     def __init__(
         self,

@@ -12,7 +12,7 @@ import msgspec
 
 
 class Carrier(Protocol):
-    """What a call and an answer may know of the connection that carries them."""
+    """Connection, as a call and an answer see it."""
 
     @property
     def peer(self) -> tuple[str, int] | None:

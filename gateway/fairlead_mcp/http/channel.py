@@ -1,7 +1,6 @@
 """MCP over streamable HTTP: era negotiation, legacy sessions, streamed answers.
 
-Used by `fairlead_mcp.session` (discovery, `fairlead call`) and by the gateway to open legacy sessions. It builds each
-request anew and is therefore no hot path: that prepares its heads and uses the pool itself.
+It builds each request anew and is therefore no hot path: that prepares its heads and uses the pool itself.
 
 Era rule: only a positive answer to `server/discover` makes an endpoint modern, any other *answer* leads to
 `initialize`, and a transport error is no verdict at all. A request that the server did not execute because it no

@@ -33,7 +33,7 @@ DRAIN_SECONDS: Final = 1.0
 MAX_DRAIN_BYTES: Final = 256 << 10
 
 _HEADS: Final = Memory(2_048, 512 << 10)
-"""Of answers, on all connections of the process: servers repeat them on each."""
+"""Heads of answers, on all connections of the process: servers repeat them on each."""
 
 _LENGTH: Final = b"content-length"
 _TYPE: Final = b"content-type"
@@ -54,7 +54,7 @@ _LENGTHS: Final = frozenset(len(name) for name in WANTED)
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Owner:
-    """What a connection tells its pool."""
+    """Pool, as its connections notify it."""
 
     __slots__ = ("clock",)
 
@@ -80,7 +80,9 @@ class Owner:
 
 
 class Connection(asyncio.Protocol):
-    """See the module. `deadline` is when its state ends at the latest: of the call, the draining or the idleness."""
+    """Connection to a server: one request at a time, by HTTP/1.1. `deadline` is when its state ends at the latest: of
+    the call, the draining or the idleness.
+    """
 
     __slots__ = (
         "_arrival", "_body", "_complete", "_drained", "_events", "_fields", "_head_done", "_header_count", "_holds",

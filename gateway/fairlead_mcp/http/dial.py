@@ -1,7 +1,4 @@
-"""Opening connections: resolving, trying addresses in order, and saying why none answered.
-
-Used by `fairlead_mcp.http.pool`, and by the operator for the idle connections by which it notices a loss.
-"""
+"""Opening connections: resolving, trying addresses in order, and saying why none answered."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ CONNECTIONS: Final = 16
 
 
 class EventsOpener:
-    """See the module. `url` is that of the stream; `headers` go with every request.
+    """Opens an event stream by GET. `url` is that of the stream; `headers` go with every request.
 
     Raises InvalidTarget for a URL or a header that cannot be used.
     """

@@ -1,9 +1,9 @@
-"""Message heads that were read before, so that the next message with the same one need not be parsed.
+"""Cache of message heads that were parsed before, so that the next message with an equal one need not be parsed.
 
-Pure module: no I/O. Used by `fairlead_mcp.http.connection` for answers and by the gateway for requests. A peer repeats
-its heads: all that differs from one message to the next is the length of the body. From the size of a message follows
-the only head of that kind that it can have, so one comparison tells: 0.2 µs, where parsing costs 3 to 6 (a callback
-into Python for every header). It cannot be understood differently: equal bytes mean the same.
+Pure module: no I/O. A peer repeats its heads: all that differs from one message to the next is the length of the body.
+From the size of a message follows the only head of that kind that it can have, so one comparison tells: 0.2 µs, where
+parsing costs 3 to 6 (a callback into Python for every header). It cannot be understood differently: equal bytes mean
+the same.
 """
 
 from __future__ import annotations
@@ -26,13 +26,11 @@ _VISIBLE: Final = re.compile(rb"[!-~]{1,256}")
 _MOST: Final = 257
 _DIGITS: Final = 7
 ENTRY_BYTES: Final = 300
-"""What an entry of a memory costs beside the bytes that are kept, about: its places in two tables, its key."""
+"""Bytes that an entry costs beside those that are kept, about: its places in two tables, its key."""
 
 
 class Memory:
-    """What is remembered of many heads together, for whoever meets them: beyond so many entries, or bytes, the oldest
-    goes.
-    """
+    """Bounded store of many heads together: beyond so many entries, or bytes, the oldest is dropped."""
 
     __slots__ = ("_entries", "_heads", "_most_bytes", "_most_entries", "size")
 
@@ -74,7 +72,7 @@ class KnownHead:
 
     def __init__(self, before: bytes, after: bytes, memory: Memory) -> None:
         self.parts = (before, after)
-        """What stands in front of the hole and behind it."""
+        """Bytes before the value of Content-Length, and after it."""
         self.size = len(before) + len(after)
         self._memory = memory
         self._of_size: dict[int, bytes] = {}
@@ -121,7 +119,7 @@ class NamedHead:
         self._middle = middle
         self._last = last
         self._line = line
-        """What the name follows."""
+        """Bytes that precede the name."""
         self._length_first = length_first
         self._memory = memory
         self._of_size: dict[int, bytes] = {}

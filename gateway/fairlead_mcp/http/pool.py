@@ -1,7 +1,6 @@
 """Connections to one address: the client of the hot path.
 
-Used by the gateway for every call and by `fairlead_mcp.http.channel` for discovery. One pool per address and outbound
-principal, in one event loop; it holds no credentials and looks into no body.
+One pool per address and outbound principal, in one event loop; it holds no credentials and looks into no body.
 
     pool = Pool("10.0.0.7", 8080)
     answer = await pool.exchange(head + body, deadline=time.monotonic() + 30)
@@ -47,7 +46,7 @@ NEVER: Final = float("inf")
 
 
 class Pool(Owner):
-    """See the module. `server_hostname` is the name to verify by TLS where `host` is a bare address.
+    """Connection pool of one address. `server_hostname` is the name to verify by TLS where `host` is a bare address.
 
     `resolve(host, port)` gives the addresses to try in order; tests map cluster names onto 127.0.0.1 with it.
     `clock` gives seconds, monotonic, and deadlines are in its time.

@@ -1,7 +1,7 @@
-"""What an HTTP answer means: the JSON-RPC response in it, or the error that says what it is instead.
+"""Reads HTTP answers: the JSON-RPC response in it, or the error that describes any other answer.
 
-Pure module: no I/O. Used by discovery and by the gateway for every answer that is not plainly fine. Any status may
-carry a JSON-RPC error, in any content type (servers differ: see the table of measured behavior in the tests).
+Pure module: no I/O. Any status may carry a JSON-RPC error, in any content type (servers differ: see the table of
+measured behavior in the tests).
 """
 
 from __future__ import annotations

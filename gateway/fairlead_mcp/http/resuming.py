@@ -1,9 +1,8 @@
 """Answers that come in parts: a legacy server may end an event stream before its answer and be asked for the rest.
 
-Used by `fairlead_mcp.http.channel` and by the gateway, for legacy servers alone: from 2026-07-28 on a broken stream is
-a lost request. A server that gave its events ids continues where a GET with `Last-Event-ID` says (MCP 2025-11-25,
-Transports, "Resumability and Redelivery"; SEP-1699), so nothing is executed twice. A connection that broke is treated
-the same.
+Legacy servers alone: from 2026-07-28 on a broken stream is a lost request. A server that gave its events ids continues
+where a GET with `Last-Event-ID` says (MCP 2025-11-25, Transports, "Resumability and Redelivery"; SEP-1699), so nothing
+is executed twice. A connection that broke is treated the same.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ async def rest(
     on_open: Callable[[Carrier], None] | None = None,
     counter: Counter | None = None,
 ) -> Answer:
-    """What follows after `cursor`. A server that does not continue leaves it at what came `before`."""
+    """Answer that continues after `cursor`. A server that does not continue leaves it at `before`."""
     futile = 0
     while futile < MAX_FUTILE:
         if on_pause is not None:

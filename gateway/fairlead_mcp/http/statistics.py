@@ -1,4 +1,4 @@
-"""What a pool tells of itself, for metrics and for messages. Declarations only."""
+"""Statistics of a pool, for metrics and for messages. Declarations only."""
 
 from __future__ import annotations
 
