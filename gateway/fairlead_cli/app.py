@@ -1,6 +1,7 @@
-"""The commands with their options and help. Each imports what it needs when it runs, so that `--help` is quick.
+"""The commands with their options and help. Each imports its implementation when it runs, so that `--help` is quick. No
+work is done here.
 
-Called by `__main__`. No work is done here.
+No work is done here.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class Destination:
         return str(Plane.of(self).get(f"/v1/servers/{quote(server, safe='')}")["server"])
 
     def in_tier(self, tier: str | None) -> Destination:
-        """The same endpoint in a latency tier; itself with None."""
+        """This endpoint in a latency tier; itself with None."""
         return self if tier is None else replace(self, url=f"{self.url.rstrip('/')}/{quote(tier, safe='')}")
 
     def run(self, work: Callable[[McpSession], Awaitable[Result]]) -> Result:

@@ -39,7 +39,7 @@ class Orders(BaseModel):
 
 
 class Offer(BaseModel):
-    """What a supplier asks."""
+    """Offer of a supplier."""
 
     item: str
     cents: int

@@ -1,4 +1,4 @@
-"""What ends a command other than success: one sentence on standard error, and an exit code. No traceback.
+"""Failure of a command: one sentence on standard error, and an exit code. No traceback.
 
 Raised by the commands, printed by `__main__`.
 """

@@ -1,4 +1,4 @@
-"""Tables where people read, JSON where programs do. Used by every command that prints a result."""
+"""Tables where people read, JSON where programs do."""
 
 from __future__ import annotations
 

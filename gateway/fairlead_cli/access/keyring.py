@@ -1,4 +1,5 @@
-"""What `fairlead keys` does: a document of keys is read, changed and written, in a file or in a Secret of a cluster."""
+"""Implementation of `fairlead keys`: a document of keys is read, changed and written, in a file or in a Secret of a
+cluster."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ class Place(Protocol):
         ...
 
     def change(self, change: Change) -> None:
-        """Read, change, write; whoever changes it at the same time is not overwritten. Raises Failure."""
+        """Read, change, write; a concurrent change is not overwritten. Raises Failure."""
         ...
 
 

@@ -106,7 +106,7 @@ async def listed(session: McpSession, timeout: float) -> tuple[list[dict[str, An
 
 
 def hints(tool: dict[str, Any]) -> str:
-    """What a server says of a tool's effects; it need not be true."""
+    """Hints of a server about a tool's effects; they need not be true."""
     annotations = tool.get("annotations")
     if not isinstance(annotations, dict):
         return ""

@@ -1,1 +1,1 @@
-"""What a cluster runs: `fairlead operator`, `fairlead gateway`, and the custom resources (`fairlead crds`)."""
+"""Processes of a cluster: `fairlead operator`, `fairlead gateway`, and the custom resources (`fairlead crds`)."""

@@ -23,7 +23,7 @@ LOOK_SECONDS: Final = 0.25
 
 
 def run_diff(place: Place, server: str, output: Output) -> None:
-    """What is held back, against what is in force. Raises Failure."""
+    """Print the held-back definitions against those in force. Raises Failure."""
     pins = _of(place, server)
     if output is Output.json:
         print_json({"server": str(pins.key), "hash": pins.held_hash or None, "held": [*_entries(pins)]})

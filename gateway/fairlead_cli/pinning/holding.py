@@ -1,6 +1,6 @@
-"""Where definitions that are held back lie, and where an approval of them goes: a cluster, or a running `fairlead up`.
+"""Held-back definitions and the way to approve them: on a cluster, or in a running `fairlead up`.
 
-Used by `approving`. Whoever may annotate the McpServer may approve; off a cluster, whoever may write the folder.
+The right to annotate the McpServer is the right to approve; off a cluster, the right to write the folder.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Local:
 
 @dataclass(frozen=True)
 class Cluster:
-    """What a kubeconfig leads to; `namespace` is that of the release."""
+    """Cluster of a kubeconfig; `namespace` is that of the release."""
 
     kubeconfig: str
     namespace: str | None

@@ -17,7 +17,7 @@ from fairlead_rest.resources.scores import badge
 
 
 def ask(url: str, headers: list[str], timeout: float, token: str | None) -> Aggregates:
-    """What a gateway has counted. Raises Failure, also where it counts nothing."""
+    """Aggregates of a gateway. Raises Failure, also where it counts nothing."""
     plane = Plane.of(Destination.parse(url, headers, None, timeout, token))
     try:
         return decode(json.dumps(plane.get("/v1/aggregates")).encode())

@@ -1,5 +1,5 @@
-"""What is known of the servers, as people are shown it: one row per server, and news of tools that changed tiers. Pure
-but for being told.
+"""State of the servers for the screen: one row per server, and news of tools that changed tiers. Changed by calls
+alone, otherwise pure.
 
 Implements the local platform's Audience; `display` draws it.
 """
@@ -107,7 +107,7 @@ class Board:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What is wrong with the files now, and was with the custom tools at the start."""
+        """Faults of the files now, and of the custom tools at the start."""
         return (*self._own_problems, *self._problems)
 
     @property
@@ -202,6 +202,6 @@ def row_for(key: ServerKey, status: McpServerStatus, tools: tuple[str, ...]) -> 
 
 
 def _about_definitions(status: McpServerStatus) -> Condition | None:
-    """What a person should look at although all works."""
+    """Condition that a person should look at although all works."""
     conditions = (status.condition(kind) for kind in (ConditionType.APPROVED, ConditionType.DEFINITIONS_CLEAN))
     return next((one for one in conditions if one is not None and one.status == "False"), None)

@@ -1,6 +1,6 @@
 """`fairlead up` from its options to its end: checks, composes, runs, stops.
 
-Called by `app`. One process, one event loop: the operator of this machine and the gateway share the child processes.
+One process, one event loop: the operator of this machine and the gateway share the child processes.
 """
 
 from __future__ import annotations
@@ -304,7 +304,7 @@ def _stop_on_signals(stop: asyncio.Event, abandon: Callable[[], None]) -> None:
 
 
 def _abandoning(display: Display, temporary: Folders | None) -> Callable[[], None]:
-    """What a second signal does: end now. The kernel and the guard of their groups take the child processes along."""
+    """Handler of a second signal: end now. The kernel and the guard of their groups take the child processes along."""
 
     def abandon() -> None:
         display.__exit__(None, None, None)

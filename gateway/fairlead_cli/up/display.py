@@ -123,7 +123,7 @@ def view_of(board: Board, addresses: Addresses | None) -> View:
 
 
 class _Changes(ABC):
-    """What goes on below what is there already: each change of the board is told once."""
+    """Lines below those printed so far: each change of the board is printed a single time."""
 
     def __init__(self) -> None:
         self._rows: dict[ServerKey, Row] = {}

@@ -1,4 +1,4 @@
-"""What `fairlead up` runs when it is given nothing: two servers that people know, and one of ours. Pure."""
+"""Servers of `fairlead up` without files: two that people know, and one of ours. Pure."""
 
 from __future__ import annotations
 
