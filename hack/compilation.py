@@ -1,4 +1,4 @@
-"""Compiles the path of a call, for whoever asks for it: the image does, `pip install` does not.
+"""Compiles the path of a call, on request: the image does, `pip install` does not.
 
 The modules of MODULES are ordinary Python and work as such. mypyc makes C extensions of them, which stand beside their
 sources and are imported in their place. Here is the build hook of the wheel (HATCH_BUILD_HOOK_ENABLE_CUSTOM=true turns

@@ -37,7 +37,7 @@ def benchmarks() -> dict[str, Benchmark]:
 
 
 def machine() -> dict[str, Any]:
-    """What figures depend on: cores, processor, kernel, Python."""
+    """Machine that figures depend on: cores, processor, kernel, Python."""
     model = "unknown processor"
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):

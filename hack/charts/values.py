@@ -1,4 +1,4 @@
-"""What is made from the chart's values.yaml: values.schema.json, and the table in its README. Run by hack/gen.
+"""Files made from the chart's values.yaml: values.schema.json, and the table in its README. Run by hack/gen.
 
     python hack/charts/values.py [--check] charts/fairlead
 

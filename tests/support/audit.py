@@ -1,7 +1,7 @@
-"""The audit log of an API server: who wrote what, in the order in which the writes were done.
+"""Audit log of an API server: who wrote what, in the order in which the writes were done.
 
-A test that says "nobody else wrote" reads it here and not from the writers' own counters. Used by `controlplane`, which
-has the API server keep one on request.
+A test that says "nobody else wrote" reads it here and not from the writers' own counters. `controlplane` has the API
+server keep one on request.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class AuditLog:
         self._log.touch()
 
     def flags(self) -> list[str]:
-        """What the API server is started with."""
+        """Arguments that start the API server with the log."""
         return [f"--audit-policy-file={self._policy}", f"--audit-log-path={self._log}"]
 
     def mark(self) -> int:

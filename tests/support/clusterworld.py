@@ -1,4 +1,4 @@
-"""What end-to-end tests ask of the cluster that KUBECONFIG names; `installation` is what they have put on it.
+"""Questions of end-to-end tests to the cluster that KUBECONFIG names; `installation` is the release on it.
 
 Images are built here and loaded into the nodes, and some servers run on this machine, where pods reach the node: the
 cluster of `hack/cluster`, or a kind cluster.

@@ -1,4 +1,4 @@
-"""Clients of a gateway that come in every way and go in every way; used by tests and by `hack/bench soak`.
+"""Clients of a gateway that connect in every way and leave in every way, for tests and for `hack/bench soak`.
 
 As a program it is a crowd in another network namespace that does what it is told on its standard input: see
 `elsewhere`. A line `come COUNT SOURCE` is answered with `here` once that many clients have what they came for; `go`

@@ -1,7 +1,6 @@
-"""The official conformance suite against a server, bare and through the gateway, and what the difference is.
+"""The official conformance suite against a server, bare and through the gateway, and the difference.
 
-Used by `hack/conformance` and by `tests/conformance`. The suite comes from npm at a pinned version and needs Node 22,
-which comes from npm too.
+The suite comes from npm at a pinned version and needs Node 22, which comes from npm too.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class CannotRun(Exception):
 
 @dataclass
 class Outcome:
-    """What a run came to: every check of a scenario by `scenario:check`, with the worst status that it had."""
+    """Result of a run: every check of a scenario by `scenario:check`, with the worst status that it had."""
 
     checks: dict[str, str] = field(default_factory=dict)
     passed: int = 0
@@ -97,7 +96,7 @@ def _rank(status: str) -> int:
 
 
 def baseline() -> set[str]:
-    """What the subject fails as well when nothing stands before it."""
+    """Checks that the subject fails as well when nothing is in front of it."""
     lines = (line.partition("#")[0].strip() for line in BASELINE.read_text().splitlines())
     return {line for line in lines if line}
 
@@ -183,7 +182,7 @@ class Comparison:
 
     @property
     def lost(self) -> dict[str, str]:
-        """What passes bare and not through the gateway, by what it is there."""
+        """Checks that pass bare and not through the gateway, with their status there."""
         missing = sorted(self.bare.passing - self.through.passing)
         return {name: self.through.checks.get(name, "not looked at") for name in missing}
 

@@ -1,7 +1,7 @@
 """The client scenarios of the conformance suite, with our client code as their subject.
 
-Used by `hack/conformance` and `tests/conformance`. Scenarios of OAuth (`auth/*`) are left out: credentials of servers
-are given to Fairlead ready to send, it runs no such flow.
+Scenarios of OAuth (`auth/*`) are left out: credentials of servers are given to Fairlead ready to send, it runs no such
+flow.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from conformance import NODE, PASSED, ROOT, SUITE, CannotRun, read_outcome
 DRIVER: Final = ROOT / "tests" / "support" / "conformance_driver.py"
 SCENARIO_SECONDS: Final = 120
 SOFT: Final = frozenset({"INFO", "SKIPPED"})
-"""What a scenario says of itself, or of what a client may leave out."""
+"""Statuses of remarks by a scenario, and of parts that a client may leave out."""
 
 
 @dataclass(frozen=True)
@@ -48,13 +48,13 @@ SCENARIOS: Final = (
 
 @dataclass(frozen=True)
 class Result:
-    """What a scenario came to: checks passed, and those that were not, by their status."""
+    """Result of a scenario: checks passed, and those that were not, by their status."""
 
     scenario: Scenario
     passed: int
     missed: dict[str, str]
     output: str
-    """What the suite printed, and our client."""
+    """Output of the suite, and of our client."""
 
     @property
     def sentence(self) -> str:

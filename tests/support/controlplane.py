@@ -150,7 +150,7 @@ class ControlPlane:
         self._apiserver.kill()
 
     def pids(self) -> dict[str, int]:
-        """The programs that run, by name; for whoever measures what they use."""
+        """Process ids of the running programs, by name, so that their resources can be measured."""
         programs = (self._etcd, self._apiserver, self._controllers)
         return {program.name: program.pid for program in programs if program is not None and program.running}
 
@@ -179,7 +179,8 @@ class ControlPlane:
         seconds: float = 45,
     ) -> subprocess.CompletedProcess[str]:
         """Run kubectl as admin, or by another kubeconfig, for at most `seconds`; with `check`, a refusal is an
-        AssertionError."""
+        AssertionError.
+        """
         command = [str(self.assets / "kubectl"), f"--kubeconfig={kubeconfig or self.kubeconfig}", *args]
         environment = {**os.environ, "HOME": str(self.folder)}  # its discovery cache must not outlive the plane
         done = subprocess.run(

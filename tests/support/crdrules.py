@@ -1,4 +1,4 @@
-"""What tests about the custom resources share: the rules in the CRDs, the samples, and one bad object per rule."""
+"""Material of tests about the custom resources: the rules in the CRDs, the samples, and one bad object per rule."""
 
 from __future__ import annotations
 

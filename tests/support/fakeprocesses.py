@@ -15,7 +15,7 @@ Answer = Callable[["FakeProcess", dict[str, Any]], None]
 
 
 class FakeProcess:
-    """What was written to it is in `received`; `say` and `die` are its side of the pipes."""
+    """Process without a program. `received` has the bytes written to it; `say` and `die` are its side of the pipes."""
 
     def __init__(self, pid: int, events: Events, answer: Answer) -> None:
         self.pid = pid

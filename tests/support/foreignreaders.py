@@ -41,7 +41,7 @@ class Reader:
         return f"http://127.0.0.1:{self._port}{path}"
 
     async def ran(self) -> list[Any]:
-        """What it ran since it was asked last: `{"name", "arguments"}`."""
+        """Calls that it ran since the last question: `{"name", "arguments"}`."""
 
         def get() -> Any:
             with urllib.request.urlopen(self.url("/ran"), timeout=30) as answer:

@@ -19,7 +19,7 @@ NEEDED = ("botocore", "google.genai")
 
 
 def judge(python: str, tools: dict[str, list[dict[str, Any]]]) -> list[list[str]]:
-    """What the validators in the environment of `python` have against tools, given by format."""
+    """Errors of the validators in the environment of `python` about tools, given by format."""
     command = [python, "-I", str(Path(__file__).resolve())]
     done = subprocess.run(command, input=json.dumps(tools), capture_output=True, text=True, timeout=300, check=True)
     found: list[list[str]] = json.loads(done.stdout)

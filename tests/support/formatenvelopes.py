@@ -1,7 +1,4 @@
-"""Tools taken out of the envelopes of providers, with what is wrong about the envelope itself.
-
-Called by `formatrules`, which judges what is inside.
-"""
+"""Tools taken out of the envelopes of providers, with the faults of the envelope itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What providers refuse, as an executable rule set that knows nothing of the converter.
+"""Refusals of providers, as an executable rule set that knows nothing of the converter.
 
 `violations(format, tool, model)` takes one definition in a provider's form and returns a sentence per broken rule. SDK
 types accept anything, so they prove nothing here; the rules are those of the providers' documentation, of transformers

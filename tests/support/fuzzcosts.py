@@ -1,4 +1,4 @@
-"""What bytes of a client cost a gateway, in memory and CPU: floods for each state that a parser can be kept in.
+"""Costs of a client's bytes for a gateway, in memory and CPU: floods for each state that a parser can be kept in.
 
     async with costly_gateway(folder) as gateway:
         cost = await gateway.cost_of(flood, TOTAL)

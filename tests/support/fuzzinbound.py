@@ -191,7 +191,7 @@ requests = st.one_of(*[good_requests()] * 5, bad_requests(), bad_requests(), gar
 
 @dataclass(frozen=True)
 class Conversation:
-    """What a client sends: whole requests, how much of them all comes, and where it is cut. Both in thousandths."""
+    """Bytes of a client: whole requests, how much of them all is sent, and where it is cut. Both in thousandths."""
 
     requests: list[bytes]
     kept: int

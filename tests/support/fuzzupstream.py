@@ -107,7 +107,7 @@ def chunks_of(body: bytes, extension: bytes, end: bytes) -> bytes:
 
 @st.composite
 def http_answers(draw: st.DrawFn) -> bytes:
-    """What comes instead of an answer, or after it."""
+    """Bytes in place of an answer, or after it."""
     start = draw(st.just(HEADS[0]) | st.just(HEADS[4]) | st.sampled_from(HEADS))
     body = draw(bodies)
     streamed = b"event-stream" in start
@@ -132,7 +132,7 @@ def http_answers(draw: st.DrawFn) -> bytes:
 
 @dataclass(frozen=True)
 class Program:
-    """What a server does with one request: it writes `answers`, cut in places (thousandths), and may close."""
+    """Behaviour of a server for one request: it writes `answers`, cut in places (thousandths), and may close."""
 
     answers: list[bytes]
     cuts: list[int]

@@ -33,7 +33,7 @@ LONG: Final = "FAIRLEAD_FUZZ_EXAMPLES"
 """Set by `hack/fuzz`: that many examples of each kind, other ones with each run."""
 PATIENCE: Final = 30.0
 CALL_SECONDS: Final = 0.2
-"""What a call may take here: many answers never come."""
+"""Time that a call may take here, in seconds: many answers never come."""
 BODY_BYTES: Final = 64 << 10
 QUIET_SECONDS: Final = 0.02
 """After so long without a byte nothing more is waited for."""
@@ -42,7 +42,7 @@ Result = TypeVar("Result")
 
 
 def profile(examples: int) -> settings:
-    """Of a test that makes `examples` in the short run, the same ones each time."""
+    """Settings of a test that makes `examples` in the short run, the same ones each time."""
     long = os.environ.get(LONG)
     checks = list(HealthCheck)
     if long is None:
@@ -81,7 +81,7 @@ class Runs(Protocol):
 
 @dataclass
 class FuzzWorld:
-    """See the module."""
+    """Gateway in front of a hostile server, for generated requests and answers."""
 
     gateway: Gateway
     runner: asyncio.Runner
@@ -178,7 +178,7 @@ def fuzz_world(
 
 
 def marker_of(message: Any) -> Any:
-    """What a server that echoes was given, of an answer that is a success; None otherwise."""
+    """Marker that a server that echoes was given, of an answer that is a success; None otherwise."""
     result = message.get("result")
     if not isinstance(result, dict) or result.get("isError") or "content" not in result:
         return None

@@ -51,7 +51,7 @@ def children(pid: int) -> list[int]:
 
 @contextlib.asynccontextmanager
 async def gated(*command: str, token: str = TOKEN, most: int = 128) -> AsyncIterator[Gated]:
-    """Serve `command` (of this interpreter, where it is a script) to whoever knows the token."""
+    """Serve `command` (of this interpreter, where it is a script) to clients with the token."""
     busybox = shutil.which("busybox")
     if busybox is None:
         pytest.skip("busybox is not installed: apt-get install busybox-static")

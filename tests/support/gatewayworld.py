@@ -253,7 +253,7 @@ class Reachable(Protocol):
 
 
 async def scraped(gateway: Gateway, path: str = "/metrics") -> str:
-    """What the port for metrics answers; empty where there is nothing."""
+    """Answer of the port for metrics; empty where there is nothing."""
     reader, writer = await asyncio.open_connection("127.0.0.1", gateway.metrics_port)
     writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
     async with asyncio.timeout(20):
@@ -310,7 +310,7 @@ class Wire:
             return Answer(status, headers, await self.reader.readexactly(int(headers.get("content-length", "0"))))
 
     async def closed(self, seconds: float = 30) -> bytes:
-        """What is left until the gateway closes the connection."""
+        """Bytes until the gateway closes the connection."""
         async with asyncio.timeout(seconds):
             return await self.reader.read()
 

@@ -1,4 +1,4 @@
-"""What keeps clients from being, seeing and doing what is not theirs: see `guards`."""
+"""Guards that keep clients from being, seeing and doing what is not theirs: see `guards`."""
 
 from __future__ import annotations
 

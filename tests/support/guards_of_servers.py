@@ -1,4 +1,4 @@
-"""What keeps servers, and tenants who declare them, from what is not theirs: see `guards`."""
+"""Guards that keep servers, and tenants who declare them, from what is not theirs: see `guards`."""
 
 from __future__ import annotations
 
@@ -343,4 +343,4 @@ READERS = (
         "told to die",
     ),
 )
-"""What a server reads otherwise than the gateway did."""
+"""Requests that a server reads otherwise than the gateway did."""

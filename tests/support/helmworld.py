@@ -36,7 +36,7 @@ def program(name: str) -> Path:
 
 
 class Refused(Exception):
-    """What helm says on standard error when it fails."""
+    """Standard error of helm when it fails."""
 
 
 @dataclass(frozen=True)
@@ -104,5 +104,5 @@ def environment(rendered: Sequence[Object], component: str, release: str = "fair
 
 
 def get(plane: ControlPlane, *words: str) -> list[Object]:
-    """What `kubectl get` lists."""
+    """Objects that `kubectl get` lists."""
     return list(json.loads(plane.kubectl("get", *words, "-o", "json").stdout)["items"])

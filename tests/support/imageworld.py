@@ -92,7 +92,7 @@ def build(name: str, folder: Path) -> None:
 
 
 def read(folder: Path) -> Image:
-    """What `build` left in a folder."""
+    """Image that `build` left in a folder."""
     (manifest,) = json.loads((folder / "manifest.json").read_text())
     whole = json.loads((folder / manifest["Config"]).read_text())
     made_by = [step.get("created_by", "") for step in whole["history"] if not step.get("empty_layer")]

@@ -1,7 +1,6 @@
 """Fairlead as its users install it: by the chart, from images of this tree, on the cluster that KUBECONFIG names.
 
-Used by the end-to-end tests and by `hack/bench faults`. The Service is a NodePort, so that clients outside of the
-cluster reach it the way a load balancer would.
+The Service is a NodePort, so that clients outside of the cluster reach it the way a load balancer would.
 """
 
 from __future__ import annotations
@@ -92,7 +91,7 @@ class Installation:
     """One release."""
 
     values: tuple[str, ...]
-    """What `helm --set` got."""
+    """Values given to `helm --set`."""
 
     def helm(self, *words: str) -> str:
         """Raises CommandFailed."""
@@ -110,7 +109,7 @@ class Installation:
 
     @property
     def service(self) -> Json:
-        """Of the gateways."""
+        """Service of the gateways."""
         return read("service", "-n", NAMESPACE, f"{RELEASE}-gateway")
 
     @property

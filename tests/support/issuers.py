@@ -89,6 +89,6 @@ def secured(folder: Path, issuer: LocalIssuer, *, scopes: tuple[str, ...] = (), 
 
 
 async def status(gateway: Gateway, token: str, target: str = "/mcp") -> int:
-    """Of the answer to a list that is asked for with a token."""
+    """Status of the answer to a list that is asked for with a token."""
     async with await Wire.connect(gateway) as wire:
         return (await wire.ask(modern("tools/list").to(target).with_headers(authorization=f"Bearer {token}"))).status

@@ -8,7 +8,7 @@ from fairlead_gateway.identity.refusal import UNKNOWN_TOKEN
 
 
 class Names:
-    """Vouches for whoever says a name; a name can be revoked."""
+    """Authenticates a caller by a name that it gives; a name can be revoked."""
 
     kind: Kind = "apiKey"
     keeps = float("inf")

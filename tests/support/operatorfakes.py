@@ -121,7 +121,7 @@ class MemoryDocuments:
     blobs: dict[str, Blob] = field(default_factory=dict)
     writes: int = 0
     trouble: PlatformTrouble | None = None
-    """What publishing meets, until it is taken away."""
+    """Error of publishing, until it is taken away."""
 
     async def listing(self) -> Mapping[str, Mapping[str, str]]:
         return {blob.name: blob.labels for blob in self.blobs.values() if not blob.is_part}
@@ -153,7 +153,7 @@ class MemoryDocuments:
 
 @dataclass
 class MemoryDeclarations:
-    """What the rules are compiled from."""
+    """Declared tiers and policies, from which the rules are compiled."""
 
     tier_list: list[LatencyTier] = field(default_factory=list)
     policy_list: list[ToolPolicy] = field(default_factory=list)
@@ -189,7 +189,7 @@ def tool_named(name: str) -> dict[str, Any]:
 
 @dataclass
 class Script:
-    """What a server answers: listings by method, an error to raise, or a hang."""
+    """Answers of a server: listings by method, an error to raise, or a hang."""
 
     tools: list[dict[str, Any]] = field(default_factory=list)
     listings: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
@@ -204,7 +204,7 @@ class Script:
     takes: float = 0.0
     """Seconds of the loop's time that `tools/list` takes."""
     failing: dict[str, Exception] = field(default_factory=dict)
-    """What is raised for a method, in place of its listing."""
+    """Error to raise for a method, in place of its listing."""
     gated: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     """Tools listed only to clients with a capability, by its name."""
     incomparable: Exception | None = None

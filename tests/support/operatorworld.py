@@ -127,7 +127,9 @@ class World:
         return f"/api/v1/namespaces/{self.release}/configmaps/{name}"
 
     def pods_are(self, name: str, available: int) -> None:
-        """What the Deployment controller would write once a kubelet has started (or lost) the pods."""
+        """Write the status that the Deployment controller would write after a kubelet has started (or lost) the
+        pods.
+        """
         deployment = self.get(self.path("deployments", name))
         assert deployment is not None
         generation = deployment["metadata"]["generation"]
@@ -170,7 +172,7 @@ def release_namespace(plane: ControlPlane, namespace: str) -> Any:
 
 
 async def configuration_of(plane: ControlPlane, kubeconfig: str = "") -> Configuration:
-    """What the operator logs in with."""
+    """Configuration with which the operator logs in."""
     return await load_configuration(kubeconfig or str(plane.kubeconfig))
 
 

@@ -17,7 +17,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 
 class Receiver(ThreadingHTTPServer):
-    """See the module."""
+    """Server that keeps the spans sent to it by OTLP over HTTP."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)

@@ -1,6 +1,6 @@
 """Certificates and kubeconfigs for one throwaway control plane, made with the `openssl` program.
 
-Used by `controlplane` alone. Elliptic keys, because a plane per test file should not cost seconds of RSA.
+Elliptic keys, because a plane per test file should not cost seconds of RSA.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Starting and ending the programs of a control plane; used by `controlplane` alone.
+"""Starting and ending the programs of a control plane.
 
 Every program gets a session of its own (a Ctrl-C in the terminal must not reach the API server before the
 tests have ended) and dies with the process that started it, where `setpriv` exists.

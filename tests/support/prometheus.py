@@ -105,7 +105,7 @@ class Prometheus:
             raise AssertionError(f"still not quiet after {seconds:g} s: {[one['metric'] for one in left]}") from None
 
     async def _get(self, path: str) -> Any:
-        await asyncio.sleep(0.2)  # it needs the CPU more than whoever asks it again and again
+        await asyncio.sleep(0.2)  # it needs the CPU more than a client that polls it
         return await asyncio.to_thread(self._fetch, path)
 
     def _fetch(self, path: str) -> Any:

@@ -17,7 +17,7 @@ HEAD_ONLY = (204, 304)
 
 @dataclass(frozen=True)
 class Request:
-    """What came: header names in lower case, `message` the parsed body or {}."""
+    """Received request: header names in lower case, `message` the parsed body or {}."""
 
     verb: str
     path: str

@@ -29,7 +29,9 @@ def sections(page: Path) -> dict[str, list[str]]:
 
 
 class Reader:
-    """See the module; use it as a context. `ports` are those that the page, or the environment, names."""
+    """Reader who follows a page's commands; use it as a context. `ports` are those that the page, or the environment,
+    names.
+    """
 
     def __init__(self, folder: Path, environment: Mapping[str, str], *ports: int) -> None:
         self.folder = folder
@@ -52,19 +54,19 @@ class Reader:
         for process in self._beside:
             try:
                 process.wait(10)
-            except subprocess.TimeoutExpired:  # some wait for whoever is connected to them
+            except subprocess.TimeoutExpired:  # some wait for their connected clients
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait(10)
         self._beside.clear()
 
     def here(self, text: str) -> str:
-        """What the page says, with the ports of this place."""
+        """Text of the page, with the ports of this place."""
         for port, free in self._ports.items():
             text = re.sub(rf"\b{port}\b", free, text)
         return text
 
     def follow(self, block: str, *, listening: Mapping[str, int] | None = None, seconds: float = 300) -> str:
-        """What the commands print. AssertionError with it where one of them fails.
+        """Output of the commands. AssertionError with it where one of them fails.
 
         `listening` is by a word of a line that goes on beside the rest: the port that is waited for.
         """

@@ -23,7 +23,7 @@ STARTED_SECONDS = 30
 
 
 class RedisServer:
-    """See the module."""
+    """Redis as a process of its own."""
 
     def __init__(self, folder: Path, password: str) -> None:
         self.port = free_port()

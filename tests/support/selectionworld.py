@@ -60,7 +60,7 @@ def selecting(
     figures: bool = False,
     **more: Any,
 ) -> Generator[None, None, Selection]:
-    """The same in slices."""
+    """Builds a selection in slices, as the gateway does."""
     known = upstreams or Upstreams()
     reaches = {key: known.reach(server) for key, server in snapshot.servers.items()}
     return (yield from select_in_slices(snapshot, reaches, bind, before, now=now, figures=figures, **more))

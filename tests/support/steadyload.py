@@ -2,10 +2,10 @@
 
     python steadyload.py --url http://HOST:8080/mcp --rate 40 --tool alpha__add --listen 127.0.0.1:9300
 
-Used by `hack/bench faults` and the end-to-end tests, outside the cluster as a process and inside as a pod: it is one
-file that needs nothing but Python. Each tool adds two numbers that no other call has, so an answer that belongs to
-another call, or to an earlier one, is seen. `GET /?since=T` on the listening port tells what happened to
-calls that began after T, `&at=T` also how many were open then (seconds of the wall clock).
+Runs outside the cluster as a process and inside as a pod: it is one file that needs nothing but Python. Each tool adds
+two numbers that no other call has, so an answer that belongs to another call, or to an earlier one, is seen. `GET
+/?since=T` on the listening port tells what happened to calls that began after T, `&at=T` also how many were open then
+(seconds of the wall clock).
 
 The rate does not wait for answers. A connection that is not accepted is tried again for `PATIENCE` seconds, as nothing
 has been sent yet; what was sent is never sent again.
@@ -74,7 +74,7 @@ class Closed(Exception):
 
 @dataclass
 class SteadyLoad:
-    """See the module. `session` is that of the older protocol version, kept by every connection."""
+    """Load at a constant rate. `session` is that of the older protocol version, kept by every connection."""
 
     url: str
     rate: float
@@ -201,8 +201,8 @@ class SteadyLoad:
         self._idle.append(connection)
 
     def told(self, since: float, at: float = 0.0) -> dict[str, Any]:
-        """What became of the calls that began at `since` or later and have ended, and how many have not; and how many
-        were open at the moment `at`.
+        """Results of the calls that began at `since` or later and have ended, and how many have not; and how many were
+        open at the moment `at`.
         """
         calls = [call for call in self.calls if call.began >= since]
         good = sorted(call.ended - call.began for call in calls if call.outcome == OK)
@@ -253,7 +253,7 @@ async def _answer(reader: asyncio.StreamReader) -> tuple[int, dict[str, str], di
 
 
 async def serve(load: SteadyLoad, host: str, port: int) -> None:
-    """Run it, and tell whoever asks."""
+    """Run it, and answer questions over HTTP."""
 
     async def tell(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

@@ -25,7 +25,7 @@ Json = dict[str, Any]
 
 @dataclass
 class Told:
-    """What one load saw from some moment on; see `steadyload`."""
+    """Results of one load from some moment on; see `steadyload`."""
 
     where: str
     calls: int = 0
@@ -47,7 +47,7 @@ class Load:
     port: int
 
     def told(self, since: float, at: float = 0.0) -> Told:
-        """Of calls that began at `since` or later, in seconds of the wall clock. Raises OSError."""
+        """Results of calls that began at `since` or later, in seconds of the wall clock. Raises OSError."""
         url = f"http://{self.host}:{self.port}/?since={since}&at={at}"
         with urllib.request.urlopen(url, timeout=20) as answer:
             return Told(self.where, **json.load(answer))

@@ -1,4 +1,4 @@
-"""What the conformance subject asks of its client: in mid-call in the legacy era, by results in the modern one.
+"""Questions of the conformance subject to its client: in mid-call in the legacy era, by results in the modern one.
 
 Part of `conformance_subject`.
 """

@@ -1,4 +1,4 @@
-"""What the conformance subject offers without asking back: content, lists, schemas, resources, prompts.
+"""Offers of the conformance subject without questions: content, lists, schemas, resources, prompts.
 
 Part of `conformance_subject`. Names and words are those that the scenarios of the official suite look for.
 """

@@ -59,7 +59,7 @@ async def serving(world: World, **settings: Any) -> AsyncIterator[Gateway]:
 
 
 async def names(gateway: Gateway) -> list[str]:
-    """What the merged endpoint lists, in its order."""
+    """Names that the merged endpoint lists, in its order."""
     answer = await ask(gateway, modern("tools/list"))
     return [tool["name"] for tool in answer.message["result"]["tools"]]
 

@@ -12,7 +12,7 @@ _FILE: Final = re.compile(r"`(harbor/[\w.]+)`[^\n]*:\n\n```\w+\n(.*?)```", re.DO
 
 
 def write_files(folder: Path) -> None:
-    """What the page has the reader write, below `folder`."""
+    """Files that the page has the reader write, below `folder`."""
     found = _FILE.findall(PAGE)
     assert [name for name, _ in found] == [
         "harbor/server.py", "harbor/mcp.json", "harbor/Dockerfile", "harbor/server.yaml",

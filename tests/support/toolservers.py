@@ -112,7 +112,7 @@ def answer_modern(
     page_size: int | None = None,
     call: Callable[[Request], Item] | None = None,
 ) -> None:
-    """What a modern server answers, for handlers that add something to it."""
+    """Answer of a modern server, for handlers that add something to it."""
     if request.verb != "POST":
         return reply.send(405, allow="POST")
     meta = request.params.get("_meta", {})
@@ -146,7 +146,7 @@ def greeted(request: Request, reply: Reply, **headers: str) -> bool:
 
 
 class Guarded:
-    """The handler of a modern server with a tool `add` that answers whoever shows `credential`, and 401 to others."""
+    """Handler of a modern server with a tool `add` that answers clients with `credential`, and 401 to others."""
 
     def __init__(self, credential: str) -> None:
         self.credential = credential

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 VARIABLE: Final = "FAIRLEAD_UNGUARDED"
 FAILED: Final = 1
-"""What pytest ends with where tests failed, and nothing else went wrong."""
+"""Exit code of pytest where tests failed, and nothing else went wrong."""
 SECONDS: Final = 300
 
 

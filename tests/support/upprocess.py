@@ -63,7 +63,7 @@ class Up:
         return await self.server(name, "ready", within=within)
 
     async def states(self, servers: int) -> dict[str, str]:
-        """What so many servers come to: `ready`, or `failed:` and the reason."""
+        """States of so many servers: `ready`, or `failed:` and the reason."""
         found: dict[str, str] = {}
         while len(found) < servers:
             event = await self.event(lambda event: event.get("state") in ("ready", "failed"))
@@ -76,7 +76,7 @@ class Up:
             return await self.process.wait()
 
     async def errors(self) -> str:
-        """What it wrote to standard error, once it has ended."""
+        """Standard error of the process, after its end."""
         assert self.process.stderr is not None
         return (await self.process.stderr.read()).decode()
 

@@ -14,14 +14,14 @@ FOLDER = Path(__file__).resolve().parents[1] / "golden/conversation"
 EVERY = 3
 """One of that many is held out."""
 SETS = ("looked at", "held out", "hard", "ordinary", "ordinary, aside", "unseen")
-"""What phrases were tuned by, and what was kept aside meanwhile; what was written afterwards to defeat them, by which
-they have been tuned since; what somebody else wrote, half of it tuned by and half kept aside; and what a third person
-wrote who knew none of it, by which they never are."""
+"""Sets of utterances: those that phrases were tuned by, and those kept aside meanwhile; those written afterwards to
+defeat them, by which they have been tuned since; those that somebody else wrote, half of it tuned by and half kept
+aside; and those of a third person who knew none of it, by which they are never tuned."""
 
 
 @dataclass(frozen=True)
 class Utterance:
-    """What was said, as far as it was known at each moment, and the tier that fits it by then."""
+    """Words of a conversation, as far as they were known at each moment, and the tier that fits it by then."""
 
     heard: tuple[str, ...]
     tiers: tuple[str, ...]
@@ -82,7 +82,7 @@ class Accuracy:
     all: Counter[str]
 
     def share(self, tier: str | None = None) -> float:
-        """Of one tier, or of all."""
+        """Share of one tier, or of all."""
         return self.right[tier] / self.all[tier] if tier else self.right.total() / self.all.total()
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""What it costs to know who asks and to decide what that may call: an open gateway against guarded ones, and the parts.
+"""Costs of identifying and authorizing a caller: an open gateway against guarded ones, and the parts.
 
 Gateways of the same world over the same upstream, interleaved in rounds and compared within a round by processor time
 per call; the same without sockets, which is steadier; and the functions alone. `--realtime` keeps the machine's other

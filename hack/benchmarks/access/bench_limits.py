@@ -1,4 +1,4 @@
-"""What limits, the audit log and traces cost a call, and what turns spare agents that wait beside a greedy one.
+"""Costs of limits, audit log and traces per call, and the waiting that fair queueing spares agents beside a greedy one.
 
 Costs are processor time of one thread, of the very objects that a gateway has, without HTTP around them. Turns are
 measured on the guard of a server in virtual time, so those figures depend on no machine: one agent keeps 500 calls
@@ -45,7 +45,7 @@ PARENT = b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 
 class Share(msgspec.Struct, frozen=True):
-    """What policies leave somebody of a namespace's servers."""
+    """Part of a namespace's servers that policies leave one subject."""
 
     namespace: str = "default"
     calls_per_minute: int | None = MANY
@@ -81,7 +81,7 @@ def admitting(limiter: Limiter, *more: Any) -> Callable[[], None]:
 
 
 def works() -> dict[str, Callable[[], object]]:
-    """What is measured, by its name."""
+    """Work to measure, by its name."""
     both = Caps(MANY, MANY)
     guard = Guard("default/demo", Bounds(64), lambda delay, action: None)
     denials = Auditor(Writer(Nowhere(), lambda entry: b"", time.time), "denials")
@@ -116,7 +116,7 @@ def works() -> dict[str, Callable[[], object]]:
 
 
 def microseconds(work: Callable[[], object], times: int) -> float:
-    """Of this thread's processor time."""
+    """Processor time of this thread, in microseconds."""
     for _ in range(times // 10):
         work()
     began = time.thread_time_ns()

@@ -1,4 +1,4 @@
-"""What tool policies cost: a decision on the path of a call, and the first view of a rule set.
+"""Costs of tool policies: a decision on the path of a call, and the first view of a rule set.
 
 10,000 tools of 100 servers in one namespace, ten policies of ten rules each that are about all of them: exact names,
 prefixes, globs with text in the middle and at the end, tags, annotations. The decision is what a call looks up once its

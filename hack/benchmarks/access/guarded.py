@@ -1,7 +1,7 @@
-"""Gateways that know who asks and what that may do, beside one that is open to everybody; for `bench_identity`.
+"""Gateways that authenticate and authorize callers, beside one that is open to everybody; for `bench_identity`.
 
-All serve the world of `gateway.gateways`. What the policies say makes a difference: each of 100 is about whoever asks
-here, by name or by group, and keeps one tool of its server back; the calls measured are of tools that are allowed.
+All serve the world of `gateway.gateways`. The policies make a difference: each of 100 applies to the caller, by name or
+by group, and keeps one tool of its server back; the calls measured are of tools that are allowed.
 """
 
 from __future__ import annotations

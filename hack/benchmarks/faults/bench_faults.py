@@ -36,7 +36,7 @@ GOAL_SECONDS: Final = 10.0
 GRACE: Final = 0.25
 """Seconds after a kill in which a client may still be sending on a connection whose end it has not read."""
 EXPECTED: Final = {"ok", "CONNECTION_LOST", "BREAKER_OPEN", "TIMEOUT", "RATE_LIMITED", "no answer"}
-"""What a call to a server that is down may be told."""
+"""Outcomes that a call to a server that is down may have."""
 
 
 @dataclass
@@ -91,7 +91,7 @@ class Outcome:
         return f"{self.lost} of {self.calls} lost, {self.in_flight} in flight, {self.wrong} wrong, {whole}"
 
     def notes(self) -> list[str]:
-        """What was lost, in the words of those who lost it."""
+        """Losses, in the words of the clients that had them."""
         kinds = Counter(
             f"{t.where}: {c['tool']}: {c['outcome']} {c['detail'][:120]}" for t in self.loads for c in t.bad
         )

@@ -1,4 +1,4 @@
-"""What is broken in `bench_faults`, and how it is mended again.
+"""Faults of `bench_faults`, and their repair.
 
 Each fault is a function of the world that breaks something, mends it, and says when what. Some need to be on the node:
 they stop programs of the one-node cluster, kill containers, and cut the network inside a pod.
@@ -43,9 +43,9 @@ class Course:
     killed: float = 0.0
     """A gateway died here, and what it was answering with it; 0 where none did."""
     also: Callable[[], str] = field(default=lambda: "")
-    """What else has to be so again, as a complaint while it is not."""
+    """Further condition for recovery, as a complaint while it is not fulfilled."""
     note: str = ""
-    """What else is worth a sentence."""
+    """Remark for the report."""
     finish: Callable[[], None] = field(default=lambda: None)
     """Waits for what still goes on, and takes away what was set up; nothing of it counts."""
 
@@ -121,7 +121,7 @@ def api_crashed(_: World, quick: bool) -> Course:
 
 
 def api_stopped(_: World, quick: bool) -> Course:
-    """The same, and it says goodbye: the only API server takes its address out of the Service that pods reach it by.
+    """Shut the only API server down in order: it takes its address out of the Service that pods reach it by.
 
     kube-proxy has to put it back, and after a minute it asks for news as seldom as twice a minute.
     """
@@ -209,7 +209,7 @@ def many_at_once(_: World, __: bool) -> Course:
 
 
 def many_gone(_: World, __: bool) -> Course:
-    """The same hundred, deleted."""
+    """Delete the hundred servers of `many`."""
     kubectl("delete", "mcp", "-n", SPACE, "-l", "faults=many", seconds=120)
     return Course(healed=time.time(), also=_many_left)
 

@@ -26,7 +26,7 @@ MODES: Final = ("auto", "legacy")
 
 @dataclass
 class SdkClients:
-    """See the module; one client for each way to begin."""
+    """Clients of the SDK, one for each way to begin."""
 
     url: str
     tools: Sequence[str]
@@ -104,7 +104,7 @@ class SdkClients:
 
 
 def _outcome(error: BaseException) -> tuple[str, str]:
-    """What came of it, and in which words. Not connected is told apart: nothing was sent then."""
+    """Outcome of a call, and its words. A refused connection is told apart: nothing was sent then."""
     seen: list[BaseException] = [error]
     for each in seen:  # grows on the way
         seen += each.exceptions if isinstance(each, BaseExceptionGroup) else ()

@@ -30,7 +30,7 @@ def kill(pod: Json) -> float:
 
 
 def ctr(*words: str) -> str:
-    """Of the node's containerd."""
+    """Output of a command of the node's containerd."""
     return run("ctr", "--address", RUN / "containerd.sock", "--namespace", "k8s.io", *words)
 
 
@@ -46,7 +46,7 @@ def crash(name: str) -> None:
 
 
 def pid_of(pod: Json) -> str:
-    """Of a pod's first container, on this machine."""
+    """Process id of a pod's first container, on this machine."""
     rows = [line.split() for line in ctr("tasks", "list").splitlines()]
     return next(row[1] for row in rows if row[0] == container(pod))
 

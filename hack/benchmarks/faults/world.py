@@ -130,7 +130,7 @@ class Whole:
 
 @dataclass
 class World:
-    """See the module."""
+    """Installation on a cluster under load, and the questions that a benchmark has about it."""
 
     installation: Installation
     folder: Path
@@ -142,12 +142,12 @@ class World:
     """On the one that faults happen to."""
 
     def told(self, since: float, at: float = 0.0) -> list[Told]:
-        """Of every load but the victim's; `open_then` are the calls that were open at the moment `at`."""
+        """Results of every load but the victim's; `open_then` are the calls that were open at the moment `at`."""
         found = [load.told(since, at) for load in self.loads]
         return [*found, Told(**self.clients.told(since, at))]
 
     def of_victim(self, since: float) -> Told:
-        """Of the load on the server that things happen to."""
+        """Results of the load on the server that faults are made at."""
         return self.victims[0].told(since)
 
     def quiet(self) -> None:
@@ -186,7 +186,7 @@ class World:
         raise Unmeasurable(f"not whole again within {seconds:g} s: {said}")
 
     def amiss(self, nonce: str) -> str:
-        """What Fairlead has not done yet; empty when it has done everything."""
+        """Steps that Fairlead has not done yet; empty when it has done everything."""
         gateways = [pod for pod in pods(GATEWAY) if pod["status"].get("podIP")]
         if len(gateways) < 2:
             return f"{len(gateways)} of 2 gateways have an address"
@@ -202,7 +202,7 @@ class World:
         return ""
 
     def _trouble(self, address: str, nonce: str) -> str:
-        """Of one gateway."""
+        """Complaint about one gateway; empty where all is well."""
         with urllib.request.urlopen(f"http://{address}:{MCP_PORT}/readyz", timeout=2) as answer:
             state = json.load(answer)
         if state["stale"]:
@@ -283,5 +283,5 @@ def unreported() -> str:
 
 
 def gateway_pods() -> list[Json]:
-    """Of the release, ready ones."""
+    """Ready gateway pods of the release."""
     return ready_pods(GATEWAY, NAMESPACE)

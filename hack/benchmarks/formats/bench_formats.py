@@ -93,7 +93,7 @@ def schema_of(target: Target, written: Tool) -> tuple[Tool, bool]:
 
 
 def with_nulls(value: Any, schema: Any) -> Any:
-    """What a model says in strict mode in place of `value`: null for every required property that is missing."""
+    """A model's answer in strict mode in place of `value`: null for every required property that is missing."""
     if isinstance(value, list) and isinstance(schema, dict) and isinstance(schema.get("items"), dict):
         return [with_nulls(item, schema["items"]) for item in value]
     if not isinstance(value, dict) or not isinstance(schema, dict) or "properties" not in schema:

@@ -1,7 +1,7 @@
 """Values that a JSON Schema accepts, and values a step away from them: to see where two schemas disagree.
 
-Called by `bench_formats` and by property tests. Deterministic in the `Random` it is given. Most values satisfy the
-schema, none need to: a validator judges them afterwards.
+Deterministic in the `Random` it is given. Most values satisfy the schema, none need to: a validator judges them
+afterwards.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The schema transformers of other projects, run on the same tools in an environment of their own.
+"""Schema transformers of other projects, run on the same tools in an environment of their own.
 
-Called by `bench_formats`; started again by itself as a script under FAIRLEAD_PEERS_PYTHON, where it reads schemas as
-JSON lines and writes one line per schema: what each transformer makes of it, or null where it fails.
+Started again by itself as a script under FAIRLEAD_PEERS_PYTHON, where it reads schemas as JSON lines and writes one
+line per schema: the output of each transformer, or null where it fails.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def peers(tools: list[Schema], notes: list[str]) -> list[tuple[str, list[tuple[S
 
 
 def _transformers() -> dict[str, Callable[[Schema], Any]]:
-    """What is installed here. Each may change what it is given."""
+    """Transformers that are installed here. Each may change its argument."""
     out: dict[str, Callable[[Schema], Any]] = {}
     with contextlib.suppress(ImportError):
         from pydantic_ai.profiles.google import GoogleJsonSchemaTransformer

@@ -56,7 +56,7 @@ KINDS = {"plain": AWAKE, "sse": (*AWAKE, "-s"), "large": (*AWAKE, "-p", str(LARG
 
 @dataclass(frozen=True)
 class Workload:
-    """What the clients do. `upstream` is one of KINDS."""
+    """Load of the clients. `upstream` is one of KINDS."""
 
     name: str
     upstream: str = "plain"
@@ -91,7 +91,7 @@ PARTS = (
     *(f"{slug(workload.name)}/{connections}" for workload in WORKLOADS for connections in workload.connections),
     "peers", "lists", "tools", "swaps", "conversions", "replicas", "million",
 )  # fmt: skip
-"""What --only names. Of `peers`, one is named as in `peers/ToolHive-vMCP`."""
+"""Names for --only. Of `peers`, one is named as in `peers/ToolHive-vMCP`."""
 
 Key = tuple[str, str, int, str]
 """(workload, era, connections, target)"""
@@ -260,7 +260,7 @@ def peer_goal(outcomes: dict[Key, dict[int, Outcome]], peer: Peer) -> list[Goal]
 
 
 def _added(outcomes: dict[Key, dict[int, Outcome]], key: Key, time: Callable[[Outcome], float]) -> Sample | None:
-    """What a target adds to the time of a call, over what nginx adds, in rounds in which both add something."""
+    """Added time of a target per call, over the time that nginx adds, in rounds in which both add something."""
     direct, nginx, mine = (outcomes.get((*key[:3], target), {}) for target in ("direct", "nginx", key[3]))
     added = {r: time(o) - time(direct[r]) for r, o in mine.items() if r in direct}
     plain = {r: time(o) - time(direct[r]) for r, o in nginx.items() if r in direct}
@@ -320,7 +320,7 @@ def run(settings: Settings) -> Report:
 
 
 def reported(bench: Bench, more: Goals) -> Report:
-    """What was found so far."""
+    """Report of the results so far."""
     of_peers = [goal for peer in bench.met for goal in peer_goal(bench.outcomes, peer)]
     found = [*goals(bench.outcomes), *more.found, *of_peers]
     if bench.settings.only:

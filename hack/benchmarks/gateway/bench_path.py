@@ -35,7 +35,7 @@ from rig.processes import become_realtime
 
 CONNECTIONS = 64
 PORT = 1
-"""Of the upstreams, which no packet ever reaches."""
+"""Port of the upstreams, which no packet ever reaches."""
 _META = (
     ',"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":'
     '{"name":"bench","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}'
@@ -99,7 +99,7 @@ class World:
             client.protocol.connection_made(client)
 
     def answers(self) -> list[tuple[Callable[[bytes], None], bytes]]:
-        """What the servers have to say to the requests that they got."""
+        """Answers of the servers to the requests that they got."""
         requests, self.loop.requests[:] = list(self.loop.requests), []
         return [(transport.protocol.data_received, answer_to(data)) for transport, data in requests]
 

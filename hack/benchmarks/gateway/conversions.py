@@ -1,6 +1,10 @@
-"""Tool calls while REST conversions run: what the p99 of a call moves by.
+"""Tool calls while REST conversions run: the change of a call's p99.
 
-Used by `bench_gateway`, for a gateway like the one under test, and by `rest.bench_rest`, which shows more of it.
+A gateway is called alone and while a client of its own posts definitions to `/v1/convert` again and again, 500 at a
+time or 20; the p99 of windows that follow each other are compared. The windows are short and many: other work of a
+shared machine moves the p99 of a window by half, in either kind. Gateway and its processes may use two cores, as the
+load and the upstream may: on a machine with two, a conversion also costs what sharing a core costs, unless it gives
+way.
 
 A gateway is called alone and while a client of its own posts definitions to `/v1/convert` again and again, 500 at a
 time or 20; the p99 of windows that follow each other are compared. The windows are short and many: what else a shared
@@ -31,16 +35,16 @@ from rig.processes import Stage, ordinary
 CONNECTIONS = (1, 8)
 AT_MOST = 1.1
 WINDOWS = 20
-"""Of each kind in a round: alone, and while converting. The median of 60 pairs is good for five hundredths."""
+"""Windows of each kind in a round: alone, and while converting. The median of 60 pairs is good for five hundredths."""
 SECONDS, WARMUP = 0.6, 0.2
-"""Of a window: about as long as a conversion waits for its turn."""
+"""Seconds of a window and of its warm-up: about as long as a conversion waits for its turn."""
 SIZES = {"no": 0, "large": 500, "small": 20}
 """Definitions in one conversion: a large one is done in a process, a small one in the gateway's thread."""
 
 
 @dataclass
 class Conversions:
-    """What the converting client got done in a window."""
+    """Work of the converting client in a window."""
 
     done: int = 0
     seconds: list[float] = field(default_factory=list)
@@ -91,7 +95,7 @@ def converting(port: int, body: bytes) -> Iterator[Conversions]:
             connection.close()
 
     def beside() -> None:
-        with ordinary():  # whoever converts goes before no call
+        with ordinary():  # a conversion goes before no call
             post()
 
     thread = threading.Thread(target=beside)

@@ -1,7 +1,7 @@
-"""The gateways that are measured: their documents, their upstreams, and nginx as a plain hop beside them.
+"""Gateways that are measured: their documents, their upstreams, and nginx as a plain hop beside them.
 
-Used by the benchmarks of calls. The world is the size that the goals speak of: 100 servers with ten tools each,
-a decision on each tool's tiers, 100 policies.
+The world is the size that the goals speak of: 100 servers with ten tools each, a decision on each tool's tiers, 100
+policies.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What every benchmark stands on: rounds and reports, processes and their share of a core, the load generator in C."""
+"""Base of every benchmark: rounds and reports, processes and their share of a core, the load generator in C."""

@@ -1,4 +1,4 @@
-"""What every benchmark shares: samples over interleaved rounds, goals, and the report as Markdown and as JSON.
+"""Harness of every benchmark: samples over interleaved rounds, goals, and the report as Markdown and as JSON.
 
 A benchmark is a module `SUBJECT/bench_NAME.py` with `run(settings) -> Report`; the first line of its docstring is its
 description. Nothing here starts a process.
@@ -119,14 +119,14 @@ Cell = str | int | float | Sample | None
 
 @dataclass
 class Report:
-    """What a benchmark found. The keys of the first row are the columns; units stand in their names."""
+    """Result of a benchmark. The keys of the first row are the columns; units are in their names."""
 
     name: str
     rows: list[dict[str, Cell]] = field(default_factory=list)
     goals: list[Goal] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
-    """What could not be measured although it should have been."""
+    """Measurements that failed."""
 
     def to_json(self, machine: dict[str, Any], commit: str) -> dict[str, Any]:
         """The document that `--json` writes."""

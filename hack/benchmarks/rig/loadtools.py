@@ -51,7 +51,7 @@ def built(name: str) -> Path:
 AWAKE_MICROSECONDS = 1000
 """How long load and upstream look for the next message before they sleep, where they are to stay awake.
 
-Whoever writes to a process that sleeps pays for waking it, 3 to 10 µs if it is on another core of a virtual machine,
+A process that writes to one that sleeps pays for waking it, 3 to 10 µs if it is on another core of a virtual machine,
 and it sleeps the more often the slower the hop is. A hop whose clients and servers are on other machines pays nothing
 for that.
 """
@@ -101,7 +101,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one load saw. Times in microseconds; `cpu` is per call, of the measured process tree."""
+    """Result of one load. Times in microseconds; `cpu` is per call, of the measured process tree."""
 
     calls_per_second: float
     p50: float

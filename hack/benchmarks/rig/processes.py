@@ -81,7 +81,7 @@ class Memory:
 
 
 def memory(pid: int) -> Memory:
-    """Of one process, without its children; zeros for one that is gone."""
+    """Memory of one process, without its children; zeros for one that is gone."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:

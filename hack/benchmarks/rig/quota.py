@@ -1,6 +1,6 @@
 """A part of a core for a process, by control groups: how replicas are compared where there are no cores to spare.
 
-Linux, root. Both versions of control groups; each group is removed by whoever made it.
+Linux, root. Both versions of control groups; each group is removed by its maker.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The control plane at scale: operator and gateway on a real API server with 100, 500 and 1,000 McpServers.
 
-Real: kube-apiserver, etcd, the operator, the gateway, each a process. Faked: the MCP servers (one answers for all),
-and kubelet and Deployment controller. Half of the McpServers have a `url`, half an `image`, each 10 tools. Writes are
-those that the API server's audit log has of the operator's user, so that none is missed whoever in its process sent it.
+Real: kube-apiserver, etcd, the operator, the gateway, each a process. Faked: the MCP servers (one answers for all), and
+kubelet and Deployment controller. Half of the McpServers have a `url`, half an `image`, each 10 tools. Writes are those
+that the API server's audit log has of the operator's user, so that none is missed from any part of its process.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ MB: Final = 1 << 20
 
 @dataclass
 class Found:
-    """What was measured with one number of servers."""
+    """Measurements with one number of servers."""
 
     servers: int
     seconds: float = 0.0
@@ -115,7 +115,7 @@ class Installation:
         return times
 
     def writes(self, since: int) -> list[Write]:
-        """What the operator has written, its Lease left out."""
+        """Writes of the operator, its Lease left out."""
         assert self.plane.audit is not None
         return [w for w in self.plane.audit.writes(since) if w.user == USER and w.resource != "leases"]
 
@@ -151,7 +151,7 @@ async def administrator(plane: ControlPlane) -> AsyncIterator[Kube]:
 
 
 def between(before: dict[str, float], after: dict[str, float]) -> dict[str, float]:
-    """What was used in a window; `foreign` instead of the machine."""
+    """Use in a window; `foreign` instead of the machine."""
     used = {name: after[name] - before[name] for name in after}
     used["foreign"] = max(0.0, used["machine"] - sum(v for k, v in used.items() if k != "machine"))
     del used["machine"]

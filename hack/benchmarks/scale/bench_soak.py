@@ -56,7 +56,7 @@ QUICK: Final = Plan(batches=6, crowd=60, swaps=20, cuts=60, kills=3)
 
 @dataclass(frozen=True)
 class Sample:
-    """What the gateway holds at one moment, with nobody connected."""
+    """State of the gateway at one moment, with nobody connected."""
 
     label: str
     memory: float

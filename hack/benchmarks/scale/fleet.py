@@ -1,7 +1,7 @@
-"""McpServers by the hundred, and what stands in for the world around them: their pods, and what answers there.
+"""McpServers by the hundred, with stand-ins for their pods and for the servers in them.
 
-Used by `bench_operator`. One MCP server answers for all; a stand-in for kubelet and Deployment controller marks each
-Deployment as rolled out, in the two steps in which these do it.
+One MCP server answers for all; a stand-in for kubelet and Deployment controller marks each Deployment as rolled out, in
+the two steps in which these do it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def tool(number: int) -> Json:
 
 
 class Fleet:
-    """What answers at every address; `tools` is what it lists from now on."""
+    """Server that answers at every address; `tools` is its list from now on."""
 
     def __init__(self, server: RawServer, tools: list[Json]) -> None:
         self.server = server

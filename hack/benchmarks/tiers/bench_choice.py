@@ -1,4 +1,4 @@
-"""What latency tiers cost: choosing one for a long transcript, and timing an attempt on the path of a call.
+"""Costs of latency tiers: choosing one for a long transcript, and timing an attempt on the path of a call.
 
 The transcripts have 2,000 characters; in one there is no phrase, in the other there are many, as in what people say.
 The 100 phrases are those that ship first. The meter is `reports.samples`: one attempt begun and ended, the clock read
@@ -84,7 +84,7 @@ def idling() -> Callable[[], object]:
 
 
 def microseconds(work: Callable[[], object], times: int) -> float:
-    """Of one run, on average."""
+    """Time of one run in microseconds, on average."""
     begun = time.perf_counter()
     for _ in range(times):
         work()

@@ -129,7 +129,7 @@ def figures(outcomes: Sequence[Outcomes]) -> dict[str, Cell]:
 
 
 def goals(found: dict[str, list[Outcomes]]) -> Iterable[Goal]:
-    """What the product promises, each over the worst of its traces."""
+    """Goals of the product, each over the worst of its traces."""
     late = {name: [each.late_per_shift for each in found[name]] for name in SHIFTS}
     in_time = {name: 100 * statistics.mean(each.in_time for each in outcomes) for name, outcomes in found.items()}
     wrong = {name: 100 * statistics.mean(each.wrong_hides > 0 for each in outcomes) for name, outcomes in found.items()}
@@ -158,7 +158,7 @@ def rank(values: Sequence[float], share: float) -> float:
 
 
 def file_name(trace: Trace) -> str:
-    """Of its plot, without the ending."""
+    """File name of a trace's plot, without the ending."""
     return trace.name.replace(", ", "-").replace(" ", "-").replace(".", "-")
 
 

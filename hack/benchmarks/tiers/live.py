@@ -46,7 +46,7 @@ class Beside:
 
 @dataclass
 class Found(Outcomes):
-    """What the shipped product made of a trace under one policy. Late is what the agent waited for."""
+    """Result of the shipped product on a trace under one policy. Late is measured by the agent's waiting."""
 
     late_by_trace: int = 0
     """Calls of tools that took longer than the limit by themselves: without the machine's noise and the gateway."""
@@ -220,7 +220,7 @@ def measured(names: Sequence[str] = TRACES_LIVE, calls: int = CALLS) -> Iterator
 
 
 def columns(found: Found) -> dict[str, Cell]:
-    """What a live run adds to the figures of a replay."""
+    """Columns that a live run adds to the figures of a replay."""
     return {
         "late by the tools": found.late_by_trace,
         "moves per tier": _per_tier(found.tier_moves),

@@ -29,7 +29,7 @@ MAX_DURATION_MS: Final = 2000
 
 @dataclass(frozen=True)
 class Policy:
-    """What decides whether the agent sees a tool."""
+    """Policy that decides whether the agent sees a tool."""
 
     name: str
     quantile: str | None = None
@@ -43,7 +43,7 @@ class Policy:
 
     @property
     def limit_ms(self) -> float:
-        """What it waits at most for a call that is in time."""
+        """Longest wait for a call that is in time."""
         return next(tier.max_latency_ms or 0.0 for tier in self.tiers() if tier.name == self.tier)
 
     def tiers(self) -> tuple[Tier, ...]:
@@ -87,7 +87,7 @@ ONCE_A_SECOND: Final = Channel(urgent=False, publish=0.2)
 
 @dataclass
 class Outcomes:
-    """What came of one run. Times in seconds; None: did not happen."""
+    """Result of one run. Times in seconds; None: did not happen."""
 
     calls: int = 0
     late: int = 0
@@ -111,7 +111,7 @@ class Outcomes:
 
     @property
     def late_per_shift(self) -> float:
-        """Of one misbehaving tool."""
+        """Late calls per shift of one misbehaving tool."""
         return self.late_while_bad / self.subjects
 
 

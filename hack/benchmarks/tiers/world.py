@@ -1,4 +1,4 @@
-"""What a live trace runs on: tools behind real HTTP servers, and Fairlead in front of them as it ships.
+"""World of a live trace: tools behind real HTTP servers, and Fairlead in front of them as it ships.
 
 Where measurements count, that is `fairlead up` in a process of its own, which discovers the servers, probes their tools
 and decides; its configuration are the manifests that a person would write. Where they do not, a gateway in this process

@@ -1,7 +1,7 @@
-"""What another proxy is to the benchmark: how it is installed, started, and called.
+"""Another proxy as the benchmark sees it: how it is installed, started, and called.
 
-Used by `proxies` and `platforms`. Each stands in a virtual environment (or folder) of its own below the
-user's cache, made at the first time; nothing of it is a dependency of ours.
+Each has a virtual environment (or folder) of its own below the user's cache, made at the first time; nothing of it is a
+dependency of ours.
 """
 
 from __future__ import annotations

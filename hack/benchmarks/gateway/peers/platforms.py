@@ -1,6 +1,6 @@
 """LiteLLM and ContextForge: proxies that know users, and ask for a key where the others ask for nothing.
 
-Used by `proxies`. Keys are made anew for each run; whatever they store is in the run's scratch folder.
+Keys are made anew for each run; all that they store is in the run's scratch folder.
 """
 
 from __future__ import annotations

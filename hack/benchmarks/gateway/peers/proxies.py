@@ -1,4 +1,4 @@
-"""Other proxies in front of the same upstream, or why one is not there. Used by `bench_gateway` with --peers."""
+"""Other proxies in front of the same upstream, or why one is not there."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ MAX_LATE: Final = 0.05
 
 @dataclass(frozen=True)
 class Draw:
-    """What chance says of one call."""
+    """Random numbers of one call."""
 
     at: float
     pick: float
