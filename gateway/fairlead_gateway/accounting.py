@@ -1,6 +1,6 @@
-"""What counts calls and keeps account of them: limits, those shared with other replicas, the audit log, and traces.
+"""Accounts of calls: limits, those shared with other replicas, the audit log, and traces.
 
-Made by `app` from the settings, started and stopped with the gateway; its metrics are served beside the others.
+Started and stopped with the gateway; its metrics are served beside the others.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ KEY_BYTES = 32
 
 
 class Accounting(Collector):
-    """See the module."""
+    """Limiter, audit log and tracing of one gateway, and their metrics."""
 
     def __init__(
         self, settings: Settings, book: Book, clock: Callable[[], float] = time.monotonic,

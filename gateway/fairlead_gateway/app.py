@@ -92,11 +92,11 @@ class Gateway:
         self._draining = False
         self.plane = plane
         self.news = plane.news
-        """What becomes of servers, for whoever subscribes."""
+        """Events of servers and tools, for subscribers."""
         self._live_models = live_models
         self.accounting = accounting
         self.outbox = outbox
-        """What the operator is told when it asks."""
+        """Report for the operator that polls this gateway."""
         self._listener = Listener(
             front, application(self.readiness, plane), settings.host, settings.port, _certificates(settings)
         )
@@ -144,7 +144,7 @@ class Gateway:
 
     @property
     def snapshot(self) -> Snapshot:
-        """What is served now."""
+        """Catalog that is served now."""
         return self.front.selection.snapshot
 
     def readiness(self) -> Readiness:
@@ -159,7 +159,7 @@ class Gateway:
         return len(asyncio.all_tasks(self._loop)) if self._loop is not None else 0
 
     async def start(self) -> None:
-        """Look for the catalog, then listen: whoever came before would be told that there are no tools.
+        """Look for the catalog, then listen: an earlier client would see no tools.
 
         Without a catalog it listens after a while, to say that it is not ready. Raises endpoint.listener.PortTaken, and
         leaves nothing behind then.
@@ -184,7 +184,7 @@ class Gateway:
     async def stop(self, grace: float | None = None) -> None:
         """Stop accepting, let calls in flight end for up to `grace` seconds, cancel the rest, close everything.
 
-        Before that, for `settings.drain` seconds: be not ready, and send away whoever still comes; not a second time.
+        Before that, for `settings.drain` seconds: be not ready, and turn new connections away; not a second time.
         """
         again, self._draining = self._draining, True
         if self.settings.drain and not again:
@@ -222,12 +222,11 @@ def build(
     """Wire a gateway; nothing runs before its `start`.
 
     With `children`, servers may be child processes: those that somebody else runs in it, or, with `shared_children`
-    False, started by the gateway itself. `models` are the routes and windows that plans reckon with, `custom` the
-    tools of the server `local`; without any there is no such server. `trust` is who vouches for clients; with somebody,
-    whoever shows no credential is turned away unless `settings.anonymous` allows it. `clock` is what calls are timed
-    by, in seconds. With `closed` nobody sees a tool before the operator's rules were read. `outputs` has what
-    servers printed, also those that never answered. Raises BadSetting for certificates and other settings that cannot
-    be used.
+    False, started by the gateway itself. `models` are the routes and windows that plans reckon with, `custom` the tools
+    of the server `local`; without any there is no such server. `trust` authenticates clients; with an authenticator, a
+    request without a credential is refused unless `settings.anonymous` allows it. `clock` times calls, in seconds. With
+    `closed` nobody sees a tool before the operator's rules were read. `outputs` has the printed lines of servers, also
+    of those that never answered. Raises BadSetting for certificates and other settings that cannot be used.
     """
     installation = settings.installation or pseudonym(settings.pull_token)
     client = Client(name=NAME, version=VERSION)
@@ -328,7 +327,7 @@ def build(
 
 
 def _certificates(settings: Settings) -> Certificates | None:
-    """What to listen with. Raises BadSetting."""
+    """TLS certificates of the listener. Raises BadSetting."""
     if settings.tls_cert is None:
         if settings.tls_key is not None or settings.tls_client_ca is not None:
             raise BadSetting("FAIRLEAD_TLS_KEY and FAIRLEAD_TLS_CLIENT_CA need a certificate: FAIRLEAD_TLS_CERT")

@@ -1,4 +1,4 @@
-"""Files that a setting names, read once at the start. Called by whoever starts a gateway."""
+"""Files that a setting names, read once at the start."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Tokens = Annotated[int, Meta(ge=1)]
 
 
 class WindowSetting(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """What a model holds, in place of what the package says."""
+    """Window of a model, in place of the packaged one."""
 
     context: Tokens
     max_input: Tokens | None = None

@@ -1,11 +1,11 @@
-"""What becomes of servers and their tools, as this gateway serves them: the one place where it is published.
+"""Events of servers and their tools, as this gateway serves them: the one place where they are published.
 
-Made by `app`, which tells it of each swap of the catalog. Two kinds of readers: parts of this process `subscribe` a
-function (callbacks of a Python program), and followers on the network ask for what came `after` a number, which holds
-for as long as the ring does. Nothing is queued per reader, so a slow one costs nothing and misses the oldest events.
+Two kinds of readers: parts of this process `subscribe` a function (callbacks of a Python program), and followers on the
+network ask for events `after` a number, which holds for as long as the ring does. Nothing is queued per reader, so a
+slow one costs nothing and misses the oldest events.
 
-A server is *connected* once it is in the catalog and online, and *disconnected* when it is offline or gone. Its tools
-have *changed* when what `tools/list` shows of it has: with `onDisconnect: Remove` a loss takes its tools away too.
+A server is *connected* when it is in the catalog and online, and *disconnected* when it is offline or gone. Its tools
+have *changed* when its part of `tools/list` has: with `onDisconnect: Remove` a loss takes its tools away too.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     server: str = ""
     """`namespace/name`."""
     reason: str = ""
-    """Of `server.disconnected`: `offline` (its last tools may still be listed) or `removed` (it is not served)."""
+    """Reason of `server.disconnected`: `offline` (its last tools may still be listed) or `removed` (it is not
+    served)."""
     added: tuple[str, ...] = ()
     """Tools by the names that the server gives them; so are `removed` and `changed`."""
     removed: tuple[str, ...] = ()
@@ -58,7 +59,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     more: int = 0
     """Names that are left out because there are too many."""
     servers: int = 0
-    """Of `catalog.swapped`: how many there are now; so is `tools`."""
+    """Number of servers, with `catalog.swapped`; so is `tools`."""
     tools: int = 0
 
 
@@ -67,11 +68,11 @@ Listener = Callable[[Event], None]
 
 
 class Missed(Exception):
-    """What comes after that number is not kept any more."""
+    """Events after that number are not kept any more."""
 
 
 class News:
-    """See the module. All methods are called in the gateway's loop."""
+    """Ring of the last events, with its subscribers. All methods are called in the gateway's loop."""
 
     def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC), kept: int = KEPT) -> None:
         self._now = now
@@ -80,7 +81,7 @@ class News:
         self._fresh = asyncio.Event()
         self._listeners: list[Listener] = []
         self.number = 0
-        """Of the newest event."""
+        """Number of the newest event."""
         self.closed = False
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:

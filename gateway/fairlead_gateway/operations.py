@@ -45,7 +45,7 @@ class Asked(msgspec.Struct, frozen=True):
 
     query: Mapping[str, str]
     token: str
-    """Of `Authorization: Bearer`; empty without."""
+    """Token from `Authorization: Bearer`; empty without."""
     peer: str
     """IP address."""
 
@@ -77,7 +77,7 @@ def guarded(token: str, page: Callable[[Asked], Awaitable[Page]]) -> Callable[[A
 
 
 class OperationsServer:
-    """See the module. `port` 0 takes a free one."""
+    """HTTP server of the admin port. `port` 0 takes a free one."""
 
     def __init__(self, pages: Pages, allow: AllowList, host: str, port: int) -> None:
         self._pages = pages

@@ -1,4 +1,4 @@
-"""What can be set on a gateway, and from where.
+"""Settings of a gateway, and their sources.
 
 Read once by `__main__` or by the command line; the parts get their values as arguments and never see the environment.
 """
@@ -114,17 +114,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     client_connections: Annotated[int, Meta(ge=0)] = 10_000
     """Connections of clients at once; more are answered with status 503. 0 takes any number."""
     client_connections_each: Annotated[int, Meta(ge=0)] = 0
-    """Of one address; more are answered with status 429. Off by default: behind a proxy all clients share its own."""
+    """Connections of one address at once; more are answered with status 429. Off by default: behind a proxy all clients
+    share its own."""
     trusted_proxies: tuple[str, ...] = ()
     """Networks (`10.0.0.0/8`) of proxies whose `X-Forwarded-For` says who a client is, for limits and the audit log.
-    Nobody's by default. List proxies alone: whoever connects from there may call himself anything.
+    Nobody's by default. List proxies alone: any peer in these networks may call itself anything.
     """
     max_header_bytes: Annotated[int, Meta(ge=1024)] = 64 << 10
-    """Of the head of a request; a larger one is answered with status 431. Looked at every 16 KiB."""
+    """Bytes of a request's head; a larger one is answered with status 431. Looked at every 16 KiB."""
     max_request_bytes: Annotated[int, Meta(ge=1)] = 4 << 20
-    """Of its body; a larger one is answered with status 413."""
+    """Bytes of a request's body; a larger one is answered with status 413."""
     max_result_bytes: int = 16 << 20
-    """Of one result, where the server sets less."""
+    """Bytes of one result, where the server sets less."""
     answer_bytes: Annotated[int, Meta(ge=0)] = 256 << 20
     """Bytes of large answers at once: half of them on their way from servers, half not read by clients. Beyond that
     servers are not read, and new requests are answered with status 503. 0 takes any number.
@@ -184,7 +185,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     refused.
     """
     redis_prefix: str = "fairlead"
-    """What keys in Redis begin with: one for each installation."""
+    """Prefix of keys in Redis: one for each installation."""
     audit: Literal["off", "denials", "all"] = "denials"
     """Which calls get a line in the audit log: none, those that were denied or limited, or all."""
     audit_file: Path | None = None
@@ -192,7 +193,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     audit_file_bytes: Annotated[int, Meta(ge=0)] = 0
     """Size at which it is renamed to `….1`, in place of the one before; 0 never does."""
     audit_arguments: Literal["none", "hash", "redact", "full"] = "none"
-    """What it says of the arguments of calls: nothing, a keyed hash, all but `audit_redact`, or all."""
+    """Form of call arguments in the audit log: none, a keyed hash, all but `audit_redact`, or all."""
     audit_redact: tuple[str, ...] = ()
     """Paths into arguments, such as `user.password`, `*.token` or `**.secret`."""
     audit_key: str = ""
@@ -202,8 +203,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     does everything in the gateway, and calls wait for it.
     """
     rest_share: Annotated[float, Meta(ge=0.0001, le=1)] = 0.003
-    """Of the event loop's time, that conversions may take while tools are called: they wait for their turn then. More
-    converts more a second, and calls wait longer.
+    """Part of the event loop's time that conversions may take while tools are called: they wait for their turn then.
+    More converts more a second, and calls wait longer.
     """
     drain: Annotated[float, Meta(ge=0)] = 0.0
     """Seconds after SIGTERM in which connections and requests are still taken, each answered with `Connection: close`.
@@ -237,7 +238,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def proxies(self) -> Proxies:
-        """Whose `X-Forwarded-For` is believed. Raises BadSetting."""
+        """Proxies whose `X-Forwarded-For` is believed. Raises BadSetting."""
         try:
             return Proxies(self.trusted_proxies)
         except ValueError as error:

@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 MOST_NAMED: Final = 10
 """Policies that one line of the log names."""
 DEFAULT_RETRIES: Final = 1
-"""Of a server whose document does not say."""
+"""Retries where the server's document does not say."""
 FOLLOWING_SECONDS: Final = 1.0
 """How long a swap may be put off by views that were looked at before it; what is then missing is put together for the
 first who asks.
@@ -45,7 +45,9 @@ first who asks.
 
 
 class Swaps:
-    """See the module. What is served is `front.selection`; nothing else here changes but what measures by its tiers."""
+    """Activates snapshots: a new catalog replaces the one that is served. The served one is `front.selection`; besides
+    it only measuring by tiers changes here.
+    """
 
     def __init__(
         self, settings: Settings, front: Front, registry: Registry, checks: Checks, book: Book, outbox: Outbox,
@@ -65,7 +67,7 @@ class Swaps:
         self._clock = clock
         self._issuers = issuers
         self._left: list[object] = []
-        """Of selections that nobody is served by any more."""
+        """Selections that are no longer served, to be freed in slices."""
 
     async def swap(self, snapshot: Snapshot) -> bool:
         """Serve it from now on. False where some of its servers could not be had yet."""
@@ -138,7 +140,7 @@ class Swaps:
 
 
 def hedged(reach: Reach, tool: Tool) -> Upstream | None:
-    """What sends the calls of a tool twice where that is asked for, and does no harm."""
+    """Upstream that sends the calls of a tool twice where that is asked for, and does no harm."""
     after_ms = reach.server.catalog.limits.hedge_after_ms
     if after_ms is None or not tool.idempotent:
         return None

@@ -1,4 +1,4 @@
-"""What the gateway counts, and how it is recorded on the path of a call.
+"""Counters and histograms of the gateway, recorded on the path of a call.
 
 Pure recording: no exposition (see `metrics`), no locks, no label look-ups. A call holds the `Recorder` of its
 tool and adds two numbers to it; readers may see one of them a moment earlier than the other.
@@ -44,7 +44,7 @@ class Series:
 
 
 class Wait:
-    """What the agents of one tier waited for their calls, whoever or whatever kept them waiting."""
+    """Time that the agents of one tier waited for their calls, for any reason."""
 
     __slots__ = ("breaches", "limit_ns", "series")
 

@@ -1,7 +1,7 @@
-"""Long work in the loop, done in turns with everything else that the loop has to do.
+"""Long work in the event loop, interleaved with everything else that the loop has to do.
 
-Used by what makes snapshots and selections, prepares views, compares snapshots and lets go of them. A call that comes
-meanwhile waits for one turn wherever it would wait for the loop: once on its way in, once for its answer. In a thread
+Building snapshots and selections, preparing views, comparing and freeing snapshots run like this. A call that arrives
+meanwhile waits for one slice wherever it would wait for the loop: one on its way in, one for its answer. In a thread
 the work would not be done earlier, for there is one interpreter, and each call would wait for its being handed over.
 """
 

@@ -15,7 +15,7 @@ from fairlead_formats.tokens.counting import Counter
 PER_MESSAGE: Final = 4
 """Role and separators (OpenAI's cookbook: 3, and 1 for the role)."""
 PER_REPLY: Final = 3
-"""What opens the answer."""
+"""Tokens that open the answer."""
 IMAGE: Final = 1600
 """Anthropic's most for one image; OpenAI and Gemini take less for common sizes."""
 AUDIO_BYTES: Final = 500
@@ -37,7 +37,7 @@ LONG: Final = 512
 
 
 class Tokens(msgspec.Struct, frozen=True):
-    """Of a conversation, in o200k's tokens or the counter's."""
+    """Tokens of a conversation, in o200k's tokens or the counter's."""
 
     system: int
     messages: int

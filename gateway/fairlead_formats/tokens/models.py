@@ -25,7 +25,7 @@ MAX_WINDOW: Final = 1_000_000_000
 
 
 class Window(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one model holds, in its own tokens."""
+    """Window of one model, in its own tokens."""
 
     context: int
     """Input and output together."""
@@ -39,14 +39,14 @@ class LiveSource(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fie
     """A model server that tells its windows: vLLM, a router, or another gateway of this kind."""
 
     url: str
-    """Of an OpenAI-compatible list of models, as `https://models.example.com/v1/models`."""
+    """URL of an OpenAI-compatible list of models, as `https://models.example.com/v1/models`."""
     refresh_seconds: Annotated[float, Meta(ge=10)] = 600.0
     token_file: str | None = None
     """File with a bearer token, read at every use."""
 
 
 class LiveModels(msgspec.Struct, frozen=True):
-    """What a model server told last."""
+    """Last answer of a model server."""
 
     models: dict[str, Window] = {}
     at: str = ""
@@ -77,7 +77,7 @@ class Windows:
         return {*self._configured, *self._live, *shipped().models}
 
     def with_live(self, live: Mapping[str, Window | int]) -> Windows:
-        """The same with another answer of a model server."""
+        """Copy with another answer of a model server."""
         return Windows(self._configured, live)
 
     def window(self, model: str) -> Window:

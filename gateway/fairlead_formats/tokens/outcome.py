@@ -1,4 +1,4 @@
-"""What a plan comes to: the tools that fit with the numbers, or a refusal that says what would.
+"""Outcomes of a plan: the tools that fit with the numbers, or a refusal with changes that would make it fit.
 
 Pure declarations; `camel` names are those of the REST answer.
 """
@@ -78,6 +78,6 @@ class Refused(msgspec.Struct, frozen=True, rename="camel"):
     """A sentence."""
     considered: tuple[Skipped, ...]
     numbers: Numbers | None
-    """Of the model with the most room and the least that must fit; None without a model."""
+    """Numbers of the model with the most room and the least that must fit; None without a model."""
     would_fit: tuple[str, ...]
-    """What would help, any one of them."""
+    """Changes that would help, any one of them."""

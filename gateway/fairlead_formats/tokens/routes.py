@@ -47,7 +47,7 @@ class Route(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=T
 
     @property
     def limits(self) -> Limits:
-        """What the route allows; `Limits.within` joins it with what a policy or a request allows."""
+        """Limits of the route; `Limits.within` joins it with those of a policy or a request."""
         return Limits(self.max_tools, self.tool_tokens, self.reserved_output_tokens, self.shorten_descriptions)
 
 

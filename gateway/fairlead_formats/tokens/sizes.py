@@ -1,8 +1,8 @@
-"""What each tool costs, counted once per definition.
+"""Size of each tool in tokens, counted once per definition.
 
 Pure module. The size of a tool is o200k's count of its compact JSON `{name, description, parameters}`: a plan adds
-these numbers, times the factors of `families`, and counts nothing. Counting costs about 40 µs a tool; whoever holds a
-thousand new ones counts them in a worker.
+these numbers, times the factors of `families`, and counts nothing. Counting costs about 40 µs a tool; a thousand new
+ones are counted in a worker.
 """
 
 from __future__ import annotations

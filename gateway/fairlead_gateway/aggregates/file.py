@@ -1,7 +1,7 @@
-"""The aggregate file: what it holds, and how several become one. Pure module, used by `rest.aggregates` and the CLI.
+"""The aggregate file: its content, and how several become one. Pure module.
 
-Merging adds integers, so the order of merging makes no difference, and neither does who merged first. What was counted
-once is not counted twice: each export names its origins by random numbers, and files that share one are not merged.
+Merging adds integers, so the order of merging makes no difference. No count is added twice: each export names its
+origins by random numbers, and files that share one are not merged.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Line(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=Tr
     server: Text
     """As the server calls itself (`serverInfo.name`)."""
     version: Text
-    """Of the server, as it says itself."""
+    """Version of the server, as it says itself."""
     tool: Text
     """As the server calls it."""
     definition: Text

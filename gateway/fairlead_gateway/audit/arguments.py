@@ -1,7 +1,7 @@
-"""What the audit log says of a call's arguments: nothing, a keyed hash, all but what is redacted, or all.
+"""Arguments of a call in the audit log: nothing, a keyed hash, all but redacted members, or all.
 
-Pure module, used by `audit.lines`, in its thread. The keyed hash tells whether two calls had equal arguments without
-telling what they were; without the key nobody can try guesses against it.
+Pure module, run in the log's thread. The keyed hash tells whether two calls had equal arguments without telling what
+they were; without the key nobody can try guesses against it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def redacted(value: Any, paths: Sequence[Path]) -> Any:
 
 
 def _below(name: str | None, paths: Sequence[Path]) -> list[Path]:
-    """What is left of the paths for a member of that name, or for one of a list."""
+    """Rest of the paths for a member of that name, or for one of a list."""
     left: list[Path] = []
     for path in paths:
         if path[0] == DEEP:

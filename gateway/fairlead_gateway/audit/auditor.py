@@ -1,7 +1,6 @@
-"""What of the gateway's decisions and calls goes into the audit log.
+"""Selects the gateway's decisions and calls that go into the audit log.
 
-Made by `accounting` where the log is on; told by `calls.dispatch`, `calls.forward` and `endpoint.front`. Telling it
-costs an object and an append; lines are made and written elsewhere.
+Recording one costs an object and an append; lines are made and written elsewhere.
 """
 
 from __future__ import annotations
@@ -40,7 +39,9 @@ class Asked(Protocol):
 
 
 class Auditor:
-    """See the module. `arguments` says whether lines need them; `now` is in seconds since the epoch."""
+    """Records audit entries on the path of a call. `arguments` says whether lines need them; `now` is in seconds since
+    the epoch.
+    """
 
     def __init__(
         self, writer: Writer, level: Level, arguments: Mode = "none", now: Callable[[], float] = time.time

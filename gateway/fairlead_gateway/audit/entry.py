@@ -1,7 +1,7 @@
-"""What the path of a call leaves behind for the audit log.
+"""Entry of the audit log, as the path of a call leaves it.
 
-Pure module. Made by `audit.auditor` in the loop, turned into a line by `audit.lines` in a thread: it holds references
-and numbers, and nothing is formatted for it.
+Pure module. Made in the loop, turned into a line by `audit.lines` in a thread: it holds references and numbers, and
+nothing is formatted for it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Decision = Literal["allowed", "denied", "limited", "refused"]
 ALLOWED: Final = "allowed"
 """It went, or was to go, to its server."""
 DENIED: Final = "denied"
-"""Whoever asks may not, or the tool is unknown to them."""
+"""The caller has no permission, or does not know of such a tool."""
 LIMITED: Final = "limited"
 """They may, but not so many."""
 REFUSED: Final = "refused"
@@ -49,7 +49,7 @@ class Entry(msgspec.Struct, gc=False):
     arguments_bytes: int = 0
 
     status: int = 0
-    """Of HTTP, where the request was turned away before it became an operation."""
+    """HTTP status, where the request was turned away before it became an operation."""
 
     @property
     def weight(self) -> int:

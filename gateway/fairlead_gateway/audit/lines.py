@@ -1,6 +1,6 @@
-"""An entry of the audit log as its line.
+"""Formats an entry of the audit log as its line.
 
-Pure module, used by `audit.writer`, in its thread.
+Pure module, run in the log's thread.
 """
 
 from __future__ import annotations

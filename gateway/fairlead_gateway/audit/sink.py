@@ -1,6 +1,6 @@
-"""Where lines of the audit log go: standard output, or a file that may be moved away at any time.
+"""Outputs of the audit log: standard output, or a file that may be moved away at any time.
 
-Used by `audit.writer`, in its thread: everything here may block.
+Runs in the log's thread: everything here may block.
 """
 
 from __future__ import annotations

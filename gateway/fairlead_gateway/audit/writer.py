@@ -29,7 +29,7 @@ CLOSE_SECONDS: Final = 2.0
 
 
 class Writer:
-    """See the module. `render` makes a line, in the thread; `now` is in seconds since the epoch."""
+    """Writes the audit log in a thread. `render` makes a line, in the thread; `now` is in seconds since the epoch."""
 
     def __init__(
         self, sink: Sink, render: Callable[[Entry], bytes], now: Callable[[], float], capacity: int = CAPACITY

@@ -1,4 +1,4 @@
-"""What the gateway knows of servers and tools: documents in, an immutable snapshot out.
+"""Catalog of servers and tools: documents in, an immutable snapshot out.
 
 `model` and `definitions` are pure; `source`, `directory`, `kube` and `cache` bring the documents in and keep the
 last ones.

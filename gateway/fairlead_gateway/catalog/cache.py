@@ -1,7 +1,7 @@
 """The last documents on disk, so that a gateway that starts while its source is away serves what it served before.
 
-Called by `catalog.source` in a thread. A cache that cannot be written or read is a log line, never a failure; it holds
-catalogs and rules and no credentials.
+Reads and writes block, and run in a thread. A cache that cannot be written or read is a log line, never a failure; it
+holds catalogs and rules and no credentials.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class SnapshotCache:
         self._file = directory / FILE
 
     def read(self) -> Cached | None:
-        """What was last written; None where there is nothing that can be read."""
+        """Documents of the last write; None where there is nothing that can be read."""
         try:
             with self._file.open("rb") as file:
                 contents = _read_contents(file.readline())
@@ -70,7 +70,7 @@ class SnapshotCache:
         return cached
 
     def write(self, documents: dict[str, bytes], seen_at: float) -> None:
-        """Replace the file in one step: whoever reads it sees a whole one."""
+        """Replace the file in one step: a reader sees a whole one."""
         temporary = self._file.with_suffix(".tmp")
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)

@@ -29,7 +29,7 @@ PAUSE: Final = 0.0001
 """Seconds between two files that are read: the loop may be waiting for the core that this thread is on."""
 
 Stamp = tuple[int, int, int]
-"""What of a file changes when it is replaced: inode, size, time of change in nanoseconds."""
+"""Attributes of a file that change when it is replaced: inode, size, time of change in nanoseconds."""
 
 
 class DirectorySource:

@@ -1,8 +1,7 @@
-"""The snapshot: every server and tool that the documents speak of, compiled for reading.
+"""The snapshot: all servers and tools of the documents, compiled for reading.
 
-Pure module: `building` is called by `catalog.source` whenever documents changed, and done in turns with the loop; the
-result is immutable, so a call in flight keeps the snapshot that it began with. What did not change is taken over from
-the snapshot before.
+Pure module: `building` runs whenever documents changed, in slices; the result is immutable, so a call in flight keeps
+the snapshot that it began with. Unchanged parts are reused from the snapshot before.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ REMOVE: Final = "Remove"
 ToolRef = tuple[ServerKey, str]
 """A tool of a server, as that calls it."""
 Shown = TypeVar("Shown", "Tool", Item)
-"""What merged endpoints show under its exposed name."""
+"""Tool or item that merged endpoints show under its exposed name."""
 
 
 class Tool(msgspec.Struct, frozen=True):
@@ -42,7 +41,7 @@ class Tool(msgspec.Struct, frozen=True):
     name: str
     """As the server calls it."""
     ref: ToolRef
-    """What stands for it in sets and tables; one object, so that a look into them need not compare texts."""
+    """Key of the tool in sets and tables; one object, so that a look-up need not compare texts."""
     definition: bytes
     """For the server's own endpoint."""
     exposed: str | None
@@ -55,7 +54,7 @@ class Tool(msgspec.Struct, frozen=True):
     cacheable_seconds: int = 0
     """How long a result answers equal calls."""
     hash: str = ""
-    """Of the definition as the server sent it; empty where it is not known."""
+    """Hash of the definition as the server sent it; empty where it is not known."""
     estimated_duration_ms: int | None = None
     """Declared median."""
     caps: Caps | None = None

@@ -1,8 +1,8 @@
 """Prompts, resources and resource templates of a server, as they are shown.
 
-Pure module, called by `catalog.model` when a snapshot is built. Prompts are named like tools on merged endpoints.
-Resources keep their URI everywhere, for URIs travel inside results and prompts where nobody could rename them; where
-two servers have the same one, the first by namespace and name answers for it on merged endpoints.
+Pure module. Prompts are named like tools on merged endpoints. Resources keep their URI everywhere, for URIs travel
+inside results and prompts where nobody could rename them; where two servers have the same one, the first by namespace
+and name answers for it on merged endpoints.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Item(msgspec.Struct, frozen=True):
 
 
 class Offered(msgspec.Struct, frozen=True):
-    """What a server offers beside tools, sorted by name."""
+    """Prompts, resources and templates of one server, sorted by name."""
 
     prompts: tuple[Item, ...] = ()
     resources: tuple[Item, ...] = ()

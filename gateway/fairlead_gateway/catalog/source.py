@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 RETRY_SECONDS: Final = 5.0
 """How often a swap that could not be completed (a credential was missing) is tried again."""
 SHARE: Final = 1 / 3
-"""Of the time, at most, that goes into swaps while many documents change one after the other."""
+"""Part of the time, at most, that goes into swaps while many documents change one after the other."""
 LONGEST_PAUSE: Final = 2.0
 SETTLED_FROM: Final = 5_000
 """New objects from which a snapshot is taken from the garbage collector: to look through so many takes a millisecond.
@@ -40,7 +40,7 @@ CACHE_DELAY: Final = 1.0
 
 
 class Inbox(Protocol):
-    """What a source tells. Called in the loop; never blocks."""
+    """Receiver of a source's changes. Called in the loop; never blocks."""
 
     def changed(self, changes: Iterable[Change]) -> None:
         """Documents that are new, different, gone or broken."""
@@ -88,8 +88,8 @@ Swap = Callable[[Snapshot], Awaitable[bool]]
 
 
 class Keeper:
-    """See the module. It is its source's inbox. `own` are documents of the gateway itself, by name: they are in every
-    snapshot, whatever the source says, and never in the cache.
+    """Store of the documents, and of the snapshot built from them. It is its source's inbox. `own` are documents of the
+    gateway itself, by name: they are in every snapshot, whatever the source says, and never in the cache.
     """
 
     def __init__(

@@ -47,13 +47,13 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """That its token was issued with (RFC 6749 section 3.3)."""
     service_account: ServiceAccount | None = None
     claims: Mapping[str, Any] = MappingProxyType({})
-    """Of a JWT, as they stand in it."""
+    """Claims of a JWT, unchanged."""
     credential: str = ""
     """Which one it was, for logs and revocations; no secret. Of an API key its id, of a JWT issuer and key."""
     expires_at: float = float("inf")
     """Seconds since the epoch, when the credential ends."""
     owner: str = ""
-    """What marks sessions and streams as its own: a digest of `principal`, empty for anonymous askers."""
+    """Mark of the principal's own sessions and streams: a digest of `principal`, empty for anonymous callers."""
 
     def __post_init__(self) -> None:
         if self.kind != "anonymous" and not self.owner:
@@ -64,4 +64,4 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 IDENTITY: Final = "fairlead.identity"
 """Where an ASGI scope holds the asker."""
 ANONYMOUS: Final = Identity(kind="anonymous", principal="anonymous")
-"""Whoever shows no credential, where that is allowed."""
+"""Identity of a request without a credential, where that is allowed."""

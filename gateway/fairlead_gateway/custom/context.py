@@ -1,6 +1,6 @@
-"""What a handler may know of its call, and tell its caller.
+"""Context of a custom tool's call: its caller, its deadline, progress and logs.
 
-Made by `custom.upstream` for each call whose handler asks for it. Every method may be used from a handler's thread.
+Every method may be used from a handler's thread.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Tell = Callable[[str, dict[str, Any]], None]
 
 
 def _unheard(method: str, params: dict[str, Any]) -> None:
-    """Of a caller that hears nothing but the result."""
+    """Notification to a caller that receives nothing but the result: dropped."""
 
 
 class Context:
@@ -68,5 +68,5 @@ class Context:
             self._tell(method, params)
 
     def give_up(self) -> None:
-        """Told by whoever runs the handler, once nobody waits for it."""
+        """Cancel the context, when nobody waits for the handler any more."""
         self._given_up.set()

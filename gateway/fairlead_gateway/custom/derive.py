@@ -1,7 +1,7 @@
-"""From a handler's signature and docstring to a definition, and from a call's arguments to the handler's.
+"""Derives a definition from a handler's signature and docstring, and the handler's arguments from those of a call.
 
-Called by `custom.tools` when a tool is taken in. The one module that knows pydantic and docstrings; of a call it does
-no more than to check and convert the arguments, by what was compiled then.
+The one module that knows pydantic and docstrings. A call only has its arguments checked and converted, by validators
+compiled when the tool was registered.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Documented(typing.NamedTuple):
 
 
 class Signature(typing.NamedTuple):
-    """What a handler's signature comes to."""
+    """Schema and binding of a handler's signature."""
 
     schema: dict[str, Any]
     """JSON Schema of its arguments."""
@@ -58,7 +58,7 @@ def context_parameter(handler: Callable[..., Any]) -> str | None:
 
 
 def signature(handler: Callable[..., Any], descriptions: dict[str, str]) -> Signature:
-    """Schema and binding of a handler that is called by keywords. Raises BadTool."""
+    """Schema and binding of a handler whose parameters are keywords. Raises BadTool."""
     fields: dict[str, Any] = {}
     names: dict[str, str] = {}
     extra = False
@@ -177,7 +177,7 @@ def _binding(model: type[pydantic.BaseModel], names: dict[str, str]) -> Bind:
 
 
 def _sentence(error: pydantic.ValidationError, names: dict[str, str]) -> str:
-    """What is wrong, and where; never the value, which may be a secret."""
+    """Sentence about a wrong argument and its place; never the value, which may be a secret."""
     found = []
     for each in error.errors(include_url=False, include_context=False, include_input=False):
         where = ".".join(names.get(str(part), str(part)) for part in each["loc"])

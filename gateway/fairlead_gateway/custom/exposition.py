@@ -14,7 +14,7 @@ from fairlead_gateway.custom.tools import CustomTools
 
 
 class CustomCollector(Collector):
-    """Of one gateway."""
+    """Metrics of one gateway's custom tools."""
 
     def __init__(self, tools: CustomTools) -> None:
         self._tools = tools

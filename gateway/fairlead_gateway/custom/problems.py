@@ -1,4 +1,4 @@
-"""What can be wrong with a tool of an author's own."""
+"""Errors of an author's own tools."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""What a handler returns, as the raw result of a `tools/call`.
+"""Converts a handler's return value to the raw result of a `tools/call`.
 
-Called by `custom.upstream`. Results are written in the form of 2025-11-25; `calls.translate` makes them what the client
-speaks.
+Results are written in the form of 2025-11-25; `calls.translate` makes them fit the client's revision.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from fairlead_mcp import jsonrpc
 
 _RESULT: Final = frozenset({"content", "structuredContent", "isError", "_meta"})
 _ENVELOPE: Final = frozenset({"resultType"})
-"""What newer revisions add; `calls.translate` puts it there."""
+"""Members that newer revisions add; `calls.translate` puts them there."""
 _CONTENT: Final = MappingProxyType(
     {
         "text": ("text",),
@@ -73,7 +72,9 @@ def _plain(value: Any) -> Any:
 
 
 def _foreign(value: Any) -> Any:
-    """What msgspec does not know: a model of pydantic, told by its method, so that nothing imports pydantic here."""
+    """Value that msgspec does not know: a model of pydantic, recognized by its method, so that nothing imports pydantic
+    here.
+    """
     dump = getattr(value, "model_dump", None)
     if callable(dump) and not isinstance(value, type):
         return dump(mode="json", by_alias=True)

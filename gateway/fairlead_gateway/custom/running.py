@@ -1,7 +1,5 @@
-"""Handlers as they are run: whatever they raise is kept apart from what goes wrong around them, and an `async` one that
-blocks is noticed.
-
-Used by `custom.upstream` and nobody else.
+"""Runs handlers: their exceptions are kept apart from faults around them, and an `async` handler that blocks is
+noticed.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ Held = Callable[[float], None]
 
 
 def guarded(work: Callable[[], Any]) -> Any:
-    """What `work` returns. Raises HandlerFailed for whatever it raises, also for an attempt to end the process."""
+    """Result of `work`. Raises HandlerFailed for any exception of its, also for an attempt to end the process."""
     try:
         return work()
     except (Exception, SystemExit) as error:
@@ -26,7 +24,9 @@ def guarded(work: Callable[[], Any]) -> Any:
 
 
 async def awaited(work: Callable[[], Awaitable[Any]], held: Held) -> Any:
-    """What becomes of what `work` returns. Raises HandlerFailed, and CancelledError where somebody else cancelled."""
+    """Result of the awaitable that `work` returns. Raises HandlerFailed, and CancelledError where somebody else
+    cancelled.
+    """
     try:
         return await Stepped(work(), held)
     except asyncio.CancelledError as error:

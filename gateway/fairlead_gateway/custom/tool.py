@@ -1,4 +1,4 @@
-"""What an author writes: the decorator `tool`, and `CustomTool`, which is all that is said of one tool.
+"""Declaration of a custom tool: the decorator `tool`, and `CustomTool`, which holds all of it.
 
 Nothing is looked at here: `custom.tools` does when the tool is taken in, so that one broken tool leaves the others of
 its module alone, and an import stays cheap.
@@ -40,7 +40,7 @@ class CustomTool(msgspec.Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     estimated_duration_ms: int | None = None
-    """What a call takes, until enough of them are measured."""
+    """Expected duration of a call, until enough of them are measured."""
     max_duration_ms: int | None = None
     """After that a call is given up."""
     idempotent: bool | None = None
@@ -82,6 +82,6 @@ def tool(handler: Callable[..., Any] | None = None, /, **said: Any) -> Any:
 
 
 def marked(thing: object) -> CustomTool | None:
-    """What `tool` said of a function; None for anything else."""
+    """Declaration that `tool` left at a function; None for anything else."""
     found = getattr(thing, "__dict__", {}).get(_MARK)
     return found if isinstance(found, CustomTool) else None

@@ -1,4 +1,4 @@
-"""The custom tools of one gateway: taken in one by one, published as one catalog document, called by name.
+"""Custom tools of one gateway: registered one by one, published as one catalog document.
 
 Filled by `custom.load`, or in code; read by `custom.upstream` for each call.
 """
@@ -54,7 +54,7 @@ class Prepared(msgspec.Struct, frozen=True):
 
 
 class CustomTools:
-    """See the module."""
+    """Registry of the custom tools of one gateway, by name."""
 
     def __init__(self) -> None:
         self._prepared: dict[str, Prepared] = {}

@@ -1,8 +1,7 @@
-"""The server `local` as an upstream: calls its handlers in this process.
+"""Upstream of the server `local`: calls its handlers in this process.
 
-Made by the composition root for `upstream.registry`, called by `calls.dispatch` like any other upstream. An `async`
-handler runs on the loop, any other in a thread. A handler that goes on after its call has ended keeps its place until
-it returns, so that there are never more of them than `limit`.
+An `async` handler runs on the loop, any other in a thread. A handler that goes on after its call has ended keeps its
+place until it returns, so that there are never more of them than `limit`.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ log = logging.getLogger(__name__)
 THREADS: Final = 16
 """Handlers that block, at once, unless told otherwise."""
 HELD_SECONDS: Final = 0.1
-"""Of one step of an `async` handler, from which on it is warned of."""
+"""Seconds of one step of an `async` handler, from which on a warning is logged."""
 WARN_SECONDS: Final = 60.0
 METHOD: Final = "tools/call"
 PROGRESS: Final = "notifications/progress"
@@ -57,8 +56,9 @@ _decode = msgspec.json.Decoder(_Params).decode
 
 
 class LocalUpstream:
-    """See the module. `clock` is the one that deadlines go by. With `raises`, for callers in Python, what a handler
-    raised is the outcome of its call (HandlerFailed), instead of a result that tells it to a model.
+    """Upstream whose tools are handlers in this process. `clock` is the one that deadlines go by. With `raises`, for
+    callers in Python, an exception of a handler is the outcome of its call (HandlerFailed), instead of a result that
+    tells it to a model.
     """
 
     modern = False
@@ -169,7 +169,7 @@ class LocalUpstream:
 
 
 class _Run:
-    """One call, from its beginning to its outcome. `cancel` is for whoever gives it up; no outcome follows."""
+    """One call, from its beginning to its outcome. `cancel` gives it up; no outcome follows."""
 
     __slots__ = ("_context", "_ended", "_handler", "_loop", "_name", "_order", "_outcome", "_timer", "_upstream")
 

@@ -1,1 +1,1 @@
-"""Who asks: identities of clients, and whoever vouches for them. README.md tells how to set it up."""
+"""Authentication of clients: identities and authenticators. README.md tells how to set it up."""

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 ALONE: Final = Issuers(api_keys=True)
 UNKNOWN_KEY: Final = Refusal(401, "this API key is not known, has expired or was revoked", "invalid_token")
 _NOBODY: Final = "0" * 64
-"""What the hash of an unknown key is compared with, so that every key takes the same way."""
+"""Hash that an unknown key is compared with, so that every key takes equally long."""
 
 
 class KeyPlace(Protocol):

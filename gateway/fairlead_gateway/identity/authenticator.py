@@ -1,6 +1,6 @@
-"""What vouches for credentials: the port that every kind of them implements.
+"""Port of an authenticator, which every kind of credential implements.
 
-Pure declarations, composed by `app`, used by `identities`.
+Pure declarations.
 """
 
 from __future__ import annotations

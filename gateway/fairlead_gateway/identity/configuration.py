@@ -16,7 +16,7 @@ from fairlead_gateway.settings import BadSetting
 ALGORITHMS: Final = (
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519",
 )  # fmt: skip
-"""Asymmetric ones, all of them: whoever can check a token must not be able to make one."""
+"""Asymmetric algorithms, all of them: the right to check a token must not be the power to make one."""
 
 Text = Annotated[str, Meta(min_length=1)]
 
@@ -101,7 +101,7 @@ def _check(path: Path, issuer: Issuer) -> None:
             raise BadSetting(f"{path}: {url} must be an https URL")
         if not is_private(url, issuer):
             raise BadSetting(
-                f"{path}: {url} must be an https URL: without TLS whoever is on the way can put in keys of their own. "
+                f"{path}: {url} must be an https URL: without TLS a man in the middle can put in keys of his own. "
                 f"If that is meant, write `allowHttp: true` beside the issuer"
             )
     wrong = [name for name in issuer.algorithms if name not in ALGORITHMS]

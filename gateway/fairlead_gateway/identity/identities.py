@@ -1,8 +1,7 @@
-"""Whose request this is: one lookup for a credential that is known, an authenticator's verdict for one that is not.
+"""Finds the principal of a request: one look-up for a known credential, an authenticator's verdict for any other.
 
-Made by `app`, one per gateway; asked by `endpoint.front` and `rest.guard` for every request. What is known is kept by
-the whole `Authorization` header until the credential ends, is revoked, or its authenticator wants to be asked again.
-A credential that nobody vouches for never becomes an anonymous request.
+One per gateway. Verdicts are kept by the whole `Authorization` header until the credential ends, is revoked, or its
+authenticator wants to be asked again. A request whose credential is refused never becomes an anonymous one.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ KEPT: Final = 8192
 KEPT_BYTES: Final = 16 << 20
 """Bytes of credentials that are remembered at least; twice as many at most."""
 REFUSED_SECONDS: Final = 5.0
-"""How long a refusal is remembered: whoever tries the same again costs nothing meanwhile."""
+"""Seconds that a refusal is remembered: a repeated attempt costs nothing meanwhile."""
 REFUSED_KEPT: Final = 1024
 """Refusals that are remembered, apart from the rest: wrong credentials never push out those of others."""
 LOOKING: Final = 32
@@ -45,8 +44,8 @@ _Entry = tuple[Identity, float]
 
 
 class Identities:
-    """See the module. With no authenticator and `anonymous`, every request is anonymous and headers are not looked at.
-    `seconds` bounds a look-up, `now` is the time of day in seconds.
+    """Authentication of requests, with a cache. With no authenticator and `anonymous`, every request is anonymous and
+    headers are not looked at. `seconds` bounds a look-up, `now` is the time of day in seconds.
     """
 
     def __init__(
@@ -78,7 +77,7 @@ class Identities:
         """
 
     def known(self, authorization: bytes | None) -> Identity | None:
-        """Whose request this is, where that is known already."""
+        """Identity of a request from the cache; None where it is not there."""
         if self.open:
             return ANONYMOUS
         entry = self._young.get(authorization)
@@ -87,7 +86,7 @@ class Identities:
         return ANONYMOUS if authorization is None and self._anonymous else None
 
     async def identify(self, authorization: bytes | None) -> Verdict:
-        """Whose request this is. Raises nothing but CancelledError."""
+        """Verdict about a request's credential. Raises nothing but CancelledError."""
         found = self.known(authorization)
         if found is not None:
             return found

@@ -1,7 +1,7 @@
-"""The keys of one issuer: found, fetched, kept while the issuer is away, fetched anew where a token names another.
+"""Keys of one issuer: found, fetched, kept while the issuer is away, fetched anew where a token names another.
 
-Used by `tokens`. A fetch is bounded in time and size and follows no redirects; however many tokens name unknown keys,
-the issuer is asked once per `COOL_DOWN`.
+A fetch is bounded in time and size and follows no redirects; however many tokens name unknown keys, the issuer is asked
+once per `COOL_DOWN`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Document = TypeVar("Document", _Discovered, _Set)
 
 
 class IssuerKeys:
-    """See the module. `clock` in seconds."""
+    """Key set of one issuer (RFC 7517), with its cache. `clock` in seconds."""
 
     def __init__(self, issuer: Issuer, clock: Callable[[], float]) -> None:
         self.issuer = issuer

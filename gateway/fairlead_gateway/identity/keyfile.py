@@ -17,7 +17,7 @@ MAX_BYTES: Final = 16 << 20
 
 
 class KeyFile:
-    """See the module. A file that is gone holds no keys; one that cannot be read changes nothing until it can."""
+    """API keys in a file. A file that is gone holds no keys; one that cannot be read changes nothing until it can."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -47,7 +47,7 @@ class KeyFile:
             log.error("The API keys in %s cannot be read, and stay as they were: %s", self._path, error)
 
     def _looks(self) -> object:
-        """What differs once somebody wrote the file."""
+        """Attributes of the file that change with every write."""
         try:
             seen = self._path.stat()
         except OSError as error:

@@ -1,9 +1,9 @@
-"""API keys: what one looks like, what is kept of it, and the document that holds them.
+"""API keys: their form, their stored hashes, and the document that holds them.
 
-Pure module but for the randomness given. Used by `apikeys` in the gateway and by `fairlead keys`. A key is
-`flk_ID_SECRET`, its secret 32 random bytes. Kept are the id, and the SHA-256 of the whole key: with 256 bits of
-randomness there is nothing to guess, so a slow hash, which passwords need, would protect nothing and would let anybody
-keep the gateway busy. The id is no secret: it finds the one record to compare with, in logs and lists it names the key.
+Pure module but for the randomness given. A key is `flk_ID_SECRET`, its secret 32 random bytes. Kept are the id, and the
+SHA-256 of the whole key: with 256 bits of randomness there is nothing to guess, so a slow hash, which passwords need,
+would protect nothing and would let anybody keep the gateway busy. The id is no secret: it finds the one record to
+compare with, in logs and lists it names the key.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ import msgspec
 PREFIX: Final = "flk_"
 """So that scanners for leaked credentials can find them."""
 MEMBER: Final = "keys.json"
-"""Of a Secret that holds keys."""
+"""Member of a Secret that holds keys."""
 LABEL: Final = "fairlead.dev/api-keys"
 """With the value `true`, of such a Secret."""
 _KEY: Final = re.compile(r"flk_([0-9a-f]{12})_[A-Za-z0-9_-]{43}")
 
 
 class KeyRecord(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
-    """What is kept of one key."""
+    """Stored record of one key."""
 
     id: str
     hash: str
@@ -100,7 +100,7 @@ def id_of(key: str) -> str | None:
 
 
 def digest(key: str) -> str:
-    """What is kept of a key."""
+    """Stored hash of a key."""
     return hashlib.sha256(key.encode()).hexdigest()
 
 

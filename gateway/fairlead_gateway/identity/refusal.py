@@ -24,4 +24,4 @@ NO_CREDENTIAL: Final = Refusal(401, "this gateway answers nobody that it does no
 MALFORMED: Final = Refusal(400, "Authorization must be one `Bearer` credential", "invalid_request")
 UNKNOWN_TOKEN: Final = Refusal(401, "nobody vouches for this token", "invalid_token")
 BUSY: Final = Refusal(503, "too many credentials are being looked up", retry_after=1)
-AWAY: Final = Refusal(503, "whoever could vouch for this token does not answer", retry_after=5)
+AWAY: Final = Refusal(503, "the issuer of this token cannot be reached", retry_after=5)

@@ -1,4 +1,4 @@
-"""From settings to whoever vouches for clients. Called by whoever starts a gateway, before it is built."""
+"""Builds authenticators from settings."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def trusted(settings: Settings, kube: Kube | None = None) -> Trust:
     authenticators = tuple(one for one in found if one is not None)
     if not authenticators and settings.anonymous == "deny":
         log.warning(
-            "Nobody is let in: set FAIRLEAD_ANONYMOUS=allow to let in everybody, or name whoever vouches for clients "
-            "with FAIRLEAD_API_KEYS, FAIRLEAD_API_KEY_SECRETS or FAIRLEAD_IDENTITY"
+            "No client can authenticate: set FAIRLEAD_ANONYMOUS=allow to serve everybody, or configure an "
+            "authenticator with FAIRLEAD_API_KEYS, FAIRLEAD_API_KEY_SECRETS or FAIRLEAD_IDENTITY"
         )
     return Trust(authenticators, issuers, vouchers.scopes, names)
 

@@ -116,7 +116,7 @@ class Tokens:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _of(self, token: str) -> tuple[Mapping[str, Any], IssuerKeys] | None:
-        """What a token says of itself, and the keys of whom it says to come from; nothing of it is believed yet."""
+        """Claims of a token and the keys of the issuer that it names; nothing of it is believed yet."""
         parts = token.split(".")
         if len(parts) != 3 or len(token) > MAX_TOKEN:
             return None

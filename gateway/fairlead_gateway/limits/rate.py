@@ -1,6 +1,6 @@
-"""A rate as one number: when the calls admitted so far would end if they came evenly (GCRA, ITU-T I.371).
+"""Rate limit as one number: when the calls admitted so far would end if they were evenly spread (GCRA, ITU-T I.371).
 
-Pure module. Used by `limits.limiter` and `upstream.guard`; `limits.shared` settles what several replicas admitted.
+Pure module. `limits.shared` settles it with other replicas.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _EXACT: Final = 1e-9
 
 
 class Sharing:
-    """What the rates of one gateway have in common where they are shared with other replicas."""
+    """State that the rates of one gateway share where other replicas take part."""
 
     __slots__ = ("blocked", "dirty")
 

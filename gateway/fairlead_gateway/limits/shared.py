@@ -55,8 +55,8 @@ class BadUrl(ValueError):
 
 
 class Settler:
-    """See the module. Times in seconds; `timeout` bounds everything that is asked of Redis. With `closed`, nothing is
-    admitted from the start until Redis has answered, and while it does not.
+    """Settles rates with other replicas through Redis. Times in seconds; `timeout` bounds every request to Redis. With
+    `closed`, nothing is admitted from the start until Redis has answered, and while it does not.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class Settler:
         self.settlements += 1
 
     def _key(self, rate: Rate) -> str:
-        """Of one size whoever it is about, and on one node of a cluster."""
+        """Key of one size for any subject, and on one node of a cluster."""
         return f"{{{self._prefix}}}:rate:{hashlib.blake2b(rate.name.encode(), digest_size=16).hexdigest()}"
 
     async def _attempt(self, asked: Callable[[], Awaitable[None]]) -> bool:

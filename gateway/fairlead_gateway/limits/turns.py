@@ -1,8 +1,8 @@
-"""Whose turn it is: a queue for each agent, and one of each in turn (deficit round robin, Shreedhar and Varghese 1995).
+"""Fair queue: one queue for each agent, served in rotation (deficit round robin, Shreedhar and Varghese 1995).
 
-Pure module, used by `upstream.guard`. Weights are equal and every call costs the same, so a turn is one call and no
-deficit is carried over: how long a call will take is not known when it is let in. An agent with five hundred calls in
-the queue waits for its own; one with a single call waits for at most one call of each other agent.
+Pure module. Weights are equal and every call costs the same, so a turn is one call and no deficit is carried over: how
+long a call will take is not known when it is admitted. An agent with five hundred calls in the queue waits for its own;
+one with a single call waits for at most one call of each other agent.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class _Line(Generic[Waiter]):
 
 
 class Turns(Generic[Waiter]):
-    """See the module. A waiter stands in it once."""
+    """Fair queue of waiting calls. A waiter is in it once."""
 
     def __init__(self) -> None:
         self.ring: deque[_Line[Waiter]] = deque()
@@ -68,8 +68,8 @@ class Turns(Generic[Waiter]):
         return True
 
     def give_way(self, agent: Hashable) -> Waiter | None:
-        """For a call of `agent`, take out the last one of whoever has most of them waiting; None where that is no
-        other, or would then have fewer than `agent`: the queue is full of equals.
+        """For a call of `agent`, take out the last one of the agent that has most of them waiting; None where that is
+        no other, or would then have fewer than `agent`: the queue is full of equals.
         """
         longest = max(self.ring, key=lambda line: len(line.waiting), default=None)
         own = self._lines.get(agent)

@@ -21,7 +21,7 @@ from fairlead_gateway.telemetry import OTHER, Book
 
 MAX_TOOLS: Final = 500
 MAX_TIERS: Final = 5
-"""Whose members are shown tool by tool; how many each tier shows and hides is told of all."""
+"""Tiers whose members are shown tool by tool; the numbers of shown and hidden tools are given for all."""
 HEALTHY: Final = "Healthy"
 _TOOL: Final = ("gen_ai_tool_name", "fairlead_server")
 _TIER: Final = "fairlead_tier"
@@ -31,7 +31,9 @@ Measured = tuple[str, str, ToolState]
 
 
 class LatencyCollector(Collector):
-    """Of one gateway. `asked_at` is when an operator asked for samples last, `clock` the time of day, in seconds."""
+    """Latency metrics of one gateway. `asked_at` is when an operator asked for samples last, `clock` the time of day,
+    in seconds.
+    """
 
     def __init__(
         self,

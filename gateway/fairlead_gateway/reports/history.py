@@ -11,7 +11,7 @@ from fairlead_gateway.reports.ring import Ring
 
 
 class History:
-    """Of one tool of one server."""
+    """Attempts of one tool of one server."""
 
     __slots__ = ("__weakref__", "attempts", "server", "tally", "tool")
 
@@ -20,4 +20,4 @@ class History:
         self.tool = tool
         self.attempts = Ring(kept)
         self.tally: Tally | None = None
-        """Of all attempts, where the installation keeps aggregates."""
+        """Histogram of all attempts, where the installation keeps aggregates."""

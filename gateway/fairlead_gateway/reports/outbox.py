@@ -26,8 +26,8 @@ LOOK_SECONDS: Final = 0.05
 
 
 class Outbox:
-    """See the module. `clock` is the one that calls are timed by, `wall` the time of day, both in seconds. `own` are
-    catalogs that only this gateway knows of.
+    """Builds the reports of a gateway, on request. `clock` is the one that calls are timed by, `wall` the time of day,
+    both in seconds. `own` are catalogs that only this gateway knows of.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What the failure of an attempt says of the tool. Pure."""
+"""Maps the failure of an attempt to its outcome for the tool. Pure."""
 
 from __future__ import annotations
 

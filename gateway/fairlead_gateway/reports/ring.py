@@ -20,7 +20,7 @@ _CODES: Final = {outcome: code for code, outcome in enumerate(_OUTCOMES)}
 
 
 class Ring:
-    """See the module. `kept` of them at most."""
+    """Ring buffer of attempts, packed in bytes. `kept` of them at most."""
 
     __slots__ = ("_count", "_data", "_kept", "last")
 

@@ -1,4 +1,4 @@
-"""The duration of every upstream attempt, the last hundred of each tool, for whoever asks.
+"""Samples: the duration of every upstream attempt, the last hundred of each tool.
 
 Pure module. On the path of a call two dictionary operations and a place in a ring; everything else is done when a
 report is made. Bounded by the number of tools: while nobody asks, older attempts fall out.
@@ -63,7 +63,7 @@ class SampleLog:
         self.tallying = tallying
         self.late_ms = float("inf")
         self.sequence = 0
-        """Of the newest end."""
+        """Sequence number of the newest end."""
         self.running: dict[int, tuple[History, float]] = {}
         """Attempt to what it belongs to and its start, in the order of their starts."""
         self.late = late

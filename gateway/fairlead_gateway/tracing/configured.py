@@ -1,6 +1,6 @@
 """Whether spans are wanted: by the environment variables that OpenTelemetry gives for it.
 
-Called by `accounting`. Nothing of OpenTelemetry is loaded unless they are.
+Nothing of OpenTelemetry is loaded unless they are.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What the path of a call does with a span. Nothing here knows OpenTelemetry, so nothing of it is loaded without need.
+"""Spans as the path of a call sees them. Nothing here knows OpenTelemetry, so nothing of it is loaded without need.
 
-Pure declarations. Implemented by `tracing.exporting`, used by `calls.dispatch`, `calls.flight` and `calls.forward`.
+Pure declarations, implemented by `tracing.exporting`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class CallSpan(Protocol):
         ...
 
     def end(self, error_type: str) -> None:
-        """Of an attempt that runs, too. `error_type` as of `telemetry.Recorder`."""
+        """End the span, and that of an attempt that runs. `error_type` as of `telemetry.Recorder`."""
         ...
 
 

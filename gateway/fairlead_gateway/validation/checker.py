@@ -29,7 +29,7 @@ MAX_VALUE_BYTES: Final = 512 << 10
 MAX_WORK: Final = 8_000_000
 """Bytes of a value times the weight of the schema (see `intricacy`)."""
 MAX_EXPLAINED: Final = 40_000
-"""The same, for finding all errors instead of one."""
+"""Bytes of a value in which all errors are looked for instead of one."""
 MAX_PATTERNS: Final = 64
 PATTERN_BYTES: Final = 64 << 10
 """Patterns are checked in values up to this size, and up to less where they are large (see PATTERN_WORK)."""
@@ -64,7 +64,9 @@ class Compiled(msgspec.Struct, frozen=True):
 
 
 class Checker:
-    """See the module. `unchecked` counts values that were too large or too deep to be checked in bounded time."""
+    """Compiled schema that checks values. `unchecked` counts values that were too large or too deep to be checked in
+    bounded time.
+    """
 
     __slots__ = ("_explain_bytes", "_fast", "_fits", "_heights", "_max_bytes", "_plain", "_schema", "_simple_bytes",
                  "_slow", "unchecked")  # fmt: skip
@@ -85,7 +87,7 @@ class Checker:
         self.unchecked = 0
 
     def wrong(self, value: bytes | Raw) -> str | None:
-        """What does not fit in a raw JSON value, one error a line; None where all fits, or nothing can be said."""
+        """Errors of a raw JSON value, one a line; None where all fits, or nothing can be said."""
         try:
             if len(value) <= self._simple_bytes and self._fits(_decode(value)):
                 return None
@@ -100,7 +102,7 @@ class Checker:
         try:
             decoded = _decode(value)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            self.unchecked += 1  # whoever gets the value says what is wrong with it
+            self.unchecked += 1  # its recipient says what is wrong with it
             return None
         validator, explained = self._fast, True
         if self._slow or len(value) > self._explain_bytes or len(value) > self._max_bytes:
@@ -133,7 +135,7 @@ class Checker:
         return _explained(self._fast, decoded, len(value) * self._heights[height] <= MAX_EXPLAINED)
 
     def _for(self, size: int, decoded: Any) -> tuple[jsonschema_rs.Validator, bool] | None:
-        """What checks a value of that size, and whether it may look for more than one error."""
+        """Validator for a value of that size, and whether it may look for more than one error."""
         height = height_of(decoded, len(self._heights)) if self._slow else 0
         if height >= len(self._heights):
             return None
@@ -263,7 +265,7 @@ def _states(pattern: str) -> int:
 
 
 def _drop_patterns(schema: Schema) -> None:
-    """What a pattern of names had allowed, nothing else may forbid in its place."""
+    """Remove patterns of names, and keywords that would forbid names which a pattern allowed."""
     if isinstance(schema.get("pattern"), str):
         del schema["pattern"]
     if schema.pop("patternProperties", None) is not None:

@@ -1,8 +1,8 @@
-"""How much work a schema can make of a value, known before any value came.
+"""Upper bound of the work that a schema can make of a value, known before there is a value.
 
-Pure module, used by `checker`. Alternatives that refer to alternatives double with each step: thirty definitions of two
-lines make a billion comparisons of `{}`. So a schema is weighed: its *weight* at a height is the greatest number of
-schemas that can be tried along one path of that length into a value. Weight times the size of a value bounds the work.
+Pure module. Alternatives that refer to alternatives double with each step: thirty definitions of two lines make a
+billion comparisons of `{}`. So a schema is weighed: its *weight* at a height is the greatest number of schemas that can
+be tried along one path of that length into a value. Weight times the size of a value bounds the work.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _HERE: Final = frozenset(HERE)
 _BELOW: Final = frozenset(BELOW)
 _UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
 MAX_HEIGHT: Final = 64
-"""Of values of a schema that refers to itself."""
+"""Height of values of a schema that refers to itself."""
 
 
 class TooIntricate(Exception):

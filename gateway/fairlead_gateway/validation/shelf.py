@@ -21,7 +21,7 @@ from fairlead_gateway.validation.checker import Checker, Compiled, compile_schem
 log = logging.getLogger(__name__)
 
 MAX_BYTES: Final = 32 << 20
-"""Of the definitions whose compiled schemas are kept; compiled they take about ten times as much."""
+"""Bytes of the definitions whose compiled schemas are kept; compiled they take about ten times as much."""
 LARGE: Final = 8 << 10
 """A definition of more bytes takes milliseconds to compile: it is compiled before its snapshot is served, not at a
 call.
@@ -64,8 +64,8 @@ class ToolCheck:
         self._output: Checker | None = None
 
     def arguments(self, arguments: bytes | Raw | None) -> str | None:
-        """What does not fit of the arguments of a call, a raw JSON object or nothing: one error a line. None where
-        nothing is known to be wrong.
+        """Errors in the arguments of a call, a raw JSON object or nothing: one a line. None where nothing is known to
+        be wrong.
         """
         if not self._compiled:
             self._checks.compile(self)
@@ -77,7 +77,9 @@ class ToolCheck:
         return checker.wrong(arguments)
 
     def result(self, result: bytes | Raw) -> str | None:
-        """The same of the `structuredContent` of a raw result that is no error, in either era."""
+        """Errors in the `structuredContent` of a raw result that is no error, in either era: one a line; None for
+        none.
+        """
         if not self._compiled:
             self._checks.compile(self)
         checker = self._output
@@ -114,7 +116,7 @@ class ToolCheck:
 
 
 class Checks:
-    """See the module. `max_bytes` is of definitions."""
+    """Cache of compiled schemas by definition. `max_bytes` is of definitions."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes = max_bytes
@@ -125,7 +127,7 @@ class Checks:
         self._reported: OrderedDict[str, None] = OrderedDict()
         self._unchecked = 0
         self._lock = threading.Lock()
-        """Of what is kept: a snapshot is prepared in a thread."""
+        """Lock of the cache: a snapshot is prepared in a thread."""
         self.compiled = 0
         """Definitions that were compiled, again ones included."""
         self.left_out: dict[str, int] = {}

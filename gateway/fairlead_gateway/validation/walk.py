@@ -1,7 +1,7 @@
-"""Where schemas stand in a schema, and what refers to what.
+"""Finds subschemas in a schema, and the targets of its references.
 
-Pure module, used by `checker` and `intricacy`. Schemas are found by keyword, so that a property called `pattern` is
-not taken for one (JSON Schema 2020-12 Core, sections 10 and 11, and the older spellings of drafts 4 to 7).
+Pure module. Schemas are found by keyword, so that a property called `pattern` is not taken for one (JSON Schema 2020-12
+Core, sections 10 and 11, and the older spellings of drafts 4 to 7).
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class References:
                 self._named.setdefault(ident, []).append(schema)
 
     def of(self, schema: Schema) -> list[Schema]:
-        """What the references of a schema mean; a dynamic one may mean any of several."""
+        """Targets of a schema's references; a dynamic one may mean any of several."""
         found: list[Schema] = []
         for keyword in REFERENCES:
             target = schema.get(keyword)

@@ -1,7 +1,6 @@
-"""What does not fit, in words that tell a model what to mend: where, and what was expected there.
+"""Messages about arguments that do not fit, for a model to mend them: the place, and the expectation there.
 
-Pure module, used by `checker`. Everything is bounded: a model has no use for the fortieth error, or for a page of its
-own arguments.
+Pure module. Everything is bounded: a model has no use for the fortieth error, or for a page of its own arguments.
 """
 
 from __future__ import annotations
