@@ -1,0 +1,111 @@
+"""Check of the prose in Python files, by what a program can see. Run from `hack/check`.
+
+Prints `FILE:LINE: what is wrong; what to write instead` per finding and exits with 1 when there is one.
+
+Rules: the opening of a docstring is a noun or a verb, never a word that leans on a neighbouring line · a docstring
+does not claim who calls its function (tests and imports say it, and stay true) · nobody is called "whoever".
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+FOLDERS = ("crds", "operator", "gateway", "hack", "tests/support")
+NOT_YET: tuple[str, ...] = (
+    "gateway/fairlead_client/",
+    "gateway/fairlead_formats/",
+    "gateway/fairlead_gateway/calls/",
+    "gateway/fairlead_gateway/catalog/kubeapi.py",
+    "gateway/fairlead_gateway/conversation/",
+    "gateway/fairlead_gateway/endpoint/",
+    "gateway/fairlead_gateway/formats/",
+    "gateway/fairlead_gateway/policy/",
+    "gateway/fairlead_gateway/rest/",
+    "gateway/fairlead_gateway/selection/",
+    "gateway/fairlead_gateway/toolregistry/",
+    "gateway/fairlead_gateway/upstream/",
+    "gateway/fairlead_kube/",
+    "gateway/fairlead_rest/",
+)
+"""Folders and files that are left out while they are being moved; to be emptied."""
+OPENINGS = re.compile(r"(Of|Once|The same|See the \w+|Whose|What)\b")
+CLAIMS = re.compile(r"\b(used|called) by\b", re.IGNORECASE)
+WHOEVER = re.compile(r"\bwhoever\b", re.IGNORECASE)
+
+
+def main() -> int:
+    """Print all findings of the working directory; the exit code of the program."""
+    findings = found_in(Path())
+    for finding in findings:
+        print(finding)
+    return 1 if findings else 0
+
+
+def found_in(root: Path) -> list[str]:
+    """Findings in all Python files below `root`, in the order of their paths."""
+    findings: list[str] = []
+    for folder in FOLDERS:
+        for path in sorted((root / folder).rglob("*.py")):
+            name = path.relative_to(root).as_posix()
+            if "node_modules" in path.parts or name.startswith(NOT_YET):
+                continue
+            text = path.read_text("utf-8")
+            tree = ast.parse(text, name)
+            findings += prose(name, text, tree)
+    return findings
+
+
+def prose(name: str, text: str, tree: ast.Module) -> Iterator[str]:
+    """Findings in the docstrings and the words of one file."""
+    for line, docstring in docstrings(tree):
+        if opening := OPENINGS.match(docstring.lstrip()):
+            yield (
+                f'{name}:{line}: a docstring opens with "{opening[0]}"; begin with a noun or a verb that says what the '
+                "thing is, in a sentence that needs no other line"
+            )
+        if claim := CLAIMS.search(docstring):
+            at = line + docstring.count("\n", 0, claim.start())
+            yield (
+                f'{name}:{at}: a docstring says "{claim[0].lower()}"; say what the thing does and leave callers '
+                "to imports and tests"
+            )
+    if WHOEVER.search(text):
+        for line, words in enumerate(text.splitlines(), 1):
+            if WHOEVER.search(words) and not name.endswith("hack/prose.py"):
+                yield (
+                    f'{name}:{line}: "whoever"; name the party: the caller, the client, the principal, the agent, '
+                    "the user, the process"
+                )
+
+
+def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Line and text of each docstring: of the module, of classes and functions, and those below attributes."""
+    for block in _blocks(tree):
+        for statement in block.body:
+            if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+                text = statement.value.value
+                if isinstance(text, str):
+                    yield statement.lineno, text
+
+
+_Block = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def _blocks(tree: ast.Module) -> Iterator[_Block]:
+    """Module, classes and functions, at any depth of the two; statements inside `if` and `try` of a module count."""
+    pending: list[ast.AST] = [tree]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, _Block):
+            yield node
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.stmt | ast.excepthandler):
+                pending.append(child)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,61 @@
+"""`hack/prose.py` names each place where prose says less than it should, and nothing else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+PROGRAM = Path(__file__).resolve().parents[3] / "hack" / "prose.py"
+
+
+def checked(folder: Path, files: dict[str, str]) -> tuple[int, list[str]]:
+    """Exit code and lines of the program in a tree of these files."""
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    ended = subprocess.run([sys.executable, PROGRAM], cwd=folder, capture_output=True, text=True, check=False)
+    assert ended.stderr == ""
+    return ended.returncode, ended.stdout.splitlines()
+
+
+def test_good_prose_passes(tmp_path: Path) -> None:
+    text = '"""Connection pools of one server (RFC 9110)."""\n\n\ndef pool() -> None:\n    """Servers once seen."""\n'
+    assert checked(tmp_path, {"crds/good.py": text}) == (0, [])
+
+
+def test_each_kind_of_docstring_is_read_with_its_line(tmp_path: Path) -> None:
+    text = (
+        '"""What a module is."""\n\nLIMIT = 1\n"""Of one agent."""\n\n\nclass Pool:\n    """See the module."""\n\n'
+        '    async def get(self) -> None:\n        """The same."""\n'
+    )
+    code, lines = checked(tmp_path, {"gateway/a/b.py": text})
+    assert code == 1
+    assert [line.split(";")[0] for line in lines] == [
+        'gateway/a/b.py:1: a docstring opens with "What"',
+        'gateway/a/b.py:4: a docstring opens with "Of"',
+        'gateway/a/b.py:8: a docstring opens with "See the module"',
+        'gateway/a/b.py:11: a docstring opens with "The same"',
+    ]
+    assert lines[0].endswith(
+        "begin with a noun or a verb that says what the thing is, in a sentence that needs no other line"
+    )
+
+
+def test_a_claim_about_callers_is_named_at_its_own_line(tmp_path: Path) -> None:
+    text = '"""Rates.\n\nPure module.\nUsed by the limiter.\n"""\n'
+    assert checked(tmp_path, {"hack/rates.py": text})[1] == [
+        'hack/rates.py:4: a docstring says "used by"; say what the thing does and leave callers to imports and tests'
+    ]
+
+
+def test_whoever_is_found_in_comments_and_messages_too(tmp_path: Path) -> None:
+    text = 'raise SystemExit("whoever asks")  # Whoever it was\nwho = "ever"\n'
+    assert [line.split(";")[0] for line in checked(tmp_path, {"tests/support/a.py": text})[1]] == [
+        'tests/support/a.py:1: "whoever"'
+    ]
+
+
+def test_a_literal_is_no_docstring(tmp_path: Path) -> None:
+    assert checked(tmp_path, {"operator/a.py": 'TEXT = "What is used by nobody"\nprint("Of all")\n'}) == (0, [])
