@@ -97,7 +97,7 @@ async def _measured(folder: Path, settings: Settings, loop: Loop) -> Times:
                 for what, place in places.items():
                     requests = place.requests[era]
                     await place.world.settle(requests)
-                    best = min(sum(place.world.once(requests)) for _ in range(50))
+                    best = min([sum(await place.world.once(requests)) for _ in range(50)])
                     place.world.check(requests)
                     times.setdefault((what, era), []).append(best / CONNECTIONS / 1000)
     return times

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Raw
 
-from fairlead_api.documents.catalog import Catalog, HttpEndpoint, ToolEntry, definition_hash, search_hash
+from fairlead_api.documents.catalog import Catalog, Definition, HttpEndpoint, ToolEntry, definition_hash, search_hash
 from fairlead_api.documents.codec import RULES_NAME, catalog_name, encode, state_name
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject, Tier
 from fairlead_api.documents.state import Quantiles, ServerState, State, ToolState
@@ -30,6 +30,10 @@ ECHO = (
     b'{"name":"echo","description":"Echo the text back.","inputSchema":{"type":"object","properties":'
     b'{"text":{"type":"string","description":"What to echo"}},"required":["text"]}}'
 )
+PROMPT = "greet"
+"""The prompt of each era's plain server."""
+OWN = "own"
+"""`ERA-own` is a server with `session: PerClient`."""
 ALIKE = 40
 """Servers of an era that are spoken to in turn, where a client uses many: `legacy0` to `legacy39`."""
 SERVERS = 100
@@ -119,8 +123,11 @@ def entry(name: str, definition: bytes) -> ToolEntry:
     )  # fmt: skip
 
 
-def catalog(era: str, port: int, *, name: str = "", tools: tuple[ToolEntry, ...] = ()) -> Catalog:
+def catalog(
+    era: str, port: int, *, name: str = "", tools: tuple[ToolEntry, ...] = (), session: str = "Shared"
+) -> Catalog:
     """The document of the echo server as a server of `era`; its prefix is its name, by default the era's."""
+    prompt = b'{"name":"%b","arguments":[{"name":"text","required":true}]}' % PROMPT.encode()
     return Catalog(
         namespace="default",
         name=name or era,
@@ -129,8 +136,10 @@ def catalog(era: str, port: int, *, name: str = "", tools: tuple[ToolEntry, ...]
         prefix=name or era,
         endpoint=HttpEndpoint(url=f"http://127.0.0.1:{port}/mcp"),
         protocol_version=VERSIONS[era],
-        capabilities=Raw(b'{"tools":{}}'),
+        capabilities=Raw(b'{"tools":{},"prompts":{}}'),
+        session=session,
         tools=(entry("echo", ECHO), *tools),
+        prompts=() if name else (Definition(name=PROMPT, definition=Raw(prompt), hash=definition_hash(prompt)),),
     )
 
 
@@ -162,13 +171,16 @@ def strict() -> ToolEntry:
 
 def world(ports: dict[str, int], tools: int = TOOLS, revision: int = 0) -> Iterator[Catalog]:
     """SERVERS servers with `tools` tools each. `ports` by kind of upstream: `plain` and others; per era a server named
-    by it is plain, `ERA-KIND` is of that kind, the rest is `ERA0` and so on.
+    by it is plain and has a prompt, `ERA-KIND` is of that kind, `ERA-own` has sessions for each client, the rest is
+    `ERA0` and so on.
     """
     own = tuple(padded(f"tool_{number}", revision) for number in range(tools - 2))
     named = [(era, kind) for kind in ports for era in VERSIONS]
     for era, kind in named:
-        yield catalog(era, ports[kind], name=era if kind == "plain" else f"{era}-{kind}", tools=(strict(), *own))
-    for number in range((SERVERS - len(named)) // len(VERSIONS)):
+        yield catalog(era, ports[kind], name="" if kind == "plain" else f"{era}-{kind}", tools=(strict(), *own))
+    for era in VERSIONS:
+        yield catalog(era, ports["plain"], name=f"{era}-{OWN}", tools=(strict(), *own), session="PerClient")
+    for number in range((SERVERS - len(named)) // len(VERSIONS) - 1):
         for era in VERSIONS:
             yield catalog(era, ports["plain"], name=f"{era}{number}", tools=(strict(), *own))
 

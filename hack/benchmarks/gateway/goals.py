@@ -1,4 +1,8 @@
-"""Goals of the gateway beside the price of a call: lists, swaps, conversions beside calls, memory, replicas."""
+"""What is asked of the gateway beside the price of a call: lists, swaps, conversions beside calls, memory, garbage
+collections, replicas.
+
+Used by `bench_gateway`, which starts the gateway under test.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +11,17 @@ import math
 import os
 import threading
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 
 from gateway import conversions
 from gateway.gateways import (
-    ALIKE,
+    OWN,
     SERVERS,
+    STRICT,
     TOOLS,
     VERSIONS,
     Target,
@@ -27,19 +32,27 @@ from gateway.gateways import (
     world,
     write_documents,
 )
+from gateway.heaps import collections_of, footprint_of, metrics_of
+from gateway.workloads import CLIENTS, PLAIN, SATURATED, STRICT_ARGUMENTS
 from rig.harness import Goal, Sample, Settings, Unmeasurable
 from rig.loadtools import Load, Outcome, run_load
 from rig.processes import Stage, cores, ordinary, put_ahead, tree_memory
 from rig.quota import NoQuota, Quota
 
 MANY_TOOLS = 100
-"""Tools of each server, in the catalog whose swaps are measured: 10,000 in all."""
+"""Of each server, in the catalog whose swaps are measured: 10,000 in all."""
 SWAP_RATE = 500
 WINDOW = 1.5
 """Seconds, in which a swap is over with all that follows it; in every second one all tools are replaced."""
 MILLION = 1_000_000
+STEADY_CALLS = 100_000
+STEADY_SECONDS = 30.0
+"""For so many calls of one kind of client; what was made in fewer calls is scaled."""
+CONNECTIONS = 1_000
+FEWEST = 500
+"""Calls of a load, so that it lasts for a time that can be told."""
 SHARE = 0.2
-"""Part of a core, for each gateway where there are no cores to give to both."""
+"""Of a core, for each gateway where there are no cores to give to both."""
 
 
 class Goals:
@@ -55,23 +68,61 @@ class Goals:
         """Modern clients of one target."""
         return Load(target.port, "/mcp", tool, VERSIONS["modern"], connections, seconds, 0.5)
 
-    def memory(self, when: str) -> None:
-        """Resident memory of the gateway under test."""
-        goal = Goal(f"RSS at {SERVERS * TOOLS:,} tools, {when}", tree_memory(self.gateway.pid) / 1e6, "MB", at_most=100)
-        self.found.append(goal)
+    def memory(self, when: str, *, serving: float = 100) -> None:
+        """Memory of the gateway under test: RSS of the process that serves MCP, PSS of all its processes."""
+        found, where = footprint_of(self.gateway), f"{SERVERS * TOOLS:,} tools, {when}"
+        self.found.append(Goal(f"RSS of the MCP process at {where}", found.serving / 1e6, "MB", at_most=serving))
+        self.found.append(Goal(f"PSS of all processes at {where}", found.together / 1e6, "MB", at_most=120))
 
     def many_tools(self) -> None:
-        """Measure memory when clients call many tools of many servers, each of them often."""
-        tools = 2 if self.settings.quick else TOOLS - 2
-        for number, (era, version) in itertools.product(range(tools), VERSIONS.items()):
-            load = self.load(self.gateway, f"{era}%d__tool_{number}", 64, 1.0)
-            self.run(replace(load, era=version, tools=ALIKE), self.gateway)
-        self.memory(f"after {tools} tools of each of {len(VERSIONS) * ALIKE} servers were called")
+        """What becomes of memory when clients call every tool of every server, each of them 100 times."""
+        own = TOOLS - 2
+        alike = (SERVERS - len(self.ports) * len(VERSIONS)) // len(VERSIONS) - 1
+        named = ["", *(f"-{kind}" for kind in (*self.ports, OWN) if kind != "plain")]
+        times = 2 if self.settings.quick else 100
+        for era, version in VERSIONS.items():
+            for name in ("echo", STRICT, *(f"tool_{number}" for number in range(own))):
+                members = STRICT_ARGUMENTS if name == STRICT else ""
+                self.call(version, f"{era}%d__{name}", alike, times, members)
+            for server in named:
+                self.call(version, f"{era}{server}__tool_%d", own, times)
+                self.call(version, f"{era}{server}__echo", 1, times)
+                self.call(version, f"{era}{server}__{STRICT}", 1, times, STRICT_ARGUMENTS)
+        self.memory("after each of them was called", serving=80)
+
+    def call(self, version: str, tool: str, tools: int, times: int, members: str = "") -> None:
+        """Call each of `tools` tools at least so many times; `tool` has a `%d` where there are several."""
+        load = replace(self.load(self.gateway, tool, SATURATED, 60.0), warmup=0.05, era=version, members=members)
+        self.run(replace(load, tools=tools if "%d" in tool else 0, calls=max(FEWEST, times * tools)), self.gateway)
+
+    def many_connections(self) -> None:
+        """Memory while 1,000 clients of the modern era are connected and call."""
+        load = replace(self.load(self.gateway, "modern__echo", CONNECTIONS, 1.0), warmup=1.0)
+        run_load(
+            self.stage, load, self.gateway.pid, [], core=self.rest,
+            started=lambda: self.memory(f"with {CONNECTIONS:,} connections"),
+        )  # fmt: skip
+
+    def collector(self) -> None:
+        """Full garbage collections in steady state, of every kind of client, with 10,000 tools."""
+        _, gateway = self.many
+        calls, seconds = (5_000, 3.0) if self.settings.quick else (STEADY_CALLS, STEADY_SECONDS)
+        tools = f"{SERVERS * MANY_TOOLS:,} tools"
+        for workload, era in [(PLAIN, era) for era in VERSIONS] + [(one, era) for one in CLIENTS for era in one.eras]:
+            load = replace(workload.load(gateway, era, SATURATED, (seconds, 1.0)), calls=calls)
+            self.run(replace(load, seconds=0.5), gateway)
+            before = collections_of(gateway)
+            outcome = self.run(replace(load, warmup=0.1), gateway)
+            made, what = collections_of(gateway) - before, f"{workload.name}, {era}"
+            rate = made.full * STEADY_CALLS / outcome.calls
+            self.found.append(Goal(f"full collections, {tools}, {what}", rate, "per 100,000 calls", at_most=0))
+            if made.full:
+                self.notes.append(f"{tools}, {what}: {made.full} full collections, {made.seconds * 1000:.1f} ms in all")
 
     def lists(self) -> None:
         """`tools/list` of all 1,000 tools of 700 bytes."""
         seconds = 1.0 if self.settings.quick else 2.5
-        load = replace(self.load(self.gateway, "", 4, seconds), listing=True)
+        load = replace(self.load(self.gateway, "", 4, seconds), kind="list")
         done = [run_load(self.stage, load, self.gateway.pid, [], core=self.rest) for _ in range(self.settings.rounds)]
         speed = Sample.of(outcome.calls_per_second for outcome in done)
         cpu = Sample.of(outcome.cpu for outcome in done)
@@ -95,7 +146,7 @@ class Goals:
         return run_load(self.stage, load, target.pid, [], core=self.rest)
 
     def conversions(self) -> None:
-        """Measure the p99 of calls while REST conversions run: of a gateway of its own, on any core."""
+        """What the p99 of calls moves by while REST conversions run: of a gateway of its own, on any core."""
         upstream = start_upstream(self.stage, "upstream-conversions", self.rest)
         folder = self.stage.folder / "conversions"
         write_documents(folder, contents(list(world(dict.fromkeys(self.ports, upstream.port)))))
@@ -104,17 +155,21 @@ class Goals:
         found = conversions.measure(self.stage, gateway, "modern", upstream.pid, windows)
         self.found += conversions.goals(found)
 
+    @cached_property
+    def many(self) -> tuple[Path, Target]:
+        """A gateway with 10,000 tools, and the folder of its documents."""
+        folder = self.stage.folder / "many"
+        write_documents(folder, contents(list(world(self.ports, MANY_TOOLS))))
+        return folder, gateway_over(self.stage, folder, self.hop, name="many")
+
     # Swaps
 
     def swaps(self) -> None:
         """How much later an answer can come because 10,000 tools are being replaced: the slowest answer of each window
         with a swap, beside that of windows in between.
         """
-        folder = self.stage.folder / "many"
-        first, second = (list(world(self.ports, MANY_TOOLS, revision)) for revision in range(2))
-        write_documents(folder, contents(first))
-        revisions = [contents(catalogs, decided=False) for catalogs in (first, second)]
-        gateway = gateway_over(self.stage, folder, self.hop, name="many")
+        folder, gateway = self.many
+        revisions = [contents(list(world(self.ports, MANY_TOOLS, number)), decided=False) for number in range(2)]
         pairs = 2 if self.settings.quick else 5
         load = self.load(gateway, "modern__echo", 4, 2 * pairs * WINDOW)
         load = replace(load, rate=SWAP_RATE, interval=WINDOW)
@@ -194,17 +249,16 @@ def cores_beside() -> list[int]:
 
 def swaps_of(gateway: Target) -> int:
     """Snapshots taken into service so far, as its metrics say."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{gateway.metrics}/metrics", timeout=20) as page:
-        for line in page.read().decode().splitlines():
-            if line.startswith("fairlead_catalog_swaps_total"):
-                return int(float(line.split()[-1]))
-    raise Unmeasurable("the gateway does not count its swaps")
+    found = metrics_of(gateway).get("fairlead_catalog_swaps_total")
+    if found is None:
+        raise Unmeasurable("the gateway does not count its swaps")
+    return int(found)
 
 
 @contextmanager
 def replacing(folder: Path, revisions: list[dict[str, bytes]], core: int, times: int) -> Iterator[Callable[[], None]]:
-    """Function to call when a load begins: all catalogs are replaced at the begin of every second window, by the one
-    revision and the other, from that core. Not with real-time priority, so that the load is kept from nothing.
+    """What is to be called when a load begins: then all catalogs are replaced at the begin of every second window, by
+    the one revision and the other, from that core. Not with real-time priority, so that the load is kept from nothing.
     """
     begun, ended = threading.Event(), threading.Event()
 
@@ -229,7 +283,7 @@ def replacing(folder: Path, revisions: list[dict[str, bytes]], core: int, times:
 
 
 def nine_of_ten(values: list[float]) -> float:
-    """Value that nine of ten values do not exceed."""
+    """What nine of ten values are not above."""
     return sorted(values)[max(0, math.ceil(len(values) * 0.9) - 1)]
 
 

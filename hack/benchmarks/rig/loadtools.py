@@ -22,7 +22,9 @@ from rig.harness import Unmeasurable
 from rig.processes import CpuTime, Stage, cpu_time, machine_time, tree_memory
 
 SOURCES = Path(__file__).resolve().parent / "load"
-ERAS = {"2025-11-25": "hs", "2026-07-28": "modern"}
+BARE = "bare"
+"""In place of a protocol version: no MCP client at all."""
+ERAS = {"2025-11-25": "hs", "2026-07-28": "modern", BARE: "bare"}
 """Protocol version of the client to what mcpload calls it."""
 SET_UP_SECONDS: Final = 120
 """For connecting and shaking hands, beyond which a load is given up."""
@@ -74,8 +76,14 @@ class Load:
     """Raw JSON members of the arguments beside the text."""
     tools: int = 0
     """`tool` is a format with one `%d`, and the calls go round so many tools; 0: it is a name."""
-    listing: bool = False
-    """`tools/list` in place of `tools/call`."""
+    kind: str = "call"
+    """What is asked: `call`, `list` (of tools), `prompt`, or `rest` for `POST /v1/tool-calls`."""
+    capabilities: str = ""
+    """Capabilities that the clients declare, as JSON; empty: none."""
+    token: bool = False
+    """A progress token with each call."""
+    accept: str = ""
+    """The `Accept` header; empty: JSON before event streams, as most clients have it."""
     rate: float = 0.0
     """Calls a second, with latencies counted from when a call was due; 0: as many as there are answers."""
     header: str = ""
@@ -96,7 +104,10 @@ class Load:
         words += ["-i", str(self.interval * 1000)] if self.interval else []
         words += ["-y", str(AWAKE_MICROSECONDS)] if self.awake else []
         words += ["-x", self.header] if self.header else []
-        return [*words, "-m", "list" if self.listing else "call"]
+        words += ["-C", self.capabilities] if self.capabilities else []
+        words += ["-a", self.accept] if self.accept else []
+        words += ["-k"] if self.token else []
+        return [*words, "-m", self.kind]
 
 
 @dataclass(frozen=True)
@@ -114,8 +125,13 @@ class Outcome:
     """Cores that the measured tree used."""
     foreign: float
     """Cores that other work on the machine used meanwhile."""
+    calls: int = 0
     rss: int = 0
     """Bytes of memory of the measured tree, at the end."""
+    collections: int = 0
+    """Full garbage collections of the measured process, with those of the warm-up; 0 where it does not say."""
+    collecting: float = 0.0
+    """Seconds that they took."""
     worst_each: tuple[float, ...] = ()
     """The slowest of the calls that were due in each window of the load's `interval`."""
 
@@ -189,6 +205,7 @@ def _outcome(answer: dict[str, Any], begin: _Reading, end: _Reading) -> Outcome:
         p999=float(answer["p999_us"]),
         worst_each=tuple(answer["worst"]),
         worst=float(answer["max_us"]),
+        calls=int(answer["calls"]),
         cpu_user=spent.user / calls * 1e6,
         cpu_system=spent.system / calls * 1e6,
         utilization=spent.total / seconds,

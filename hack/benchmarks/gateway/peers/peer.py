@@ -44,6 +44,8 @@ class Peer:
     tool: str
     at_least: float | None = None
     """How many times its calls a second ours have to be."""
+    every_row: bool = False
+    """Whether it is measured with other kinds of clients too."""
     slow: bool = False
     """Whether a call takes so long that a short window would see none of them end."""
     variables: dict[str, str] = field(default_factory=dict)

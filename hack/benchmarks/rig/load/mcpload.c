@@ -2,11 +2,12 @@
  * build: gcc -O2 -o mcpload mcpload.c          (Linux 5.11 or newer: epoll_pwait2)
  * usage: mcpload -P PORT [-u PATH] [-c CONNECTIONS] [-T SECONDS] [-w WARMUP_SECONDS] [-n MAX_CALLS]
  *                [-e hs|modern|bare] [-r CALLS_PER_SECOND] [-x 'Header: v']... [-N TOOL] [-b TEXT_BYTES]
- *                [-m call|list] [-S] (one shared session) [-p] (do not look for the text)
+ *                [-m call|list|prompt|rest] (rest: POST /v1/tool-calls with an OpenAI message) [-S] (one shared session) [-p] (do not look for the text)
  *                [-R TOOLS] (TOOL is a format with one %d, that goes round from 0 to TOOLS-1 with each call)
  *                [-A MEMBERS] (raw JSON members that follow the text in the arguments)
  *                [-i MILLISECONDS] (tell the worst latency among the calls that were due in each interval of that length)
  *                [-y MICROSECONDS] (look for answers that long before it sleeps; not with -r)
+ *                [-C CAPABILITIES] (the client's, a JSON object) [-k] (a progress token with each call) [-a ACCEPT]
  * Prints START when the warm-up is over, then one JSON object. -r is an open loop: latency counts from the scheduled
  * time, so nothing is hidden by coordinated omission. */
 #define _GNU_SOURCE
@@ -43,7 +44,10 @@ typedef struct conn {
   size_t outn, outoff, outcap;
   struct conn *nextfree;
 } conn;
-static int port = 0, C = 1, era = 0, list = 0, shared = 0, nocheck = 0;
+enum { CALL, LIST, PROMPT, REST };
+static const char *methods[] = {"tools/call", "tools/list", "prompts/get", ""};
+static int port = 0, C = 1, era = 0, mode = CALL, shared = 0, nocheck = 0, token = 0;
+static const char *capabilities = "{}", *accepted = "application/json, text/event-stream";
 static const char *path = "/mcp", *tool = "echo", *format = "echo", *more = "";
 static int tools;
 static double T = 5, W = 1, rate = 0;
@@ -127,7 +131,7 @@ static void dial(conn *c) {
   c->reused = 0;
 }
 static void post(conn *c, const char *hdr, const char *body, size_t bn) {
-  size_t need = bn + 1500 + strlen(xh);
+  size_t need = bn + 1500 + strlen(xh) + strlen(accepted);
   if (c->outcap < need) {
     c->outcap = need * 2;
     c->out = realloc(c->out, c->outcap);
@@ -137,8 +141,8 @@ static void post(conn *c, const char *hdr, const char *body, size_t bn) {
   if (sid[0]) snprintf(sh, sizeof sh, "Mcp-Session-Id: %s\r\n", sid);
   int k = sprintf(c->out,
                   "POST %s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Type: application/json\r\nAccept: "
-                  "application/json, text/event-stream\r\n%s%s%sContent-Length: %zu\r\n\r\n",
-                  path, port, sh, hdr, xh, bn);
+                  "%s\r\n%s%s%sContent-Length: %zu\r\n\r\n",
+                  path, port, accepted, sh, hdr, xh, bn);
   memcpy(c->out + k, body, bn);
   c->outn = k + bn;
   c->outoff = 0;
@@ -148,10 +152,12 @@ static void post(conn *c, const char *hdr, const char *body, size_t bn) {
 }
 static void do_init(conn *c) {
   c->st = INIT;
-  static const char b[] =
-      "{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"initialize\",\"params\":{\"protocolVersion\":\"2025-11-25\","
-      "\"capabilities\":{},\"clientInfo\":{\"name\":\"mcpload\",\"version\":\"1\"}}}";
-  post(c, "", b, sizeof b - 1);
+  static char b[2048];
+  int n = snprintf(b, sizeof b,
+                   "{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"initialize\",\"params\":{\"protocolVersion\":\"2025-11-25\","
+                   "\"capabilities\":%s,\"clientInfo\":{\"name\":\"mcpload\",\"version\":\"1\"}}}",
+                   capabilities);
+  post(c, "", b, n);
 }
 static void do_notify(conn *c) {
   c->st = NOTIFY;
@@ -170,22 +176,36 @@ static void call(conn *c, uint64_t t0) {
   }
   c->t0 = t0;
   sent++;
-  const char *meta =
-      era == 1
-          ? "\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\",\"io.modelcontextprotocol/"
-            "clientInfo\":{\"name\":\"mcpload\",\"version\":\"1\"},\"io.modelcontextprotocol/clientCapabilities\":{}}"
-          : "";
+  static char meta[2048];
+  char progress[60] = "";
+  if (token) sprintf(progress, "\"progressToken\":%lu", c->id);
+  if (era == 1)
+    snprintf(meta, sizeof meta,
+             "\"_meta\":{%s%s\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\",\"io.modelcontextprotocol/"
+             "clientInfo\":{\"name\":\"mcpload\",\"version\":\"1\"},\"io.modelcontextprotocol/clientCapabilities\":%s}",
+             progress, token ? "," : "", capabilities);
+  else if (token)
+    snprintf(meta, sizeof meta, "\"_meta\":{%s}", progress);
   int n;
-  if (list)
+  if (mode == LIST)
     n = sprintf(b, "{\"jsonrpc\":\"2.0\",\"id\":%lu,\"method\":\"tools/list\",\"params\":{%s}}", c->id, meta);
+  else if (mode == REST)
+    n = sprintf(b,
+                "{\"format\":\"openai\",\"message\":{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":"
+                "\"call_%lu\",\"type\":\"function\",\"function\":{\"name\":\"%s\",\"arguments\":\"{\\\"text\\\":"
+                "\\\"%08lu%s\\\"}\"}}]}}",
+                c->id, tool, c->id % 100000000, text);
   else
     n = sprintf(b,
-                "{\"jsonrpc\":\"2.0\",\"id\":%lu,\"method\":\"tools/"
-                "call\",\"params\":{\"name\":\"%s\",\"arguments\":{\"text\":\"%08lu%s\"%s%s}%s%s}}",
-                c->id, tool, c->id % 100000000, text, more[0] ? "," : "", more, meta[0] ? "," : "", meta);
-  if (era == 1)
-    snprintf(h, sizeof h, "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: %s\r\n%s%s%s",
-             list ? "tools/list" : "tools/call", list ? "" : "Mcp-Name: ", list ? "" : tool, list ? "" : "\r\n");
+                "{\"jsonrpc\":\"2.0\",\"id\":%lu,\"method\":\"%s\",\"params\":{\"name\":\"%s\",\"arguments\":{\"text\":"
+                "\"%08lu%s\"%s%s}%s%s}}",
+                c->id, methods[mode], tool, c->id % 100000000, text, more[0] ? "," : "", more, meta[0] ? "," : "",
+                meta);
+  if (mode == REST)
+    h[0] = 0;
+  else if (era == 1)
+    snprintf(h, sizeof h, "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: %s\r\n%s%s%s", methods[mode],
+             mode == LIST ? "" : "Mcp-Name: ", mode == LIST ? "" : tool, mode == LIST ? "" : "\r\n");
   else
     strcpy(h, era == 0 ? "MCP-Protocol-Version: 2025-11-25\r\n" : "");
   post(c, h, b, n);
@@ -271,9 +291,9 @@ static void check(conn *c) {
   size_t n = c->n - c->hl;
   if (c->status != 200) {
     bad(&eh, c);
-  } else if (list) {
+  } else if (mode == LIST) {
     if (!same_list(b, n)) bad(&er, c);
-  } else if (!memmem(b, n, "\"result\"", 8) || memmem(b, n, "\"isError\":true", 14) ||
+  } else if (!memmem(b, n, mode == REST ? "\"messages\"" : "\"result\"", mode == REST ? 10 : 8) || memmem(b, n, "\"isError\":true", 14) ||
              memmem(b, n, "\"isError\": true", 15)) {
     bad(&er, c);
   } else {
@@ -354,7 +374,7 @@ static void on_complete(conn *c) {
 }
 int main(int ac, char **av) {
   int o;
-  while ((o = getopt(ac, av, "P:u:c:T:w:n:e:r:x:N:b:m:R:A:i:Spy:")) > 0) switch (o) {
+  while ((o = getopt(ac, av, "P:u:c:T:w:n:e:r:x:N:b:m:R:A:i:Spy:C:ka:")) > 0) switch (o) {
     case 'y':
       awake_us = atol(optarg);
       break;
@@ -402,7 +422,16 @@ int main(int ac, char **av) {
       textn = atoi(optarg);
       break;
     case 'm':
-      list = optarg[0] == 'l';
+      mode = optarg[0] == 'l' ? LIST : optarg[0] == 'p' ? PROMPT : optarg[0] == 'r' ? REST : CALL;
+      break;
+    case 'C':
+      capabilities = optarg;
+      break;
+    case 'k':
+      token = 1;
+      break;
+    case 'a':
+      accepted = optarg;
       break;
     case 'S':
       shared = 1;

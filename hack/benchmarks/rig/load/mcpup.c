@@ -200,6 +200,20 @@ static int handle(conn *c, sl method, sl body, int modern) { /* returns 1 if the
     reply(c, bb, bbn, NULL, sse);
     return delay_us > 0;
   }
+  if (eq(m, "\"prompts/get\"")) {
+    sl a = jget(params, "arguments"), t = jget(a, "text");
+    ncalls++;
+    Bs(",\"result\":{\"messages\":[{\"role\":\"user\",\"content\":{\"type\":\"text\",\"text\":");
+    if (t.n)
+      B(t.p, t.n);
+    else
+      Bs("\"\"");
+    Bs("}}]");
+    Bs(rt);
+    Bs("}}");
+    reply(c, bb, bbn, NULL, sse);
+    return delay_us > 0;
+  }
   if (eq(m, "\"tools/list\"")) {
     nlist++;
     Bs(",\"result\":{\"tools\":");
