@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from fairlead_gateway.identity.model import Identity
 from fastapi import Request
 
+from fairlead_gateway.core.identity import Identity
 from fairlead_mcp.hosts import is_loopback
 from fairlead_rest.plane import Plane
 from fairlead_rest.problems import FORBIDDEN, Problem

@@ -10,7 +10,7 @@ import jsonschema_rs
 import pytest
 
 from fairlead_api.documents.rules import Rules, Tier
-from fairlead_formats.registry import ALIASES, FORMATS
+from fairlead_formats.registry import FORMATS
 from fairlead_formats.tokens.routes import read_routes
 from fairlead_gateway.configuration import Models
 from fairlead_rest.application import assembled
@@ -225,7 +225,7 @@ async def test_what_cannot_be_answered_is_a_problem_document_with_its_code(
 
 async def test_unknown_formats_and_tiers_name_the_known_ones(tmp_path: Path) -> None:
     async with running(tmp_path, DEMO, Rules(tiers=(Tier(name="fast"),))) as gateway:
-        assert (await get(gateway, "/v1/tools?format=x")).message["known"] == list(ALIASES)
+        assert (await get(gateway, "/v1/tools?format=x")).message["known"] == list(FORMATS)
         assert (await get(gateway, "/v1/tools?tier=warp")).message["known"] == ["fast"]
         assert (await get(gateway, "/v1/tools?tier=fast")).status == 200
 
