@@ -8,24 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
+
+from fairlead_mcp.schemas import MODERN, Schema, parts
 
 KEY: Final = "x-mcp-header"
 MARK: Final = KEY.encode()
 _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _TYPES: Final = frozenset({"string", "integer", "boolean"})
-_ONE: Final = frozenset(
-    {"items", "contains", "unevaluatedItems", "additionalProperties", "propertyNames", "unevaluatedProperties", "not",
-     "if", "then", "else", "contentSchema"}
-)  # fmt: skip
-_LIST: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
-_NAMED: Final = frozenset({"patternProperties", "dependentSchemas", "$defs", "definitions"})
-"""Keywords whose values are schemas: an annotation below them stands for no one argument. What is data (`default`,
-`enum`) or leads elsewhere (`$ref`) is not looked into.
-"""
-
 Path: TypeAlias = tuple[str, ...]
 
 
@@ -50,7 +42,7 @@ def parameters(definition: bytes) -> tuple[Parameter, ...]:
     except (msgspec.DecodeError, UnicodeDecodeError, AttributeError, RecursionError):
         return ()
     found: dict[str, Parameter] = {}
-    for path, below in _schemas(schema):
+    for path, below in _schemas(schema) if isinstance(schema, dict) else ():
         if KEY not in below:
             continue
         parameter = _parameter(path, below)
@@ -60,7 +52,7 @@ def parameters(definition: bytes) -> tuple[Parameter, ...]:
     return tuple(found.values())
 
 
-def _parameter(path: Path | None, schema: dict[str, Any]) -> Parameter:
+def _parameter(path: Path | None, schema: Schema) -> Parameter:
     header, kind = schema[KEY], schema.get("type")
     if not path:
         raise InvalidAnnotation(f"{KEY} stands where it means no argument: not below `properties` alone")
@@ -75,22 +67,15 @@ def _at(path: Path) -> str:
     return ".".join(path)[:80]
 
 
-def _schemas(root: Any) -> Iterator[tuple[Path | None, dict[str, Any]]]:
-    """Every schema with the way to it by `properties` alone; None where there is none. Not recursive: schemas may be
-    deep.
+def _schemas(root: Schema) -> Iterator[tuple[Path | None, Schema]]:
+    """Every schema with the way to it by `properties` alone; None below any other keyword, where an annotation belongs
+    to no one argument.
     """
-    left: list[tuple[Path | None, Any]] = [((), root)]
+    left: list[tuple[Path | None, Schema]] = [((), root)]
     while left:
         path, schema = left.pop()
-        if not isinstance(schema, dict):
-            continue
         yield path, schema
-        for word, value in schema.items():
-            if word == "properties" and isinstance(value, dict):
-                left += [(None if path is None else (*path, name), below) for name, below in value.items()]
-            elif word in _ONE:
-                left.append((None, value))
-            elif word in _LIST and isinstance(value, list):
-                left += [(None, below) for below in value]
-            elif word in _NAMED and isinstance(value, dict):
-                left += [(None, below) for below in value.values()]
+        for (keyword, *name), below in parts(schema, MODERN):
+            if keyword == "items" and name:
+                continue  # a tuple of older drafts: the SDK does not look into it either
+            left.append((None if path is None or keyword != "properties" else (*path, *name), below))

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from fairlead_formats.schema import shapes
 from fairlead_formats.schema.bounds import Bounds
+from fairlead_mcp.schemas import DEFINITIONS, LISTS, parts
 
 JsonObject = dict[str, Any]
 
 MANY_VALUES: Final = 250
 """Values of one enum above which OpenAI bounds their text (`max_long_enum`)."""
+
+
+_BESIDE: Final = LISTS | DEFINITIONS
+"""Keywords whose schemas are no level of their own."""
 
 
 class Counts:
@@ -28,11 +32,9 @@ class Counts:
 def counted(schema: JsonObject, bounds: Bounds) -> Counts:
     """The measures of a whole schema, `$defs` included. Raises TooMuch."""
     counts = Counts()
-    queue: list[tuple[Any, int]] = [(schema, 1)]
+    queue = [(schema, 1)]
     while queue:
         here, depth = queue.pop()
-        if not isinstance(here, dict):
-            continue
         bounds.node(depth)
         counts.depth = max(counts.depth, depth)
         properties = here.get("properties", {})
@@ -46,8 +48,5 @@ def counted(schema: JsonObject, bounds: Bounds) -> Counts:
         if len(values) > MANY_VALUES:
             counts.long_enum = max(counts.long_enum, text)
         counts.unions += "anyOf" in here or isinstance(here.get("type"), list)
-        queue += [(part, depth + 1) for part in properties.values()]
-        queue += [(part, depth) for part in here.get("$defs", {}).values()]
-        queue += [(part, depth) for keyword in shapes.LISTS for part in here.get(keyword, ())]
-        queue += [(here[keyword], depth + 1) for keyword in shapes.SINGLES if keyword in here]
+        queue += [(part, depth + (way[0] not in _BESIDE)) for way, part in parts(here)]
     return counts

@@ -9,15 +9,18 @@ in wide use there, and the refused ones of the field reports have six or more.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from fairlead_formats.schema import shapes, wording
 from fairlead_formats.tools.format import Action
+from fairlead_mcp.schemas import LISTS, MAPS, SINGLES, parts, pointer
 
 if TYPE_CHECKING:
     from fairlead_formats.schema.walk import Walk
 
 JsonObject = dict[str, Any]
+
+_HELD: Final = MAPS | LISTS | SINGLES
 
 
 def limit(walk: Walk, out: JsonObject) -> JsonObject:
@@ -45,30 +48,13 @@ def levels(schema: Any) -> int:
 
 def _parts(schema: Any) -> Iterator[tuple[str, JsonObject]]:
     """(path, subschema) of all that a schema holds, but for definitions."""
-    if not isinstance(schema, dict):
-        return
-    for keyword, value in schema.items():
-        if keyword in shapes.MAPS:
-            yield from ((f"/{keyword}/{name}", part) for name, part in value.items() if isinstance(part, dict))
-        elif keyword in shapes.LISTS:
-            yield from ((f"/{keyword}/{i}", part) for i, part in enumerate(value) if isinstance(part, dict))
-        elif keyword in shapes.SINGLES and isinstance(value, dict):
-            yield f"/{keyword}", value
+    if isinstance(schema, dict):
+        yield from ((pointer(*way), part) for way, part in parts(schema, _HELD))
 
 
 def _replaced(schema: JsonObject, by: Callable[[Any, str], Any]) -> JsonObject:
     """The schema with every part replaced; shares the rest with it."""
-    out: JsonObject = {}
-    for keyword, value in schema.items():
-        if keyword in shapes.MAPS:
-            out[keyword] = {name: by(part, f"/{keyword}/{name}") for name, part in value.items()}
-        elif keyword in shapes.LISTS:
-            out[keyword] = [by(part, f"/{keyword}/{i}") for i, part in enumerate(value)]
-        elif keyword in shapes.SINGLES:
-            out[keyword] = by(value, f"/{keyword}")
-        else:
-            out[keyword] = value
-    return out
+    return {keyword: shapes.replaced(keyword, value, by) for keyword, value in schema.items()}
 
 
 def _with_definitions(walk: Walk, out: JsonObject, most: int) -> JsonObject:
@@ -111,10 +97,10 @@ def _fitted(walk: Walk, schema: JsonObject, room: int, path: str) -> JsonObject 
 def _whole(walk: Walk, schema: JsonObject, room: int, path: str) -> JsonObject | None:
     """With all its parts, each in its place; alternatives that do not fit are left out while one does."""
     mark = len(walk.found)
-    parts = {at: _fitted(walk, part, room - 1, path + at) for at, part in _parts(schema)}
-    fitting = [part for part in parts.values() if part is not None]
-    if len(fitting) == len(parts):
-        return _replaced(schema, lambda part, at: parts.get(at, part))
+    fitted = {at: _fitted(walk, part, room - 1, path + at) for at, part in _parts(schema)}
+    fitting = [part for part in fitted.values() if part is not None]
+    if len(fitting) == len(fitted):
+        return _replaced(schema, lambda part, at: fitted.get(at, part))
     if "anyOf" in schema and fitting:
         walk.lose(path, "anyOf", Action.NARROWED, f"{walk.target.name} is too shallow here for every alternative")
         return {**schema, "anyOf": fitting}

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from fairlead_formats.schema import shapes
 from fairlead_formats.schema.bounds import Bounds
+from fairlead_mcp.schemas import LISTS, SINGLES
 
 JsonObject = dict[str, Any]
 
@@ -42,9 +42,9 @@ def _schema(schema: Any, bounds: Bounds, depth: int) -> Any:
             out["type"] = value.lower()
         elif keyword == "properties" and isinstance(value, dict):
             out["properties"] = {name: _schema(part, bounds, depth + 1) for name, part in value.items()}
-        elif keyword in shapes.LISTS and isinstance(value, list):
+        elif keyword in LISTS and isinstance(value, list):
             out[keyword] = [_schema(part, bounds, depth + 1) for part in value]
-        elif keyword in shapes.SINGLES:
+        elif keyword in SINGLES:
             out[keyword] = _schema(value, bounds, depth + 1)
         elif keyword in _COUNTS and isinstance(value, str) and value.isdigit() and len(value) < 20:
             out[keyword] = int(value)

@@ -1,6 +1,6 @@
-"""What a `$ref` points to, within one document.
+"""Targets of `$ref` within one document, and the names that they get.
 
-Pure module, called by the walk. References to other documents are never followed: nothing is fetched for a schema.
+Pure module. References to other documents are never followed: nothing is fetched for a schema.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from urllib.parse import unquote
 import msgspec
 
 from fairlead_formats.schema.bounds import TooMuch
+from fairlead_mcp.schemas import UnresolvedReference, anchors, every, pointed
 
 _DEFINITIONS: Final = ("#/$defs/", "#/definitions/")
-_MAX_ANCHOR_NODES: Final = 5000
 
 _encode = msgspec.json.Encoder().encode
 
@@ -33,7 +33,10 @@ class References:
         """The schema that `ref` points to; None where it points to nothing in this document."""
         if not isinstance(ref, str) or not ref.startswith("#"):
             return None
-        found = self._pointer(ref[1:]) if ref == "#" or ref.startswith("#/") else self._anchor(ref[1:])
+        try:
+            found = pointed(self._root, ref[1:]) if ref == "#" or ref.startswith("#/") else self._anchor(ref[1:])
+        except UnresolvedReference:
+            return None
         return found if isinstance(found, dict | bool) else None
 
     def peek(self, schema: Any) -> Any:
@@ -73,30 +76,10 @@ class References:
         found = self._root.get("$defs")
         return found if isinstance(found, dict) else {}
 
-    def _pointer(self, pointer: str) -> Any | None:
-        """RFC 6901, in a URI fragment."""
-        here: Any = self._root
-        for part in pointer.split("/")[1:]:
-            key = unquote(part).replace("~1", "/").replace("~0", "~")
-            if isinstance(here, dict) and key in here:
-                here = here[key]
-            elif isinstance(here, list) and key.isdigit() and len(key) < 6 and int(key) < len(here):
-                here = here[int(key)]
-            else:
-                return None
-        return here
-
     def _anchor(self, name: str) -> Any | None:
         if self._anchors is None:
             self._anchors = {}
-            queue: list[Any] = [self._root]
-            for _ in range(_MAX_ANCHOR_NODES):
-                if not queue:
-                    break
-                node = queue.pop()
-                if isinstance(node, dict):
-                    for keyword in ("$anchor", "$dynamicAnchor"):
-                        if isinstance(node.get(keyword), str):
-                            self._anchors.setdefault(node[keyword], node)
-                queue += node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+            for schema in every(self._root):
+                for own in anchors(schema):
+                    self._anchors.setdefault(own, schema)
         return self._anchors.get(name)

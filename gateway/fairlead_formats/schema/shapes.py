@@ -10,16 +10,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from fairlead_formats.schema.bounds import MAX_DEPTH
+from fairlead_mcp.schemas import LISTS, MAPS, SINGLES, pointer
 
 TYPES: Final = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
-
-MAPS: Final = frozenset({"properties", "patternProperties", "dependentSchemas"})
-"""Keywords that hold schemas by name."""
-LISTS: Final = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
-SINGLES: Final = frozenset(
-    {"items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames",
-     "unevaluatedItems", "unevaluatedProperties"}
-)  # fmt: skip
 
 
 def _names(value: Any) -> bool:
@@ -75,6 +68,16 @@ SHAPES: Final[Mapping[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(LISTS, _schemas),
     **dict.fromkeys(MAPS, _map),
 }
+
+
+def replaced(keyword: str, value: Any, by: Callable[[Any, str], Any]) -> Any:
+    """The value of a keyword with `by(schema, pointer)` in place of each schema in it; any other value as it is."""
+    if keyword in MAPS:
+        return {name: by(part, pointer(keyword, name)) for name, part in value.items()}
+    if keyword in LISTS:
+        return [by(part, f"/{keyword}/{index}") for index, part in enumerate(value)]
+    return by(value, f"/{keyword}") if keyword in SINGLES else value
+
 
 _PLAIN: Final = frozenset({"type", "description"})
 _PLAIN_OBJECT: Final = frozenset({"type", "description", "properties", "required"})

@@ -12,6 +12,7 @@ from fairlead_formats.schema.bounds import Bounds
 from fairlead_formats.schema.refs import References
 from fairlead_formats.schema.rules import Cell, Target
 from fairlead_formats.tools.format import Action
+from fairlead_mcp.schemas import SINGLES, pointer
 
 JsonObject = dict[str, Any]
 Found = tuple[str, str, Action, str]
@@ -159,17 +160,10 @@ class Walk:
         return out
 
     def _below(self, keyword: str, value: Any, path: str, depth: int) -> Any:
-        if keyword == "properties" or keyword in shapes.MAPS:
-            here = f"{path}/{keyword}/"
-            return {name: self.node(part, here + _escaped(name), depth + 1) for name, part in value.items()}
-        if keyword in shapes.LISTS:
-            return [self.node(part, f"{path}/{keyword}/{i}", depth + 1) for i, part in enumerate(value)]
-        if keyword in shapes.SINGLES:
-            trivial = isinstance(value, bool) or not value
-            if value is False or (trivial and not (keyword == "items" and self.target.typed)):
-                return value
-            return self.node(value, f"{path}/{keyword}", depth + 1)
-        return value
+        trivial = keyword in SINGLES and (isinstance(value, bool) or not value)
+        if trivial and (value is False or keyword != "items" or not self.target.typed):
+            return value
+        return shapes.replaced(keyword, value, lambda part, at: self.node(part, path + at, depth + 1))
 
     def _unknown(self, out: JsonObject, keyword: str, value: Any, path: str, *, root: bool) -> None:
         if keyword in _HANDLED:
@@ -219,26 +213,22 @@ class Walk:
         return any(self.target.nested.get(keyword) is Cell.FIX for keyword in rest.keys() & _COMBINATORS)
 
     def _kept(self, ref: str, rest: JsonObject, path: str, depth: int) -> JsonObject:
-        pointer = ref
+        kept = ref
         if ref != "#":
             name = self.refs.name(ref)
             self.defs.setdefault(name, ref)
-            pointer = "#/$defs/" + _escaped(name)
-        if pointer != ref:
-            self.lose(path, "$ref", Action.REWRITTEN, f"{ref} became {pointer}")
+            kept = "#" + pointer("$defs", name)
+        if kept != ref:
+            self.lose(path, "$ref", Action.REWRITTEN, f"{ref} became {kept}")
         if not rest:
-            return {"$ref": pointer}
+            return {"$ref": kept}
         written = self.written(self.sane(rest, path), path, depth, self.target.nested, partial=True)
         if not self.target.bare_refs:
-            return {"$ref": pointer, **written}
+            return {"$ref": kept, **written}
         if rest.keys() <= merge.ANNOTATIONS:
             self.lose(path, "$ref", Action.REWRITTEN, "a $ref stands alone in an anyOf, for it may have no siblings")
-            return {"anyOf": [{"$ref": pointer}], **written}
+            return {"anyOf": [{"$ref": kept}], **written}
         raise NotStrict(path, "$ref", f"{ref} has other keywords beside it")
-
-
-def _escaped(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1") if "~" in name or "/" in name else name
 
 
 def _malformed(schema: JsonObject) -> list[str]:

@@ -18,9 +18,9 @@ from jsonschema_rs import RegexOptions, ValidationError, ValidationErrorKind
 from msgspec import Raw
 
 from fairlead_gateway.validation.intricacy import TooIntricate, Weights
-from fairlead_gateway.validation.walk import Elsewhere, Schema, every
 from fairlead_gateway.validation.wording import sentence, sentences
 from fairlead_mcp import jsonrpc
+from fairlead_mcp.schemas import Schema, UnresolvedReference, every
 
 MAX_SCHEMA_BYTES: Final = 128 << 10
 """A larger one takes longer than 5 ms to compile."""
@@ -173,7 +173,7 @@ def compile_schema(schema: bytes | Raw | Mapping[str, Any], *, of_objects: bool 
         heights = Weights(decoded).by_height
         left_out = _usable_patterns(decoded)
         validator, more = _compiled(decoded)
-    except Elsewhere as error:
+    except UnresolvedReference as error:
         return _unusable(REMOTE_REFERENCE, f"it refers to {str(error)[:200]!r}, which is not in it; nothing is fetched")
     except (TooIntricate, RecursionError) as error:
         return _unusable(TOO_INTRICATE, str(error) or "it is nested too deeply")

@@ -17,8 +17,8 @@ from msgspec import Raw
 from fairlead_gateway.core.refusal import INVALID_ARGUMENTS, Refusal
 from fairlead_gateway.validation.checker import MAX_VALUE_BYTES, Checker, Compiled, compile_schema
 from fairlead_gateway.validation.spelling import Spelling
-from fairlead_gateway.validation.walk import Elsewhere
 from fairlead_mcp import jsonrpc, members
+from fairlead_mcp.schemas import UnresolvedReference
 
 NO_ARGUMENTS: Final = b"{}"
 MAX_ARGUMENT_BYTES: Final = MAX_VALUE_BYTES
@@ -57,7 +57,7 @@ def allowance(by: str, schema: Mapping[str, Any]) -> Allowance:
         return Allowance(by)
     try:
         return Allowance(by, made.checker, spelling=Spelling(dict(schema)))
-    except Elsewhere as error:
+    except UnresolvedReference as error:
         return Allowance(by, fault=f"the schema of the rule cannot be used: it refers to {str(error)[:200]!r}")
 
 

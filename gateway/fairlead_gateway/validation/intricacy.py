@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from fairlead_gateway.validation.walk import BELOW, HERE, References, Schema, mapped, under
+from fairlead_mcp.schemas import BELOW, HERE, References, Schema, parts
 
 MAX_WEIGHT: Final = 2_000
 REPEATED: Final = 4
 """How often the schemas beside an `unevaluated…` keyword are tried, at most, to learn what they have left."""
-_HERE: Final = frozenset(HERE)
-_BELOW: Final = frozenset(BELOW)
 _UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
 MAX_HEIGHT: Final = 64
 """Height of values of a schema that refers to itself."""
@@ -26,7 +24,7 @@ class TooIntricate(Exception):
 
 
 class Weights:
-    """The weights of one schema. Raises TooIntricate, and walk.Elsewhere for a reference that leads out of it."""
+    """The weights of one schema. Raises TooIntricate, and UnresolvedReference for a reference that leads out of it."""
 
     def __init__(self, root: Schema) -> None:
         self._root = root
@@ -66,8 +64,7 @@ class Weights:
             return 1
         self._open.add(key)
         here = sum(self._weight(one, height) for one in self._references.of(schema))
-        for keyword in schema.keys() & _HERE:
-            here += sum(self._weight(one, height) for one in under(schema, keyword))
+        here += sum(self._weight(one, height) for _, one in parts(schema, HERE))
         weight = 1 + here * (REPEATED if any(keyword in schema for keyword in _UNEVALUATED) else 1)
         if height != 0:
             weight += self._below(schema, height if height < 0 else height - 1)
@@ -78,8 +75,6 @@ class Weights:
         return weight
 
     def _below(self, schema: Schema, height: int) -> int:
-        everywhere = 0
-        for keyword in schema.keys() & _BELOW:
-            everywhere += sum(self._weight(one, height) for one in under(schema, keyword))
-        single = max((self._weight(one, height) for _, one in mapped(schema.get("properties"))), default=0)
+        everywhere = sum(self._weight(one, height) for _, one in parts(schema, BELOW))
+        single = max((self._weight(one, height) for _, one in parts(schema, ("properties",))), default=0)
         return everywhere + single

@@ -8,14 +8,14 @@ patterns, and compared by nobody but the checker.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
 
-from fairlead_gateway.validation.walk import HERE, References, Schema, every, under
 from fairlead_mcp.jsonrpc import encode
 from fairlead_mcp.members import Known, folded
+from fairlead_mcp.schemas import HERE, References, Schema, every, parts
 
 MAX_STEPS: Final = 100_000
 """Schemas and members that are looked at for one value: some tens of milliseconds at most."""
@@ -28,7 +28,7 @@ _OF_THE_REST: Final = ("patternProperties", "additionalProperties", "unevaluated
 
 
 class Spelling:
-    """The names in one schema. Raises walk.Elsewhere for a reference that leads out of it."""
+    """The names in one schema. Raises UnresolvedReference for a reference that leads out of it."""
 
     def __init__(self, schema: Schema, max_steps: int = MAX_STEPS) -> None:
         self._root = schema
@@ -95,8 +95,7 @@ class Spelling:
                 continue
             found[id(schema)] = schema
             todo.extend(self._references.of(schema))
-            for keyword in HERE:
-                todo.extend(under(schema, keyword))
+            todo.extend(one for _, one in parts(schema, HERE))
         return [*found.values()]
 
 
@@ -113,8 +112,8 @@ class _Place:
         self.of_items = self._under(_OF_LISTS)
         """The schemas of the values in a list."""
 
-    def _under(self, keywords: Iterable[str]) -> list[Schema]:
-        return [one for schema in self._applied for keyword in keywords for one in under(schema, keyword)]
+    def _under(self, keywords: Collection[str]) -> list[Schema]:
+        return [one for schema in self._applied for _, one in parts(schema, keywords)]
 
     def of_member(self, name: str) -> list[Schema]:
         """The schemas of a member's value."""

@@ -55,6 +55,7 @@ def test_an_annotation_that_breaks_the_rules_has_its_tool_refused_as_by_the_sdk(
         {"properties": {"a": {"type": "object", "default": REGION, "enum": [REGION]}}},
         {"properties": {"x-mcp-header": {"type": "string"}}},
         {"properties": {"properties": {"type": "object"}}, "examples": [{"x-mcp-header": 1}]},
+        {"items": [REGION], "additionalItems": REGION, "dependencies": {"a": REGION}},
         {"properties": []},
         True,
         None,
