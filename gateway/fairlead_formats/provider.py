@@ -15,7 +15,7 @@ class ProviderFormat(msgspec.Struct, frozen=True, kw_only=True):
     """One format of a provider: tool definitions, messages, and the tokens that definitions cost in it."""
 
     tools: Format
-    """Has the name, title and aliases of the format, in lower case with `-`."""
+    """Definitions; has the name, title and aliases of the format."""
     messages: MessageFormat
     """Formats with equal messages share one object: between those, messages go over as they are."""
     token_growth: int = 1000

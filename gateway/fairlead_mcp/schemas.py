@@ -22,7 +22,9 @@ SINGLES: Final = frozenset(
 )  # fmt: skip
 DEFINITIONS: Final = frozenset({"$defs", "definitions"})
 _NAMED: Final = MAPS | DEFINITIONS | {"dependencies"}
-MODERN: Final = MAPS | LISTS | SINGLES | DEFINITIONS | {"contentSchema"}
+HELD: Final = MAPS | LISTS | SINGLES
+"""Keywords whose schemas say something about the value, or about a part of it."""
+MODERN: Final = HELD | DEFINITIONS | {"contentSchema"}
 """Keywords of draft 2020-12, and `definitions`, that hold schemas."""
 KEYWORDS: Final = MODERN | {"additionalItems", "dependencies"}
 HERE: Final = frozenset(
@@ -51,16 +53,25 @@ def parts(schema: Schema, keywords: Collection[str] = KEYWORDS) -> Iterator[tupl
         if keyword not in keywords:
             continue
         if isinstance(value, dict) and keyword in _NAMED:
-            yield from (((keyword, name), one) for name, one in value.items() if isinstance(one, dict))
+            for name, one in value.items():
+                if isinstance(one, dict):
+                    yield (keyword, name), one
         elif isinstance(value, dict) and keyword not in LISTS:
             yield (keyword,), value
         elif isinstance(value, list) and (keyword in LISTS or keyword == "items"):  # a list was a tuple until 2019-09
-            yield from (((keyword, str(index)), one) for index, one in enumerate(value) if isinstance(one, dict))
+            for index, one in enumerate(value):
+                if isinstance(one, dict):
+                    yield (keyword, str(index)), one
 
 
 def pointer(*way: str) -> str:
     """The JSON Pointer of a way into a document (RFC 6901, section 3)."""
-    return "".join(f"/{step.replace('~', '~0').replace('/', '~1')}" for step in way)
+    return "".join(f"/{escaped(step)}" for step in way)
+
+
+def escaped(step: str) -> str:
+    """One step of a JSON Pointer."""
+    return step.replace("~", "~0").replace("/", "~1") if "~" in step or "/" in step else step
 
 
 def every(root: Schema) -> Iterator[Schema]:

@@ -10,17 +10,7 @@ from typing import Any, Final
 
 from fairlead_formats.messages.call import CUSTOM, ToolResult, freeform
 from fairlead_formats.messages.drafts import Draft, items, member, text_of
-from fairlead_formats.messages.parts import (
-    BLOCK,
-    SERVER_TOOL,
-    TEXT,
-    THINKING,
-    Answer,
-    Part,
-    call,
-    extras,
-    pointed,
-)
+from fairlead_formats.messages.parts import BLOCK, SERVER_TOOL, TEXT, THINKING, Answer, Part, call, extras, pointed
 from fairlead_formats.messages.reading import blocks_of_parts, result_of
 
 CALL: Final = "function_call"

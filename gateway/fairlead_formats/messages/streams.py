@@ -12,14 +12,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from fairlead_formats.messages.call import (
-    CUSTOM,
-    MAX_ARGUMENT_BYTES,
-    MAX_CALLS,
-    Invalid,
-    ToolCall,
-    freeform,
-)
+from fairlead_formats.messages.call import CUSTOM, MAX_ARGUMENT_BYTES, MAX_CALLS, Invalid, ToolCall, freeform
 from fairlead_formats.messages.drafts import Draft, finish
 from fairlead_formats.names import Names
 

@@ -10,20 +10,12 @@ from collections.abc import Sequence
 
 import msgspec
 
-from fairlead_formats.messages.call import (
-    DEFAULT_CARRY,
-    Carry,
-    McpResult,
-    ResultLoss,
-    ToolCall,
-    ToolResult,
-    Written,
-)
+from fairlead_formats.messages.call import DEFAULT_CARRY, Carry, McpResult, ResultLoss, ToolCall, ToolResult, Written
 from fairlead_formats.messages.losses import losses_of_answers, losses_of_message
 from fairlead_formats.messages.parts import TEXT
 from fairlead_formats.names import Names
 from fairlead_formats.registry import PROVIDER_FORMATS, message_format
-from fairlead_formats.tools.format import Action, JsonObject
+from fairlead_formats.tools.format import Action
 from fairlead_mcp.sse import EventParser
 
 
@@ -49,13 +41,6 @@ def _data(body: str) -> list[str]:
     data = body.encode("utf-8", "replace") + b"\n\n"
     found = EventParser(len(data)).feed(data)
     return [event.data.decode("utf-8", "replace") for event in found]
-
-
-def translate_calls(
-    message: object, source: str, target: str, *, read: Names | None = None, write: Names | None = None
-) -> list[JsonObject]:
-    """The messages of `translate_message`, without its report. Raises `registry.UnknownFormat`."""
-    return list(translate_message(message, source, target, read=read, write=write).messages)
 
 
 def translate_message(

@@ -29,17 +29,7 @@ from fairlead_formats.messages.content import (
     report_structured,
 )
 from fairlead_formats.messages.drafts import Draft, fitting_id, items, member, text_of
-from fairlead_formats.messages.parts import (
-    BLOCK,
-    SERVER_TOOL,
-    TEXT,
-    THINKING,
-    Answer,
-    Part,
-    call,
-    extras,
-    pointed,
-)
+from fairlead_formats.messages.parts import BLOCK, SERVER_TOOL, TEXT, THINKING, Answer, Part, call, extras, pointed
 from fairlead_formats.messages.reading import as_text, media_block, result_of
 from fairlead_formats.messages.streams import Assembler, Partial, event_of
 from fairlead_formats.names import Names

@@ -13,28 +13,9 @@ from typing import Any, Final
 
 from fairlead_formats.messages.base import Answers, MessageFormat
 from fairlead_formats.messages.call import Carry, ToolCall, ToolResult, name_for
-from fairlead_formats.messages.content import (
-    MEGABYTE,
-    PDF,
-    Body,
-    Report,
-    Text,
-    accepting,
-    media,
-    report_repeated,
-)
+from fairlead_formats.messages.content import MEGABYTE, PDF, Body, Report, Text, accepting, media, report_repeated
 from fairlead_formats.messages.drafts import Draft, items, member, text_of
-from fairlead_formats.messages.parts import (
-    BLOCK,
-    SERVER_TOOL,
-    TEXT,
-    THINKING,
-    Answer,
-    Part,
-    call,
-    extras,
-    pointed,
-)
+from fairlead_formats.messages.parts import BLOCK, SERVER_TOOL, TEXT, THINKING, Answer, Part, call, extras, pointed
 from fairlead_formats.messages.reading import as_text, media_block, result_of
 from fairlead_formats.names import Names
 from fairlead_formats.provider import ProviderFormat

@@ -29,8 +29,8 @@ class McpFormat:
 
     name = MCP
     title = "MCP"
-    aliases = ("model-context-protocol",)
-    max_tools = None
+    aliases: tuple[str, ...] = ("model-context-protocol",)
+    max_tools: int | None = None
 
     def convert(self, tools: Sequence[Definition], options: Options = DEFAULT, names: Names | None = None) -> Converted:
         read = self.read(list(tools))

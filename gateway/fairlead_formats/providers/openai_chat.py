@@ -24,16 +24,7 @@ from fairlead_formats.messages.call import (
     freeform_text,
     name_for,
 )
-from fairlead_formats.messages.content import (
-    PDF,
-    WEB_IMAGES,
-    Accept,
-    Media,
-    accepting,
-    json_text,
-    media,
-    one_text,
-)
+from fairlead_formats.messages.content import PDF, WEB_IMAGES, Accept, Media, accepting, json_text, media, one_text
 from fairlead_formats.messages.drafts import Draft, items, member, text_of
 from fairlead_formats.messages.openai_stream import ChatAssembler
 from fairlead_formats.messages.parts import BLOCK, TEXT, THINKING, Answer, Part, call, extras, pointed

@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fairlead_formats.schema import shapes, wording
 from fairlead_formats.tools.format import Action
-from fairlead_mcp.schemas import LISTS, MAPS, SINGLES, parts, pointer
+from fairlead_mcp.schemas import HELD, parts, pointer
 
 if TYPE_CHECKING:
     from fairlead_formats.schema.walk import Walk
 
 JsonObject = dict[str, Any]
 
-_HELD: Final = MAPS | LISTS | SINGLES
+
+_LEVELS: Final = HELD | {"$defs"}
 
 
 def limit(walk: Walk, out: JsonObject) -> JsonObject:
@@ -34,22 +35,20 @@ def limit(walk: Walk, out: JsonObject) -> JsonObject:
     return out if fitting is None else fitting  # the root is an object: there is always a form for it
 
 
-def levels(schema: Any) -> int:
+def levels(schema: JsonObject) -> int:
     """How deep a converted schema is; 1 for one that holds no other. Bounded, for conversions are."""
     deepest, pending = 1, [(schema, 1)]
     while pending:
         here, level = pending.pop()
         deepest = max(deepest, level)
-        pending += [(part, level + 1) for _, part in _parts(here)]
-        if isinstance(here, dict):
-            pending += [(part, 1) for part in here.get("$defs", {}).values()]
+        pending += [(part, 1 if way[0] == "$defs" else level + 1) for way, part in parts(here, _LEVELS)]
     return deepest
 
 
 def _parts(schema: Any) -> Iterator[tuple[str, JsonObject]]:
     """(path, subschema) of all that a schema holds, but for definitions."""
     if isinstance(schema, dict):
-        yield from ((pointer(*way), part) for way, part in parts(schema, _HELD))
+        yield from ((pointer(*way), part) for way, part in parts(schema, HELD))
 
 
 def _replaced(schema: JsonObject, by: Callable[[Any, str], Any]) -> JsonObject:

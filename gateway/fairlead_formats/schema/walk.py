@@ -12,7 +12,7 @@ from fairlead_formats.schema.bounds import Bounds
 from fairlead_formats.schema.refs import References
 from fairlead_formats.schema.rules import Cell, Target
 from fairlead_formats.tools.format import Action
-from fairlead_mcp.schemas import SINGLES, pointer
+from fairlead_mcp.schemas import HELD, SINGLES, pointer
 
 JsonObject = dict[str, Any]
 Found = tuple[str, str, Action, str]
@@ -160,6 +160,8 @@ class Walk:
         return out
 
     def _below(self, keyword: str, value: Any, path: str, depth: int) -> Any:
+        if keyword not in HELD:
+            return value
         trivial = keyword in SINGLES and (isinstance(value, bool) or not value)
         if trivial and (value is False or keyword != "items" or not self.target.typed):
             return value

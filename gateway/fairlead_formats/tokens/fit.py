@@ -11,15 +11,7 @@ from fairlead_formats.registry import OPENAI_CHAT, PROVIDER_FORMATS
 from fairlead_formats.tokens.conversation import Tokens
 from fairlead_formats.tokens.families import Family, family_of
 from fairlead_formats.tokens.models import Window
-from fairlead_formats.tokens.outcome import (
-    CONTEXT_WINDOW,
-    MAX_TOOLS,
-    TOOL_TOKENS,
-    Cut,
-    Numbers,
-    Plan,
-    Skipped,
-)
+from fairlead_formats.tokens.outcome import CONTEXT_WINDOW, MAX_TOOLS, TOOL_TOKENS, Cut, Numbers, Plan, Skipped
 
 SCALE: Final = 1_000_000
 """Family and format factors are thousandths each."""

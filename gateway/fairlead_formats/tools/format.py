@@ -111,21 +111,14 @@ class Original(msgspec.Struct, frozen=True):
 class Format(Protocol):
     """One provider's form of tool definitions."""
 
-    @property
-    def name(self) -> str:
-        """As in `registry`, as `openai-chat`."""
-
-    @property
-    def title(self) -> str:
-        """For people."""
-
-    @property
-    def aliases(self) -> tuple[str, ...]:
-        """Other names, in lower case."""
-
-    @property
-    def max_tools(self) -> int | None:
-        """Tools that one request may hold; None where no bound is known."""
+    name: str
+    """In lower case with `-`, as `openai-chat`."""
+    title: str
+    """For people."""
+    aliases: tuple[str, ...]
+    """Other names, in lower case with `-`."""
+    max_tools: int | None
+    """Tools that one request may hold; None where no bound is known."""
 
     def convert(self, tools: Sequence[Definition], options: Options = DEFAULT, names: Names | None = None) -> Converted:
         """MCP definitions in this form. `names` from an earlier conversion keeps a mapping stable. Never raises for

@@ -25,7 +25,7 @@ modules = [module.name for module in pkgutil.walk_packages(fairlead_formats.__pa
 for module in modules:
     importlib.import_module(module)
 
-from fairlead_formats.messages.translate import translate_calls
+from fairlead_formats.messages.translate import translate_message
 from fairlead_formats.registry import find
 from fairlead_formats.tokens.counting import best_counter
 from fairlead_formats.tools.between import between
@@ -35,7 +35,7 @@ call = {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name":
 print(json.dumps({
     "modules": len(modules),
     "tool": between([tool], find("mcp"), find("anthropic")).tools,
-    "call": translate_calls(call, "anthropic", "gemini")[0]["parts"],
+    "call": translate_message(call, "anthropic", "gemini").messages[0]["parts"],
     "tokens": best_counter().count("get stock"),
     "others": sorted(name for name in sys.modules if name.partition(".")[0] in OTHERS),
 }))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fairlead_formats import registry
 from fairlead_formats.messages.call import ToolCall
-from fairlead_formats.messages.translate import match, translate_calls, translate_results
+from fairlead_formats.messages.translate import match, translate_message, translate_results
 from fairlead_formats.names import Names
 from fairlead_formats.registry import message_format
 
@@ -72,7 +72,8 @@ def test_calls_that_are_written_are_read_back_equal(name: str, calls: list[ToolC
 def test_calls_cross_from_any_format_to_any_other(source: str, calls: list[ToolCall], target: str) -> None:
     names = Names(call.name for call in calls)
     message = message_format(source).write_calls(calls, names)
-    there = translate_calls(message if len(message) > 1 else message[0], source, target, read=names, write=names)
+    said = translate_message(message if len(message) > 1 else message[0], source, target, read=names, write=names)
+    there = list(said.messages)
     read: Any = there if len(there) > 1 else there[0]
     assert known(message_format(target).parse_calls(read, names)) == known(calls)
 
