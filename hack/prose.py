@@ -17,12 +17,10 @@ from pathlib import Path
 FOLDERS = ("crds", "operator", "gateway", "hack", "tests/support")
 NOT_YET: tuple[str, ...] = (
     "gateway/fairlead_client/",
-    "gateway/fairlead_formats/",
     "gateway/fairlead_gateway/calls/",
     "gateway/fairlead_gateway/catalog/kubeapi.py",
     "gateway/fairlead_gateway/conversation/",
     "gateway/fairlead_gateway/endpoint/",
-    "gateway/fairlead_gateway/formats/",
     "gateway/fairlead_gateway/policy/",
     "gateway/fairlead_gateway/rest/",
     "gateway/fairlead_gateway/selection/",

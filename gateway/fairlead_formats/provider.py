@@ -1,4 +1,4 @@
-"""What a file of `providers` says about one format.
+"""Declaration of one format, as files of `providers` make it.
 
 Pure module.
 """

@@ -1,6 +1,6 @@
 """Arguments as a model wrote them, read within bounds.
 
-Pure module. Used by every format and by the assemblers of streams.
+Pure module, for messages and for streams.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _small(text: str | bytes) -> bool:
 
 
 def amiss(value: object) -> str | None:
-    """What is wrong with a decoded value as JSON within bounds, as the end of a sentence; None where nothing is.
+    """Fault of a decoded value as JSON within bounds, as the end of a sentence; None where nothing is.
 
     Walks without recursion, and not beyond the bounds.
     """
@@ -125,5 +125,5 @@ def excerpt(text: str | bytes) -> str:
 
 
 def kind_of(value: object) -> str:
-    """What a value is, for a sentence."""
+    """Noun for a value, for a sentence."""
     return "an object" if isinstance(value, dict) else _KINDS.get(type(value), type(value).__name__)

@@ -1,4 +1,4 @@
-"""What all providers' forms do alike: drafts become calls, results are read one by one, what is lost of them is told.
+"""Base of all message formats: drafts become calls, results are read one by one, and what is lost of them is reported.
 
 Pure module. Each form is a `MessageFormat` in a file of `providers`; `registry` has them by name.
 """
@@ -27,7 +27,7 @@ from fairlead_formats.tools.format import JsonObject
 
 
 class Answers:
-    """What answers the calls of one message, while the messages that say so are written."""
+    """Results of the calls of one message, while the messages that say so are written."""
 
     def __init__(self, calls: Sequence[ToolCall], results: Sequence[McpResult | None]) -> None:
         """Raises ValueError where the lengths differ."""

@@ -1,4 +1,4 @@
-"""What every message format has in common: calls, results, what was lost on the way, and the bounds.
+"""Types that every message format shares: calls, results, what was lost on the way, and the bounds.
 
 Pure module, read by everything in this package.
 """
@@ -16,7 +16,7 @@ from fairlead_formats.tools.format import Action, JsonObject
 MAX_CALLS: Final = 128
 """Calls of one message that are looked at; a further one is answered, but not run."""
 MAX_ARGUMENT_BYTES: Final = 1 << 20
-"""Of one call, as JSON."""
+"""Size of one call's arguments as JSON."""
 MAX_DEPTH: Final = 64
 """Levels of nesting in arguments and in structured content."""
 MAX_NODES: Final = 100_000
@@ -48,7 +48,7 @@ class Invalid(msgspec.Struct, frozen=True):
     reason: str
     """A sentence that the model can act on."""
     text: str = ""
-    """What it sent instead, at most `EXCERPT` characters; empty where the arguments are not the reason."""
+    """Text that the model sent, at most `EXCERPT` characters; empty where the arguments are not the reason."""
 
 
 class ToolCall(msgspec.Struct, frozen=True):
@@ -70,7 +70,7 @@ class ToolCall(msgspec.Struct, frozen=True):
 
     @property
     def wire_name(self) -> str:
-        """What the model called it; `unknown` where it wrote nothing, for no format takes an empty name."""
+        """The name that the model wrote; `unknown` where it wrote nothing, for no format takes an empty name."""
         return self.sent_as or self.name or "unknown"
 
     @property
@@ -82,9 +82,9 @@ class ToolResult(msgspec.Struct, frozen=True):
     """One result that a provider's message held, in MCP's form."""
 
     id: str
-    """Of the call; empty where the format has none."""
+    """Id of the call; empty where the format has none."""
     name: str
-    """Of the tool; empty where the format does not repeat it."""
+    """Name of the tool; empty where the format does not repeat it."""
     result: JsonObject
 
 
@@ -112,7 +112,7 @@ class ResultLoss(msgspec.Struct, frozen=True):
 
 
 class Carry(msgspec.Struct, frozen=True):
-    """What the model behind the format takes. The defaults suit current models."""
+    """Media that the model behind the format takes. The defaults suit current models."""
 
     images: bool = True
     audio: bool = False

@@ -1,6 +1,6 @@
 """A tool's result as blocks that a format can carry, each checked, and the text for those that it cannot.
 
-Pure module. Used by the writers of every format. The result comes from a server or a caller and is not trusted: a
+Pure module. The result comes from a server or a caller and is not trusted: a
 provider refuses a whole request for one image that is no base64, so such a block becomes a line of text that says so.
 """
 
@@ -278,7 +278,7 @@ def marked(text: str, body: Body, report: Report) -> str:
 
 
 def accepting(images: Iterable[str] = (), others: Iterable[str] = (), *, max_bytes: int | None = None) -> Accept:
-    """What takes media of these MIME types, images and others, up to a size in bytes each."""
+    """Predicate of media of these MIME types, images and others, up to a size in bytes each."""
     known = frozenset(images) | frozenset(others)
 
     def accept(item: Media) -> str | None:

@@ -1,6 +1,6 @@
 """From what a format finds in a message to calls: ids, names, arguments, duplicates and bounds, the same everywhere.
 
-Pure module. Used by every format and by the assemblers of streams.
+Pure module, for messages and for streams.
 """
 
 from __future__ import annotations

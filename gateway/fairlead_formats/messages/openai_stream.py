@@ -23,7 +23,7 @@ _CALLS: Final = (CALL, CUSTOM_CALL)
 
 
 class ChatAssembler:
-    """Of one choice: acting on several alternatives of one message would run tools for answers nobody keeps."""
+    """Reads one choice: acting on several alternatives of one message would run tools for answers nobody keeps."""
 
     def __init__(self, names: Names | None = None, choice: int = 0) -> None:
         self._ready = Ready(names)
@@ -150,7 +150,7 @@ class ResponsesAssembler:
         return [self._ready.call(partial, cut_off=member(item, "status") == "incomplete")]
 
     def _rest(self, response: object, *, cut_off: bool) -> list[ToolCall]:
-        """What is not out yet: items of the final response, then calls that were begun."""
+        """Calls that are not out yet: items of the final response, then calls that were begun."""
         calls: list[ToolCall] = []
         for place, item in enumerate(items(member(response, "output"))):
             key: Any = text_of(member(item, "id")) or place

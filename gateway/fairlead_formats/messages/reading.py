@@ -1,6 +1,6 @@
 """Results in MCP's form from the parts of providers' messages.
 
-Pure module. Used by `parse_results` of every format. What no MCP block stands for becomes a text block of its JSON.
+Pure module. What no MCP block stands for becomes a text block of its JSON.
 """
 
 from __future__ import annotations

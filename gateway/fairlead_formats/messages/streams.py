@@ -58,7 +58,7 @@ class Partial:
         return not self._chunks
 
     def draft(self) -> Draft:
-        """What came so far, as a call of a message."""
+        """The pieces so far, as a call of a message."""
         if self._size > MAX_ARGUMENT_BYTES:
             return Draft(self.id, self.name, None, self.kind, f"the arguments exceed {MAX_ARGUMENT_BYTES} characters")
         text = "".join(self._chunks)

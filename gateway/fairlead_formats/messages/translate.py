@@ -33,7 +33,7 @@ def parse_stream(events: object, name: str, names: Names | None = None) -> list[
 
 
 def _data(body: str) -> list[str]:
-    """What the events of a stream of server-sent events hold; of one that broke off, those before. Lines of JSON are
+    """Data of the events in a stream of server-sent events; of one that broke off, those before. Lines of JSON are
     events, too.
     """
     if body.lstrip().startswith("{"):

@@ -1,7 +1,7 @@
 """How much work one definition may cause.
 
 Pure module. A schema comes from a foreign server: it may be nested without end, or a few lines that unfold into
-gigabytes. Whoever takes a step that can grow pays for it here first, so that a bomb is refused before it is expanded.
+gigabytes. A step that can grow is paid for here first, so that a bomb is refused before it is expanded.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ MAX_DEPTH: Final = 100
 MAX_NODES: Final = 10_000
 """Subschemas of one definition, copies by `$ref` included."""
 MAX_BYTES: Final = 1 << 20
-"""Of one definition as JSON, and of all copies that its `$ref`s ask for."""
+"""Size of one definition as JSON, and of all copies that its `$ref`s ask for."""
 MAX_BRANCHES: Final = 64
 """Alternatives that come of multiplying unions out."""
 
@@ -23,7 +23,7 @@ class TooMuch(ValueError):
 
 
 class Bounds:
-    """What is left for one definition."""
+    """Budget that is left for one definition."""
 
     __slots__ = ("_bytes", "_nodes")
 

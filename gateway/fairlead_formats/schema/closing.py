@@ -44,7 +44,7 @@ def additional(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes
 
 
 def opened(walk: Walk, keyword: str, value: Any, path: str, notes: list[str]) -> None:
-    """What says that nothing else may be given: left out without a word, for the model is offered nothing else."""
+    """A keyword that forbids anything else: left out without a word, for the model is offered nothing else."""
     if value is False:
         action = Action.REWRITTEN if walk.target.strict else Action.WIDENED
         walk.lose(path, keyword, action, f"{walk.target.name} does not hold {keyword}")
@@ -54,7 +54,7 @@ def opened(walk: Walk, keyword: str, value: Any, path: str, notes: list[str]) ->
 
 
 def finish(walk: Walk, out: JsonObject, schema: JsonObject, path: str) -> None:
-    """What a target insists on for the type that the schema came to have."""
+    """Keywords that a target insists on for the type that the schema came to have."""
     target, kind = walk.target, out.get("type")
     kinds = kind if isinstance(kind, list) else [kind]
     if target.strict and "object" in kinds:

@@ -1,6 +1,6 @@
 """The schema of a tool's arguments for one target: the way into this package.
 
-Pure module, called by the definitions of every format. Strict is tried first where it is asked for, and given up
+Pure module. Strict is tried first where it is asked for, and given up
 whole: a schema is never half strict.
 """
 
@@ -33,7 +33,7 @@ class Outcome(msgspec.Struct, frozen=True):
     schema: JsonObject
     strict: bool = False
     notes: str = ""
-    """What the tool's description must say in place of keywords at the root."""
+    """Sentences for the tool's description in place of keywords at the root."""
     found: tuple[Found, ...] = ()
 
 

@@ -1,6 +1,6 @@
 """Schemas put together: what satisfies both (`allOf`), and what satisfies either (unions of arguments).
 
-Pure module, called by the walk on original, unconverted schemas whose `$ref`s are resolved. An intersection is exact
+Pure module, for original, unconverted schemas whose `$ref`s are resolved. An intersection is exact
 or it is not made: `Unmergeable` says why.
 """
 

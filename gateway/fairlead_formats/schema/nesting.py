@@ -124,7 +124,7 @@ def _told(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
 
 
 def _outline(part: JsonObject) -> JsonObject:
-    """What a phrase is made of: without texts, which would fill it."""
+    """The keywords that make a phrase: without texts, which would fill it."""
     return {key: value for key, value in part.items() if key in ("type", "enum", "const")}
 
 

@@ -1,6 +1,6 @@
 """Gemini's `parameters` read back into JSON Schema.
 
-Pure module, called by the reader of Gemini tools. The Schema object of OpenAPI 3.0 differs in three things: types may
+Pure module. The Schema object of OpenAPI 3.0 differs in three things: types may
 be in capitals, null is said with `nullable`, and counts are sometimes text (they are 64-bit integers of protobuf).
 """
 

@@ -40,7 +40,7 @@ class References:
         return found if isinstance(found, dict | bool) else None
 
     def peek(self, schema: Any) -> Any:
-        """What a schema comes to when it is a chain of references and nothing else."""
+        """The schema at the end of a chain of references and nothing else."""
         for _ in range(10):
             if not isinstance(schema, dict) or schema.keys() != {"$ref"}:
                 break

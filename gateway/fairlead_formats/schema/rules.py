@@ -23,7 +23,7 @@ Table = dict[str, "Cell"]
 
 
 class Cell(StrEnum):
-    """What is done with a keyword."""
+    """Treatment of a keyword."""
 
     KEEP = "keep"
     DROP = "drop"
@@ -38,7 +38,7 @@ STRICT_FORMATS: Final = frozenset(
 
 
 class Target(msgspec.Struct, frozen=True, eq=False):
-    """What one kind of schema holds, beside the table."""
+    """Limits and needs of one kind of schema, beside the table."""
 
     name: str
     refs: bool = True
@@ -72,7 +72,7 @@ class Target(msgspec.Struct, frozen=True, eq=False):
     max_levels: int | None = None
     """Schemas within schemas, the root being the first; what is deeper is moved or told, see `nesting`."""
     max_properties: int | None = None
-    """Of all objects together."""
+    """Sum over all objects."""
     max_optional: int | None = None
     max_unions: int | None = None
     max_enum_values: int | None = None

@@ -1,4 +1,4 @@
-"""What a keyword's value must be for the keyword to mean anything, and the check that spares most schemas any work.
+"""Values with which a keyword means anything, and the check that spares most schemas any work.
 
 Pure module, called first of all. Providers compile a schema before they look at the request, and refuse the whole
 request for `"type": "any"` or `"required": true`, both of which servers in the field send.

@@ -1,6 +1,6 @@
-"""What is done with a keyword that a target holds in another form, one function per keyword or question.
+"""Steps for a keyword that a target holds in another form, one function per keyword or question.
 
-Pure module, called by the walk, whose `Walk` they work on. A step writes into `out` what the target gets, appends to
+Pure module; steps work on the `Walk` of a conversion. A step writes into `out` what the target gets, appends to
 `notes` what the model is told instead, and reports through `walk.lose`.
 """
 

@@ -1,6 +1,6 @@
 """Schemas for what has no shape of its own: any value, no value, and where a recursion is cut.
 
-Pure module, called by the walk and its steps.
+Pure module.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The walk through a schema: every subschema is resolved, reshaped and written anew as the target's table says.
 
-Pure module, called by `convert`. What is done with single keywords stands in `steps`; here is the order of things.
+Pure module. What is done with single keywords stands in `steps`; here is the order of things.
 """
 
 from __future__ import annotations

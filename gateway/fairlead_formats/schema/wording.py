@@ -1,6 +1,6 @@
 """Constraints in plain words, for a description that stands in for a keyword that the target does not hold.
 
-Pure module, called by the steps of a conversion. A sentence is short, for it is paid in tokens at every request, and
+Pure module. A sentence is short, for it is paid in tokens at every request, and
 bounded, for its parts come from servers.
 """
 
@@ -57,7 +57,7 @@ def listed(values: Any) -> str:
 
 
 def phrase(schema: Any) -> str:
-    """What a schema asks for, in a few words: `a string (at least 1 character)`."""
+    """The demands of a schema, in a few words: `a string (at least 1 character)`."""
     if not isinstance(schema, dict):
         return "anything" if schema is True else "nothing"
     if "const" in schema:

@@ -1,6 +1,6 @@
 """Definitions from any format to any other, through MCP, as they stand in the target's request.
 
-Pure module. Used by `POST /v1/convert` and `fairlead convert`.
+Pure module.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Conversion(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
     names: dict[str, str]
     """Name in `tools` to original name: what the model calls, and what it means."""
     report: tuple[Loss, ...]
-    """What the format does not hold as it was. Empty for a tool: nothing was lost."""
+    """Parts that the format does not hold as they were. Empty for a tool: nothing was lost."""
     max_tools: int | None = None
     """Tools that the provider takes in one request, where that is known."""
 

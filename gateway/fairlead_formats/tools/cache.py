@@ -1,6 +1,6 @@
 """Conversions kept by the hash of the definition, so that a definition is converted once per format and options.
 
-Pure module. Built once in the composition root and passed to whoever converts. Bounded; the least recently used go
+Pure module. Built once in the composition root and passed on. Bounded; the least recently used go
 first. What is kept is shared by all answers and must not be changed.
 """
 
@@ -54,8 +54,8 @@ class Conversions:
         hashes: Sequence[str] | None = None,
         names: Names | None = None,
     ) -> Converted:
-        """As `Format.convert`. `hashes` of the definitions, in their order, spare the hashing; whoever gives them
-        vouches that they change with the definition, its name included.
+        """As `Format.convert`. `hashes` of the definitions, in their order, spare the hashing; they have to
+        change with the definition, its name included.
         """
         if not isinstance(format_, ToolFormat):
             return format_.convert(tools, options, names)

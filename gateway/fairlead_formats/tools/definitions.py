@@ -66,7 +66,7 @@ class Prepared(msgspec.Struct, frozen=True):
 
 
 class Parts(msgspec.Struct, frozen=True):
-    """What an envelope is made of."""
+    """Parts of one tool, as an envelope takes them."""
 
     name: str
     description: str
@@ -78,7 +78,7 @@ class Parts(msgspec.Struct, frozen=True):
 
 
 class Found(msgspec.Struct, frozen=True):
-    """What a reader found in one tool of a provider's."""
+    """Parts that a reader found in one tool of a provider's."""
 
     name: Any
     description: Any = None

@@ -1,4 +1,4 @@
-"""What every format of tool definitions has in common: options, losses, and the outcome of a conversion.
+"""Types that every format of tool definitions shares: options, losses, and the outcome of a conversion.
 
 Pure module, read by everything in this package. A tool is its MCP definition as decoded JSON (specification
 2026-07-28, `Tool`): `{name, title?, description?, inputSchema, outputSchema?, annotations?, _meta?}`. Definitions that
@@ -24,7 +24,7 @@ GEMINI_JSON_SCHEMA: Final[GeminiField] = "parametersJsonSchema"
 
 
 class Options(msgspec.Struct, frozen=True):
-    """What a caller asks of a conversion."""
+    """Wishes of a caller for a conversion."""
 
     strict: bool = False
     """Make a tool strict where that loses nothing; the others stay non-strict, with the reason in the report."""
@@ -38,7 +38,7 @@ DEFAULT: Final = Options()
 
 
 class Action(StrEnum):
-    """What became of a part of a definition."""
+    """Fate of a part of a definition."""
 
     REWRITTEN = "rewritten"
     """Says the same in another form; nothing is lost."""

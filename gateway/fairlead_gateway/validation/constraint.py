@@ -1,4 +1,4 @@
-"""What a policy allows of a call's arguments: JSON Schemas of which one has to take them.
+"""Allowances of a policy for a call's arguments: JSON Schemas of which one has to take them.
 
 Pure module. Compiled by `policy.rules` with the rules, asked by `calls` before a call is made. Unlike the check of
 a tool's own schema it takes nothing on trust: a schema that cannot be used in full takes no arguments at all, and so
@@ -62,7 +62,7 @@ def allowance(by: str, schema: Mapping[str, Any]) -> Allowance:
 
 
 class Constraint:
-    """What may be said to one tool: by any of its allowances. `told`: whether refusals say what they go by."""
+    """Arguments that one tool may be given: by any of its allowances. `told`: whether refusals say what they go by."""
 
     __slots__ = ("_allowances", "_told")
 
