@@ -25,7 +25,7 @@ from fairlead_gateway.calls.forward import Forwarder
 from fairlead_gateway.calls.live import Live
 from fairlead_gateway.catalog.cache import SnapshotCache
 from fairlead_gateway.catalog.model import Snapshot
-from fairlead_gateway.catalog.source import Keeper, Source
+from fairlead_gateway.catalog.source import SnapshotStore, Source
 from fairlead_gateway.configuration import Models
 from fairlead_gateway.conversation.choosers import Choosers
 from fairlead_gateway.custom.exposition import CustomCollector
@@ -80,12 +80,12 @@ class Gateway:
     """A running gateway. `start` it once, `stop` it once; `port` and `metrics_port` are known after the start."""
 
     def __init__(
-        self, settings: Settings, keeper: Keeper, registry: Registry, front: Front, book: Book, plane: Plane,
+        self, settings: Settings, snapshots: SnapshotStore, registry: Registry, front: Front, book: Book, plane: Plane,
         checks: Checks, outbox: Outbox, custom: CustomTools, accounting: Accounting,
         live_models: Refresher | None = None,
     ) -> None:  # fmt: skip
         self.settings = settings
-        self.keeper = keeper
+        self.snapshots = snapshots
         self.registry = registry
         self.front = front
         self.book = book
@@ -102,7 +102,7 @@ class Gateway:
         )
         self._loop: asyncio.AbstractEventLoop | None = None
         collector = GatewayCollector(
-            book, keeper, registry.gauges, lambda: len(self._listener.connections), front.crowd, self._tasks,
+            book, snapshots, registry.gauges, lambda: len(self._listener.connections), front.crowd, self._tasks,
             lambda: plane.pace.waiting,
         )  # fmt: skip
         guards = GuardCollector(
@@ -150,9 +150,9 @@ class Gateway:
     def readiness(self) -> Readiness:
         if self._draining:
             return Readiness(False, "stopping")
-        if not self.keeper.first_snapshot.is_set():
+        if not self.snapshots.first_snapshot.is_set():
             return Readiness(False, "no catalog yet")
-        return Readiness(True, "serving", stale=self.keeper.stale)
+        return Readiness(True, "serving", stale=self.snapshots.stale)
 
     def _tasks(self) -> int:
         """Scrapes are answered in a thread, which has no loop of its own to ask."""
@@ -173,12 +173,12 @@ class Gateway:
             raise
         self.accounting.start()
         await self.front.identities.start()
-        await self.keeper.start()
+        await self.snapshots.start()
         if self._live_models is not None:
             self._live_models.start()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CATALOG_SECONDS):
-                await self.keeper.first_snapshot.wait()
+                await self.snapshots.first_snapshot.wait()
         await self._listener.serve()
 
     async def stop(self, grace: float | None = None) -> None:
@@ -196,7 +196,7 @@ class Gateway:
         await self.plane.aclose()
         if self._live_models is not None:
             await self._live_models.stop()
-        await self.keeper.stop()
+        await self.snapshots.stop()
         await self.front.identities.aclose()
         await self.front.forwarder.aclose()
         await self.registry.aclose(0)
@@ -318,12 +318,12 @@ def build(
         live_models=None if refresher is None else lambda: refresher.known,
     )
     plane.guard.auditor = accounting.auditor
-    keeper = Keeper(
+    snapshots = SnapshotStore(
         source, swaps.swap, cache=SnapshotCache(settings.cache_dir) if settings.cache_dir is not None else None,
         own=own, environment=settings.environment, rules=CLOSED if closed else Rules(),
         replaced=swaps.let_go,
     )  # fmt: skip
-    return Gateway(settings, keeper, registry, front, book, plane, checks, outbox, tools, accounting, refresher)
+    return Gateway(settings, snapshots, registry, front, book, plane, checks, outbox, tools, accounting, refresher)
 
 
 def _certificates(settings: Settings) -> Certificates | None:

@@ -123,7 +123,7 @@ async def running(
     )
     await gateway.start()
     try:
-        await asyncio.wait_for(gateway.keeper.first_snapshot.wait(), 10)
+        await asyncio.wait_for(gateway.snapshots.first_snapshot.wait(), 10)
         yield gateway
     finally:
         await gateway.stop(0.5)
@@ -136,7 +136,7 @@ async def reached(server: RawServer, requests: int) -> None:
 
 async def served(gateway: Gateway, swaps: int) -> None:
     """Wait until the gateway has taken `swaps` snapshots into service."""
-    await eventually(lambda: gateway.keeper.swaps >= swaps)
+    await eventually(lambda: gateway.snapshots.swaps >= swaps)
 
 
 @dataclass(frozen=True)

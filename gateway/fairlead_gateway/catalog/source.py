@@ -1,6 +1,6 @@
 """From documents to snapshots: what a source delivers is decoded, compiled and handed on; what was good stays.
 
-Owned by `app`, which gives it a source (`directory`, `kube`), a cache and a `swap`. One task per keeper does all of
+Owned by `app`, which gives it a source (`directory`, `kube`), a cache and a `swap`. One task per store does all of
 it, so that snapshots come in order; the compiling is done in turns with the loop.
 """
 
@@ -87,7 +87,7 @@ Swap = Callable[[Snapshot], Awaitable[bool]]
 """Makes a snapshot the one that is served; False: try again later with the same one."""
 
 
-class Keeper:
+class SnapshotStore:
     """Store of the documents, and of the snapshot built from them. It is its source's inbox. `own` are documents of the
     gateway itself, by name: they are in every snapshot, whatever the source says, and never in the cache.
     """

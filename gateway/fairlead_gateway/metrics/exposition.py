@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.about import COMPILED, VERSION
-from fairlead_gateway.catalog.source import Keeper
+from fairlead_gateway.catalog.source import SnapshotStore
 from fairlead_gateway.endpoint.crowd import Crowd
 from fairlead_gateway.telemetry import BOUNDS, Book, Series
 from fairlead_gateway.upstream.base import Gauges
@@ -35,7 +35,7 @@ class GatewayCollector(Collector):
     def __init__(
         self,
         book: Book,
-        keeper: Keeper,
+        snapshots: SnapshotStore,
         upstreams: Callable[[], dict[ServerKey, Gauges]],
         connections: Callable[[], int],
         crowd: Crowd,
@@ -44,7 +44,7 @@ class GatewayCollector(Collector):
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._book = book
-        self._keeper = keeper
+        self._snapshots = snapshots
         self._upstreams = upstreams
         self._connections = connections
         self._crowd = crowd
@@ -91,23 +91,25 @@ class GatewayCollector(Collector):
         yield rejected
 
     def _catalog(self) -> Iterable[Metric]:
-        keeper = self._keeper
-        snapshot = keeper.snapshot
+        snapshots = self._snapshots
+        snapshot = snapshots.snapshot
         text = "Seconds since the source of the catalog was in touch"
         age = GaugeMetricFamily("fairlead_catalog_age_seconds", text, labels=[])
-        if keeper.seen_at is not None:
-            age.add_metric([], self._clock() - keeper.seen_at)
+        if snapshots.seen_at is not None:
+            age.add_metric([], self._clock() - snapshots.seen_at)
         yield age
-        yield _gauge("fairlead_catalog_stale", "1 while the catalog is served without its source", keeper.stale)
+        yield _gauge("fairlead_catalog_stale", "1 while the catalog is served without its source", snapshots.stale)
         yield _gauge("fairlead_catalog_servers", "Servers in the catalog", len(snapshot.servers))
         tools = sum(len(server.tools) for server in snapshot.servers.values())
         yield _gauge("fairlead_catalog_tools", "Tools in the catalog", tools)
         text = "Tools that are not shown because another server exposes their name"
         yield _gauge("fairlead_catalog_name_collisions", text, len(snapshot.collisions))
-        yield _gauge("fairlead_documents_broken", "Documents that cannot be read now", len(keeper.broken))
-        yield _counter("fairlead_documents_broken_seen", "Times a document could not be read", keeper.broken_total)
-        yield _counter("fairlead_catalog_swaps", "Snapshots that were taken into service", keeper.swaps)
-        yield _counter("fairlead_catalog_swap_seconds", "Time spent on taking them into service", keeper.swap_seconds)
+        yield _gauge("fairlead_documents_broken", "Documents that cannot be read now", len(snapshots.broken))
+        yield _counter("fairlead_documents_broken_seen", "Times a document could not be read", snapshots.broken_total)
+        yield _counter("fairlead_catalog_swaps", "Snapshots that were taken into service", snapshots.swaps)
+        yield _counter(
+            "fairlead_catalog_swap_seconds", "Time spent on taking them into service", snapshots.swap_seconds
+        )
 
     def _pools(self) -> Iterable[Metric]:
         family = GaugeMetricFamily(

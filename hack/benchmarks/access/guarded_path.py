@@ -65,7 +65,7 @@ async def _place(stack: AsyncExitStack, folder: Path, loop: Loop, trust: Trust, 
     )  # fmt: skip
     await gateway.start()
     stack.push_async_callback(gateway.stop, 0)
-    await asyncio.wait_for(gateway.keeper.first_snapshot.wait(), 20)
+    await asyncio.wait_for(gateway.snapshots.first_snapshot.wait(), 20)
     header = f"Bearer {credential}".encode() if credential else None
     who = await gateway.front.identities.identify(header)
     if not isinstance(who, Identity):

@@ -209,7 +209,7 @@ async def measured(folder: Path, settings: Settings, loop: Loop) -> Report:
     )  # fmt: skip
     await gateway.start()
     try:
-        await asyncio.wait_for(gateway.keeper.first_snapshot.wait(), 20)
+        await asyncio.wait_for(gateway.snapshots.first_snapshot.wait(), 20)
         issue = gateway.front.forwarder.live.sessions.issue
         sessions = [issue(VERSIONS["legacy"], capabilities) for capabilities in (b"{}", DECLARED.encode())]
         place, found = World(gateway, loop), cases(*sessions)

@@ -137,11 +137,11 @@ async def test_another_principal_and_another_definition_get_their_own(tmp_path: 
             await ask(gateway, calling("demo__x"))
             assert kept(await ask(gateway, calling("demo__x")))
             publish(tmp_path / "documents", document("s2"))
-            await served(gateway, gateway.keeper.swaps + 1)
+            await served(gateway, gateway.snapshots.swaps + 1)
             assert not kept(await ask(gateway, calling("demo__x")))
             assert server.seen[-1].headers["authorization"] == "Bearer s2"
             publish(tmp_path / "documents", document("s2", description="another"))
-            await served(gateway, gateway.keeper.swaps + 1)
+            await served(gateway, gateway.snapshots.swaps + 1)
             assert not kept(await ask(gateway, calling("demo__x")))
             assert kept(await ask(gateway, calling("demo__x")))
 

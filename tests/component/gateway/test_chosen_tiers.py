@@ -255,7 +255,7 @@ async def test_a_client_without_a_tier_hears_nothing_of_moves_between_tiers(tmp_
             await wire.reader.readuntil(b"}}\n\n")
         publish(tmp_path / "documents", decided(slow={"fast": SLOW}))
         await fast.reader.readuntil(b"notifications/tools/list_changed")
-        swaps = gateway.keeper.swaps
+        swaps = gateway.snapshots.swaps
         publish(tmp_path / "documents", prompting("p"))
         await served(gateway, swaps + 1)
         first = await anywhere.reader.readuntil(b"list_changed")
@@ -272,7 +272,7 @@ async def test_figures_that_move_no_tool_change_no_definition_and_announce_nothi
         before = await result(gateway, "/mcp/fast")
         wire.send(modern("subscriptions/listen", wanted, number="s").to("/mcp/fast"))
         await wire.reader.readuntil(b"}}\n\n")
-        swaps = gateway.keeper.swaps
+        swaps = gateway.snapshots.swaps
         publish(tmp_path / "documents", decided(slow={"fast": "over_budget p95=990ms tier=500ms"}))
         await served(gateway, swaps + 1)
         after = await result(gateway, "/mcp/fast")

@@ -156,7 +156,7 @@ async def test_a_server_declared_under_the_name_of_the_custom_tools_is_told_and_
     async with running(tmp_path, intruder, custom=lookup_user()) as gateway:
         listing = await ask(gateway, modern("tools/list"))
         assert [one["name"] for one in listing.message["result"]["tools"]] == ["lookup_user"]
-        (why,) = gateway.keeper.broken.values()
+        (why,) = gateway.snapshots.broken.values()
         assert "rename the server" in why
 
 
@@ -179,7 +179,7 @@ async def test_custom_tools_are_served_while_the_source_of_the_documents_is_away
     )
     await gateway.start()
     try:
-        await asyncio.wait_for(gateway.keeper.first_snapshot.wait(), 20)
+        await asyncio.wait_for(gateway.snapshots.first_snapshot.wait(), 20)
         assert text(await ask(gateway, calling("lookup_user", {"email": "ada@example.com"}))) == "7 Ada"
         assert gateway.readiness().stale
     finally:

@@ -66,12 +66,12 @@ async def test_of_a_broken_document_the_last_good_version_stays(tmp_path: Path, 
     async with running(tmp_path, one) as gateway:
         (file,) = (tmp_path / "documents").glob("*.json")
         file.write_bytes(content)
-        await eventually(lambda: bool(gateway.keeper.broken))
+        await eventually(lambda: bool(gateway.snapshots.broken))
         assert await names(gateway) == ["one__a"]
         publish(tmp_path / "documents", catalog("one", "http://127.0.0.1:1/mcp", ["b"]))
         await served(gateway, 2)
         assert await names(gateway) == ["one__b"]
-        assert gateway.keeper.broken == {}
+        assert gateway.snapshots.broken == {}
 
 
 async def test_a_document_that_was_never_good_holds_nothing_up(tmp_path: Path) -> None:
@@ -79,24 +79,24 @@ async def test_a_document_that_was_never_good_holds_nothing_up(tmp_path: Path) -
     (tmp_path / "documents" / "bad.json").write_bytes(b"no")
     async with running(tmp_path, catalog("one", "http://127.0.0.1:1/mcp", ["a"])) as gateway:
         assert await names(gateway) == ["one__a"]
-        assert list(gateway.keeper.broken) == ["bad"]
+        assert list(gateway.snapshots.broken) == ["bad"]
 
 
 async def test_a_directory_that_goes_away_leaves_the_last_catalog(tmp_path: Path) -> None:
     async with running(tmp_path, catalog("one", "http://127.0.0.1:1/mcp", ["a"])) as gateway:
         (tmp_path / "documents").rename(tmp_path / "elsewhere")
-        await eventually(lambda: gateway.keeper.stale)
+        await eventually(lambda: gateway.snapshots.stale)
         assert await names(gateway) == ["one__a"]
         assert gateway.readiness().ready
         (tmp_path / "elsewhere").rename(tmp_path / "documents")
-        await eventually(lambda: not gateway.keeper.stale)
+        await eventually(lambda: not gateway.snapshots.stale)
 
 
 async def test_a_gateway_that_starts_without_its_source_serves_what_it_served_before(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     async with modern_server() as server:
         async with running(tmp_path, catalog("one", server.url, ["a"]), cache_dir=cache) as gateway:
-            assert not gateway.keeper.stale
+            assert not gateway.snapshots.stale
         lost = build(
             Settings(port=0, metrics_port=0, cache_dir=cache),
             source=DirectorySource(tmp_path / "nowhere"),
@@ -118,12 +118,12 @@ async def test_what_was_withdrawn_meanwhile_is_not_served_from_the_cache_once_th
 ) -> None:
     SnapshotCache(tmp_path / "cache").write({"gone": b'{"kind":"catalog"}', "x": b"no"}, 1.0)
     async with running(tmp_path, catalog("one", "http://127.0.0.1:1/mcp", ["a"])) as first:
-        raw = dict(first.keeper._raw)
+        raw = dict(first.snapshots._raw)
     SnapshotCache(tmp_path / "cache").write(raw, 1.0)
     empty = tmp_path / "empty"
     empty.mkdir()
     async with running(empty, cache_dir=tmp_path / "cache") as gateway:
-        await eventually(lambda: not gateway.snapshot.servers and not gateway.keeper.stale)
+        await eventually(lambda: not gateway.snapshot.servers and not gateway.snapshots.stale)
         assert await names(gateway) == []
 
 

@@ -223,7 +223,7 @@ async def test_without_its_credential_a_server_is_not_called_until_it_is_there(t
             assert server.seen == []
             (tmp_path / "credentials").mkdir()
             (tmp_path / "credentials" / "s.json").write_text('{"headers":{"X-Key":"hush"}}')
-            gateway.keeper._dirty.set()
+            gateway.snapshots._dirty.set()
 
             async def answers() -> bool:
                 return not (await ask(gateway, calling("demo__x"))).message["result"]["isError"]

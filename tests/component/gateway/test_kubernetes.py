@@ -166,7 +166,7 @@ async def test_a_document_that_somebody_edited_is_not_believed(control_plane: Co
         forged = Blob(blob.name, blob.labels, blob.annotations, {"document.json": encode(
             catalog("one", "http://evil.example/mcp", ["a"])).decode()})  # fmt: skip
         await asyncio.to_thread(store, control_plane, namespace, forged)
-        await eventually(lambda: gateway.keeper.broken)
+        await eventually(lambda: gateway.snapshots.broken)
         (server,) = gateway.snapshot.servers.values()
         assert server.catalog.endpoint == one.endpoint
 
@@ -228,15 +228,15 @@ async def test_an_api_server_that_dies_and_returns_costs_nobody_a_call(
         async with gateway_on(plane, namespace, cache_dir=tmp_path / "cache") as gateway:
             await lists(gateway, "one__a")
             await asyncio.to_thread(plane.kill_apiserver)
-            await eventually(lambda: gateway.keeper.stale)
+            await eventually(lambda: gateway.snapshots.stale)
             assert (await ask(gateway, calling("one__a"))).message["result"]["isError"] is False
             assert gateway.readiness().ready
         async with gateway_on(plane, namespace, cache_dir=tmp_path / "cache") as restarted:
             await lists(restarted, "one__a")
-            assert restarted.keeper.stale
+            assert restarted.snapshots.stale
             assert (await ask(restarted, calling("one__a"))).message["result"]["isError"] is False
             await asyncio.to_thread(plane.start_apiserver)
             await asyncio.to_thread(withdraw, plane, namespace, one)
             await asyncio.to_thread(publish, plane, namespace, catalog("two", server.url, ["b"]))
             await lists(restarted, "two__b")
-            assert not restarted.keeper.stale
+            assert not restarted.snapshots.stale

@@ -119,7 +119,7 @@ async def test_snapshots_that_are_replaced_leave_nothing_behind(tmp_path: Path) 
             listening = await come("127.0.0.1", gateway.port, "listens")
             for number in range(60):
                 other = catalog("other", upstream.url, [tool(f"tool-{number}")])
-                swaps = gateway.keeper.swaps
+                swaps = gateway.snapshots.swaps
                 publish(documents, other)
                 nudge.set()
                 await served(gateway, swaps + 1)

@@ -91,7 +91,7 @@ async def test_a_tool_that_has_left_a_tier_stays_callable_for_a_minute_and_then_
         shop = catalog("shop", server.url, ["slow"])
         async with running(tmp_path, shop, TIERS, clock=clock) as gateway:
             publish(tmp_path / "documents", state({"fast": WHY}))
-            await served(gateway, gateway.keeper.swaps + 1)
+            await served(gateway, gateway.snapshots.swaps + 1)
             clock.forward(58.0)
             in_time = await ask(gateway, calling("shop__slow", era=era))
             clock.forward(3.0)
@@ -112,7 +112,7 @@ async def test_a_models_call_of_a_tool_that_has_left_the_tier_goes_the_same_way(
         shop = catalog("shop", server.url, ["slow"])
         async with running(tmp_path, shop, TIERS, clock=clock) as gateway:
             publish(tmp_path / "documents", state({"fast": WHY}))
-            await served(gateway, gateway.keeper.swaps + 1)
+            await served(gateway, gateway.snapshots.swaps + 1)
             in_time = await post(gateway, "/v1/tool-calls", {"format": "openai", "message": message})
             clock.forward(61.0)
             refused = await post(gateway, "/v1/tool-calls", {"format": "openai", "message": message})
@@ -125,7 +125,7 @@ async def test_a_tool_is_back_in_the_list_when_the_decision_says_so(tmp_path: Pa
     shop = catalog("shop", "http://127.0.0.1:9/mcp", ["slow"])
     async with running(tmp_path, shop, TIERS, state({"fast": WHY})) as gateway:
         publish(tmp_path / "documents", state({}))
-        await served(gateway, gateway.keeper.swaps + 1)
+        await served(gateway, gateway.snapshots.swaps + 1)
         assert await listed(gateway, "/mcp") == ["shop__slow"]
 
 

@@ -221,7 +221,7 @@ async def test_an_agent_is_told_of_changes_of_its_own_list_alone(tmp_path: Path)
             wire.send(by(who, LISTEN))
             await wire.reader.readuntil(b"acknowledged")
         changed = entry(tool("web-search", description="another"))
-        swaps = gateway.keeper.swaps
+        swaps = gateway.snapshots.swaps
         publish(tmp_path / "documents", tavern(server.url, changed, "roll-dice"))
         await qas.reader.readuntil(b"list_changed")
         await served(gateway, swaps + 1)
@@ -339,7 +339,7 @@ async def test_a_gateway_on_a_cluster_shows_nothing_before_it_knows_the_rules(tm
         empty = (await ask(gateway, modern("tools/list"))).message["result"]["tools"]
         assert empty == []
         assert (await ask(gateway, calling("tavern__roll-dice"))).code == -32602
-        swaps = gateway.keeper.swaps
+        swaps = gateway.snapshots.swaps
         publish(tmp_path / "documents", Rules())
         await served(gateway, swaps + 1)
         assert len((await ask(gateway, modern("tools/list"))).message["result"]["tools"]) == 2

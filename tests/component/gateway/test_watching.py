@@ -149,7 +149,7 @@ async def test_who_is_denied_a_server_hears_no_more_of_its_resources(tmp_path: P
             await wire.reader.readuntil(b"keep-alive\n\n")
             await ask(gateway, by("npc", legacy("resources/subscribe", {"uri": ONE}, session=session)))
             await eventually(lambda: watched.wanted == [ONE] and watched.streams)
-            swaps = gateway.keeper.swaps
+            swaps = gateway.snapshots.swaps
             publish(tmp_path / "documents", Rules(policies=(none,)))
             await served(gateway, swaps + 1)
             told = gateway.front.streams.tell

@@ -123,7 +123,7 @@ async def called_all_the_time(world: World) -> AsyncIterator[Client]:
     gateway = build(Settings(port=0, metrics_port=0), source=source, credentials=credentials)
     await gateway.start()
     try:
-        await asyncio.wait_for(gateway.keeper.first_snapshot.wait(), 20)
+        await asyncio.wait_for(gateway.snapshots.first_snapshot.wait(), 20)
         client = Client(gateway)
         task = asyncio.create_task(client.run())
         try:

@@ -206,13 +206,13 @@ async def test_a_newer_format_is_refused_with_a_line_and_a_metric_and_unknown_me
             assert "catalog of format 2; this release reads up to 1: upgrade it" in caplog.text
             _patch(world, name, edited(item, prefix="renamed", novelty={"a": 1}))
             await until_async("read", shows(gateway, "renamed__add"))
-            assert not gateway.keeper.broken
+            assert not gateway.snapshots.broken
         async with running(world, lease_seconds=30.0), serving(world) as gateway:
             await until_async("written anew", shows(gateway, "demo__add"))
 
 
 async def _broken(gateway: Gateway) -> bool:
-    return len(gateway.keeper.broken) == 1 and gateway.keeper.broken_total == 1
+    return len(gateway.snapshots.broken) == 1 and gateway.snapshots.broken_total == 1
 
 
 def _patch(world: World, name: str, patch: Json) -> None:

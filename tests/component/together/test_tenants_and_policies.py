@@ -139,11 +139,11 @@ async def test_a_forged_document_in_a_tenants_namespace_has_no_effect(world: Wor
                 forged = config_map_for(blob, namespace)
                 code, answer = world.request("POST", f"/api/v1/namespaces/{namespace}/configmaps", forged)
                 assert code == 201, answer
-        swaps = gateway.keeper.swaps
+        swaps = gateway.snapshots.swaps
         declare(world, "shut", [{"action": "Deny", "tools": ["*"]}, {"action": "Deny", "tools": ["a*"]}])
 
         async def swapped() -> bool:
-            return gateway.keeper.swaps > swaps
+            return gateway.snapshots.swaps > swaps
 
         await until_async("the gateway has looked since", swapped)
         assert await names(gateway) == []

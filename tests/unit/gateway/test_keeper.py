@@ -1,4 +1,4 @@
-"""The keeper of snapshots: what changes one after the other is swapped together, what changes alone at once."""
+"""SnapshotStore: what changes one after the other is swapped together, what changes alone at once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Collection
 from fairlead_api.documents.codec import catalog_name, encode
 from fairlead_api.documents.store import Change
 from fairlead_gateway.catalog.model import Snapshot
-from fairlead_gateway.catalog.source import Inbox, Keeper
+from fairlead_gateway.catalog.source import Inbox, SnapshotStore
 from gatewayworld import catalog
 from waiting import eventually
 
@@ -43,22 +43,22 @@ async def test_swaps_take_no_more_than_their_share_of_a_storm_of_changes() -> No
         return True
 
     source, started = Storm(300), time.monotonic()
-    keeper = Keeper(source, swap)
-    await keeper.start()
+    snapshots = SnapshotStore(source, swap)
+    await snapshots.start()
     await source.over.wait()
     share = busy / (time.monotonic() - started)
-    await eventually(lambda: len(keeper.snapshot.servers) == 300)
-    await keeper.stop()
+    await eventually(lambda: len(snapshots.snapshot.servers) == 300)
+    await snapshots.stop()
     assert share < 0.5
-    assert keeper.swap_seconds > busy * 0.5
+    assert snapshots.swap_seconds > busy * 0.5
 
 
 async def test_a_broken_document_that_went_while_the_source_was_away_is_broken_no_more() -> None:
     async def swap(snapshot: Snapshot) -> bool:
         return True
 
-    keeper = Keeper(Storm(0), swap)
-    keeper.changed([Change("junk", None, "it is not JSON")])
-    assert keeper.broken == {"junk": "it is not JSON"}
-    keeper.synced(["other"])
-    assert keeper.broken == {}
+    snapshots = SnapshotStore(Storm(0), swap)
+    snapshots.changed([Change("junk", None, "it is not JSON")])
+    assert snapshots.broken == {"junk": "it is not JSON"}
+    snapshots.synced(["other"])
+    assert snapshots.broken == {}
