@@ -18,7 +18,6 @@ FOLDERS = ("crds", "operator", "gateway", "hack", "tests/support")
 NOT_YET: tuple[str, ...] = (
     "gateway/fairlead_client/",
     "gateway/fairlead_gateway/calls/",
-    "gateway/fairlead_gateway/catalog/kubeapi.py",
     "gateway/fairlead_gateway/conversation/",
     "gateway/fairlead_gateway/endpoint/",
     "gateway/fairlead_gateway/policy/",
@@ -26,7 +25,6 @@ NOT_YET: tuple[str, ...] = (
     "gateway/fairlead_gateway/selection/",
     "gateway/fairlead_gateway/toolregistry/",
     "gateway/fairlead_gateway/upstream/",
-    "gateway/fairlead_kube/",
     "gateway/fairlead_rest/",
 )
 """Folders and files that are left out while they are being moved; to be emptied."""

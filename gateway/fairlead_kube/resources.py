@@ -52,9 +52,9 @@ class Scope(Generic[T]):
     model: type[T]
     namespace: str | None = None
     selector: str = ""
-    """Of labels."""
+    """Label selector."""
     name: str = ""
-    """The one object of that name."""
+    """Name of the only object, if it is one."""
 
     def __str__(self) -> str:
         return self.kind.named(self.namespace, self.name)
