@@ -34,6 +34,7 @@ NOBODY: Final = "fairlead"
 container's often has none.
 """
 STOP_SECONDS: Final = 2.4
+ENDING_SECONDS: Final = 1.0
 RESTART_SECONDS: Final = 2.0
 
 
@@ -125,7 +126,8 @@ class Feed:
             except Exception:  # the outermost edge of a thread
                 logger.warning("kopf broke down", exc_info=True)
             finally:
-                loop.call_soon_threadsafe(ended.set)
+                with contextlib.suppress(RuntimeError):  # our loop has closed: this took longer than STOP_SECONDS
+                    loop.call_soon_threadsafe(ended.set)
 
         thread = threading.Thread(target=work, name="kopf", daemon=True)
         thread.start()
@@ -175,4 +177,19 @@ class Feed:
                 settings=operator_settings(),
             )
         finally:
+            await ended_tasks()
             await asyncio.sleep(CLOSING_SECONDS)  # its connections close in further turns of this loop
+
+
+async def ended_tasks() -> None:
+    """Wait until all other tasks of this loop have ended, for at most ENDING_SECONDS; each is cancelled once.
+
+    Kopf leaves its tasks behind when it is cancelled while it ends by itself. `asyncio.run` would cancel those a second
+    time, and the one that closes Kopf's HTTP session then skips that.
+    """
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        if not task.cancelling():
+            task.cancel()
+    if others:
+        await asyncio.wait(others, timeout=ENDING_SECONDS)

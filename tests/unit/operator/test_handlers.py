@@ -14,7 +14,7 @@ import kmock as kmock_
 import pytest
 from kubernetes.aio.client import Configuration
 
-from fairlead_operator.handlers import Feed, connection_for
+from fairlead_operator.handlers import Feed, connection_for, ended_tasks
 from waiting import until_async
 
 Event = tuple[str, str | None, str]
@@ -128,6 +128,53 @@ async def test_a_feed_that_asks_an_absent_api_server_ends_soon_when_cancelled() 
         await asyncio.gather(task, return_exceptions=True)
     assert loop.time() - before < 3, "the Lease's watchdog ends the process after that"
     assert not _kopf_runs()
+
+
+def test_what_still_closes_when_kopf_is_cancelled_is_waited_for_and_cancelled_once() -> None:
+    closed: list[bool] = []
+
+    async def closing() -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            for _ in range(9):
+                await asyncio.sleep(0)
+            closed.append(True)
+
+    async def work() -> None:
+        ending, running = asyncio.create_task(closing()), asyncio.create_task(closing())
+        await asyncio.sleep(0)
+        ending.cancel()
+        await asyncio.sleep(0)
+        await ended_tasks()
+        assert running.done()
+
+    asyncio.run(work())
+    assert closed == [True, True]
+
+
+def test_a_kopf_that_ends_after_our_loop_has_closed_ends_without_an_error() -> None:
+    asked, go_on = threading.Event(), threading.Event()
+
+    def refresh(current: Configuration) -> None:
+        asked.set()
+        go_on.wait(30)  # blocks Kopf's loop, so that it cannot end
+
+    configuration = Configuration(host="http://127.0.0.1:9")
+    configuration.api_key["BearerToken"] = "bearer stale"
+    configuration.refresh_api_key_hook = refresh  # type: ignore[assignment]  # annotated as None
+
+    async def cut_short() -> None:
+        task = asyncio.create_task(Feed(configuration, Listener()).run())
+        assert await asyncio.to_thread(asked.wait, 30)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(cut_short())
+    (kopf,) = (thread for thread in threading.enumerate() if thread.name == "kopf")
+    go_on.set()
+    kopf.join(30)
+    assert not kopf.is_alive()
 
 
 def _kopf_runs() -> bool:
