@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -86,7 +87,9 @@ async def test_a_trusted_servers_read_only_tools_are_measured_on_connect_and_a_s
         await world.until("an event", told)
     assert {name for name, _ in tools.called} == {"clock", "forecast"}
     assert tools.called[0] == ("clock", {"zone": "test"})
-    assert published["forecast"].hidden["fast"].startswith("over_budget p95=5")
+    measured = re.match(r"over_budget p95=(\d+)ms tier=500ms ", published["forecast"].hidden["fast"])
+    assert measured is not None
+    assert int(measured[1]) >= SLOW * 1000, "the sleep, and what a busy machine adds to it"
     assert published["clock"].quantiles is not None
     assert published["clock"].quantiles.samples >= 2  # as many as there were when a document was worth it
     assert status["latency"]["slowestTool"] == "forecast"
