@@ -16,6 +16,11 @@ async def fairlead(*words: str, stdin: str = "", code: str = "", **environment: 
         sys.executable, *program, *words, env={**os.environ, **environment},
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
-    out, err = await asyncio.wait_for(process.communicate(stdin.encode()), 60)
+    try:
+        out, err = await asyncio.wait_for(process.communicate(stdin.encode()), 60)
+    finally:
+        if process.returncode is None:  # of a test that was given up: left alone, it would fail another
+            process.kill()
+            await process.communicate()
     assert process.returncode is not None
     return process.returncode, out.decode(), err.decode()
