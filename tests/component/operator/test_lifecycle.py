@@ -148,15 +148,17 @@ async def test_a_deletion_during_an_api_outage_is_noticed(own_world: World) -> N
 
 async def test_of_two_operators_one_leads_and_the_other_takes_over_at_once_when_it_stops(world: World) -> None:
     async with sdk_server() as url, AsyncExitStack() as later:
-        async with running(world, identity="first") as first:
+        async with running(world, identity="first", lease_seconds=30.0) as first:
             await world.until("leading", lambda: first.controller is not None)
-            second = await later.enter_async_context(running(world, identity="second"))
+            second = await later.enter_async_context(running(world, identity="second", lease_seconds=30.0))
             await world.until("waiting", lambda: second.lease.waiting)
             world.create("demo", {"url": url})
             await world.until("Ready", lambda: world.is_("demo", "Ready", "True"))
             assert not second.lease.leading()
             assert second.controller is None
-        await world.until("the second leads", lambda: second.controller is not None, seconds=3)
+        await world.until(
+            "the second leads", lambda: second.controller is not None, seconds=20
+        )  # not by the end of the Lease
         world.create("next", {"url": url})
         await world.until("Ready", lambda: world.is_("next", "Ready", "True"))
 

@@ -225,7 +225,7 @@ async def test_calls_run_as_many_at_once_as_was_asked(tmp_path: Path, asked: dic
 
 
 async def test_a_time_limit_holds_for_each_tool_and_can_only_shorten(tmp_path: Path) -> None:
-    given: Calls = [("1", "demo__slow", {"ms": 3000}), ("2", "demo__x", {"ms": 1})]
+    given: Calls = [("1", "demo__slow", {"ms": 20_000}), ("2", "demo__x", {"ms": 1})]
     message = MESSAGES["anthropic"](given)
     body = {"format": "anthropic", "message": message, "timeoutMs": 9_000, "timeoutsMs": {"demo__slow": 50}}
     async with (
@@ -238,7 +238,7 @@ async def test_a_time_limit_holds_for_each_tool_and_can_only_shorten(tmp_path: P
         answer = (await post(gateway, "/v1/tool-calls", body)).message
         took = time.monotonic() - began
     assert [call.get("code") for call in answer["calls"]] == ["TIMEOUT", None]
-    assert took < 2
+    assert took < 9, "the limit of the request"
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ async def calling(folder: Path, seconds: float) -> AsyncIterator[tuple[Up, async
     async with fairlead_up(folder, cwd=folder) as up:
         await up.ready("default/m")
         words = ("call", "m__mark", f"file={begun}", f"seconds={seconds}", "--url", up.url)
-        await until_async("the tool to be listed", lambda: _listed(up.url), seconds=5)
+        await until_async("the tool to be listed", lambda: _listed(up.url))
         call = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "fairlead_cli", *words,
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,

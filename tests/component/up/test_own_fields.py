@@ -25,7 +25,7 @@ async def test_an_entry_sets_its_prefix_hides_a_tool_and_has_a_process_for_each_
                 names = [one.name for one in (await client.list_tools()).tools]
                 return names == [f"web__{name}" for name in ("ask", "changed", "echo", "later", "seen")]
 
-        await until_async("the tools to be listed", listed, seconds=5)
+        await until_async("the tools to be listed", listed)
         async with Client(up.url, mode="legacy") as one, Client(up.url, mode="legacy") as other:
             for client in (one, other):
                 assert not (await client.call_tool("web__echo", {"x": 1})).is_error

@@ -34,7 +34,7 @@ async def served(up: Up, wanted: list[str]) -> None:
     async def as_wanted() -> bool:
         return await tools_of(up.url) == wanted
 
-    await until_async(f"{wanted} to be listed", as_wanted, seconds=5)
+    await until_async(f"{wanted} to be listed", as_wanted)
 
 
 def prefixed(prefix: str, names: list[str] | tuple[str, ...]) -> list[str]:
@@ -201,7 +201,7 @@ async def test_a_server_that_dies_is_started_again_and_keeps_its_tools_listed(tm
             async with Client(up.url) as client:
                 return not (await client.call_tool("sdk__add", {"a": 1, "b": 2})).is_error
 
-        await until_async("a call to be answered", answers, seconds=5)
+        await until_async("a call to be answered", answers)
 
 
 async def test_the_command_line_lists_and_calls_through_it(tmp_path: Path) -> None:
