@@ -7,7 +7,7 @@ async with running(world), serving(world) as gateway:
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -34,21 +34,20 @@ async def gateway_on(
     **settings: Any,
 ) -> AsyncIterator[Gateway]:
     """A gateway on free ports and on the documents of one namespace."""
-    kube = Kube.connect(await load_configuration(kubeconfig or plane.kubeconfig))
-    set_up = Settings(**{"port": 0, "metrics_port": 0, "namespace": namespace, **settings})
-    gateway = build(
-        set_up,
-        trust=trusted(set_up, kube),
-        source=KubeSource(kube, namespace, hold=hold),
-        credentials=KubeCredentials(kube, namespace, set_up.credentials),
-        resolve=resolve_by_dns if resolve is None else resolve,
-    )
-    await gateway.start()
-    try:
-        yield gateway
-    finally:
-        await gateway.stop(0)
-        await kube.aclose()
+    async with aclosing(Kube.connect(await load_configuration(kubeconfig or plane.kubeconfig))) as kube:
+        set_up = Settings(**{"port": 0, "metrics_port": 0, "namespace": namespace, **settings})
+        gateway = build(
+            set_up,
+            trust=trusted(set_up, kube),
+            source=KubeSource(kube, namespace, hold=hold),
+            credentials=KubeCredentials(kube, namespace, set_up.credentials),
+            resolve=resolve_by_dns if resolve is None else resolve,
+        )
+        await gateway.start()
+        try:
+            yield gateway
+        finally:
+            await gateway.stop(0)
 
 
 @asynccontextmanager

@@ -194,7 +194,7 @@ async def test_a_call_that_waits_for_room_until_its_deadline_says_so_and_its_ser
 ) -> None:
     async with server() as upstream:
         document = catalog("demo", upstream.url, ["large", "small"])
-        bounds: dict[str, Any] = {"answer_bytes": 0, "answer_bytes_each": BUDGET, "call_timeout": 4.0}
+        bounds: dict[str, Any] = {"answer_bytes": 0, "answer_bytes_each": BUDGET, "call_timeout": 6.0}
         async with running(tmp_path, document, **bounds) as gateway:
             async with crowd(gateway, calling("demo__large"), 6, address=SECOND):
                 await eventually(lambda: "RATE_LIMITED" in outcomes(gateway))
