@@ -21,9 +21,6 @@ NOT_YET: tuple[str, ...] = (
     "gateway/fairlead_gateway/conversation/",
     "gateway/fairlead_gateway/endpoint/",
     "gateway/fairlead_gateway/policy/",
-    "gateway/fairlead_gateway/rest/",
-    "gateway/fairlead_gateway/selection/",
-    "gateway/fairlead_gateway/toolregistry/",
     "gateway/fairlead_gateway/upstream/",
     "gateway/fairlead_rest/",
 )
@@ -57,7 +54,7 @@ def found_in(root: Path) -> list[str]:
 
 def prose(name: str, text: str, tree: ast.Module) -> Iterator[str]:
     """Findings in the docstrings and the words of one file."""
-    for line, docstring in docstrings(tree):
+    for line, docstring in sorted(docstrings(tree)):
         if opening := OPENINGS.match(docstring.lstrip()):
             yield (
                 f'{name}:{line}: a docstring opens with "{opening[0]}"; begin with a noun or a verb that says what the '

@@ -34,7 +34,8 @@ from fairlead_kube.resources import CONFIG_MAPS, SECRETS, Scope
 log = logging.getLogger(__name__)
 
 DOCUMENTS: Final = f"{LABEL_DOCUMENT} in ({','.join(SERVED)})"
-"""Label selector of the documents that a gateway reads; definitions that are held back are not among them."""
+"""Label selector of the documents that gateways read, and no more: definitions that are held back are not among
+them."""
 HOLD_SECONDS: Final = 30.0
 """How long a document is served that is gone and was not withdrawn: longer than another operator needs to take over."""
 API_SECONDS: Final = 1.5

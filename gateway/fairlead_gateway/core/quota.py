@@ -9,7 +9,7 @@ import msgspec
 
 
 class Bound(Protocol):
-    """What one limit allows; None for any number."""
+    """Numbers of one limit; None for any number."""
 
     @property
     def calls_per_minute(self) -> int | None: ...
@@ -41,7 +41,7 @@ class Quota(msgspec.Struct, frozen=True):
 
     @property
     def numbers(self) -> dict[str, int]:
-        """What is bounded, by the name that a ToolPolicy has for it."""
+        """Numbers that are set, by their names in a ToolPolicy."""
         return {_camel(member): getattr(self, member) for member in self.by}
 
 

@@ -1,8 +1,7 @@
-"""How much each agent may call: in all, and of each namespace's servers; and how much a tool may be called by all.
+"""Rate and concurrency limits of calls: per agent, in all and of each namespace's servers; and per tool.
 
-Pure module. Made by `accounting`, asked by `calls.dispatch` and `calls.forward` once the arguments of a call are known
-to fit, and told when the call is over. Deciding costs a look-up and a few numbers for each limit that applies. What is
-kept for an agent that is as if it had never called is dropped.
+Pure module. A call is admitted when its arguments are known to fit, and leaves when it is over. Deciding costs a
+look-up and a few numbers for each limit that applies. An agent that is as if it had never called is dropped.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from fairlead_gateway.limits.rate import MINUTE, Rate, Sharing
 MAX_ASKER: Final = 256
 """Characters; a longer name is kept as its hash."""
 MAX_ACCOUNTS: Final = 100_000
-"""Beyond it, whoever was quiet longest is forgotten: it may call as after a pause."""
+"""Accounts that are kept; beyond it, the agent that was quiet longest is forgotten: it may call as after a pause."""
 SWEPT: Final = 2
 """Accounts looked at with each one that is opened, so that idle ones go as fast as new ones come."""
 BUSY_SECONDS: Final = 1.0
@@ -46,7 +45,7 @@ class Limited(msgspec.Struct, frozen=True):
 
 
 class Account:
-    """What was used up of one bound."""
+    """Use of one limit so far."""
 
     __slots__ = ("_key", "_scope", "_sharing", "_whose", "bound", "busy", "rate")
 
@@ -103,12 +102,12 @@ class Account:
 
 
 Lease = tuple[Account, ...]
-"""What a call is counted in; each is to be left when it is over."""
+"""Accounts in which a call is counted; each is to be left when it is over."""
 NO_LEASE: Final[Lease] = ()
 
 
 class Limiter:
-    """See the module. `agents` bounds every agent by itself; `clock` is in seconds."""
+    """Admits calls by all limits that apply. `agents` bounds every agent by itself; `clock` is in seconds."""
 
     def __init__(
         self,
