@@ -26,9 +26,9 @@ from fairlead_api.podtemplates import (
     AtLeast,
     Fields,
     Items,
-    Names,
     Node,
     OneOf,
+    PodTemplateNames,
 )
 
 _HEADER: Final = "# Generated from crds/fairlead_api/podtemplates.py by hack/gen; do not edit.\n"
@@ -79,7 +79,7 @@ def _paths(node: Node, value: str, path: str, depth: int) -> str:
             return f"({value} in {json.dumps(list(values))} ? '' : {refused})"
         case AtLeast(least=least):
             return f"(type({value}) == int && {value} >= {least} ? '' : {refused})"
-        case Names(without=without):
+        case PodTemplateNames(without=without):
             found = " || ".join(f"{name}.startsWith({_text(each)})" for each in without)
             names = f"{value}.filter({name}, {found}).map({name}, {path} + '.' + {name} + ' ').join('')"
             return f"(type({value}) != map ? {refused} : {names})"

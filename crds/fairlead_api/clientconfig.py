@@ -44,7 +44,7 @@ class EntryProblem(ValueError):
 
 
 @dataclass(frozen=True)
-class Entry:
+class ConfiguredServer:
     """One server as a configuration names it."""
 
     name: str
@@ -78,7 +78,7 @@ def list_of(content: Mapping[str, Any]) -> str:
     return next((name for name in LISTS if name in content), LISTS[0])
 
 
-def entries(content: Mapping[str, Any]) -> Iterator[Entry]:
+def entries(content: Mapping[str, Any]) -> Iterator[ConfiguredServer]:
     """The entries of a server list, in its order; disabled ones are left out."""
     member = list_of(content)
     listed = content[member]
@@ -89,7 +89,7 @@ def entries(content: Mapping[str, Any]) -> Iterator[Entry]:
         named = ((_identifier(entry), index, entry) for index, entry in enumerate(listed))
     for name, step, entry in named:
         if not (isinstance(entry, Mapping) and (entry.get("disabled") is True or entry.get("enabled") is False)):
-            yield Entry(name, entry, (member, step))
+            yield ConfiguredServer(name, entry, (member, step))
 
 
 def resource_name(name: str) -> str:
@@ -102,7 +102,7 @@ def resource_name(name: str) -> str:
     return label
 
 
-def translate(entry: Entry, environ: Mapping[str, str]) -> Translated:
+def translate(entry: ConfiguredServer, environ: Mapping[str, str]) -> Translated:
     """Read one entry with `${NAME}` filled in from `environ`. Raises EntryProblem for what cannot be served."""
     content = entry.content
     if not isinstance(content, Mapping):
@@ -113,7 +113,7 @@ def translate(entry: Entry, environ: Mapping[str, str]) -> Translated:
     for remark in found:
         if remark.stops:
             raise EntryProblem(remark.key, remark.message)
-    read = _Reader(content, environ)
+    read = _EntryReader(content, environ)
     command, (_, url) = read.path("command"), read.first(URLS)
     if command is not None and not command.strip():
         raise EntryProblem("command", "is empty: it names the program that is the server")
@@ -136,7 +136,7 @@ def translate(entry: Entry, environ: Mapping[str, str]) -> Translated:
     return Translated(manifest, credential, read.path("cwd"), found)
 
 
-def in_words_of(entry: Entry, complaint: Complaint) -> EntryProblem:
+def in_words_of(entry: ConfiguredServer, complaint: Complaint) -> EntryProblem:
     """Translate a validation error of an entry's McpServer into the keys of the entry."""
     field = complaint.field.removeprefix("spec.")
     if field == "command[0]":
@@ -181,7 +181,7 @@ def _transport(key: str, named: str | None, *, remote: bool) -> str:
     return known
 
 
-def _headers(read: _Reader) -> dict[str, str]:
+def _headers(read: _EntryReader) -> dict[str, str]:
     headers = read.mapping("headers")
     key = read.text("apiKey")
     if key is None:
@@ -191,7 +191,7 @@ def _headers(read: _Reader) -> dict[str, str]:
     return {**headers, "Authorization": f"Bearer {key}"}
 
 
-class _Reader:
+class _EntryReader:
     """Typed access to the members of an entry, references filled in."""
 
     def __init__(self, content: Mapping[str, Any], environ: Mapping[str, str]) -> None:

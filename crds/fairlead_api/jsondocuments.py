@@ -1,7 +1,7 @@
 """JSON as editors write it (comments, a comma after the last member), with the line of every member.
 
-Strict otherwise (RFC 8259). A mistake is a `BadJson` with line and column; a key that stands twice is told of and costs
-no other. Pure.
+Strict otherwise (RFC 8259). A mistake is a `UnreadableJson` with line and column; a key that stands twice is told of
+and costs no other. Pure.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SHOWN: Final = 30
 Place = tuple[str | int, ...]
 
 
-class BadJson(ValueError):
+class UnreadableJson(ValueError):
     """Text that is no JSON; the message says what is wrong there."""
 
     def __init__(self, message: str, line: int, column: int) -> None:
@@ -63,11 +63,11 @@ class JsonDocument:
 
 def parse_json(text: str) -> JsonDocument | None:
     """Read one text; None where it holds nothing but blanks and comments. Raises BadJson."""
-    reader = _Reader(text.removeprefix("\N{BYTE ORDER MARK}"))
+    reader = _JsonReader(text.removeprefix("\N{BYTE ORDER MARK}"))
     return reader.document()
 
 
-class _Reader:
+class _JsonReader:
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
@@ -188,12 +188,12 @@ class _Reader:
         rest = self._text[self._at : self._at + _SHOWN].split("\n")[0].strip()
         return rest or "the end of the text"
 
-    def _unclosed(self, opened: int) -> BadJson:
+    def _unclosed(self, opened: int) -> UnreadableJson:
         return self._bad(f"the text ends before the {self._text[opened]} of line {self._counted_to(opened)} is closed")
 
-    def _bad(self, message: str) -> BadJson:
+    def _bad(self, message: str) -> UnreadableJson:
         at = min(self._at, len(self._text))
-        return BadJson(message, self._counted_to(at), at - (self._text.rfind("\n", 0, at) + 1) + 1)
+        return UnreadableJson(message, self._counted_to(at), at - (self._text.rfind("\n", 0, at) + 1) + 1)
 
     def _line(self, at: int) -> int:
         """Line of a position that is not before the last one asked for."""

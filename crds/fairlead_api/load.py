@@ -1,7 +1,7 @@
 """Manifests from disk: typed resources, and one sentence with file, line and field for each fault.
 
-Tolerant: what can be read is served, the rest is a `Problem`; nothing raises for bad content. What an API server would
-refuse is refused here with the same message. Reads files, changes nothing.
+Tolerant: what can be read is served, the rest is a `ManifestProblem`; nothing raises for bad content. What an API
+server would refuse is refused here with the same message. Reads files, changes nothing.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _KINDS: Final = {kind.kind_name: kind for kind in KINDS}
 
 
 @dataclass(frozen=True)
-class Problem:
+class ManifestProblem:
     """One thing that could not be used; `str()` is the sentence for a person."""
 
     file: str
@@ -66,7 +66,7 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Origin:
+class ManifestOrigin:
     """Where something stands."""
 
     file: str
@@ -74,25 +74,25 @@ class Origin:
 
 
 @dataclass
-class Loaded:
+class LoadedManifests:
     """Resources and problems of one reading."""
 
     resources: list[Resource] = field(default_factory=list)
     """McpServers, LatencyTiers and ToolPolicies, each valid, no two with the same kind, namespace and name."""
-    origins: dict[tuple[str, str, str], Origin] = field(default_factory=dict)
+    origins: dict[tuple[str, str, str], ManifestOrigin] = field(default_factory=dict)
     """Where each of them stands, by kind, namespace and name."""
-    others: list[tuple[Origin, dict[str, Any]]] = field(default_factory=list)
+    others: list[tuple[ManifestOrigin, dict[str, Any]]] = field(default_factory=list)
     """Documents that are not ours, as they are: other kinds (a Secret, say), and `mcpServers` configurations."""
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[ManifestProblem] = field(default_factory=list)
 
     def of_kind(self, kind: type[ResourceT]) -> list[ResourceT]:
         """The resources of one kind."""
         return [resource for resource in self.resources if isinstance(resource, kind)]
 
 
-def load_paths(paths: Iterable[Path]) -> Loaded:
+def load_paths(paths: Iterable[Path]) -> LoadedManifests:
     """Read files, and the YAML and JSON files directly in folders, in the order of their names."""
-    loaded = Loaded()
+    loaded = LoadedManifests()
     for path in paths:
         for file in _files(path):
             try:
@@ -100,15 +100,15 @@ def load_paths(paths: Iterable[Path]) -> Loaded:
                     raise ValueError(f"larger than {MAX_FILE_BYTES // 1024 // 1024} MiB")
                 text = file.read_text("utf-8")
             except (OSError, ValueError) as error:  # a UnicodeDecodeError is a ValueError
-                loaded.problems.append(Problem(str(file), 0, "", f"cannot be read: {_plain(error)}"))
+                loaded.problems.append(ManifestProblem(str(file), 0, "", f"cannot be read: {_plain(error)}"))
             else:
                 _load(text, str(file), loaded)
     return loaded
 
 
-def load_text(text: str, file: str = "-") -> Loaded:
+def load_text(text: str, file: str = "-") -> LoadedManifests:
     """Read the documents of one text; `file` is its name in problems."""
-    loaded = Loaded()
+    loaded = LoadedManifests()
     _load(text, file, loaded)
     return loaded
 
@@ -126,19 +126,19 @@ def _plain(error: OSError | ValueError) -> str:
     return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
 
 
-def _load(text: str, file: str, loaded: Loaded) -> None:
+def _load(text: str, file: str, loaded: LoadedManifests) -> None:
     for document in documents(text):
         if isinstance(document, BadDocument):
-            loaded.problems.append(Problem(file, document.line, "", document.message))
+            loaded.problems.append(ManifestProblem(file, document.line, "", document.message))
             continue
         for complaint in _read(document, file, loaded):
             line = document.line_of(complaint.place)
-            loaded.problems.append(Problem(file, line, complaint.field, complaint.message))
+            loaded.problems.append(ManifestProblem(file, line, complaint.field, complaint.message))
 
 
-def _read(document: Document, file: str, loaded: Loaded) -> list[Complaint]:
+def _read(document: Document, file: str, loaded: LoadedManifests) -> list[Complaint]:
     """Add one document to `loaded`, or say why not."""
-    content, origin = document.content, Origin(file, document.line)
+    content, origin = document.content, ManifestOrigin(file, document.line)
     if not isinstance(content, dict):
         return [Complaint((), "not a Kubernetes object: a mapping with apiVersion, kind, metadata and spec is needed")]
     kind = _kind_of(content)

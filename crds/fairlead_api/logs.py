@@ -9,7 +9,7 @@ import logging
 from datetime import UTC, datetime
 
 
-class JsonLines(logging.Formatter):
+class JsonFormatter(logging.Formatter):
     """One object per record: time, level, logger, message, and the traceback where there is one."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -28,7 +28,7 @@ def set_up(log_format: str, level: str) -> None:
     """Send everything to standard error. Raises ValueError for a level that does not exist."""
     handler = logging.StreamHandler()
     if log_format == "json":
-        handler.setFormatter(JsonLines())
+        handler.setFormatter(JsonFormatter())
     else:
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(message)s", "%H:%M:%S"))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

@@ -58,13 +58,13 @@ class Items:
 
 
 @dataclass(frozen=True)
-class Names:
+class PodTemplateNames:
     """An object with any members but those that begin with one of these texts."""
 
     without: tuple[str, ...]
 
 
-Node = Names | Anything | OneOf | AtLeast | Fields | Items
+Node = PodTemplateNames | Anything | OneOf | AtLeast | Fields | Items
 
 
 def _any(*names: str) -> dict[str, Node]:
@@ -154,7 +154,7 @@ _VOLUME: Final = Fields(
 
 ALLOWED: Final = Fields(
     {
-        "metadata": Fields({"labels": Anything(), "annotations": Names(_PROFILES)}),
+        "metadata": Fields({"labels": Anything(), "annotations": PodTemplateNames(_PROFILES)}),
         "spec": Fields(
             {
                 # Where the pods run. No nodeName, which passes by the scheduler and its taints; no priorityClassName,
@@ -195,7 +195,7 @@ def _refused(node: Node, value: Any, path: str) -> Iterator[str]:
         case OneOf() | AtLeast():
             if not node.holds(value):
                 yield path
-        case Names(without=without) if isinstance(value, Mapping):
+        case PodTemplateNames(without=without) if isinstance(value, Mapping):
             yield from (f"{path}.{name}" for name in value if name.startswith(without))
         case Fields(members=members) if isinstance(value, Mapping):
             for name, inner in value.items():
@@ -206,5 +206,5 @@ def _refused(node: Node, value: Any, path: str) -> Iterator[str]:
         case Fields(removable=removable):
             if value is not None or not removable:
                 yield path
-        case Items() | Names():
+        case Items() | PodTemplateNames():
             yield path

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from fairlead_api.clientconfig import (
     NAMESPACE,
-    Entry,
+    ConfiguredServer,
     EntryProblem,
     Translated,
     entries,
@@ -143,7 +143,7 @@ def _of_mapping(content: Mapping[str, Any], environ: Mapping[str, str]) -> Itera
         yield _of_resource(server, server.metadata.name, Credential(), None, environ)
     else:
         name = content.get("id") or content.get("name")
-        yield _of_entry(Entry(name if isinstance(name, str) else "", content, ()), environ)
+        yield _of_entry(ConfiguredServer(name if isinstance(name, str) else "", content, ()), environ)
 
 
 def _manifest(content: Mapping[str, Any]) -> McpServer:
@@ -159,7 +159,7 @@ def _manifest(content: Mapping[str, Any]) -> McpServer:
     return loaded.of_kind(McpServer)[0]
 
 
-def _of_entry(entry: Entry, environ: Mapping[str, str]) -> Declared:
+def _of_entry(entry: ConfiguredServer, environ: Mapping[str, str]) -> Declared:
     try:
         translated: Translated = translate(entry, environ)
     except EntryProblem as problem:
@@ -210,7 +210,7 @@ def _headers(server: Server) -> dict[str, str]:
     return {**headers, "Authorization": f"Bearer {server.api_key}"}
 
 
-def _validated(manifest: Mapping[str, Any], name: str, entry: Entry | None = None) -> McpServer:
+def _validated(manifest: Mapping[str, Any], name: str, entry: ConfiguredServer | None = None) -> McpServer:
     try:
         return McpServer.model_validate(manifest)
     except ValidationError as error:

@@ -46,7 +46,7 @@ metrics. Python's own default is fifty times that.
 """
 
 
-class CannotStart(Exception):
+class StartFailed(Exception):
     """The message is one sentence that says what is missing and what to do."""
 
 
@@ -56,7 +56,7 @@ def run(settings: Settings) -> int:
     sys.setswitchinterval(SWITCH_SECONDS)
     try:
         uvloop.run(_run(settings))
-    except CannotStart as error:
+    except StartFailed as error:
         print(f"fairlead gateway: {error}", file=sys.stderr)
         return 1
     except Exception:
@@ -69,7 +69,7 @@ async def _run(settings: Settings) -> None:
     try:
         models = load_models(settings.routes)
     except BadSetting as error:
-        raise CannotStart(str(error)) from error
+        raise StartFailed(str(error)) from error
     async with _feeds(settings) as (source, credentials, children, kube):
         if kube is not None and settings.anonymous is None:
             settings = msgspec.structs.replace(settings, anonymous="deny")
@@ -86,7 +86,7 @@ async def _run(settings: Settings) -> None:
                 closed=kube is not None,
             )
         except BadSetting as error:
-            raise CannotStart(str(error)) from error
+            raise StartFailed(str(error)) from error
         ending = asyncio.Event()
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, lambda: None)  # what rotates logs may send it
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -94,7 +94,7 @@ async def _run(settings: Settings) -> None:
         try:
             await gateway.start()
         except PortTaken as error:
-            raise CannotStart(f"{error}: {_other_ports(error, settings)}") from error
+            raise StartFailed(f"{error}: {_other_ports(error, settings)}") from error
         _announce(gateway)
         try:
             await ending.wait()
@@ -127,7 +127,7 @@ async def _feeds(
     if settings.documents is not None:
         directory = settings.documents
         if not await asyncio.to_thread(directory.is_dir):
-            raise CannotStart(f"{directory} is not a directory: --documents names one that holds documents")
+            raise StartFailed(f"{directory} is not a directory: --documents names one that holds documents")
         processes.become_subreaper()
         children = ChildHost()
         try:
@@ -147,7 +147,7 @@ async def _feeds(
             settings.kubeconfig, otherwise="off a cluster, name a directory of documents with --documents"
         )
     except NoCluster as error:
-        raise CannotStart(str(error)) from error
+        raise StartFailed(str(error)) from error
     kube = Kube.connect(configuration)
     try:
         await _probe(kube, namespace)
@@ -165,7 +165,7 @@ async def _probe(kube: Kube, namespace: str) -> None:
             await kube.probe(documents_of(namespace))
     except (Unauthorized, Forbidden) as error:
         rights = "Grant the gateway's account `list` and `watch` on ConfigMaps and `get` on Secrets there."
-        raise CannotStart(error.sentence(kube.host, rights)) from error
+        raise StartFailed(error.sentence(kube.host, rights)) from error
     except ApiError as error:
         log.warning("Starting without the API server: %s", error.sentence(kube.host))
     except TimeoutError:

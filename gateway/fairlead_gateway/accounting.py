@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 from fairlead_gateway.audit.arguments import BadPath, read_path, teller
 from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.audit.lines import line_of
-from fairlead_gateway.audit.sink import File, Output
+from fairlead_gateway.audit.sink import File, LogOutput
 from fairlead_gateway.audit.writer import Writer
 from fairlead_gateway.core.quota import Caps
 from fairlead_gateway.limits.limiter import Limiter
@@ -116,5 +116,5 @@ def _auditor(settings: Settings) -> Auditor | None:
     except BadPath as error:
         raise BadSetting(f"FAIRLEAD_AUDIT_REDACT: {error}") from error
     tell = teller(mode, settings.audit_key.encode() or os.urandom(KEY_BYTES), paths)
-    sink = Output() if settings.audit_file is None else File(settings.audit_file, settings.audit_file_bytes)
+    sink = LogOutput() if settings.audit_file is None else File(settings.audit_file, settings.audit_file_bytes)
     return Auditor(Writer(sink, partial(line_of, tell=tell), time.time), settings.audit, mode)

@@ -23,7 +23,7 @@ _LOOKED_AT: Final = 600
 MOST_CHARACTERS: Final = 400
 
 
-class Rank(IntEnum):
+class LineRank(IntEnum):
     """How surely a statement is the reason of a failure."""
 
     NOISE = 0
@@ -38,76 +38,84 @@ class Rank(IntEnum):
 
 
 class _Row(NamedTuple):
-    rank: Rank
+    rank: LineRank
     pattern: re.Pattern[str]
     """Where it has a group `said`, that is the statement; otherwise the line is."""
 
 
 class _Statement(NamedTuple):
-    rank: Rank
+    rank: LineRank
     text: str
 
 
-def _row(rank: Rank, pattern: str, flags: int = 0) -> _Row:
+def _row(rank: LineRank, pattern: str, flags: int = 0) -> _Row:
     return _Row(rank, re.compile(pattern, flags))
 
 
 _ROWS: Final = (
     # uv and uvx, before their warnings are noise
-    _row(Rank.FAILURE, r"^(?:warning: )?(?P<said>An executable named \S+ is not provided by package .*)"),
-    _row(Rank.FAILURE, r"^The executable \S+ was not found"),
-    _row(Rank.FAILURE, r"^Package \S+ does not provide any executables"),
-    _row(Rank.NOISE, r"^(?:The following executables are (?:available|provided)|Consider using|- )"),
-    _row(Rank.NOISE, r"^\s*(?:Installed|Resolved|Prepared|Downloaded|Audited|Uninstalled) \d+ packages? "),
-    _row(Rank.NOISE, r"^\s*(?:Building|Built|Downloading|Downloaded|Updating|Updated|Creating virtual) "),
+    _row(LineRank.FAILURE, r"^(?:warning: )?(?P<said>An executable named \S+ is not provided by package .*)"),
+    _row(LineRank.FAILURE, r"^The executable \S+ was not found"),
+    _row(LineRank.FAILURE, r"^Package \S+ does not provide any executables"),
+    _row(LineRank.NOISE, r"^(?:The following executables are (?:available|provided)|Consider using|- )"),
+    _row(LineRank.NOISE, r"^\s*(?:Installed|Resolved|Prepared|Downloaded|Audited|Uninstalled) \d+ packages? "),
+    _row(LineRank.NOISE, r"^\s*(?:Building|Built|Downloading|Downloaded|Updating|Updated|Creating virtual) "),
     # npm and npx say more than errors
-    _row(Rank.NOISE, r"^npm (?:warn|notice|http|info|verb|sill|timing)\b", re.IGNORECASE),
-    _row(Rank.FAILURE, r"^\s*ERR_PNPM_"),
+    _row(LineRank.NOISE, r"^npm (?:warn|notice|http|info|verb|sill|timing)\b", re.IGNORECASE),
+    _row(LineRank.FAILURE, r"^\s*ERR_PNPM_"),
     # docker and podman
-    _row(Rank.NOISE, r"^(?:Unable to find image|Trying to pull|[0-9a-f]{12}: |Digest: |Status: |\S+: Pulling from)"),
-    _row(Rank.NOISE, r"^(?:See|Run|Try) ['\"`]?\S.*--?h(?:elp)?\b"),
-    _row(Rank.FAILURE, r"^docker: (?P<said>.*)"),
-    _row(Rank.FAILURE, r"Is the docker daemon running\?"),
+    _row(
+        LineRank.NOISE, r"^(?:Unable to find image|Trying to pull|[0-9a-f]{12}: |Digest: |Status: |\S+: Pulling from)"
+    ),
+    _row(LineRank.NOISE, r"^(?:See|Run|Try) ['\"`]?\S.*--?h(?:elp)?\b"),
+    _row(LineRank.FAILURE, r"^docker: (?P<said>.*)"),
+    _row(LineRank.FAILURE, r"Is the docker daemon running\?"),
     # Node.js
-    _row(Rank.NOISE, r"^(?:Node\.js v\d|Require stack:|Emitted 'error' event|Thrown at:|\(node:\d+\)|\(Use `node)"),
-    _row(Rank.FAILURE, r"(?P<said>The promise rejected with the reason .*?)\]?(?: \{)?$"),
-    _row(Rank.FAILURE, r"^\S*node: (?:bad option|.* requires an argument)"),
+    _row(LineRank.NOISE, r"^(?:Node\.js v\d|Require stack:|Emitted 'error' event|Thrown at:|\(node:\d+\)|\(Use `node)"),
+    _row(LineRank.FAILURE, r"(?P<said>The promise rejected with the reason .*?)\]?(?: \{)?$"),
+    _row(LineRank.FAILURE, r"^\S*node: (?:bad option|.* requires an argument)"),
     # Python
-    _row(Rank.COMPLAINT, r"^(?:KeyboardInterrupt|(?:asyncio\.\w+\.)?CancelledError|SystemExit)\b"),
-    _row(Rank.NOISE, r"^(?:During handling of the above exception|The above exception was the direct cause)"),
-    _row(Rank.NOISE, r"^[^\s:]+:\d+: \w*Warning: |^\w*Warning: "),
-    _row(Rank.FAILURE, r": (?:can't open file |No module named )"),
+    _row(LineRank.COMPLAINT, r"^(?:KeyboardInterrupt|(?:asyncio\.\w+\.)?CancelledError|SystemExit)\b"),
+    _row(LineRank.NOISE, r"^(?:During handling of the above exception|The above exception was the direct cause)"),
+    _row(LineRank.NOISE, r"^[^\s:]+:\d+: \w*Warning: |^\w*Warning: "),
+    _row(LineRank.FAILURE, r": (?:can't open file |No module named )"),
     # Go, Rust, Java
-    _row(Rank.NOISE, r"^(?:goroutine \d+ |\[signal |exit status \d+$|created by |stack backtrace:|note: )"),
-    _row(Rank.NOISE, r"^(?=[^\s(]*[./])[^\s(:]++\(.*\)$"),  # Go: the function of a frame
-    _row(Rank.NOISE, r"^Caused by: |^\.\.\. \d+ more"),
-    _row(Rank.FAILURE, r"^Exception in thread \"[^\"]*\" (?P<said>.*)"),
-    _row(Rank.FAILURE, r"^panic: (?!$)"),
+    _row(LineRank.NOISE, r"^(?:goroutine \d+ |\[signal |exit status \d+$|created by |stack backtrace:|note: )"),
+    _row(LineRank.NOISE, r"^(?=[^\s(]*[./])[^\s(:]++\(.*\)$"),  # Go: the function of a frame
+    _row(LineRank.NOISE, r"^Caused by: |^\.\.\. \d+ more"),
+    _row(LineRank.FAILURE, r"^Exception in thread \"[^\"]*\" (?P<said>.*)"),
+    _row(LineRank.FAILURE, r"^panic: (?!$)"),
     # shells
-    _row(Rank.FAILURE, r": (?:(?:command )?not found|[Pp]ermission denied|No such file(?: or directory)?|not set)$"),
-    _row(Rank.FAILURE, r": Syntax error: |: syntax error near "),
+    _row(
+        LineRank.FAILURE, r": (?:(?:command )?not found|[Pp]ermission denied|No such file(?: or directory)?|not set)$"
+    ),
+    _row(LineRank.FAILURE, r": Syntax error: |: syntax error near "),
     # what any program may print: first what it says in passing
-    _row(Rank.NOISE, r"^\s*(?:hint|tip|help|note|usage|warn|warning|info|debug|notice)\b\s*[:!]", re.IGNORECASE),
-    _row(Rank.NOISE, r"^(?:A complete log of this run|For more information)|Application startup failed\. Exiting"),
-    _row(Rank.FAILURE, r"^(?:[^\s:]+: )?(?:fatal |critical )?(?:error|fatal|critical)\b[^:]{0,60}: ", re.IGNORECASE),
-    _row(Rank.NOISE, r"^(?:.{0,40}\W)?(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING)\b"),
-    _row(Rank.NOISE, r"^.{0,40}\[(?:trace|debug|info|notice|warn|warning)\]"),
-    _row(Rank.NOISE, r"\blevel=\"?(?:trace|debug|info|notice|warn)|\"level\":\s*(?:[1-4]0\b|\"(?:debug|info|warn))"),
-    _row(Rank.NOISE, r"^\W*+(?:(?:exiting|bye|goodbye|aborted)\W*+)?$", re.IGNORECASE),
-    _row(Rank.NOISE, r"^[╭│╰├─┌└]"),  # the box of a traceback that rich prints
+    _row(LineRank.NOISE, r"^\s*(?:hint|tip|help|note|usage|warn|warning|info|debug|notice)\b\s*[:!]", re.IGNORECASE),
+    _row(LineRank.NOISE, r"^(?:A complete log of this run|For more information)|Application startup failed\. Exiting"),
+    _row(
+        LineRank.FAILURE, r"^(?:[^\s:]+: )?(?:fatal |critical )?(?:error|fatal|critical)\b[^:]{0,60}: ", re.IGNORECASE
+    ),
+    _row(LineRank.NOISE, r"^(?:.{0,40}\W)?(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING)\b"),
+    _row(LineRank.NOISE, r"^.{0,40}\[(?:trace|debug|info|notice|warn|warning)\]"),
+    _row(
+        LineRank.NOISE, r"\blevel=\"?(?:trace|debug|info|notice|warn)|\"level\":\s*(?:[1-4]0\b|\"(?:debug|info|warn))"
+    ),
+    _row(LineRank.NOISE, r"^\W*+(?:(?:exiting|bye|goodbye|aborted)\W*+)?$", re.IGNORECASE),
+    _row(LineRank.NOISE, r"^[╭│╰├─┌└]"),  # the box of a traceback that rich prints
     # then what it says of its failure
     _row(
-        Rank.FAILURE,
+        LineRank.FAILURE,
         r"(?:\blevel=\"?(?:error|fatal)|\"level\":\s*(?:[56]0\b|\"(?:error|fatal)))"
         r".{0,200}?(?:\bmsg=\"|\"(?:msg|message)\":\s*\")(?P<said>(?:[^\"\\]|\\.)*)",
         re.IGNORECASE,
     ),
-    _row(Rank.FAILURE, r"\b[A-Z]\w*(?:Error|Exception)(?: \[\w+\])?(?:: |$)"),
-    _row(Rank.FAILURE, r"^(?:.{0,60}\W)?(?:ERROR|FATAL|CRITICAL|SEVERE)\b"),
-    _row(Rank.FAILURE, r"^(?:unknown (?:shorthand )?flag|unknown option|unrecognized (?:option|argument))"),
-    _row(Rank.INDENTED, r"^\s"),
+    _row(LineRank.FAILURE, r"\b[A-Z]\w*(?:Error|Exception)(?: \[\w+\])?(?:: |$)"),
+    _row(LineRank.FAILURE, r"^(?:.{0,60}\W)?(?:ERROR|FATAL|CRITICAL|SEVERE)\b"),
+    _row(LineRank.FAILURE, r"^(?:unknown (?:shorthand )?flag|unknown option|unrecognized (?:option|argument))"),
+    _row(LineRank.INDENTED, r"^\s"),
     _row(
-        Rank.COMPLAINT,
+        LineRank.COMPLAINT,
         r"\b(?:fail(?:ed|ure|s)?|error|fatal|can(?:not|'t)|could(?: not|n't)|unable|no such|missing|requires?d?|must"
         r"|invalid|unknown|unexpected|unsupported|denied|refused|forbidden|unauthori[sz]ed|revoked|expired|timed out"
         r"|timeout|already in use|please (?:set|provide|specify|install)|not (?:found|set|installed|supported"
@@ -115,9 +123,11 @@ _ROWS: Final = (
         re.IGNORECASE,
     ),
     _row(
-        Rank.NOISE, r"\b(?:(?:running|listening|serving|started|ready) (?:on|at|with)|shutting down)\b", re.IGNORECASE
+        LineRank.NOISE,
+        r"\b(?:(?:running|listening|serving|started|ready) (?:on|at|with)|shutting down)\b",
+        re.IGNORECASE,
     ),
-    _row(Rank.PLAIN, r""),
+    _row(LineRank.PLAIN, r""),
 )
 """The first row whose pattern is found in a line decides."""
 
@@ -164,9 +174,9 @@ def diagnosis(lines: Iterable[str]) -> str:
 
     Empty where none does. At most `MOST_CHARACTERS`; control characters of the lines are the caller's affair.
     """
-    best = _Statement(Rank.NOISE, "")
+    best = _Statement(LineRank.NOISE, "")
     for statement in _statements(_flat([line[:_LOOKED_AT].rstrip() for line in lines][-MOST_LINES:])):
-        if statement.rank >= best.rank and statement.rank is not Rank.NOISE and statement.text:
+        if statement.rank >= best.rank and statement.rank is not LineRank.NOISE and statement.text:
             best = statement
     text = " ".join(_TIME.sub("", best.text.strip()).split())
     return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"
@@ -185,17 +195,17 @@ def _statements(lines: Sequence[str]) -> Iterator[_Statement]:
         line = lines[at]
         if _NPM_LINE.match(line):
             end = _while(lines, at, _NPM_LINE)
-            yield _Statement(Rank.FAILURE, _npm([_NPM_LINE.sub(r"\1", each) for each in lines[at:end]]))
+            yield _Statement(LineRank.FAILURE, _npm([_NPM_LINE.sub(r"\1", each) for each in lines[at:end]]))
             at = end
         elif _TRACEBACK.match(line):
             raised, at = _raised(lines, at + 1)
-            yield _Statement(Rank.NOISE if ignored else _ranked(raised).rank, raised)
+            yield _Statement(LineRank.NOISE if ignored else _ranked(raised).rank, raised)
         elif (chain := _CHAIN.match(line)) and at + 1 < len(lines) and _CAUSE.match(lines[at + 1]):
             text, at = _chained(chain["said"], lines, at + 1)
-            yield _Statement(Rank.FAILURE, text)
+            yield _Statement(LineRank.FAILURE, text)
         elif panic := _PANICKED.match(line):
             at += 1
-            yield _Statement(Rank.FAILURE, panic["said"] or (lines[at] if at < len(lines) else ""))
+            yield _Statement(LineRank.FAILURE, panic["said"] or (lines[at] if at < len(lines) else ""))
             at += panic["said"] is None
         elif _PLACE.match(line):
             at += 2  # Node.js shows where it threw: the next line is source code
@@ -207,7 +217,7 @@ def _statements(lines: Sequence[str]) -> Iterator[_Statement]:
 
 def _ranked(line: str) -> _Statement:
     if not line:
-        return _Statement(Rank.NOISE, "")
+        return _Statement(LineRank.NOISE, "")
     row, found = next((row, found) for row in _ROWS if (found := row.pattern.search(line)))
     said = found.groupdict().get("said")
     return _Statement(row.rank, line if said is None else said)

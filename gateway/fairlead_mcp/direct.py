@@ -23,7 +23,7 @@ from typing import Final
 
 from fairlead_mcp import processes
 from fairlead_mcp.errors import ConnectFailed, McpError
-from fairlead_mcp.stdio import ChildSpec, Events, Process, SubprocessLauncher
+from fairlead_mcp.stdio import ChildSpec, Process, ProcessObserver, SubprocessLauncher
 from fairlead_mcp.wrappers import SHELL, Start, Wrapper, is_npm, is_uv, script, start, wrapper
 
 logger = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class DirectLauncher:
         """Packages that were started, by kind and name."""
         self._locks: defaultdict[tuple[str, str], asyncio.Lock] = defaultdict(asyncio.Lock)
 
-    async def launch(self, spec: ChildSpec, events: Events) -> Process:
+    async def launch(self, spec: ChildSpec, events: ProcessObserver) -> Process:
         """Implements Launcher. Also raises ConnectFailed (StartTimeout) where the wrapper takes too long."""
         wrapped = wrapper(spec)
         environment = spec.environment(os.environ)
@@ -106,7 +106,7 @@ class DirectLauncher:
     # What the wrapper would run
 
     async def _in_turn(
-        self, wrapped: Wrapper, environment: Mapping[str, str], spec: ChildSpec, events: Events
+        self, wrapped: Wrapper, environment: Mapping[str, str], spec: ChildSpec, events: ProcessObserver
     ) -> Start | Process | None:
         """The program, or the wrapper as it failed, or None to start the latter. What one start fetches, another one
         of the same package waits for: two of npm in one folder of its cache break each other.
@@ -131,7 +131,7 @@ class DirectLauncher:
         return found
 
     async def _found(
-        self, wrapped: Wrapper, environment: Mapping[str, str], spec: ChildSpec, events: Events
+        self, wrapped: Wrapper, environment: Mapping[str, str], spec: ChildSpec, events: ProcessObserver
     ) -> Start | Process | None:
         with _script(wrapped, environment) as (path, mark):
             told = _Told(events, mark, holding=wrapped.kind == "uvx")
@@ -174,7 +174,7 @@ class _Told:
     With `holding`, what follows the first line of an error is kept back until `release`.
     """
 
-    def __init__(self, events: Events | None, mark: str, *, holding: bool = False) -> None:
+    def __init__(self, events: ProcessObserver | None, mark: str, *, holding: bool = False) -> None:
         self.answer: str | None = None
         self.end = ""
         self.done = asyncio.Event()

@@ -38,7 +38,7 @@ NEVER: Final = float("inf")
 _LOGGED_LINES: Final = 10
 
 
-class Ears(Protocol):
+class StreamListener(Protocol):
     """Who is told what comes over a stream."""
 
     def on_line(self, line: bytes) -> None:
@@ -54,7 +54,7 @@ class Ears(Protocol):
         ...
 
 
-class Pipe(Protocol):
+class MessageStream(Protocol):
     """An open stream."""
 
     def write(self, line: bytes) -> None:
@@ -67,7 +67,7 @@ class Pipe(Protocol):
 class Opener(Protocol):
     """Opens streams to one server."""
 
-    async def open(self, ears: Ears) -> Pipe:
+    async def open(self, ears: StreamListener) -> MessageStream:
         """Raises McpError; leaves nothing behind then."""
         ...
 
@@ -276,7 +276,7 @@ class _Life:
     """One connection: its message stream and how it ended."""
 
     def __init__(self, link: Link) -> None:
-        self.pipe: Pipe | None = None
+        self.pipe: MessageStream | None = None
         self.negotiated: Negotiated | None = None
         self.born = 0.0
         on_request = None if link.offering is None else link.offering.on_request

@@ -39,7 +39,7 @@ LIST_SECONDS: Final = 30.0
 CALL_SECONDS: Final = 60.0
 
 
-class Bounds(msgspec.Struct, frozen=True):
+class ListingBounds(msgspec.Struct, frozen=True):
     """Limits of a listing. `size` is in bytes of all pages together."""
 
     pages: int = 1000
@@ -195,7 +195,7 @@ class McpSession:
         method: str,
         *,
         timeout: float = LIST_SECONDS,
-        bounds: Bounds | None = None,
+        bounds: ListingBounds | None = None,
         page_read: Callable[[Raw], None] | None = None,
     ) -> list[Raw]:
         """The items of all pages of "tools/list", "prompts/list", "resources/list" or "resources/templates/list".
@@ -204,7 +204,7 @@ class McpSession:
         server says beside its items. Raises BadListing beyond the bounds.
         """
         deadline = self._clock() + timeout
-        listing = Listing(method, bounds or Bounds())
+        listing = Listing(method, bounds or ListingBounds())
         params: bytes | None = None
         while True:
             page = await self.channel.request(method, params, deadline=deadline)
@@ -222,7 +222,7 @@ class McpSession:
 class Listing:
     """Pages put together, within bounds. Pure: `add(page)` returns the cursor of the next page or None."""
 
-    def __init__(self, method: str, bounds: Bounds) -> None:
+    def __init__(self, method: str, bounds: ListingBounds) -> None:
         self.items: list[Raw] = []
         self.ttl: int | None = None
         self._method = method

@@ -63,7 +63,7 @@ class ChildSpec(msgspec.Struct, frozen=True):
         return any(_INSTALLS.search(word) for word in (self.command, *self.args))
 
 
-class Events(Protocol):
+class ProcessObserver(Protocol):
     """Owner of a process, as it is notified. `on_exit` is the last call, with a description of the end."""
 
     def on_line(self, line: bytes) -> None: ...
@@ -95,7 +95,7 @@ class Process(Protocol):
 class Launcher(Protocol):
     """Starts processes; tests have one that starts none."""
 
-    async def launch(self, spec: ChildSpec, events: Events) -> Process:
+    async def launch(self, spec: ChildSpec, events: ProcessObserver) -> Process:
         """Raises ConnectFailed (CommandNotFound, StartFailed)."""
         ...
 
@@ -174,11 +174,11 @@ class SubprocessLauncher:
         self._guard = processes.GroupGuard()
         self._thread = thread
 
-    async def launch(self, spec: ChildSpec, events: Events) -> Process:
+    async def launch(self, spec: ChildSpec, events: ProcessObserver) -> Process:
         return await self.start((spec.command, *spec.args), spec.environment(os.environ), spec.cwd, events)
 
     async def start(
-        self, argv: tuple[str, ...], environment: Mapping[str, str], cwd: str | None, events: Events
+        self, argv: tuple[str, ...], environment: Mapping[str, str], cwd: str | None, events: ProcessObserver
     ) -> Process:
         """Run `argv` with `environment` and nothing else. Raises as `launch` does."""
         await self._guard.start()
@@ -206,7 +206,7 @@ class SubprocessLauncher:
 class _Streams(asyncio.SubprocessProtocol):
     """The streams of one process. Tells its end when both it and its output have ended, or soon after the former."""
 
-    def __init__(self, events: Events) -> None:
+    def __init__(self, events: ProcessObserver) -> None:
         self._events = events
         self._lines = LineBuffer()
         self._log = LogBuffer()

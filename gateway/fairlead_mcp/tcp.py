@@ -16,7 +16,7 @@ from typing import Final, cast
 
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, PoolFull, TooLarge
 from fairlead_mcp.http.dial import Address, Dialer, Resolve, resolve_by_dns
-from fairlead_mcp.link import Ears
+from fairlead_mcp.link import StreamListener
 from fairlead_mcp.stdio import MAX_BACKLOG, LineBuffer
 
 DIAL_SECONDS: Final = 5.0
@@ -51,15 +51,15 @@ class TcpOpener:
         self._dialer = Dialer(host, port, None, None, spread, timeout)
         self._greeting = token.encode() + b"\n"
 
-    async def open(self, ears: Ears) -> Lines:
+    async def open(self, ears: StreamListener) -> LineProtocol:
         """Connect and show the token. Raises ConnectFailed."""
-        return await self._dialer.connect(lambda: Lines(ears, self._greeting))
+        return await self._dialer.connect(lambda: LineProtocol(ears, self._greeting))
 
 
-class Lines(asyncio.Protocol):
+class LineProtocol(asyncio.Protocol):
     """One connection. A `Pipe`."""
 
-    def __init__(self, ears: Ears, greeting: bytes) -> None:
+    def __init__(self, ears: StreamListener, greeting: bytes) -> None:
         self._ears = ears
         self._greeting = greeting
         self._buffer = LineBuffer()

@@ -19,7 +19,7 @@ from typing import Final
 from fairlead_api.logs import set_up
 from fairlead_kube.client import Kube
 from fairlead_kube.connection import NoCluster, load_configuration
-from fairlead_operator.app import Operator, Wiring, build
+from fairlead_operator.app import Dependencies, Operator, build
 from fairlead_operator.kube.preflight import CannotStart, check_cluster
 from fairlead_operator.probes import served
 from fairlead_operator.settings import BadSetting, Settings
@@ -56,7 +56,7 @@ async def _run(settings: Settings) -> None:
         await check_cluster(kube, settings.release_namespace, settings.watch_namespace)
     finally:
         await kube.aclose()
-    operator = build(settings, configuration, wiring=Wiring(end_process=_end_process))
+    operator = build(settings, configuration, wiring=Dependencies(end_process=_end_process))
     async with AsyncExitStack() as stack:
         try:
             port = await stack.enter_async_context(served(operator, settings.metrics_host, settings.metrics_port))

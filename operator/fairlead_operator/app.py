@@ -35,11 +35,11 @@ from fairlead_kube.resources import (
 from fairlead_mcp.egress import Egress
 from fairlead_mcp.http.dial import Resolve, resolve_by_dns
 from fairlead_mcp.via import pseudonym
-from fairlead_operator.controller import Controller, Rhythm, World
+from fairlead_operator.controller import Controller, ControllerOptions, World
 from fairlead_operator.discovery.connect import NetworkConnector
-from fairlead_operator.discovery.round import Pace
+from fairlead_operator.discovery.state import DiscoveryOptions
 from fairlead_operator.gateways.http import HttpGateways
-from fairlead_operator.handlers import Feed
+from fairlead_operator.handlers import EmbeddedKopf
 from fairlead_operator.kube.account import owners
 from fairlead_operator.kube.credentials import (
     SELECTOR,
@@ -57,7 +57,7 @@ from fairlead_operator.kube.owned import Owned, OwnedStore
 from fairlead_operator.kube.platform import KubePlatform
 from fairlead_operator.kube.pods import Pods
 from fairlead_operator.publish.configured import tiers_in
-from fairlead_operator.reconciler import Options
+from fairlead_operator.reconciler import ReconcilerOptions
 from fairlead_operator.server.manifests import Images
 from fairlead_operator.settings import Settings
 from fairlead_operator.telemetry import Telemetry
@@ -68,7 +68,7 @@ LIST_RETRY_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True)
-class Wiring:
+class Dependencies:
     """Replaceable dependencies of the operator, for tests; None and the defaults are the real ones."""
 
     resolve: Resolve | None = None
@@ -81,7 +81,7 @@ class Wiring:
 
 
 @dataclass(frozen=True)
-class Given:
+class StartupConfiguration:
     """Values read once, at the start, from files and variables that the settings name."""
 
     tiers: Collection[LatencyTier]
@@ -92,7 +92,7 @@ class Given:
     """Where servers may be."""
 
     @classmethod
-    def by(cls, settings: Settings) -> Given:
+    def by(cls, settings: Settings) -> StartupConfiguration:
         """Raises BadSetting, BadEgress."""
         own = owners(settings.owner_token, settings.release_namespace)
         return cls(tiers_in(settings.tiers), own, settings.egress)
@@ -101,12 +101,12 @@ class Given:
 class Operator:
     """One replica. `run` it; it leads when it holds the Lease."""
 
-    def __init__(self, settings: Settings, configuration: Configuration, wiring: Wiring) -> None:
+    def __init__(self, settings: Settings, configuration: Configuration, wiring: Dependencies) -> None:
         self.settings = settings
         self.telemetry = Telemetry()
         self._configuration = configuration
         self._wiring = wiring
-        self._given = Given.by(settings)
+        self._given = StartupConfiguration.by(settings)
         self._kube = Kube.connect(configuration)
         duration = settings.lease_seconds
         self.lease = Lease(
@@ -155,11 +155,11 @@ class _Leadership:
     def __init__(
         self,
         configuration: Configuration,
-        wiring: Wiring,
+        wiring: Dependencies,
         telemetry: Telemetry,
         kube: Kube,
         settings: Settings,
-        given: Given,
+        given: StartupConfiguration,
     ) -> None:
         release, watched = settings.release_namespace, settings.watch_namespace or None
         self.owned = Owned(kube, self._enqueue)
@@ -194,12 +194,14 @@ class _Leadership:
         self.gateways = HttpGateways(settings.gateway_urls, settings.pull_token, wiring.resolve or resolve_by_dns)
         self.controller = Controller(
             World(platform, self.documents, connector, self.declarations, self.gateways),
-            options=Options(
+            options=ReconcilerOptions(
                 settings.prefix_style,
-                Pace(settings.discovery_timeout, settings.interval_floor),
+                DiscoveryOptions(settings.discovery_timeout, settings.interval_floor),
                 settings.pod_template_rules,
             ),
-            rhythm=Rhythm(sweep=settings.sweep_seconds, workers=settings.workers, figures=settings.figures_seconds),
+            rhythm=ControllerOptions(
+                sweep=settings.sweep_seconds, workers=settings.workers, figures=settings.figures_seconds
+            ),
             default_action=settings.default_action,
             default_tier=settings.default_tier,
             environment=settings.environment,
@@ -208,7 +210,7 @@ class _Leadership:
             monotonic=wiring.monotonic,
             rng=wiring.rng,
         )
-        self.feed = Feed(configuration, self._observe, watched, self._begin)
+        self.feed = EmbeddedKopf(configuration, self._observe, watched, self._begin)
         self.informers = [
             Informer(kube, scope, store, relisted=self._relisted, random=wiring.rng.random)
             for scope, store in self._scopes(release, watched)
@@ -305,6 +307,6 @@ class _Leadership:
         self.controller.document_disturbed(name, labels)
 
 
-def build(settings: Settings, configuration: Configuration, *, wiring: Wiring | None = None) -> Operator:
+def build(settings: Settings, configuration: Configuration, *, wiring: Dependencies | None = None) -> Operator:
     """An operator for the API server of `configuration`; to be called in the event loop that it will run in."""
-    return Operator(settings, configuration, wiring or Wiring())
+    return Operator(settings, configuration, wiring or Dependencies())

@@ -39,22 +39,22 @@ from fairlead_operator.ports import (
 from fairlead_operator.publish.policies import PolicyStatuses
 from fairlead_operator.publish.rules import RulesPublisher
 from fairlead_operator.publish.servers import ServerEntries
-from fairlead_operator.reconciler import Options, Reconciler
+from fairlead_operator.reconciler import Reconciler, ReconcilerOptions
 from fairlead_operator.telemetry import Telemetry
-from fairlead_operator.workqueue import Backoff, WorkQueue
+from fairlead_operator.workqueue import ItemBackoff, WorkQueue
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Rhythm:
+class ControllerOptions:
     """Seconds between things that happen without an event, and how many servers are looked at side by side."""
 
     sweep: float = 180.0
     settle: float = 0.1
     """Changes of tiers and policies within this time make one rules document."""
     workers: int = 16
-    backoff: Backoff = field(default_factory=Backoff)
+    backoff: ItemBackoff = field(default_factory=ItemBackoff)
     entries: float = 2.0
     """Longest time between two writes of the servers document while entries change without a pause."""
     figures: float = FIGURES_EVERY_S
@@ -82,8 +82,8 @@ class Controller:
         self,
         world: World,
         *,
-        options: Options | None = None,
-        rhythm: Rhythm | None = None,
+        options: ReconcilerOptions | None = None,
+        rhythm: ControllerOptions | None = None,
         default_action: str = "Allow",
         default_tier: str = "",
         environment: str = "",
@@ -93,7 +93,7 @@ class Controller:
         rng: random.Random | None = None,
     ) -> None:
         self._platform = world.platform
-        self._rhythm = rhythm = rhythm or Rhythm()
+        self._rhythm = rhythm = rhythm or ControllerOptions()
         self._telemetry = telemetry or Telemetry()
         self._monotonic = monotonic
         self._known: set[ServerKey] = set()

@@ -80,7 +80,7 @@ def operator_settings() -> kopf.OperatorSettings:
     return settings
 
 
-class Feed:
+class EmbeddedKopf:
     """Kopf in a thread, on all namespaces or one. `observe` is called in the loop that `run` is awaited in.
 
     `known` is awaited before Kopf is started another time: it watches only the kinds that it finds at its start.

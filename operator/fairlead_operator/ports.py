@@ -20,7 +20,7 @@ from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_api.v1alpha1.toolpolicy import ToolPolicy, ToolPolicyStatus
 from fairlead_kube.errors import ApiError
 from fairlead_mcp.session import McpSession
-from fairlead_operator.discovery.line import Line
+from fairlead_operator.discovery.idleconnection import IdleConnection
 
 Heard = Callable[[str], None]
 Environment = Literal["cluster", "local"]
@@ -39,7 +39,7 @@ class UnreadableServer(Exception):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ConditionVerdict:
     """The outcome of one step for one server; becomes a condition."""
 
     ok: bool | None
@@ -53,12 +53,12 @@ class Verdict:
 class Workload:
     """Workload of a server, whether it runs, and its endpoint."""
 
-    verdict: Verdict
+    verdict: ConditionVerdict
     """ok: it runs as far as the platform can tell; only a discovery proves that it serves."""
     endpoint: Endpoint | None
     revision: str = ""
     """Changes when what runs is replaced: a reason to discover again at once."""
-    down: Verdict | None = None
+    down: ConditionVerdict | None = None
     """Set while it was started and cannot be reached, as the platform sees; becomes the verdict about the server."""
 
 
@@ -66,10 +66,10 @@ class Workload:
 class ResolvedCredential:
     """A credential that may be sent to the server's host; `ref` and `value` are None for a server that needs none."""
 
-    verdict: Verdict
+    verdict: ConditionVerdict
     ref: CredentialRef | None = None
     value: Credential | None = None
-    pods: Verdict | None = None
+    pods: ConditionVerdict | None = None
     """Why no pods may be started or changed: a Secret that they would read may not be used, or could not be looked at.
     None: they may."""
     absent: frozenset[str] = frozenset()
@@ -224,7 +224,7 @@ class Connector(Protocol):
         """
         ...
 
-    async def line(self, key: ServerKey, endpoint: Endpoint, known: tuple[str, int] | None) -> Line | None:
+    async def line(self, key: ServerKey, endpoint: Endpoint, known: tuple[str, int] | None) -> IdleConnection | None:
         """An idle connection to where the server is; None for one that is watched over by other means.
 
         `known` is the address of the line before: tried while names cannot be resolved. Raises ConnectFailed.

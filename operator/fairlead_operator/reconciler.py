@@ -1,8 +1,8 @@
 """Reconciles one McpServer: from its manifest to its workload, documents and status.
 
 Level-based: only the present and the desired state matter, not the change. Knows the world through `ports` alone, so a
-cluster and a laptop run the same code. Never waits for an MCP server: `discovery.rounds` asks them in tasks of its own
-and enqueues the server again. One look per server at a time.
+cluster and a laptop run the same code. Never waits for an MCP server: `discovery.discoverer` asks them in tasks of its
+own and enqueues the server again. One look per server at a time.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.conditions import ConditionType, Reason
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus, ProbePolicy
 from fairlead_mcp.masking import Mask
-from fairlead_operator.calibration.plan import Plan, plan
-from fairlead_operator.calibration.prober import APART_S, Bench, Prober
+from fairlead_operator.calibration.plan import ProbePlan, plan
+from fairlead_operator.calibration.prober import APART_S, Prober, ProbeSet
 from fairlead_operator.discovery.build import Reached
+from fairlead_operator.discovery.discoverer import Discoverer
+from fairlead_operator.discovery.findings import ListingFindings
 from fairlead_operator.discovery.first import BEING_ASKED, of_first_answer, until_silent
-from fairlead_operator.discovery.remarks import Remarks
-from fairlead_operator.discovery.round import Pace, Round, Subject
-from fairlead_operator.discovery.rounds import Rounds
+from fairlead_operator.discovery.state import DiscoveryOptions, DiscoveryState, DiscoveryTarget
 from fairlead_operator.latency.figures import Figures
 from fairlead_operator.outcome import Done, Outcome, Stalled, Waiting
-from fairlead_operator.pinning.definitions import Counted, Definitions, uncounted
+from fairlead_operator.pinning.definitions import Counted, PinnedDefinitions, uncounted
 from fairlead_operator.ports import (
     PLATFORM_ERRORS,
+    ConditionVerdict,
     Connector,
     Documents,
     Platform,
     ResolvedCredential,
     UnreadableServer,
-    Verdict,
     Workload,
 )
 from fairlead_operator.publish.catalogs import Catalogs
-from fairlead_operator.server.checks import RESTRICTED, PodTemplates, check
+from fairlead_operator.server.announcements import catalog_news, ready_news
+from fairlead_operator.server.checks import RESTRICTED, PodTemplateChecker, check
 from fairlead_operator.server.entries import entry_for, entry_of_new
-from fairlead_operator.server.news import catalog_news, ready_news
 from fairlead_operator.server.prefixes import Prefixes, PrefixStyle
 from fairlead_operator.server.status import NOT_REACHED, Facts, Verdicts, build_status
 
@@ -60,26 +60,26 @@ SETTLING: Final = 1.0
 
 
 @dataclass(frozen=True)
-class Options:
+class ReconcilerOptions:
     """Settings of an installation that bear on every server."""
 
     prefix_style: PrefixStyle = "name"
-    pace: Pace = field(default_factory=Pace)
-    pod_templates: PodTemplates = RESTRICTED
+    pace: DiscoveryOptions = field(default_factory=DiscoveryOptions)
+    pod_templates: PodTemplateChecker = RESTRICTED
     probe: ProbePolicy = "Declared"
     """For servers that do not say which of their tools may be probed."""
 
 
 @dataclass(frozen=True)
-class _Look:
+class _Reconcile:
     """Findings of one look so far."""
 
     server: McpServer
-    accepted: Verdict
+    accepted: ConditionVerdict
     prefix: str | None
     credential: ResolvedCredential
     workload: Workload
-    round: Round | None
+    round: DiscoveryState | None
 
     @property
     def online(self) -> bool:
@@ -113,7 +113,7 @@ class Reconciler:
         prober: Prober | None = None,
         figures: Figures | None = None,
         held_back: Counted = uncounted,
-        options: Options | None = None,
+        options: ReconcilerOptions | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         monotonic: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
@@ -125,18 +125,18 @@ class Reconciler:
         self._entered = entered
         self._prober = prober
         self._figures = figures
-        self._plans: dict[ServerKey, tuple[tuple[str, int], Plan]] = {}
+        self._plans: dict[ServerKey, tuple[tuple[str, int], ProbePlan]] = {}
         """Plan of probes by the catalog's hash and the server's generation, which determine it."""
         self._now = now
         self._monotonic = monotonic
-        options = options or Options()
+        options = options or ReconcilerOptions()
         self._pod_templates = options.pod_templates
         self._probe = options.probe
         self._prefixes = Prefixes(options.prefix_style)
-        self._rounds = Rounds(connector, changed, pace=options.pace, monotonic=monotonic, now=now, rng=rng)
+        self._rounds = Discoverer(connector, changed, pace=options.pace, monotonic=monotonic, now=now, rng=rng)
         self.catalogs = Catalogs(documents, now)
-        self._definitions = Definitions(documents, held_back)
-        self._remarks: dict[ServerKey, Remarks] = {}
+        self._definitions = PinnedDefinitions(documents, held_back)
+        self._remarks: dict[ServerKey, ListingFindings] = {}
 
     async def start(self) -> None:
         """Learn every server's claim to a prefix before the first look, so that the order of looks decides nothing."""
@@ -219,7 +219,7 @@ class Reconciler:
         accepted, prefix = self._prefixes.granted(server, accepted)
         credential = await self._platform.credential(server)
         workload = await self._platform.ensure(server, credential)
-        look = _Look(server, accepted, prefix, credential, workload, self._round(server, credential, workload))
+        look = _Reconcile(server, accepted, prefix, credential, workload, self._round(server, credential, workload))
         catalog = await self._publish(look)
         calibrated = self._calibrate(look, catalog)
         of_definitions = self._definitions.verdicts(server.key)
@@ -236,7 +236,7 @@ class Reconciler:
         await self._show(server, status)
         return self._next(look)
 
-    async def _refuse(self, server: McpServer, accepted: Verdict) -> Outcome:
+    async def _refuse(self, server: McpServer, accepted: ConditionVerdict) -> Outcome:
         self._rounds.stop(server.key, accepted.message)
         self._leave_alone(server.key)
         await self.catalogs.withdraw(server.key)
@@ -245,7 +245,7 @@ class Reconciler:
         await self._show(server, status)
         return Stalled(accepted.reason)
 
-    def _round(self, server: McpServer, credential: ResolvedCredential, workload: Workload) -> Round | None:
+    def _round(self, server: McpServer, credential: ResolvedCredential, workload: Workload) -> DiscoveryState | None:
         """Have the server asked where there is something to ask."""
         endpoint = workload.endpoint
         verdicts = (workload.verdict, workload.down, credential.verdict)
@@ -258,11 +258,11 @@ class Reconciler:
         if troubles:
             return self._rounds.pause(server.key, why)
         hash_ = credential.ref.hash if credential.ref else ""
-        subject = Subject(server.metadata.uid, endpoint, hash_, workload.revision)
+        subject = DiscoveryTarget(server.metadata.uid, endpoint, hash_, workload.revision)
         interval = server.spec.discovery.interval.seconds
         return self._rounds.look(server.key, subject, credential.value, interval, whole=server.spec.pin)
 
-    def _verified(self, look: _Look) -> Verdict | None:
+    def _verified(self, look: _Reconcile) -> ConditionVerdict | None:
         """Verdict that follows from the last answer; None while there is none to go by, so that a restart changes
         nothing.
         """
@@ -275,16 +275,16 @@ class Reconciler:
         if look.round.failure is not None:
             return look.round.failure.verdict()
         if look.round.found is not None:
-            return self._remarks.get(look.server.key, Remarks()).verdict()
+            return self._remarks.get(look.server.key, ListingFindings()).verdict()
         return of_first_answer(look.server.status, look.round, self._monotonic())
 
-    def _until_told(self, look: _Look, verdicts: Verdicts) -> float:
+    def _until_told(self, look: _Reconcile, verdicts: Verdicts) -> float:
         """Seconds for which a status would only say that the server is being asked."""
         if verdicts.verified is not BEING_ASKED or look.round is None or look.round.task is None:
             return 0.0
         return look.round.asked + SETTLING - self._monotonic()
 
-    async def _publish(self, look: _Look) -> Catalog | None:
+    async def _publish(self, look: _Reconcile) -> Catalog | None:
         """Bring the catalog in line; the catalog as published."""
         server = look.server
         stored = await self.catalogs.stored(server.key, server.metadata.uid)
@@ -299,7 +299,7 @@ class Reconciler:
             await self._platform.announce(server, catalog_news(stored, published))
         return published
 
-    async def _catalog(self, look: _Look, stored: Catalog | None) -> Catalog | None:
+    async def _catalog(self, look: _Reconcile, stored: Catalog | None) -> Catalog | None:
         """From the last good answer, else what is published; `online` is left alone while nothing new is known."""
         found, endpoint = look.round.found if look.round else None, look.workload.endpoint
         refreshed = (look.round and look.round.refreshed) or (stored and stored.refreshed)
@@ -314,7 +314,7 @@ class Reconciler:
             return None
         return msgspec.structs.replace(stored, online=stored.online and look.online, refreshed=refreshed)
 
-    def _calibrate(self, look: _Look, catalog: Catalog | None) -> Verdict | None:
+    def _calibrate(self, look: _Reconcile, catalog: Catalog | None) -> ConditionVerdict | None:
         """Have the server probed while it answers; what is known of that."""
         key, endpoint = look.server.key, look.workload.endpoint
         if self._prober is None:
@@ -324,7 +324,7 @@ class Reconciler:
             return None
         subject, calibration = look.round.subject, look.server.spec.calibration
         rate = look.server.spec.limits.calls_per_second
-        bench = Bench(
+        bench = ProbeSet(
             subject.uid,
             endpoint,
             subject.credential_hash,
@@ -337,7 +337,7 @@ class Reconciler:
         self._prober.hold(key, bench, look.credential.value)
         return self._prober.verdict(key)
 
-    def _plan(self, server: McpServer, catalog: Catalog) -> Plan:
+    def _plan(self, server: McpServer, catalog: Catalog) -> ProbePlan:
         of = (catalog.hash, server.metadata.generation)
         known = self._plans.get(server.key)
         if known is None or known[0] != of:
@@ -348,14 +348,14 @@ class Reconciler:
         if self._prober is not None:
             self._prober.drop(key)
 
-    def _note(self, key: ServerKey, remarks: Remarks) -> None:
-        before = self._remarks.get(key, Remarks())
+    def _note(self, key: ServerKey, remarks: ListingFindings) -> None:
+        before = self._remarks.get(key, ListingFindings())
         self._remarks[key] = remarks
         if before != remarks:
             for line in remarks.lines:
                 logger.warning("%s: %s", key, line)
 
-    def _entry(self, look: _Look, status: McpServerStatus) -> ServerEntry | None:
+    def _entry(self, look: _Reconcile, status: McpServerStatus) -> ServerEntry | None:
         key = look.server.key
         removes = look.server.spec.discovery.on_disconnect == "Remove"
         mask = Mask(look.credential.value)
@@ -371,7 +371,7 @@ class Reconciler:
             logger.log(level, "%s: %s: %s", server.key, news.reason, news.note)
             await self._platform.announce(server, news)
 
-    def _next(self, look: _Look) -> Outcome:
+    def _next(self, look: _Reconcile) -> Outcome:
         stopped = look.workload.verdict.ok is not True and look.credential.pods is None
         trouble = look.workload.verdict if stopped else look.credential.verdict
         # Nobody tells of a Secret without the label, so one that may appear is looked for.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from fairlead_mcp.egress import Egress
-from fairlead_operator.server.checks import PodTemplates
+from fairlead_operator.server.checks import PodTemplateChecker
 
 ENV_PREFIX: Final = "FAIRLEAD_"
 _NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -138,9 +138,9 @@ class Settings:
         return Egress.of(_listed(self.allowed_urls), _listed(self.denied_networks), confined=confined)
 
     @property
-    def pod_template_rules(self) -> PodTemplates:
+    def pod_template_rules(self) -> PodTemplateChecker:
         """Namespaces whose `spec.podTemplate` may set any field."""
-        return PodTemplates(self.pod_templates == "Any", frozenset(_listed(self.any_pod_templates_in)))
+        return PodTemplateChecker(self.pod_templates == "Any", frozenset(_listed(self.any_pod_templates_in)))
 
     @property
     def gateway_urls(self) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 from fairlead_api.meta import ServerKey
 from fairlead_api.reports import RUNNING, Report
 from fairlead_operator.latency.ledger import Move
-from fairlead_operator.latency.samples import Outcome
+from fairlead_operator.latency.samples import AttemptOutcome
 
 LAG_BOUNDS: Final = (0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300)
 NO_FIGURE: Final = "none"
@@ -69,7 +69,7 @@ class Telemetry:
             ["outcome"],
             registry=registry,
         )
-        for outcome in (Outcome.OK.value, Outcome.BAD.value, NO_FIGURE):
+        for outcome in (AttemptOutcome.OK.value, AttemptOutcome.BAD.value, NO_FIGURE):
             self._probes.labels(outcome)
         self._samples = Counter(
             "fairlead_operator_samples",
@@ -110,7 +110,7 @@ class Telemetry:
         for tier in set(move.after) - set(move.before):
             self._moves.labels(tier, "up").inc()
 
-    def probed(self, outcome: Outcome | None) -> None:
+    def probed(self, outcome: AttemptOutcome | None) -> None:
         """A probe came to that; None: to nothing."""
         self._probes.labels(NO_FIGURE if outcome is None else outcome.value).inc()
 

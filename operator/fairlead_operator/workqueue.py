@@ -26,7 +26,7 @@ would be looked at again and again until it has come.
 
 
 @dataclass(frozen=True)
-class Backoff:
+class ItemBackoff:
     """Delay after the n-th failure in a row: `first * 2**(n-1)` up to `limit` seconds, plus or minus `jitter`."""
 
     first: float = 0.5
@@ -51,12 +51,12 @@ class WorkQueue(Generic[K]):
         work: Callable[[K], Awaitable[Outcome]],
         *,
         workers: int = 16,
-        backoff: Backoff | None = None,
+        backoff: ItemBackoff | None = None,
         rng: random.Random | None = None,
     ) -> None:
         self._work = work
         self._workers = workers
-        self._backoff = backoff or Backoff()
+        self._backoff = backoff or ItemBackoff()
         self._rng = rng or random.Random()
         self._due: dict[K, None] = {}
         self._active: set[K] = set()

@@ -18,7 +18,7 @@ from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_gateway.identity.configuration import load_vouchers
 from fairlead_gateway.settings import Settings as GatewaySettings
 from fairlead_operator.publish.configured import tiers_in
-from fairlead_operator.server.manifests import Frame, deployment, network_policy
+from fairlead_operator.server.manifests import ManifestContext, deployment, network_policy
 from fairlead_operator.settings import Settings as OperatorSettings
 from helmschemas import write_schemas
 from helmworld import CHART, NAMESPACE, Helm, Object, Refused, container, environment, objects, of_kind, one, program
@@ -212,7 +212,7 @@ def grants(role: Object) -> set[tuple[str, str, str]]:
 @each_file
 def test_the_policies_of_servers_let_in_the_pods_of_the_chart(values: Path) -> None:
     server = McpServer.model_validate({"metadata": {"name": "s", "namespace": "n"}, "spec": {"image": "i"}})
-    (rule,) = network_policy(server, Frame(NAMESPACE))["spec"]["ingress"]
+    (rule,) = network_policy(server, ManifestContext(NAMESPACE))["spec"]["ingress"]
     (peer,) = rule["from"]
     (expression,) = peer["podSelector"]["matchExpressions"]
     assert peer["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": NAMESPACE}
@@ -235,7 +235,7 @@ def test_pods_whose_ways_out_are_bound_reach_servers_and_each_other(component: s
         labels = each["spec"]["template"]["metadata"]["labels"]
         assert own["podSelector"]["matchLabels"].items() <= labels.items()
     server = McpServer.model_validate({"metadata": {"name": "s", "namespace": "n"}, "spec": {"image": "i"}})
-    labels = deployment(server, Frame(NAMESPACE))["spec"]["template"]["metadata"]["labels"]
+    labels = deployment(server, ManifestContext(NAMESPACE))["spec"]["template"]["metadata"]["labels"]
     assert servers["namespaceSelector"] == {}
     assert servers["podSelector"]["matchLabels"].items() <= labels.items()
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from fairlead_mcp.errors import McpError
 from fairlead_mcp.host import ChildHost
-from fairlead_mcp.stdio import ChildSpec, Events, Process
+from fairlead_mcp.stdio import ChildSpec, Process, ProcessObserver
 
 Answer = Callable[["FakeProcess", dict[str, Any]], None]
 
@@ -17,7 +17,7 @@ Answer = Callable[["FakeProcess", dict[str, Any]], None]
 class FakeProcess:
     """Process without a program. `received` has the bytes written to it; `say` and `die` are its side of the pipes."""
 
-    def __init__(self, pid: int, events: Events, answer: Answer) -> None:
+    def __init__(self, pid: int, events: ProcessObserver, answer: Answer) -> None:
         self.pid = pid
         self.events = events
         self.received: list[dict[str, Any]] = []
@@ -49,7 +49,7 @@ class FakeLauncher:
         self.specs: list[ChildSpec] = []
         self.closed = False
 
-    async def launch(self, spec: ChildSpec, events: Events) -> Process:
+    async def launch(self, spec: ChildSpec, events: ProcessObserver) -> Process:
         self.specs.append(spec)
         if self.refusal is not None:
             raise self.refusal

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_api.documents.catalog import Credential, Endpoint, HttpEndpoint
-from fairlead_api.documents.store import Assembler, Blob, part_names
+from fairlead_api.documents.store import Blob, DocumentAssembler, part_names
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.common import Resource
 from fairlead_api.v1alpha1.conditions import Reason
@@ -28,22 +28,22 @@ from fairlead_mcp.capabilities import declares
 from fairlead_mcp.eras import Era, Negotiated
 from fairlead_mcp.errors import ConnectionLost, RpcError, Timeout
 from fairlead_mcp.session import McpSession
-from fairlead_operator.discovery.line import Line
+from fairlead_operator.discovery.idleconnection import IdleConnection
 from fairlead_operator.ports import (
     Announcement,
+    ConditionVerdict,
     Environment,
     Heard,
     PlatformTrouble,
     ResolvedCredential,
     UnreadableServer,
-    Verdict,
     Workload,
 )
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 URL = "http://demo.example/mcp"
-RUNS = Workload(Verdict(True, Reason.PROGRAMMED, "it runs"), HttpEndpoint(url=URL))
-NO_CREDENTIAL = ResolvedCredential(Verdict(True, Reason.RESOLVED_REFS, "fine"))
+RUNS = Workload(ConditionVerdict(True, Reason.PROGRAMMED, "it runs"), HttpEndpoint(url=URL))
+NO_CREDENTIAL = ResolvedCredential(ConditionVerdict(True, Reason.RESOLVED_REFS, "fine"))
 
 
 def mcp_server(name: str = "demo", *, age: int = 0, uid: str = "", generation: int = 1, **spec: Any) -> McpServer:
@@ -127,7 +127,7 @@ class MemoryDocuments:
         return {blob.name: blob.labels for blob in self.blobs.values() if not blob.is_part}
 
     async def read(self, name: str) -> bytes | None:
-        reader = Assembler()
+        reader = DocumentAssembler()
         reader.replace(self.blobs.values())
         return reader.documents.get(name)
 
@@ -296,7 +296,7 @@ class ScriptedConnector:
         async with McpSession(ScriptedChannel(self.scripts[key], capabilities)) as session:
             yield session
 
-    async def line(self, key: ServerKey, endpoint: Endpoint, known: tuple[str, int] | None) -> Line | None:
+    async def line(self, key: ServerKey, endpoint: Endpoint, known: tuple[str, int] | None) -> IdleConnection | None:
         return None
 
 

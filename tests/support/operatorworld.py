@@ -18,10 +18,10 @@ from kubernetes.aio.client import Configuration
 from controlplane import ControlPlane
 from fairlead_api.documents.catalog import Catalog
 from fairlead_api.documents.codec import catalog_name, decode
-from fairlead_api.documents.store import Assembler
+from fairlead_api.documents.store import DocumentAssembler
 from fairlead_api.meta import ServerKey
 from fairlead_kube.connection import load_configuration
-from fairlead_operator.app import Operator, Wiring, build
+from fairlead_operator.app import Dependencies, Operator, build
 from fairlead_operator.kube.documents import blob_from
 from fairlead_operator.settings import Settings
 
@@ -113,7 +113,7 @@ class World:
         """The whole documents of the release, as a gateway reads them."""
         status, listing = self.request("GET", f"/api/v1/namespaces/{self.release}/configmaps")
         assert status == 200, listing
-        reader = Assembler()
+        reader = DocumentAssembler()
         reader.replace(blob_from(item) for item in listing["items"] if "fairlead.dev/document" in _labels(item))
         return reader.documents
 
@@ -182,7 +182,7 @@ async def running(world: World, settings: Settings = QUICK, **changes: Any) -> A
     kubeconfig = changes.pop("kubeconfig", "")
     settings = replace(settings, namespace=world.release, **changes)
     operator = build(
-        settings, await configuration_of(world.plane, kubeconfig), wiring=Wiring(resolve=world.hosts.resolve)
+        settings, await configuration_of(world.plane, kubeconfig), wiring=Dependencies(resolve=world.hosts.resolve)
     )
     task = asyncio.create_task(operator.run(), name="operator under test")
     try:

@@ -1,9 +1,9 @@
 """How documents lie in ConfigMaps: plain, compressed, or cut into parts that are swapped as one.
 
-`pack` is the writer's half, `Assembler` the reader's; both are pure. A document has one *head* of its own name. Small
-ones stand in the head as text, larger ones compressed, and what still does not fit is cut into *parts* whose names
-contain the hash of the whole. A writer stores the parts first, then the head, then deletes the parts of the version
-before: killed anywhere in between, it leaves a head whose parts are all there.
+`pack` is the writer's half, `DocumentAssembler` the reader's; both are pure. A document has one *head* of its own name.
+Small ones stand in the head as text, larger ones compressed, and what still does not fit is cut into *parts* whose
+names contain the hash of the whole. A writer stores the parts first, then the head, then deletes the parts of the
+version before: killed anywhere in between, it leaves a head whose parts are all there.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Change:
     problem: str | None = None
 
 
-class Assembler:
+class DocumentAssembler:
     """Puts documents together from blobs that arrive one by one, in any order.
 
     A document changes only from one whole to the next: while a part is missing, or the content does not add up, the

@@ -53,11 +53,11 @@ _FEW: Final = 64
 """Tools whose annotations are read between two pauses."""
 
 
-class _Annotated(msgspec.Struct):
+class _AnnotatedTools(msgspec.Struct):
     annotations: dict[str, object] | None = None
 
 
-_annotated = msgspec.json.Decoder(_Annotated).decode
+_annotated = msgspec.json.Decoder(_AnnotatedTools).decode
 
 
 class ToolIndex:

@@ -26,7 +26,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
 from fairlead_api.meta import ServerKey
-from fairlead_api.v1alpha1.rules import VALIDATIONS, Rule, enforce
+from fairlead_api.v1alpha1.rules import VALIDATIONS, ValidationRule, enforce
 
 DURATION_PATTERN: Final = r"^([0-9]{1,5}(h|m|s|ms)){1,4}$"
 _DURATION_PARTS: Final = re.compile(r"([0-9]+)(ms|h|m|s)")
@@ -66,7 +66,7 @@ class Duration(str):
         return {"type": "string", "maxLength": 24}
 
 
-def duration_rule(least: str, example: str) -> Rule:
+def duration_rule(least: str, example: str) -> ValidationRule:
     """The rule of a duration field: well-formed and not shorter than `least`."""
     floor = Duration(least).milliseconds
     wanted = f"a duration of at least {least}" if floor > 1 else "a duration longer than zero"
@@ -74,7 +74,7 @@ def duration_rule(least: str, example: str) -> Rule:
     def holds(text: str) -> bool:
         return re.fullmatch(DURATION_PATTERN, text) is not None and Duration(text).milliseconds >= floor
 
-    return Rule(
+    return ValidationRule(
         cel=f"self.matches('{DURATION_PATTERN}') && duration(self) >= duration('{least}')",
         message=f"must be {wanted}, such as {example}",
         holds=holds,
@@ -93,7 +93,7 @@ class Model(BaseModel):
         validate_default=False,
     )
 
-    guards: ClassVar[tuple[Rule, ...]] = ()
+    guards: ClassVar[tuple[ValidationRule, ...]] = ()
     """Rules that hold between the fields of this object."""
 
     @model_validator(mode="before")

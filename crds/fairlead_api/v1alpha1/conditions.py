@@ -180,7 +180,7 @@ class Reason(StrEnum):
     SUSPICIOUS_DEFINITIONS = "SuspiciousDefinitions"
 
 
-class Explanation(NamedTuple):
+class ReasonExplanation(NamedTuple):
     """Meaning of a reason, and its remedy."""
 
     status: Status

@@ -12,20 +12,20 @@ from pydantic import Field
 
 from fairlead_api.v1alpha1.common import DURATION_PATTERN, Condition, Duration, Model, Resource, duration_rule
 from fairlead_api.v1alpha1.lists import Distinct
-from fairlead_api.v1alpha1.rules import Rule
+from fairlead_api.v1alpha1.rules import ValidationRule
 
 Quantile = Literal["p50", "p90", "p95", "p99"]
 ConversationState = Literal["FirstTurn", "RapidExchange"]
 Phrase = Annotated[str, Field(min_length=1, max_length=128)]
 
-HYSTERESIS: Final = Rule(
+HYSTERESIS: Final = ValidationRule(
     cel="self >= 0.0 && self <= 1.0",
     message="must be a ratio from 0 to 1, such as 0.1 for a tenth",
     holds=lambda ratio: 0 <= ratio <= 1,
 )
 
 
-class TierSelection(Model):
+class LatencyTierSelection(Model):
     """Conditions on a conversation that choose this tier. Absent members ask for nothing."""
 
     keywords: Annotated[list[Phrase], Distinct()] = Field(default=[], max_length=4096)
@@ -59,11 +59,11 @@ class LatencyTierSpec(Model):
     """A call counts as late above `maxLatency` times (1 + this ratio)."""
     call_timeout: Annotated[Duration, duration_rule("1ms", "2s")] | None = None
     """The longest that a call made in this tier may take. Absent: what the server and the tool allow."""
-    selection: TierSelection | None = None
+    selection: LatencyTierSelection | None = None
     """Conditions on a conversation that choose this tier. Absent: it is chosen by name, or as the default."""
 
-    guards: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    guards: ClassVar[tuple[ValidationRule, ...]] = (
+        ValidationRule(
             cel="!has(self.callTimeout) || !has(self.maxLatency) || "
             f"!self.callTimeout.matches('{DURATION_PATTERN}') || !self.maxLatency.matches('{DURATION_PATTERN}') || "
             "duration(self.callTimeout) >= duration(self.maxLatency)",
@@ -107,8 +107,8 @@ class LatencyTier(Resource):
     status: LatencyTierStatus = LatencyTierStatus()
     """Observed state."""
 
-    guards: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    guards: ClassVar[tuple[ValidationRule, ...]] = (
+        ValidationRule(
             cel=f"self.metadata.name.matches('{_NAME}')",
             message="a LatencyTier's name consists of lower-case letters, digits and -, and has at most 40 characters: "
             "agents ask for it as /mcp/NAME",

@@ -1,8 +1,8 @@
 """One table entry per validation rule: what an API server evaluates (CEL), what is told, and the same check in Python.
 
-A `Rule` stands once, beside the model or field that it guards. The CRD generator copies its CEL and message into the
-schema; pydantic runs its predicate. A manifest is therefore refused with the same sentence on a cluster and off one.
-Pure: no I/O, nothing of the operator or the gateway.
+A `ValidationRule` stands once, beside the model or field that it guards. The CRD generator copies its CEL and message
+into the schema; pydantic runs its predicate. A manifest is therefore refused with the same sentence on a cluster and
+off one. Pure: no I/O, nothing of the operator or the gateway.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ RULE_ERROR: Final = "fairlead_rule"
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ValidationRule:
     """A condition on one object or value. As metadata of an annotated type it guards that value."""
 
     cel: str
@@ -55,7 +55,7 @@ class Rule:
         return {**described, VALIDATIONS: [*described.get(VALIDATIONS, ()), self.as_validation()]}
 
 
-def enforce(rules: tuple[Rule, ...], value: Any) -> None:
+def enforce(rules: tuple[ValidationRule, ...], value: Any) -> None:
     """Raise one PydanticCustomError that names every rule that `value` breaks."""
     broken = [(rule.path, rule.message) for rule in rules if rule.holds is not None and not rule.holds(value)]
     if broken:

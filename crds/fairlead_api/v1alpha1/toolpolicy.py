@@ -12,7 +12,7 @@ from pydantic import Field
 
 from fairlead_api.v1alpha1.common import Condition, Model, Resource
 from fairlead_api.v1alpha1.lists import Distinct
-from fairlead_api.v1alpha1.rules import Rule
+from fairlead_api.v1alpha1.rules import ValidationRule
 
 Word = Annotated[str, Field(min_length=1, max_length=63)]
 Glob = Annotated[str, Field(min_length=1, max_length=320)]
@@ -31,8 +31,8 @@ class LabelRequirement(Model):
     values: list[LabelValue] = Field(default=[], max_length=64)
     """For `In` and `NotIn`: at least one value. For the others: none."""
 
-    guards: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    guards: ClassVar[tuple[ValidationRule, ...]] = (
+        ValidationRule(
             cel="(self.operator in ['In', 'NotIn']) == (has(self.values) && size(self.values) > 0)",
             message="In and NotIn need values; Exists and DoesNotExist take none",
             holds=lambda requirement: (requirement.operator in ("In", "NotIn")) == bool(requirement.values),
@@ -50,7 +50,7 @@ class ServerSelector(Model):
     """Further requirements."""
 
 
-class Subject(Model):
+class PolicySubject(Model):
     """Whom the policy is about."""
 
     kind: Literal["Agent", "Group", "ServiceAccount", "Claim", "Authenticated", "Any"]
@@ -70,27 +70,27 @@ class Subject(Model):
     gateway's configuration, `apiKeys`, `serviceAccounts`, or `*` for each of them. Absent: the only one that may. Where
     several issuers may, rules that allow then count for nobody, and those that deny for everybody of that name."""
 
-    guards: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    guards: ClassVar[tuple[ValidationRule, ...]] = (
+        ValidationRule(
             cel="(self.kind in ['Authenticated', 'Any']) != has(self.name)",
             message="subjects: give a name to an Agent, Group, ServiceAccount or Claim, and none to Authenticated or "
             "Any",
             holds=lambda subject: (subject.kind in ("Authenticated", "Any")) != (subject.name is not None),
             path=".name",
         ),
-        Rule(
+        ValidationRule(
             cel="!has(self.namespace) || self.kind == 'ServiceAccount'",
             message="subjects: namespace goes with kind ServiceAccount only",
             holds=lambda subject: subject.namespace is None or subject.kind == "ServiceAccount",
             path=".namespace",
         ),
-        Rule(
+        ValidationRule(
             cel="(self.kind == 'Claim') == has(self.value)",
             message="subjects: give a Claim its value, and no other kind one",
             holds=lambda subject: (subject.kind == "Claim") == (subject.value is not None),
             path=".value",
         ),
-        Rule(
+        ValidationRule(
             cel="!has(self.issuer) || self.kind in ['Agent', 'Group', 'Claim']",
             message="subjects: issuer goes with kind Agent, Group or Claim only",
             holds=lambda subject: subject.issuer is None or subject.kind in ("Agent", "Group", "Claim"),
@@ -133,15 +133,15 @@ class PolicyRule(Model):
     """JSON Schema that a call's arguments must meet as well for the rule to allow it; with `Allow` only. The tool is
     listed all the same. Of several rules that allow a tool, one that takes the arguments is enough."""
 
-    guards: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    guards: ClassVar[tuple[ValidationRule, ...]] = (
+        ValidationRule(
             cel="(has(self.tools) && size(self.tools) > 0) || (has(self.tags) && size(self.tags) > 0) || "
             "(has(self.categories) && size(self.categories) > 0) || has(self.annotations)",
             message="rules: say which tools are meant, by tools, tags, categories or annotations; "
             'tools: ["*"] means all',
             holds=lambda rule: bool(rule.tools or rule.tags or rule.categories or rule.annotations is not None),
         ),
-        Rule(
+        ValidationRule(
             cel="!has(self.arguments) || self.action == 'Allow'",
             message="rules: arguments go with action Allow only: a tool is listed before its arguments are known",
             holds=lambda rule: rule.arguments is None or rule.action == "Allow",
@@ -159,7 +159,7 @@ class PolicyTiers(Model):
     """The slowest tier that may be asked for. Absent: any."""
 
 
-class PolicyLimits(Model):
+class SubjectLimits(Model):
     """Bounds per subject on what this namespace's servers take up. Absent members bound nothing."""
 
     max_tools: int | None = Field(default=None, ge=0, le=100000)
@@ -179,13 +179,13 @@ class ToolPolicySpec(Model):
 
     servers: ServerSelector | None = None
     """McpServers of this namespace that it is about. Absent: all of them."""
-    subjects: list[Subject] | None = Field(default=None, min_length=1, max_length=256)
+    subjects: list[PolicySubject] | None = Field(default=None, min_length=1, max_length=256)
     """Whom it is about. Absent: everybody."""
     rules: list[PolicyRule] = Field(min_length=1, max_length=256)
     """Rules that allow and deny; their order does not matter."""
     tiers: PolicyTiers | None = None
     """Latency tiers of the subjects. Absent: any, the installation's default first."""
-    limits: PolicyLimits | None = None
+    limits: SubjectLimits | None = None
     """Bounds on lists and calls. Absent: none from this policy."""
     pinned: Annotated[list[Glob], Distinct()] = Field(default=[], max_length=256)
     """Tools that no budget cuts from a list, as names without prefix or with `*` and `?`."""

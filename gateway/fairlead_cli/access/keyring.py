@@ -22,7 +22,7 @@ _UNITS: Final = {"m": "minutes", "h": "hours", "d": "days"}
 Change = Callable[[KeyDocument], KeyDocument]
 
 
-class Place(Protocol):
+class KeyLocation(Protocol):
     """Where keys are kept."""
 
     def load(self) -> KeyDocument:
@@ -34,7 +34,7 @@ class Place(Protocol):
         ...
 
 
-def place(file: Path, secret: str | None, namespace: str, kubeconfig: Path | None) -> Place:
+def place(file: Path, secret: str | None, namespace: str, kubeconfig: Path | None) -> KeyLocation:
     """The file, or the Secret where one is named. Raises Failure for a name that the API server takes for none."""
     if secret is None:
         return FilePlace(file)
@@ -45,7 +45,7 @@ def place(file: Path, secret: str | None, namespace: str, kubeconfig: Path | Non
 
 
 def run_create(
-    kept: Place, agent: str, groups: list[str], expires: str | None, output: Output, to: KeyOutput | None = None
+    kept: KeyLocation, agent: str, groups: list[str], expires: str | None, output: Output, to: KeyOutput | None = None
 ) -> None:
     """Make a key and print it, or write it to a file, after its hash was kept. Raises Failure."""
     if not agent.strip() or not agent.isprintable():
@@ -66,7 +66,7 @@ def run_create(
         print(f"The key {record.id} of {agent} is in {to.path}")
 
 
-def run_list(kept: Place, output: Output) -> None:
+def run_list(kept: KeyLocation, output: Output) -> None:
     """Everything that is kept but the hashes."""
     records = kept.load().keys
     if output is Output.json:
@@ -76,7 +76,7 @@ def run_list(kept: Place, output: Output) -> None:
     print_table(["ID", "AGENT", "GROUPS", "CREATED", "EXPIRES"], rows)
 
 
-def run_revoke(kept: Place, ident: str, output: Output) -> None:
+def run_revoke(kept: KeyLocation, ident: str, output: Output) -> None:
     """Take a key out. Raises Failure where there is none of that id."""
     wanted = id_of(ident) or ident
 

@@ -16,13 +16,13 @@ from fairlead_api.documents.pins import Pinned, Pins
 from fairlead_api.meta import ServerKey
 from fairlead_cli.failure import USED_WRONGLY, Failure, needs
 from fairlead_cli.output import Output, print_json, printable
-from fairlead_cli.pinning.holding import Place
+from fairlead_cli.pinning.holding import PinLocation
 
 IN_FORCE_SECONDS: Final = 15.0
 LOOK_SECONDS: Final = 0.25
 
 
-def run_diff(place: Place, server: str, output: Output) -> None:
+def run_diff(place: PinLocation, server: str, output: Output) -> None:
     """Print the held-back definitions against those in force. Raises Failure."""
     pins = _of(place, server)
     if output is Output.json:
@@ -35,7 +35,7 @@ def run_diff(place: Place, server: str, output: Output) -> None:
     print(f"\nTo let all of this through: fairlead approve {pins.key}   ({pins.held_hash})")
 
 
-def run_approve(place: Place, server: str, yes: bool, wait: float, output: Output) -> None:
+def run_approve(place: PinLocation, server: str, yes: bool, wait: float, output: Output) -> None:
     """Approve what is held back now, after asking. Raises Failure."""
     pins = _of(place, server)
     as_json = output is Output.json
@@ -64,7 +64,7 @@ def run_approve(place: Place, server: str, yes: bool, wait: float, output: Outpu
         print(_outcome(place, pins, wait))
 
 
-def _outcome(place: Place, before: Pins, seconds: float) -> str:
+def _outcome(place: PinLocation, before: Pins, seconds: float) -> str:
     end = time.monotonic() + seconds
     while (now := place.pins().get(before.key)) is not None and now.held_hash == before.held_hash:
         if time.monotonic() > end:
@@ -75,7 +75,7 @@ def _outcome(place: Place, before: Pins, seconds: float) -> str:
     return "In force."
 
 
-def _of(place: Place, server: str) -> Pins:
+def _of(place: PinLocation, server: str) -> Pins:
     """The pins of a server by NAMESPACE/NAME, or by its name alone."""
     known = place.pins()
     found = [pins for key, pins in known.items() if server in (str(key), key.name)]

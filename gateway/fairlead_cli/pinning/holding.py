@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from fairlead_api.documents.codec import UnreadableDocument, decode
 from fairlead_api.documents.pins import PINS, Pins
-from fairlead_api.documents.store import Assembler
+from fairlead_api.documents.store import DocumentAssembler
 from fairlead_api.meta import ANNOTATION_APPROVE, LABEL_DOCUMENT, ServerKey
 from fairlead_cli.cluster.reaching import on_cluster
 from fairlead_cli.failure import USED_WRONGLY, Failure, needs
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Place(Protocol):
+class PinLocation(Protocol):
     """One installation."""
 
     def pins(self) -> Mapping[ServerKey, Pins]:
@@ -36,7 +36,7 @@ class Place(Protocol):
         ...
 
 
-def place_for(state_dir: Path | None, kubeconfig: str, namespace: str | None) -> Place:
+def place_for(state_dir: Path | None, kubeconfig: str, namespace: str | None) -> PinLocation:
     """By the options; without any, a `fairlead up` of this user comes before a cluster. Raises Failure."""
     if state_dir is not None:
         if kubeconfig or namespace:
@@ -91,7 +91,7 @@ class Cluster:
             settings = Settings.from_env(namespace=self.namespace)
             selector = f"{LABEL_DOCUMENT}={PINS}"
             items, _ = await kube.list(Scope(CONFIG_MAPS, Json, settings.release_namespace, selector))
-            reader = Assembler()
+            reader = DocumentAssembler()
             reader.replace(map(blob_from, items))
             return _pins(reader.documents.values())
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Final, Literal, cast
 
-from fairlead_api.load import DEFAULT_NAMESPACE, Problem
+from fairlead_api.load import DEFAULT_NAMESPACE, ManifestProblem
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.common import Condition, Resource
 from fairlead_api.v1alpha1.conditions import ConditionType, Reason
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_cli.up.quickstart import Skipped
-from fairlead_gateway.custom.load import Loaded
+from fairlead_gateway.custom.load import LoadedTools
 from fairlead_operator.ports import TIER_MOVED, Announcement
 from fairlead_operator.server.entries import state_of
 
@@ -61,7 +61,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class News:
+class TierChange:
     """A tool of a server that left a tier or came back to it."""
 
     number: int
@@ -94,11 +94,11 @@ class Board:
         self._clock = clock
         self._rows: dict[ServerKey, Row] = {}
         self._since: dict[ServerKey, float] = {}
-        self._problems: tuple[Problem, ...] = ()
+        self._problems: tuple[ManifestProblem, ...] = ()
         self._numbers = count()
-        self._news: deque[News] = deque(maxlen=NEWS_KEPT)
+        self._news: deque[TierChange] = deque(maxlen=NEWS_KEPT)
         self._own: ServerKey | None = None
-        self._own_problems: tuple[Problem, ...] = ()
+        self._own_problems: tuple[ManifestProblem, ...] = ()
 
     @property
     def rows(self) -> list[Row]:
@@ -106,12 +106,12 @@ class Board:
         return [self._rows[key] for key in sorted(self._rows)]
 
     @property
-    def problems(self) -> tuple[Problem, ...]:
+    def problems(self) -> tuple[ManifestProblem, ...]:
         """Faults of the files now, and of the custom tools at the start."""
         return (*self._own_problems, *self._problems)
 
     @property
-    def news(self) -> tuple[News, ...]:
+    def news(self) -> tuple[TierChange, ...]:
         """The last ones, the newest at the end."""
         return tuple(self._news)
 
@@ -128,9 +128,9 @@ class Board:
         """How many news are not kept any more."""
         return self._news[0].number if self._news else 0
 
-    def own(self, key: ServerKey, custom: Loaded) -> None:
+    def own(self, key: ServerKey, custom: LoadedTools) -> None:
         """The gateway's own tools, which no operator reports."""
-        self._own_problems = tuple(Problem(one.source, 0, "", one.message) for one in custom.problems)
+        self._own_problems = tuple(ManifestProblem(one.source, 0, "", one.message) for one in custom.problems)
         if len(custom.tools):
             self._own = key
             self._put(Row(key, "ready", tools=tuple(sorted(one.name for one in custom.tools))))
@@ -144,7 +144,7 @@ class Board:
         """A server that is shown, and not run."""
         self._put(Row(skipped.key, "skipped", message=skipped.why))
 
-    def complain(self, problems: tuple[Problem, ...]) -> None:
+    def complain(self, problems: tuple[ManifestProblem, ...]) -> None:
         """The problems with the files, all of them."""
         if problems != self._problems:
             self._problems = problems
@@ -153,7 +153,9 @@ class Board:
     def reported(self, server: McpServer, status: McpServerStatus) -> None:
         """Implements Audience."""
         if server.key == self._own:
-            taken = Problem(str(server.key), 0, "", "custom tools are published under this name: rename the server")
+            taken = ManifestProblem(
+                str(server.key), 0, "", "custom tools are published under this name: rename the server"
+            )
             if taken not in self._own_problems:
                 self._own_problems += (taken,)
                 self._changed()
@@ -166,7 +168,7 @@ class Board:
     def announced(self, resource: Resource, announcement: Announcement) -> None:
         """Implements Audience: what it says stands in the rows already, but for moves between tiers."""
         if announcement.reason == TIER_MOVED and isinstance(resource, McpServer):
-            self._news.append(News(next(self._numbers), resource.key, announcement.note))
+            self._news.append(TierChange(next(self._numbers), resource.key, announcement.note))
             self._changed()
 
     def forgotten(self, key: ServerKey) -> None:

@@ -26,7 +26,7 @@ from rich.console import Console
 from fairlead_api.meta import ServerKey
 from fairlead_cli.failure import FAILED, USED_WRONGLY, Failure
 from fairlead_cli.up.board import Board
-from fairlead_cli.up.display import Addresses, Display, JsonLines, Lines, LiveTable
+from fairlead_cli.up.display import Addresses, Display, JsonChanges, LiveTable, PlainLines
 from fairlead_cli.up.folders import folders
 from fairlead_cli.up.gateways import OwnGateway
 from fairlead_cli.up.logs import configure_logging
@@ -37,7 +37,7 @@ from fairlead_gateway.app import Gateway, build
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
 from fairlead_gateway.catalog.names import exposed_name
 from fairlead_gateway.configuration import load_models
-from fairlead_gateway.custom.load import Loaded, load
+from fairlead_gateway.custom.load import LoadedTools, load
 from fairlead_gateway.custom.tools import SERVER
 from fairlead_gateway.endpoint.listener import PortTaken
 from fairlead_gateway.endpoint.ports import instead
@@ -48,9 +48,9 @@ from fairlead_mcp.eras import Client
 from fairlead_mcp.host import ChildHost
 from fairlead_operator.local.documents import DirectoryDocuments
 from fairlead_operator.local.installers import Tools
+from fairlead_operator.local.localoperator import Fixed, Folders, LocalOperator, Scanner
 from fairlead_operator.local.sources import Sources
-from fairlead_operator.local.station import Fixed, Folders, Scanner, Station
-from fairlead_operator.reconciler import Options as ReconcilerOptions
+from fairlead_operator.reconciler import ReconcilerOptions
 from fairlead_operator.telemetry import Telemetry
 from fairlead_rest.outputs import Outputs
 
@@ -90,7 +90,7 @@ def run_up(options: UpOptions) -> None:
     live = console.is_terminal and not console.is_dumb_terminal and sys.stdout.isatty()
     live = live and not (options.plain or options.json)
     configure_logging(verbose=options.verbose, console=console if live else None)
-    display: Display = LiveTable(console) if live else JsonLines() if options.json else Lines()
+    display: Display = LiveTable(console) if live else JsonChanges() if options.json else PlainLines()
     with ExitStack() as stack:
         where = stack.enter_context(folders(options.state_dir, os.environ))
         runner = stack.enter_context(asyncio.Runner(loop_factory=uvloop.new_event_loop))
@@ -120,7 +120,7 @@ async def _serve(options: UpOptions, where: Folders, display: Display, abandon: 
     telemetry = Telemetry()
     telemetry.leader.set(1)
     gateway.metrics.register(telemetry.registry)
-    station = Station(
+    station = LocalOperator(
         scanner,
         where,
         children,
@@ -156,7 +156,7 @@ async def _serve(options: UpOptions, where: Folders, display: Display, abandon: 
 
 
 async def _until_stopped(
-    stop: asyncio.Event, station: Station, display: Display, board: Board, news: asyncio.Event
+    stop: asyncio.Event, station: LocalOperator, display: Display, board: Board, news: asyncio.Event
 ) -> None:
     """Run operator and display until `stop`; whichever of them breaks ends the others."""
     working = asyncio.create_task(station.run(), name="station")
@@ -215,7 +215,7 @@ def _gateway(
     children: ChildHost,
     nudge: asyncio.Event,
     outputs: Outputs,
-) -> tuple[Gateway, Loaded]:
+) -> tuple[Gateway, LoadedTools]:
     try:
         settings = Settings.from_env(
             os.environ,

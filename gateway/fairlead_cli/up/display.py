@@ -18,12 +18,12 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from fairlead_api.load import Problem
+from fairlead_api.load import ManifestProblem
 from fairlead_api.meta import ServerKey
-from fairlead_cli.up.board import COMING, Board, News, Row, plain_name
+from fairlead_cli.up.board import COMING, Board, Row, TierChange, plain_name
 from fairlead_cli.up.cells import harmless
 from fairlead_cli.up.clients import client_lines
-from fairlead_cli.up.layout import Server, View, screen
+from fairlead_cli.up.layout import ScreenView, ServerRow, screen
 from fairlead_cli.up.repeats import Repeats, times
 
 NAMES_TOLD: Final = 6
@@ -66,7 +66,7 @@ class LiveTable:
     def __init__(self, console: Console) -> None:
         self.console = console
         self._addresses: Addresses | None = None
-        self._drawn: tuple[tuple[int, int], View] | None = None
+        self._drawn: tuple[tuple[int, int], ScreenView] | None = None
         self._live = Live(console=console, auto_refresh=False, vertical_overflow="crop")
 
     def __enter__(self) -> Self:
@@ -98,10 +98,10 @@ class LiveTable:
         self.console.print("Stopping; once more Ctrl-C does not wait for calls to end.", style="dim")
 
 
-def view_of(board: Board, addresses: Addresses | None) -> View:
+def view_of(board: Board, addresses: Addresses | None) -> ScreenView:
     """Snapshot of a board for the screen."""
     servers = tuple(
-        Server(
+        ServerRow(
             row.name,
             row.state,
             row.said,
@@ -111,7 +111,7 @@ def view_of(board: Board, addresses: Addresses | None) -> View:
         )
         for row in board.rows
     )
-    return View(
+    return ScreenView(
         mcp=addresses.mcp if addresses else "",
         metrics=addresses.metrics if addresses else "",
         clients=tuple(client_lines(addresses.mcp)) if addresses else (),
@@ -127,7 +127,7 @@ class _Changes(ABC):
 
     def __init__(self) -> None:
         self._rows: dict[ServerKey, Row] = {}
-        self._problems: frozenset[Problem] = frozenset()
+        self._problems: frozenset[ManifestProblem] = frozenset()
         self._news = -1
 
     def __enter__(self) -> Self:
@@ -162,16 +162,16 @@ class _Changes(ABC):
     def _gone(self, key: ServerKey) -> None: ...
 
     @abstractmethod
-    def _moved(self, news: News) -> None: ...
+    def _moved(self, news: TierChange) -> None: ...
 
     @abstractmethod
-    def _problem(self, problem: Problem) -> None: ...
+    def _problem(self, problem: ManifestProblem) -> None: ...
 
-    def _solved(self, problem: Problem) -> None:  # noqa: B027 - programs see the servers that are there again
+    def _solved(self, problem: ManifestProblem) -> None:  # noqa: B027 - programs see the servers that are there again
         """A problem is gone."""
 
 
-class Lines(_Changes):
+class PlainLines(_Changes):
     """For a pipe, a log, or who prefers it: a line per change, with its time. What happens again and again is told ever
     more rarely.
     """
@@ -201,20 +201,20 @@ class Lines(_Changes):
         self._repeats.forget(f"{key} ")
         self._say(f"{plain_name(key)}  gone")
 
-    def _moved(self, news: News) -> None:
+    def _moved(self, news: TierChange) -> None:
         self._say(f"{plain_name(news.key)}  {harmless(news.text)}")
 
-    def _problem(self, problem: Problem) -> None:
+    def _problem(self, problem: ManifestProblem) -> None:
         self._say(f"problem: {harmless(str(problem))}")
 
-    def _solved(self, problem: Problem) -> None:
+    def _solved(self, problem: ManifestProblem) -> None:
         self._say(f"solved: {harmless(str(problem))}")
 
     def _say(self, line: str) -> None:
         print(f"{self._now():%H:%M:%S}  {line}", flush=True)
 
 
-class JsonLines(_Changes):
+class JsonChanges(_Changes):
     """For programs: one JSON object per line, `event` says which."""
 
     def listening(self, addresses: Addresses) -> None:
@@ -231,10 +231,10 @@ class JsonLines(_Changes):
     def _gone(self, key: ServerKey) -> None:
         self._emit("gone", server=str(key))
 
-    def _moved(self, news: News) -> None:
+    def _moved(self, news: TierChange) -> None:
         self._emit("moved", server=str(news.key), message=news.text)
 
-    def _problem(self, problem: Problem) -> None:
+    def _problem(self, problem: ManifestProblem) -> None:
         self._emit("problem", file=problem.file, line=problem.line, field=problem.field, message=problem.message)
 
     @staticmethod
@@ -257,5 +257,5 @@ def _named(row: Row) -> str:
     return f" ({', '.join(map(harmless, row.tools[:NAMES_TOLD]))}{more})"
 
 
-def _unseen(news: Sequence[News], last: int) -> list[News]:
+def _unseen(news: Sequence[TierChange], last: int) -> list[TierChange]:
     return [one for one in news if one.number > last]

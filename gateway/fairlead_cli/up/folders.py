@@ -17,7 +17,7 @@ from typing import IO, Final
 
 from fairlead_cli.failure import Failure
 from fairlead_operator.local.documents import private_directory
-from fairlead_operator.local.station import Folders
+from fairlead_operator.local.localoperator import Folders
 
 _PREFIX: Final = "fairlead-up-"
 _LOCK: Final = ".lock"

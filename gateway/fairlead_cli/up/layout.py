@@ -33,7 +33,7 @@ _STYLES: Final[dict[State, str]] = {
 }
 
 
-class Line(NamedTuple):
+class ScreenLine(NamedTuple):
     """One line, in one style of rich."""
 
     text: str
@@ -41,7 +41,7 @@ class Line(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Server:
+class ServerRow:
     """One server as it is now."""
 
     name: str
@@ -67,7 +67,7 @@ class Server:
 
 
 @dataclass(frozen=True)
-class View:
+class ScreenView:
     """All that the screen shows."""
 
     mcp: str = ""
@@ -75,7 +75,7 @@ class View:
     metrics: str = ""
     clients: tuple[tuple[str, str], ...] = ()
     """How to connect which client."""
-    servers: tuple[Server, ...] = ()
+    servers: tuple[ServerRow, ...] = ()
     problems: tuple[str, ...] = ()
     """Lines about problems of the files."""
     news: tuple[str, ...] = ()
@@ -112,7 +112,7 @@ _DETAILS: Final = (
 )
 
 
-def screen(view: View, width: int, height: int) -> list[Line]:
+def screen(view: ScreenView, width: int, height: int) -> list[ScreenLine]:
     """At most `height` lines of at most `width` cells, with as much detail as fits."""
     width, height = max(width, LEAST_WIDTH), max(height, LEAST_HEIGHT)
     for detail in _DETAILS:
@@ -123,7 +123,7 @@ def screen(view: View, width: int, height: int) -> list[Line]:
     return _crowded(view, width, height)
 
 
-def _crowded(view: View, width: int, height: int) -> list[Line]:
+def _crowded(view: ScreenView, width: int, height: int) -> list[ScreenLine]:
     """Not even one line for each has room: the worst first, then how many more there are."""
     least = _DETAILS[-1]
     servers = _sorted(view)
@@ -133,7 +133,7 @@ def _crowded(view: View, width: int, height: int) -> list[Line]:
         below = []
     room = height - len(top) - len(below) - 1
     column = _column(servers[:room], width)
-    rows, shown = list[Line](), 0
+    rows, shown = list[ScreenLine](), 0
     for server in servers:
         more = _row(server, column, width, least)
         if len(rows) + len(more) > room:
@@ -142,47 +142,47 @@ def _crowded(view: View, width: int, height: int) -> list[Line]:
     left = servers[shown:]
     if left:
         said = f"… {len(left)} more server{'' if len(left) == 1 else 's'}: {_states(left)}"
-        rows.append(Line(cut(said, width), "dim"))
+        rows.append(ScreenLine(cut(said, width), "dim"))
     return [*top, *rows, *below]
 
 
-def _head(view: View, width: int) -> list[Line]:
+def _head(view: ScreenView, width: int) -> list[ScreenLine]:
     if not view.mcp:
-        return [Line("Starting …", "dim")]
-    return [Line(text, "bold") for text in fold(f"Serving MCP at {view.mcp}", width)]
+        return [ScreenLine("Starting …", "dim")]
+    return [ScreenLine(text, "bold") for text in fold(f"Serving MCP at {view.mcp}", width)]
 
 
-def _problems(view: View, width: int, detail: _Detail) -> list[Line]:
+def _problems(view: ScreenView, width: int, detail: _Detail) -> list[ScreenLine]:
     lines = [
-        Line(text, "red")
+        ScreenLine(text, "red")
         for problem in view.problems[: detail.problems]
         for text in fold_to(f"problem: {harmless(problem)}", width, max(2, detail.message))
     ]
     left = len(view.problems) - detail.problems
     if left > 0:
-        lines.append(Line(f"… {left} more problem{'' if left == 1 else 's'}", "red"))
+        lines.append(ScreenLine(f"… {left} more problem{'' if left == 1 else 's'}", "red"))
     return lines
 
 
-def _summary(view: View, width: int) -> list[Line]:
+def _summary(view: ScreenView, width: int) -> list[ScreenLine]:
     if not view.servers:
-        return [Line(text, "yellow") for text in fold("No server is declared.", width)]
+        return [ScreenLine(text, "yellow") for text in fold("No server is declared.", width)]
     tools = sum(len(server.tools) for server in view.servers if server.state == "ready")
     servers = f"{len(view.servers)} server{'' if len(view.servers) == 1 else 's'}"
     said = f"{servers}: {_states(view.servers)}; {_tools(tools)}"
-    return [Line(text) for text in fold(said, width)]
+    return [ScreenLine(text) for text in fold(said, width)]
 
 
-def _states(servers: Iterable[Server]) -> str:
+def _states(servers: Iterable[ServerRow]) -> str:
     counts = Counter(server.state for server in servers)
     return ", ".join(f"{counts[state]} {state}" for state in _RANKS if counts[state])
 
 
-def _sorted(view: View) -> list[Server]:
+def _sorted(view: ScreenView) -> list[ServerRow]:
     return sorted(view.servers, key=lambda server: server.order)
 
 
-def _rows(servers: Sequence[Server], width: int, detail: _Detail) -> list[Line]:
+def _rows(servers: Sequence[ServerRow], width: int, detail: _Detail) -> list[ScreenLine]:
     packed = [server for server in servers if detail.packed and server.state == "ready" and not server.message]
     alone = [server for server in servers if server not in packed]
     column = _column(alone, width)
@@ -191,29 +191,32 @@ def _rows(servers: Sequence[Server], width: int, detail: _Detail) -> list[Line]:
         first, *others = packed
         said = f"ready: {harmless(first.name)} {_tools(len(first.tools))}"
         said += "".join(f", {harmless(server.name)} {len(server.tools)}" for server in others)
-        lines += [Line(text, _STYLES["ready"]) for text in fold(said, width)]
+        lines += [ScreenLine(text, _STYLES["ready"]) for text in fold(said, width)]
     return lines
 
 
-def _column(servers: Iterable[Server], width: int) -> int:
+def _column(servers: Iterable[ServerRow], width: int) -> int:
     """Cells for names; one that is longer has a line of its own form."""
     sizes = (cell_len(harmless(server.name)) for server in servers)
     return max((size for size in sizes if size <= width * 2 // 5), default=0)
 
 
-def _row(server: Server, column: int, width: int, detail: _Detail) -> list[Line]:
+def _row(server: ServerRow, column: int, width: int, detail: _Detail) -> list[ScreenLine]:
     name = harmless(server.name)
     style = "yellow" if server.is_slow else _STYLES[server.state]
     said = _said(server, names=detail.names)
     most = detail.message if not detail.names else max(detail.message, 20)
     if cell_len(name) > column:
-        return [Line(text, style) for part in (name, said) for text in fold_to(part, width, most)]
+        return [ScreenLine(text, style) for part in (name, said) for text in fold_to(part, width, most)]
     first, *others = fold_to(said, width - column - 2, most)
     indent = " " * (column + 2)
-    return [Line(f"{padded(name, column)}  {first}", style), *(Line(indent + text, style) for text in others)]
+    return [
+        ScreenLine(f"{padded(name, column)}  {first}", style),
+        *(ScreenLine(indent + text, style) for text in others),
+    ]
 
 
-def _said(server: Server, *, names: bool) -> str:
+def _said(server: ServerRow, *, names: bool) -> str:
     """The state in words."""
     said: str = server.state
     if server.state == "ready":
@@ -230,29 +233,29 @@ def _said(server: Server, *, names: bool) -> str:
     return said
 
 
-def _news(view: View, width: int, detail: _Detail) -> list[Line]:
+def _news(view: ScreenView, width: int, detail: _Detail) -> list[ScreenLine]:
     if not view.news:
         return []
     shown = view.news[-detail.news :]
-    lines = [Line("")]
+    lines = [ScreenLine("")]
     for news in shown:
-        lines += [Line(text, "yellow") for text in fold_to(harmless(news), width, max(2, detail.message))]
+        lines += [ScreenLine(text, "yellow") for text in fold_to(harmless(news), width, max(2, detail.message))]
     earlier = view.earlier + len(view.news) - len(shown)
     if earlier:
-        lines.append(Line(f"… {earlier} more move{'' if earlier == 1 else 's'} before", "dim"))
+        lines.append(ScreenLine(f"… {earlier} more move{'' if earlier == 1 else 's'} before", "dim"))
     return lines
 
 
-def _clients(view: View, width: int, detail: _Detail) -> list[Line]:
+def _clients(view: ScreenView, width: int, detail: _Detail) -> list[ScreenLine]:
     if not view.mcp:
         return []
-    lines = [Line(""), *(Line(text, "dim") for text in fold(f"Metrics at {view.metrics}", width))]
+    lines = [ScreenLine(""), *(ScreenLine(text, "dim") for text in fold(f"Metrics at {view.metrics}", width))]
     for name, line in view.clients:
-        lines += [Line(text) for text in fold(f"{name}: {line}", width)]
+        lines += [ScreenLine(text) for text in fold(f"{name}: {line}", width)]
     if detail.clients:
         return lines
     said = f"… {len(lines) - 1} more lines in a taller window: clients, metrics"
-    return [Line(cut(said, width), "dim")]
+    return [ScreenLine(cut(said, width), "dim")]
 
 
 def _tools(count: int) -> str:

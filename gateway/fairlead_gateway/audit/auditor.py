@@ -13,7 +13,7 @@ from msgspec import Raw
 
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.audit.arguments import Mode
-from fairlead_gateway.audit.entry import ALLOWED, DENIED, LIMITED, REFUSED, Decision, Entry
+from fairlead_gateway.audit.entry import ALLOWED, DENIED, LIMITED, REFUSED, AuditEntry, Decision
 from fairlead_gateway.audit.writer import Writer
 from fairlead_gateway.calls.trace import TRACEPARENT
 from fairlead_gateway.core.identity import Identity
@@ -25,7 +25,7 @@ MAX_NAME: Final = 256
 _KEPT_BACK: Final = frozenset({"INVALID_ARGUMENTS", "OVER_BUDGET", "BREAKER_OPEN", "MISSING_CLIENT_CAPABILITY"})
 
 
-class Asked(Protocol):
+class AuditedRequest(Protocol):
     """The client's side of a request."""
 
     @property
@@ -54,7 +54,7 @@ class Auditor:
 
     def called(
         self,
-        asked: Asked,
+        asked: AuditedRequest,
         method: str,
         server: ServerKey,
         tool: str,
@@ -76,7 +76,7 @@ class Auditor:
             decision = REFUSED if outcome in _KEPT_BACK else ALLOWED
         arguments = params.get("arguments")
         self.writer.put(
-            Entry(
+            AuditEntry(
                 self._now(), decision, asked.identity, asked.address, method, tool, server, outcome,
                 limited or denied, seconds,
                 size, asked.headers.get(TRACEPARENT, b""), _own(params.get("_meta")),
@@ -85,8 +85,8 @@ class Auditor:
         )  # fmt: skip
 
     def denied(
-        self, asked: Asked, method: str, tool: str, outcome: str, reason: str, params: Mapping[str, Raw] | None = None,
-        server: ServerKey | None = None,
+        self, asked: AuditedRequest, method: str, tool: str, outcome: str, reason: str,
+        params: Mapping[str, Raw] | None = None, server: ServerKey | None = None,
     ) -> None:  # fmt: skip
         """Somebody may not do what they asked for, or know of no such thing. `tool` is the server's own name of it, or
         without a server whatever they called it.
@@ -94,7 +94,7 @@ class Auditor:
         found = params or {}
         arguments = found.get("arguments")
         self.writer.put(
-            Entry(
+            AuditEntry(
                 self._now(), DENIED, asked.identity, asked.address, method, tool[:MAX_NAME], server, outcome, reason,
                 traceparent=asked.headers.get(TRACEPARENT, b""), meta=_own(found.get("_meta")),
                 arguments=_own(arguments) if self._with_arguments else None,
@@ -102,10 +102,10 @@ class Auditor:
             )
         )  # fmt: skip
 
-    def turned_away(self, asked: Asked, status: int, reason: str) -> None:
+    def turned_away(self, asked: AuditedRequest, status: int, reason: str) -> None:
         """A request without a credential, or with one that does not do."""
         self.writer.put(
-            Entry(
+            AuditEntry(
                 self._now(), DENIED, asked.identity, asked.address, "", outcome=str(status), reason=reason,
                 traceparent=asked.headers.get(TRACEPARENT, b""), status=status,
             )

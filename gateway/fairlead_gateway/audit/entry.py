@@ -25,7 +25,7 @@ REFUSED: Final = "refused"
 """The gateway kept it from the server for another reason, which `outcome` names."""
 
 
-class Entry(msgspec.Struct, gc=False):
+class AuditEntry(msgspec.Struct, gc=False):
     """One line to be. `at` is in seconds since the epoch, `seconds` how long it took."""
 
     at: float

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_gateway.audit.entry import Entry
+from fairlead_gateway.audit.entry import AuditEntry
 from fairlead_gateway.calls.trace import trace_id
 from fairlead_gateway.catalog.names import tool_id
 
@@ -24,7 +24,7 @@ _encode = msgspec.json.Encoder().encode
 Teller = Callable[[Raw], dict[str, Any]]
 
 
-def line_of(entry: Entry, tell: Teller) -> bytes:
+def line_of(entry: AuditEntry, tell: Teller) -> bytes:
     """One JSON object and a line feed. `tell` says what there is to say of arguments."""
     identity = entry.identity
     members: dict[str, Any] = {
@@ -56,7 +56,7 @@ def line_of(entry: Entry, tell: Teller) -> bytes:
     return written(members)
 
 
-def _named(entry: Entry) -> str | None:
+def _named(entry: AuditEntry) -> str | None:
     if entry.server is not None and entry.method == CALL:
         return tool_id(entry.server, entry.tool)
     return entry.tool[:MAX_NAME] or None

@@ -22,7 +22,7 @@ class Sink(Protocol):
     def close(self) -> None: ...
 
 
-class Output:
+class LogOutput:
     """Standard output."""
 
     def write(self, lines: bytes) -> None:

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from fairlead_gateway.audit.entry import Entry
+from fairlead_gateway.audit.entry import AuditEntry
 from fairlead_gateway.audit.lines import lost_line
 from fairlead_gateway.audit.sink import Sink
 
@@ -32,13 +32,13 @@ class Writer:
     """Writes the audit log in a thread. `render` makes a line, in the thread; `now` is in seconds since the epoch."""
 
     def __init__(
-        self, sink: Sink, render: Callable[[Entry], bytes], now: Callable[[], float], capacity: int = CAPACITY
+        self, sink: Sink, render: Callable[[AuditEntry], bytes], now: Callable[[], float], capacity: int = CAPACITY
     ) -> None:
         self._sink = sink
         self._render = render
         self._now = now
         self._capacity = capacity
-        self._buffer: deque[Entry] = deque()
+        self._buffer: deque[AuditEntry] = deque()
         self._awake = False
         self._wake = threading.Event()
         self._closing = threading.Event()
@@ -59,7 +59,7 @@ class Writer:
     def buffered(self) -> int:
         return len(self._buffer)
 
-    def put(self, entry: Entry) -> None:
+    def put(self, entry: AuditEntry) -> None:
         """Called in the loop; never blocks."""
         size = entry.weight
         if len(self._buffer) >= self._capacity or self._taken - self._written + size > CAPACITY_BYTES:
@@ -100,7 +100,7 @@ class Writer:
                 self._sink.close()
                 return
 
-    def _write(self, entries: list[Entry]) -> None:
+    def _write(self, entries: list[AuditEntry]) -> None:
         lost = self.overflowed + self.failed
         lines = [self._line(entry) for entry in entries]
         if lost > self._missing:
@@ -120,7 +120,7 @@ class Writer:
             self._working = True
             log.warning("The audit log is written again")
 
-    def _line(self, entry: Entry) -> bytes:
+    def _line(self, entry: AuditEntry) -> bytes:
         try:
             return self._render(entry)
         except Exception:

@@ -21,7 +21,7 @@ import msgspec
 
 from fairlead_api.documents.catalog import Credential, CredentialRef
 from fairlead_api.documents.codec import RULES_NAME, SERVED
-from fairlead_api.documents.store import Assembler, Blob, Change
+from fairlead_api.documents.store import Blob, Change, DocumentAssembler
 from fairlead_api.meta import ANNOTATION_WITHDRAWN, LABEL_DOCUMENT
 from fairlead_gateway.catalog.source import Inbox
 from fairlead_gateway.upstream.registry import CredentialUnreadable
@@ -84,7 +84,7 @@ class _DocumentStore:
     def __init__(self, inbox: Inbox, hold: float) -> None:
         self._inbox = inbox
         self._hold = hold
-        self._assembler = Assembler()
+        self._assembler = DocumentAssembler()
         self._heads: set[str] = set()
         self._held: dict[str, asyncio.TimerHandle | None] = {}
         """Documents that are gone and were not withdrawn, and what forgets them."""

@@ -37,14 +37,14 @@ class LoadProblem(msgspec.Struct, frozen=True):
         return f"custom tools of {self.source}: {self.message}"
 
 
-class Loaded(msgspec.Struct, frozen=True):
+class LoadedTools(msgspec.Struct, frozen=True):
     """The tools that were found, and what is broken."""
 
     tools: CustomTools
     problems: tuple[LoadProblem, ...] = ()
 
 
-def load(places: Iterable[str] = (), *, points: Iterable[EntryPoint] | None = None) -> Loaded:
+def load(places: Iterable[str] = (), *, points: Iterable[EntryPoint] | None = None) -> LoadedTools:
     """The tools at `places` (`package.module`, `package.module:member`, or the path of a file) and of `points`, by
     default those of the installed packages. What comes first keeps a name.
     """
@@ -64,7 +64,7 @@ def load(places: Iterable[str] = (), *, points: Iterable[EntryPoint] | None = No
         problems += [LoadProblem(source, why) for why in _taken(tools, found)]
         log.info("Custom tools of %s: %d", source, len(tools) - before)
     tools.problems = len(problems)
-    return Loaded(tools, tuple(problems))
+    return LoadedTools(tools, tuple(problems))
 
 
 def _taken(tools: CustomTools, found: list[CustomTool]) -> list[str]:

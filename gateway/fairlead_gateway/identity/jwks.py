@@ -39,7 +39,7 @@ class IssuerAway(Exception):
     """The issuer does not answer, or not with keys. The message is one sentence."""
 
 
-class _Discovered(msgspec.Struct):
+class _IssuerMetadata(msgspec.Struct):
     issuer: str
     jwks_uri: str
 
@@ -48,7 +48,7 @@ class _Set(msgspec.Struct):
     keys: list[dict[str, Any]]
 
 
-Document = TypeVar("Document", _Discovered, _Set)
+Document = TypeVar("Document", _IssuerMetadata, _Set)
 
 
 class IssuerKeys:
@@ -126,7 +126,7 @@ class IssuerKeys:
         for place in places:
             try:
                 url = urlunsplit((parts.scheme, parts.netloc, place, "", ""))
-                found = await _get(session, url, verify, _Discovered)
+                found = await _get(session, url, verify, _IssuerMetadata)
             except IssuerAway as error:
                 failure = failure or error
                 continue

@@ -58,7 +58,7 @@ class Budget:
         return not self.most or self.arriving + self.unread + size <= self.most
 
 
-class Arrival:
+class ArrivingAnswer:
     """One answer that is read from its server. `grow` as it does, `close` when it is complete or given up."""
 
     __slots__ = ("_buffers", "_source", "agent", "budget", "paused", "size")
@@ -121,7 +121,7 @@ class AnswerBuffers:
         self.whole = Budget(most)
         self._most_each = most_each
         self._each: dict[str, Budget] = {}
-        self._paused: dict[Arrival, None] = {}
+        self._paused: dict[ArrivingAnswer, None] = {}
         """In the order in which they were."""
         self._full: set[str] = set()
         self.pressed = False
@@ -156,9 +156,9 @@ class AnswerBuffers:
             )
         return None
 
-    def arrival(self, agent: str, source: Pausable) -> Arrival:
+    def arrival(self, agent: str, source: Pausable) -> ArrivingAnswer:
         """Begin to count an answer for `agent`."""
-        arrival = Arrival(self, agent, self._of(agent), source)
+        arrival = ArrivingAnswer(self, agent, self._of(agent), source)
         arrival.budget.readers += 1
         self.whole.readers += 1
         return arrival
@@ -175,7 +175,7 @@ class AnswerBuffers:
 
     # Of arrivals and holdings
 
-    def grown(self, arrival: Arrival, size: int) -> None:
+    def grown(self, arrival: ArrivingAnswer, size: int) -> None:
         budget = arrival.budget
         budget.arriving += size
         self.whole.arriving += size
@@ -186,7 +186,7 @@ class AnswerBuffers:
             arrival.pause()
             self._go_on()  # it may have been the only one that went on, while others waited for it
 
-    def arrived(self, arrival: Arrival) -> None:
+    def arrived(self, arrival: ArrivingAnswer) -> None:
         if arrival.paused:
             del self._paused[arrival]
         else:
@@ -239,10 +239,10 @@ class AnswerBuffers:
                 self._count(arrival, 1)
                 arrival.resume()
 
-    def _may_read(self, arrival: Arrival) -> bool:
+    def _may_read(self, arrival: ArrivingAnswer) -> bool:
         own = not arrival.paused
         return all(budget.may_read(budget.readers - own) for budget in (self.whole, arrival.budget))
 
-    def _count(self, arrival: Arrival, readers: int) -> None:
+    def _count(self, arrival: ArrivingAnswer, readers: int) -> None:
         arrival.budget.readers += readers
         self.whole.readers += readers

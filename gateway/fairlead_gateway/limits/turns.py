@@ -25,7 +25,7 @@ class _Line(Generic[Waiter]):
         self.waiting: OrderedDict[Waiter, float] = OrderedDict()
 
 
-class Turns(Generic[Waiter]):
+class FairQueue(Generic[Waiter]):
     """Fair queue of waiting calls. A waiter is in it once."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable
 from typing import Final, Protocol, TypeAlias
 
 from fairlead_gateway.limits.rate import Rate, Sharing
-from fairlead_gateway.limits.turns import Turns
+from fairlead_gateway.limits.turns import FairQueue
 from fairlead_gateway.upstream.bounds import Bounds
 from fairlead_gateway.upstream.breaker import Breaker, counts
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, PoolFull, Timeout
@@ -111,7 +111,7 @@ class Guard:
         """Made so far; the hedges that answered first."""
         self._bounds = bounds
         self._limit = bounds.limit
-        self._turns: Turns[Waiter] = Turns()
+        self._turns: FairQueue[Waiter] = FairQueue()
         self._waiting = self._turns.ring
         """Empty while nobody waits."""
         self._later = later

@@ -21,7 +21,7 @@ from fairlead_mcp.http.dial import Resolve
 from fairlead_mcp.http.pool import NEVER, Pool
 from fairlead_mcp.http.reading import read_answer, refusal
 from fairlead_mcp.http.target import InvalidTarget, Target, with_body
-from fairlead_mcp.link import Ears
+from fairlead_mcp.link import StreamListener
 from fairlead_mcp.stdio import MAX_LINE
 
 OPEN_SECONDS: Final = 10.0
@@ -71,7 +71,7 @@ class EventsOpener:
         except InvalidTarget as error:
             raise NotMcp(f"the server names an address that cannot be used: {error}") from error
 
-    async def open(self, ears: Ears) -> EventStream:
+    async def open(self, ears: StreamListener) -> EventStream:
         """Raises McpError; what a refusal says is kept."""
         stream = EventStream(self, ears)
         try:
@@ -85,7 +85,7 @@ class EventsOpener:
 class EventStream:
     """One stream with the posts that belong to it. A `Pipe`."""
 
-    def __init__(self, opener: EventsOpener, ears: Ears) -> None:
+    def __init__(self, opener: EventsOpener, ears: StreamListener) -> None:
         self._opener = opener
         self._ears = ears
         self._pool = opener.pool()

@@ -21,7 +21,7 @@ from msgspec import Raw
 
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.audit.auditor import Auditor
-from fairlead_gateway.audit.entry import ALLOWED, Entry
+from fairlead_gateway.audit.entry import ALLOWED, AuditEntry
 from fairlead_gateway.audit.lines import line_of
 from fairlead_gateway.audit.writer import Writer
 from fairlead_gateway.calls.trace import TRACEPARENT, carried
@@ -87,7 +87,7 @@ def works() -> dict[str, Callable[[], object]]:
     denials = Auditor(Writer(Nowhere(), lambda entry: b"", time.time), "denials")
     params = {"arguments": Raw(b'{"a":1}'), "_meta": Raw(b'{"k":1}')}
     everything = Auditor(Writer(Nowhere(), lambda entry: b"", time.time, capacity=MANY), "all")
-    entry = Entry(1.0, ALLOWED, Asked.identity, "10.0.0.1", "tools/call", "add", KEY, "", "", 0.01, 100, PARENT)
+    entry = AuditEntry(1.0, ALLOWED, Asked.identity, "10.0.0.1", "tools/call", "add", KEY, "", "", 0.01, 100, PARENT)
 
     asked = Asked()
 

@@ -12,7 +12,7 @@ import sys
 
 from fairlead_api.logs import set_up
 from fairlead_kube.connection import load_configuration
-from fairlead_operator.app import Wiring, build
+from fairlead_operator.app import Dependencies, build
 from fairlead_operator.probes import served
 from fairlead_operator.settings import Settings
 
@@ -25,7 +25,7 @@ async def main(port: int) -> None:
 
     settings = Settings.from_env()
     set_up(settings.log_format, settings.log_level)
-    operator = build(settings, await load_configuration(settings.kubeconfig), wiring=Wiring(resolve=resolve))
+    operator = build(settings, await load_configuration(settings.kubeconfig), wiring=Dependencies(resolve=resolve))
     async with served(operator, "127.0.0.1", settings.metrics_port):
         task = asyncio.create_task(operator.run(), name="operator")
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)

@@ -20,7 +20,7 @@ from fairlead_gateway.conversation.choose import Chooser
 from fairlead_gateway.conversation.turn import State, Turn
 from fairlead_gateway.reports.samples import SampleLog
 from fairlead_operator.latency.ledger import Ledger, ToolKey
-from fairlead_operator.latency.samples import Outcome
+from fairlead_operator.latency.samples import AttemptOutcome
 from fairlead_operator.latency.samples import Sample as Measured
 from fairlead_operator.latency.tool import Declaration, ToolRecord
 from fairlead_operator.publish.compile import compile_rules
@@ -63,7 +63,7 @@ def metering() -> Callable[[], object]:
 def judging() -> Callable[[], object]:
     """One sample taken by the operator; every fiftieth is late, so that the tool stays listed."""
     record = ToolRecord(TIERS, Declaration(), now=0.0)
-    samples = [Measured(str(n), 0.0, 800.0 if n % 50 == 0 else 100.0 + n, Outcome.OK) for n in range(1, 101)]
+    samples = [Measured(str(n), 0.0, 800.0 if n % 50 == 0 else 100.0 + n, AttemptOutcome.OK) for n in range(1, 101)]
     endless = cycle(samples)
     return lambda: record.observe(next(endless))
 
@@ -75,7 +75,7 @@ def idling() -> Callable[[], object]:
         shop = catalog(f"shop{server}", "http://127.0.0.1:1/mcp", [f"tool{n}" for n in range(TOOLS_OF_A_SERVER)])
         book.know(shop, 0.0)
         for entry in shop.tools:
-            samples = [Measured(f"{n}", 0.0, 100.0 + n, Outcome.OK) for n in range(20)]
+            samples = [Measured(f"{n}", 0.0, 100.0 + n, AttemptOutcome.OK) for n in range(20)]
             book.take(ToolKey(shop.key, entry.name, "cluster"), samples, 0.0)
     book.decide(0.0)
     for state in book.due(0.0, ""):

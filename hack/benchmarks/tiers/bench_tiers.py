@@ -93,7 +93,7 @@ def replay(settings: Settings) -> Report:
     report.notes.append(
         f"replayed in virtual time, 2,000 calls a run, {settings.rounds} rounds of {SEEDS} seeds with p95, probed or "
         f"not, and of {OTHER_SEEDS} with the rest (--quick: {QUICK_SEEDS}); a hidden tool is probed as "
-        "`calibration.course` does, for 5 % of its time at most"
+        "`calibration.schedule` does, for 5 % of its time at most"
     )
     report.notes.append("late per shift: late calls of one misbehaving tool until it heals; mean, and 95th percentile")
     if settings.plots:

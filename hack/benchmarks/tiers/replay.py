@@ -17,9 +17,9 @@ from itertools import accumulate
 from typing import Final
 
 from fairlead_api.documents.rules import Tier
-from fairlead_operator.calibration.course import CONFIRM_S, WATCH_S
-from fairlead_operator.calibration.share import Account
-from fairlead_operator.latency.samples import Outcome, Sample
+from fairlead_operator.calibration.budget import ProbeBudget
+from fairlead_operator.calibration.schedule import CONFIRM_S, WATCH_S
+from fairlead_operator.latency.samples import AttemptOutcome, Sample
 from fairlead_operator.latency.tool import Declaration, ToolRecord
 from tiers.traces import LIMIT_MS, MAX_LATE, Draw, Subject, Trace
 
@@ -128,8 +128,10 @@ class _Attempt:
         """As the gateway tells of it at `now`."""
         end = self.begun + self.ms / 1000
         if end > now:
-            return Sample(str(self.number), now, (now - self.begun) * 1000, Outcome.RUNNING, self.probe)
-        return Sample(str(self.number), end, self.ms, Outcome.OK if self.answered else Outcome.BAD, self.probe)
+            return Sample(str(self.number), now, (now - self.begun) * 1000, AttemptOutcome.RUNNING, self.probe)
+        return Sample(
+            str(self.number), end, self.ms, AttemptOutcome.OK if self.answered else AttemptOutcome.BAD, self.probe
+        )
 
 
 class Replay:
@@ -149,7 +151,7 @@ class Replay:
         self._ended: list[tuple[float, int, _Attempt]] = []
         self._running: dict[int, _Attempt] = {}
         self._next_probe = [0.0] * len(self._tools)
-        self._account = Account()
+        self._account = ProbeBudget()
         self._weights: dict[tuple[bool, ...], tuple[list[int], list[float]]] = {}
         self._tick = channel.every * self._rng.random()
         self._last_tick = -1.0

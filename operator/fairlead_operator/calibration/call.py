@@ -21,9 +21,9 @@ from fairlead_mcp.errors import (
     TransportError,
 )
 from fairlead_mcp.session import McpSession
-from fairlead_operator.calibration.course import Answer
-from fairlead_operator.calibration.plan import Probe
-from fairlead_operator.latency.samples import Outcome
+from fairlead_operator.calibration.plan import PlannedProbe
+from fairlead_operator.calibration.schedule import ProbeOutcome
+from fairlead_operator.latency.samples import AttemptOutcome
 
 BASELINE_SECONDS: Final = 10.0
 INTERNAL_ERROR: Final = -32603
@@ -31,23 +31,23 @@ _WORDS: Final = 200
 
 
 @dataclass(frozen=True)
-class Answered:
+class ProbeAnswer:
     """`answer` is for the course, `sample` what is told of the tool: None where the fault may be the probe's."""
 
-    answer: Answer
-    sample: Outcome | None = None
+    answer: ProbeOutcome
+    sample: AttemptOutcome | None = None
     duration_ms: float = 0.0
     lost: McpError | None = None
     """The connection is gone with it."""
 
 
-class _Result(msgspec.Struct, rename="camel"):
+class _ToolResult(msgspec.Struct, rename="camel"):
     is_error: Any = False
     result_type: Any = "complete"
     content: Any = None
 
 
-_decode = msgspec.json.Decoder(_Result).decode
+_decode = msgspec.json.Decoder(_ToolResult).decode
 
 
 async def round_trip(session: McpSession, clock: Callable[[], float]) -> float:
@@ -62,7 +62,7 @@ async def round_trip(session: McpSession, clock: Callable[[], float]) -> float:
     return (clock() - began) * 1000
 
 
-async def call(session: McpSession, probe: Probe, clock: Callable[[], float]) -> Answered:
+async def call(session: McpSession, probe: PlannedProbe, clock: Callable[[], float]) -> ProbeAnswer:
     """Make the call. Only a result without `isError` counts for speed; errors that arguments can be to blame for say
     nothing about the tool.
     """
@@ -74,19 +74,19 @@ async def call(session: McpSession, probe: Probe, clock: Callable[[], float]) ->
     took = (clock() - began) * 1000
     words = _refusal(raw)
     if words:
-        return Answered(Answer(None, took, words))
-    return Answered(Answer(Outcome.OK, took), Outcome.OK, took)
+        return ProbeAnswer(ProbeOutcome(None, took, words))
+    return ProbeAnswer(ProbeOutcome(AttemptOutcome.OK, took), AttemptOutcome.OK, took)
 
 
-def _failed(probe: Probe, error: McpError, took: float) -> Answered:
+def _failed(probe: PlannedProbe, error: McpError, took: float) -> ProbeAnswer:
     words = str(error)[:_WORDS]
     if isinstance(error, ConnectFailed | ConnectionLost):
-        return Answered(Answer(None, took, words), Outcome.BAD, took, error)
+        return ProbeAnswer(ProbeOutcome(None, took, words), AttemptOutcome.BAD, took, error)
     bad = isinstance(error, TransportError | ProtocolError)
     bad |= isinstance(error, HttpRefused) and error.status >= 500
     bad |= isinstance(error, RpcError) and error.code == INTERNAL_ERROR and probe.given
-    outcome = Outcome.BAD if bad else None
-    return Answered(Answer(outcome, took, words), outcome, took)
+    outcome = AttemptOutcome.BAD if bad else None
+    return ProbeAnswer(ProbeOutcome(outcome, took, words), outcome, took)
 
 
 def _refusal(raw: Raw) -> str:

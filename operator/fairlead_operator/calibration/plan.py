@@ -21,7 +21,7 @@ LONGEST_S: Final = 60.0
 
 
 @dataclass(frozen=True)
-class Probe:
+class PlannedProbe:
     """One call that is safe to make at any time."""
 
     tool: str
@@ -34,17 +34,17 @@ class Probe:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ProbePlan:
     """Everything that may be probed of one server, in the order of the names."""
 
-    probes: tuple[Probe, ...] = ()
+    probes: tuple[PlannedProbe, ...] = ()
     refused: tuple[str, ...] = ()
     """Tools that might be probed if arguments could be made for them."""
     policy: ProbePolicy = "Declared"
     """Which tools may be probed at all."""
 
 
-class _Annotations(msgspec.Struct, frozen=True, rename="camel"):
+class _ProbeHints(msgspec.Struct, frozen=True, rename="camel"):
     read_only_hint: Any = None
     destructive_hint: Any = None
 
@@ -53,20 +53,20 @@ class _Execution(msgspec.Struct, frozen=True, rename="camel"):
     task_support: Any = None
 
 
-class _Definition(msgspec.Struct, rename="camel"):
-    annotations: _Annotations = _Annotations()
+class _ProbedTool(msgspec.Struct, rename="camel"):
+    annotations: _ProbeHints = _ProbeHints()
     execution: _Execution = _Execution()
     input_schema: Raw = Raw(b"{}")
 
 
-_decode = msgspec.json.Decoder(_Definition).decode
+_decode = msgspec.json.Decoder(_ProbedTool).decode
 
 
-def plan(server: McpServer, catalog: Catalog, default: ProbePolicy = "Declared") -> Plan:
+def plan(server: McpServer, catalog: Catalog, default: ProbePolicy = "Declared") -> ProbePlan:
     """Probes that are allowed of a server whose definitions are those of `catalog`; `default` where it does not say."""
     policy = server.spec.calibration.allows(default)
     if policy == "Never":
-        return Plan(policy=policy)
+        return ProbePlan(policy=policy)
     most = server.spec.limits.timeout.seconds
     probes, refused = [], []
     for entry in catalog.tools:
@@ -79,8 +79,8 @@ def plan(server: McpServer, catalog: Catalog, default: ProbePolicy = "Declared")
             continue
         if arguments is not None:
             given = entry.probe_arguments is not None
-            probes.append(Probe(entry.name, msgspec.json.encode(arguments), given, _timeout(entry, most)))
-    return Plan(tuple(probes), tuple(refused), policy)
+            probes.append(PlannedProbe(entry.name, msgspec.json.encode(arguments), given, _timeout(entry, most)))
+    return ProbePlan(tuple(probes), tuple(refused), policy)
 
 
 def _arguments(entry: ToolEntry, *, by_annotations: bool) -> dict[str, Any] | None:

@@ -1,7 +1,7 @@
 """Probes servers: one task per server, one call at a time, over a session of its own that it closes when it rests.
 
 Held by the reconciler for the leader, as listeners and lines are. Discoveries never wait for it. What it hears goes to
-a `Judge` (the timekeeper); when each tool is due stands in `course`.
+a `Judge` (the timekeeper); when each tool is due stands in `schedule`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from fairlead_api.meta import ServerKey
 from fairlead_mcp.errors import ConnectionLost, McpError
 from fairlead_mcp.masking import Mask
 from fairlead_mcp.session import McpSession
-from fairlead_operator.calibration.call import Answered, call, round_trip
-from fairlead_operator.calibration.course import Answer, Course
-from fairlead_operator.calibration.plan import Plan, Probe
-from fairlead_operator.calibration.share import Account
-from fairlead_operator.discovery.turn import Turn
-from fairlead_operator.latency.samples import Outcome, Sample
-from fairlead_operator.ports import Connector, Verdict
-from fairlead_operator.workqueue import Backoff
+from fairlead_operator.calibration.budget import ProbeBudget
+from fairlead_operator.calibration.call import ProbeAnswer, call, round_trip
+from fairlead_operator.calibration.plan import PlannedProbe, ProbePlan
+from fairlead_operator.calibration.schedule import ProbeOutcome, ProbeSchedule
+from fairlead_operator.discovery.slot import Slot
+from fairlead_operator.latency.samples import AttemptOutcome, Sample
+from fairlead_operator.ports import ConditionVerdict, Connector
+from fairlead_operator.workqueue import ItemBackoff
 
 logger = logging.getLogger(__name__)
 
@@ -44,14 +44,14 @@ SPARED: Final = "the connection was lost under its last probe, so it is left alo
 
 
 @dataclass(frozen=True)
-class Bench:
+class ProbeSet:
     """Probes of one server and their settings; while it stays equal, the server's task goes on."""
 
     uid: str
     endpoint: Endpoint
     credential_hash: str
     revision: str
-    plan: Plan
+    plan: ProbePlan
     samples: int
     """Probes per tool and round."""
     interval: float
@@ -81,35 +81,35 @@ class Judge(Protocol):
 
 
 @dataclass
-class _Means:
+class _Dependencies:
     """Dependencies that the tasks of all servers share."""
 
     connector: Connector
     judge: Judge
     finished: Callable[[ServerKey], None]
-    told: Callable[[Outcome | None], None]
-    retry: Backoff
+    told: Callable[[AttemptOutcome | None], None]
+    retry: ItemBackoff
     monotonic: Callable[[], float]
     wall: Callable[[], float]
     rng: random.Random
     slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
     probes: int = 0
-    spared: dict[tuple[ServerKey, Probe], float] = field(default_factory=dict)
+    spared: dict[tuple[ServerKey, PlannedProbe], float] = field(default_factory=dict)
     """Probes under which a connection was lost, and until when they are not made: what brought its server down would
     otherwise do so again with each new start."""
-    accounts: dict[ServerKey, Account] = field(default_factory=dict)
+    accounts: dict[ServerKey, ProbeBudget] = field(default_factory=dict)
 
-    def account(self, key: ServerKey, held: Collection[ServerKey]) -> Account:
+    def account(self, key: ServerKey, held: Collection[ServerKey]) -> ProbeBudget:
         """Time that probes took of the server's tools before. Forgets servers that are not `held` once it is due."""
         now = self.monotonic()
         for gone in [known for known, one in self.accounts.items() if known not in held and one.settled(now)]:
             del self.accounts[gone]
-        return self.accounts.setdefault(key, Account())
+        return self.accounts.setdefault(key, ProbeBudget())
 
-    def spares(self, key: ServerKey, probe: Probe) -> bool:
+    def spares(self, key: ServerKey, probe: PlannedProbe) -> bool:
         return self.spared.get((key, probe), 0.0) > self.monotonic()
 
-    def spare(self, key: ServerKey, probe: Probe, seconds: float) -> None:
+    def spare(self, key: ServerKey, probe: PlannedProbe, seconds: float) -> None:
         now = self.monotonic()
         for past in [known for known, until in self.spared.items() if until <= now]:
             del self.spared[past]
@@ -127,20 +127,20 @@ class Prober:
         judge: Judge,
         finished: Callable[[ServerKey], None],
         *,
-        told: Callable[[Outcome | None], None] = lambda outcome: None,
-        retry: Backoff | None = None,
+        told: Callable[[AttemptOutcome | None], None] = lambda outcome: None,
+        retry: ItemBackoff | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
         rng: random.Random | None = None,
     ) -> None:
-        retry = retry or Backoff(first=2.0, limit=120.0)
-        self._means = _Means(connector, judge, finished, told, retry, monotonic, wall, rng or random.Random())
+        retry = retry or ItemBackoff(first=2.0, limit=120.0)
+        self._means = _Dependencies(connector, judge, finished, told, retry, monotonic, wall, rng or random.Random())
         self._held: dict[ServerKey, _Server] = {}
 
     def __repr__(self) -> str:
         return f"<Prober servers={len(self._held)}>"
 
-    def hold(self, key: ServerKey, bench: Bench, credential: Credential | None) -> None:
+    def hold(self, key: ServerKey, bench: ProbeSet, credential: Credential | None) -> None:
         """Probe the server from now on; no-op where that is done already. Another bench begins with a round."""
         held = self._held.get(key)
         if held is not None and held.bench == bench:
@@ -161,7 +161,7 @@ class Prober:
         if held is not None:
             held.stirred.set()
 
-    def verdict(self, key: ServerKey) -> Verdict | None:
+    def verdict(self, key: ServerKey) -> ConditionVerdict | None:
         """The server's condition; None while nothing new is known."""
         held = self._held.get(key)
         return held.course.verdict() if held is not None else None
@@ -179,11 +179,11 @@ class _Server:
 
     def __init__(
         self,
-        means: _Means,
+        means: _Dependencies,
         key: ServerKey,
-        bench: Bench,
+        bench: ProbeSet,
         credential: Credential | None,
-        account: Account,
+        account: ProbeBudget,
         before: asyncio.Task[None] | None,
     ) -> None:
         """`before`: the task that this one replaces; its last probe has to be accounted for."""
@@ -194,14 +194,14 @@ class _Server:
         self._key = key
         jitter = 1 + 0.1 * (means.rng.random() - 0.5)
         self._account = account
-        self.course = Course(
+        self.course = ProbeSchedule(
             bench.plan,
             bench.interval * jitter,
             means.monotonic(),
             samples=bench.samples,
             account=self._account,
         )
-        self._told: Verdict | None = None
+        self._told: ConditionVerdict | None = None
         self._measured: frozenset[str] | None = None
         self.task: asyncio.Task[None] | None = None
         if bench.plan.probes:
@@ -257,10 +257,10 @@ class _Server:
             elif (probe := self.course.watched(now)) is not None:
                 await self._watch(session, probe)
 
-    async def _round(self, session: McpSession, probe: Probe) -> None:
+    async def _round(self, session: McpSession, probe: PlannedProbe) -> None:
         """The next probe of the round."""
         if self._means.spares(self._key, probe):
-            done, last = Answered(Answer(None, words=SPARED)), True
+            done, last = ProbeAnswer(ProbeOutcome(None, words=SPARED)), True
         else:
             done = await self._probe(session, probe)
             last = done.lost is not None
@@ -269,7 +269,7 @@ class _Server:
         if done.lost is not None:
             raise done.lost
 
-    async def _watch(self, session: McpSession, probe: Probe) -> None:
+    async def _watch(self, session: McpSession, probe: PlannedProbe) -> None:
         """A tool that is hidden."""
         limit_ms = self._means.judge.awaiting(self._key).get(probe.tool, 0.0)
         done = await self._probe(session, probe)
@@ -290,16 +290,16 @@ class _Server:
             self._told = verdict
             self._means.finished(self._key)
 
-    async def _probe(self, session: McpSession, probe: Probe) -> Answered:
+    async def _probe(self, session: McpSession, probe: PlannedProbe) -> ProbeAnswer:
         """One baseline round trip and one call."""
         means = self._means
         await asyncio.sleep(self.bench.apart)
-        async with Turn(means.slots):
+        async with Slot(means.slots):
             try:
                 self.course.returned(await round_trip(session, means.monotonic))
             except McpError as error:
                 means.told(None)
-                return Answered(Answer(None, words=self._mask.text(str(error))), lost=error)
+                return ProbeAnswer(ProbeOutcome(None, words=self._mask.text(str(error))), lost=error)
             began = means.monotonic()
             self._account.begin(probe.tool)
             try:

@@ -25,9 +25,17 @@ from fairlead_api.documents.catalog import (
 from fairlead_api.latency_metadata import authored_latency, effective_latency
 from fairlead_api.v1alpha1.mcpserver import McpServer, ToolLimits, ToolOverride
 from fairlead_mcp import eras
-from fairlead_operator.discovery.judging import DEFINITION_LIMIT, PROMPT, RESOURCE, TEMPLATE, TOOL, Kind, Sieve
-from fairlead_operator.discovery.listing import Found
-from fairlead_operator.discovery.remarks import Remarks
+from fairlead_operator.discovery.findings import ListingFindings
+from fairlead_operator.discovery.judging import (
+    DEFINITION_LIMIT,
+    PROMPT,
+    RESOURCE,
+    TEMPLATE,
+    TOOL,
+    DefinitionFilter,
+    DefinitionKind,
+)
+from fairlead_operator.discovery.listing import RawListing
 
 NOTES_LIMIT: Final = 20
 
@@ -46,21 +54,21 @@ class _Hints(msgspec.Struct, rename="camel"):
     idempotent_hint: Any = None
 
 
-class _Annotated(msgspec.Struct):
+class _AnnotatedTool(msgspec.Struct):
     annotations: _Hints = msgspec.field(default_factory=_Hints)
 
 
-_annotated = msgspec.json.Decoder(_Annotated).decode
+_annotated = msgspec.json.Decoder(_AnnotatedTool).decode
 
 
-def build_catalog(server: McpServer, found: Found, reached: Reached) -> tuple[Catalog, Remarks]:
+def build_catalog(server: McpServer, found: RawListing, reached: Reached) -> tuple[Catalog, ListingFindings]:
     """The catalog, every list sorted by name, and what is to be said of what was left out of it.
 
     `online` is True and `updated_at` empty: they say something about now, and the publisher sets them.
     """
     notes: list[str] = []
     modern = eras.era_of(found.protocol_version) is eras.Era.MODERN
-    sieve = Sieve(in_headers=modern and isinstance(reached.endpoint, HttpEndpoint))
+    sieve = DefinitionFilter(in_headers=modern and isinstance(reached.endpoint, HttpEndpoint))
     overrides = {override.name: override for override in server.spec.tools}
     tools, unusable = _tools(found, overrides, sieve, trusted=server.spec.trusts_annotations)
     notes += unusable
@@ -91,12 +99,12 @@ def build_catalog(server: McpServer, found: Found, reached: Reached) -> tuple[Ca
     )
     undecided = spec.trust_annotations is None and not spec.trusts_annotations
     disregarded = sum(_asks_for_trust(tool) for tool in tools) if undecided else 0
-    remarks = Remarks(found.listed, tuple(sieve.faults), found.notes, tuple(notes), disregarded)
+    remarks = ListingFindings(found.listed, tuple(sieve.faults), found.notes, tuple(notes), disregarded)
     return msgspec.structs.replace(catalog, hash=list_hash(catalog)), remarks
 
 
 def _tools(
-    found: Found, overrides: dict[str, ToolOverride], sieve: Sieve, *, trusted: bool
+    found: RawListing, overrides: dict[str, ToolOverride], sieve: DefinitionFilter, *, trusted: bool
 ) -> tuple[tuple[ToolEntry, ...], list[str]]:
     """The tools, sorted by name, and a note for each declaration of latency that cannot be used."""
     tools, notes = [], []
@@ -140,14 +148,14 @@ def _tool(name: str, raw: Raw, override: ToolOverride | None, authored: Declared
     )
 
 
-def _instructions(found: Found, notes: list[str]) -> str | None:
+def _instructions(found: RawListing, notes: list[str]) -> str | None:
     if found.instructions is None or len(found.instructions.encode("utf-8", "replace")) <= DEFINITION_LIMIT:
         return found.instructions
     notes.append(f"its instructions are left out: they have more than {DEFINITION_LIMIT >> 10} KiB")
     return None
 
 
-def _definitions(items: Iterable[Raw], kind: Kind, sieve: Sieve) -> tuple[Definition, ...]:
+def _definitions(items: Iterable[Raw], kind: DefinitionKind, sieve: DefinitionFilter) -> tuple[Definition, ...]:
     found = [
         Definition(name=name, definition=raw, hash=definition_hash(raw)) for name, raw in sieve.usable(items, kind)
     ]

@@ -21,7 +21,7 @@ from fairlead_mcp.masking import Mask
 from fairlead_mcp.multiplex import Offering
 from fairlead_mcp.opening import network_session
 from fairlead_mcp.session import McpSession
-from fairlead_operator.discovery.line import Line
+from fairlead_operator.discovery.idleconnection import IdleConnection
 from fairlead_operator.ports import Heard
 
 LINE_SECONDS: Final = 1.5
@@ -56,7 +56,7 @@ class NetworkConnector:
         except McpError as error:
             raise Mask(credential).error(error)  # noqa: B904 - it is the same one
 
-    async def line(self, key: ServerKey, endpoint: Endpoint, known: Address | None) -> Line | None:
+    async def line(self, key: ServerKey, endpoint: Endpoint, known: Address | None) -> IdleConnection | None:
         """Implements the port for HTTP alone: a connection to a server on stdio would start a process."""
         if not isinstance(endpoint, HttpEndpoint | EventsEndpoint):
             return None
@@ -72,4 +72,4 @@ class NetworkConnector:
                 return [known]
 
         dialer = Dialer(target.host, target.port, None, None, addresses, LINE_SECONDS)
-        return await dialer.connect(Line)
+        return await dialer.connect(IdleConnection)

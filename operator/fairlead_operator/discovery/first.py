@@ -7,11 +7,11 @@ from typing import Final
 from fairlead_api.v1alpha1.conditions import ConditionType, Reason
 from fairlead_api.v1alpha1.mcpserver import McpServerStatus
 from fairlead_mcp.child import SILENT_SECONDS
-from fairlead_operator.discovery.round import Round
-from fairlead_operator.ports import Verdict
+from fairlead_operator.discovery.state import DiscoveryState
+from fairlead_operator.ports import ConditionVerdict
 
-BEING_ASKED: Final = Verdict(None, Reason.NOT_DISCOVERED, "it is being asked for the first time")
-SILENT: Final = Verdict(
+BEING_ASKED: Final = ConditionVerdict(None, Reason.NOT_DISCOVERED, "it is being asked for the first time")
+SILENT: Final = ConditionVerdict(
     None,
     Reason.SILENT,
     f"it was asked for its tools {SILENT_SECONDS:g} s ago and has said nothing since: see whether it runs, and whether "
@@ -21,7 +21,7 @@ _UNASKED: Final = frozenset({Reason.PENDING, Reason.NOT_DISCOVERED, Reason.SILEN
 """Reasons of a condition Verified from before the first answer."""
 
 
-def of_first_answer(shown: McpServerStatus, round_: Round, now: float) -> Verdict | None:
+def of_first_answer(shown: McpServerStatus, round_: DiscoveryState, now: float) -> ConditionVerdict | None:
     """Verdict while there is no answer to go by; None where the condition shown speaks of an earlier one, and stays."""
     condition = shown.condition(ConditionType.VERIFIED)
     if condition is not None and condition.reason not in _UNASKED:
@@ -29,6 +29,6 @@ def of_first_answer(shown: McpServerStatus, round_: Round, now: float) -> Verdic
     return BEING_ASKED if until_silent(round_, now) > 0 else SILENT
 
 
-def until_silent(round_: Round, now: float) -> float:
+def until_silent(round_: DiscoveryState, now: float) -> float:
     """Seconds until it is to be said that the answer is late; infinite while the server is not being asked."""
     return float("inf") if round_.task is None else round_.asked + SILENT_SECONDS - now

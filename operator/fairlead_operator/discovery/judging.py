@@ -82,7 +82,7 @@ class _Template(msgspec.Struct, rename="camel"):
     meta: dict[str, Raw] | UnsetType = msgspec.field(default=UNSET, name="_meta")
 
 
-class _Identity(msgspec.Struct, rename="camel"):
+class _NamedDefinition(msgspec.Struct, rename="camel"):
     """Members that name a definition in a message, where nothing else of it can be read."""
 
     name: Any = None
@@ -91,7 +91,7 @@ class _Identity(msgspec.Struct, rename="camel"):
 
 
 @dataclass(frozen=True)
-class Kind:
+class DefinitionKind:
     """One sort of definition: its word for people, the member that identifies it, and its shape."""
 
     word: str
@@ -100,13 +100,13 @@ class Kind:
     limit: int = NAME_LIMIT
 
 
-TOOL: Final = Kind("tool", "name", msgspec.json.Decoder(_Tool).decode)
-PROMPT: Final = Kind("prompt", "name", msgspec.json.Decoder(_Prompt).decode)
-RESOURCE: Final = Kind("resource", "uri", msgspec.json.Decoder(_Resource).decode, URI_LIMIT)
-TEMPLATE: Final = Kind("resource template", "uri_template", msgspec.json.Decoder(_Template).decode, URI_LIMIT)
+TOOL: Final = DefinitionKind("tool", "name", msgspec.json.Decoder(_Tool).decode)
+PROMPT: Final = DefinitionKind("prompt", "name", msgspec.json.Decoder(_Prompt).decode)
+RESOURCE: Final = DefinitionKind("resource", "uri", msgspec.json.Decoder(_Resource).decode, URI_LIMIT)
+TEMPLATE: Final = DefinitionKind("resource template", "uri_template", msgspec.json.Decoder(_Template).decode, URI_LIMIT)
 
 _read_schema = msgspec.json.Decoder(_ToolSchema).decode
-_read_identity = msgspec.json.Decoder(_Identity).decode
+_read_identity = msgspec.json.Decoder(_NamedDefinition).decode
 
 
 _MEMBERS: Final = members.Known(
@@ -132,7 +132,7 @@ class Fault:
 
 
 @dataclass
-class Sieve:
+class DefinitionFilter:
     """Collects the faults of one server's listings. `in_headers`: whether its tools may have arguments that travel in
     headers too.
     """
@@ -140,7 +140,7 @@ class Sieve:
     in_headers: bool = False
     faults: list[Fault] = field(default_factory=list)
 
-    def usable(self, items: Iterable[Raw], kind: Kind) -> list[tuple[str, Raw]]:
+    def usable(self, items: Iterable[Raw], kind: DefinitionKind) -> list[tuple[str, Raw]]:
         """The definitions that can be offered, by name, in the order in which they were listed."""
         kept: dict[str, Raw] = {}
         for number, raw in enumerate(items, 1):
@@ -155,7 +155,7 @@ class Sieve:
                 self._note(Reason.UNUSUAL_NAMES, kind, name, "", left_out=False)
         return list(kept.items())
 
-    def _name(self, raw: Raw, kind: Kind, number: int) -> str | None:
+    def _name(self, raw: Raw, kind: DefinitionKind, number: int) -> str | None:
         """The name of a definition that can be offered, otherwise None and a fault."""
         size = memoryview(raw).nbytes
         if size > DEFINITION_LIMIT:
@@ -192,7 +192,7 @@ class Sieve:
             return fit(str(error))
         return ""
 
-    def _note(self, reason: Reason, kind: Kind, name: str, why: str, *, left_out: bool = True) -> None:
+    def _note(self, reason: Reason, kind: DefinitionKind, name: str, why: str, *, left_out: bool = True) -> None:
         self.faults.append(Fault(reason, kind.word, fit(name), why, left_out))
 
 

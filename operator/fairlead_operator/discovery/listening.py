@@ -1,8 +1,8 @@
 """Streams on which servers announce that their lists have changed, one per server that says it does.
 
-Held by `rounds` for the leader. A stream that ends is opened again with back-off; its end is a reason to ask the server
-too, at once and again before the next opening: changes may have gone unheard, or the server itself. A server on stdio
-that announces changes has one process more for it.
+Held by `discoverer` for the leader. A stream that ends is opened again with back-off; its end is a reason to ask the
+server too, at once and again before the next opening: changes may have gone unheard, or the server itself. A server on
+stdio that announces changes has one process more for it.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Final
 from fairlead_api.documents.catalog import Credential, Endpoint
 from fairlead_api.meta import ServerKey
 from fairlead_mcp.errors import McpError, TransportError
-from fairlead_operator.discovery.held import Held
+from fairlead_operator.discovery.servertasks import ServerTasks
 from fairlead_operator.ports import Connector
-from fairlead_operator.workqueue import Backoff
+from fairlead_operator.workqueue import ItemBackoff
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ STABLE: Final = 60.0
 
 
 @dataclass(frozen=True)
-class Source:
+class ListenTarget:
     """Server that is listened to: while it stays equal, so does the stream."""
 
     endpoint: Endpoint
@@ -44,18 +44,18 @@ class Listeners:
     """
 
     def __init__(
-        self, connector: Connector, changed: Callable[[ServerKey], None], *, retry: Backoff, rng: random.Random
+        self, connector: Connector, changed: Callable[[ServerKey], None], *, retry: ItemBackoff, rng: random.Random
     ) -> None:
         self._connector = connector
         self._changed = changed
         self._retry = retry
         self._rng = rng
-        self._held: Held[Source] = Held("listening to")
+        self._held: ServerTasks[ListenTarget] = ServerTasks("listening to")
 
     def __len__(self) -> int:
         return len(self._held)
 
-    def hold(self, key: ServerKey, source: Source, credential: Credential | None) -> None:
+    def hold(self, key: ServerKey, source: ListenTarget, credential: Credential | None) -> None:
         """Listen to the server; no-op where that is done already."""
         self._held.hold(key, source, lambda: self._listen(key, source, credential))
 
@@ -67,7 +67,7 @@ class Listeners:
         """Drop all streams and wait for their end."""
         await self._held.aclose()
 
-    async def _listen(self, key: ServerKey, source: Source, credential: Credential | None) -> None:
+    async def _listen(self, key: ServerKey, source: ListenTarget, credential: Credential | None) -> None:
         def heard(method: str) -> None:
             if method.endswith("/list_changed"):
                 logger.info("%s announced %s", key, method)
@@ -90,7 +90,7 @@ class Listeners:
             self._changed(key)
 
     async def _hold_once(
-        self, key: ServerKey, source: Source, credential: Credential | None, heard: Callable[[str], None]
+        self, key: ServerKey, source: ListenTarget, credential: Credential | None, heard: Callable[[str], None]
     ) -> bool:
         """One stream from its opening to its end; whether the server has none."""
         try:

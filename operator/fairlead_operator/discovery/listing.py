@@ -26,7 +26,7 @@ _CAPABILITY: Final = {RESOURCES: "resources", TEMPLATES: "resources", PROMPTS: "
 
 
 @dataclass(frozen=True)
-class Found:
+class RawListing:
     """Result of one discovery: raw definitions in the order in which the server listed them."""
 
     protocol_version: str
@@ -52,7 +52,7 @@ class Found:
         return sum(map(len, (self.tools, self.resources, self.resource_templates, self.prompts)))
 
 
-async def read_everything(session: McpSession, timeout: float = LIST_SECONDS) -> Found:
+async def read_everything(session: McpSession, timeout: float = LIST_SECONDS) -> RawListing:
     """Every page of every listing that the server offers. Raises McpError. `timeout` is in seconds, for `tools/list`.
 
     `tools/list` is asked for in any case and decides whether the server is verified. The other listings are asked for
@@ -63,7 +63,7 @@ async def read_everything(session: McpSession, timeout: float = LIST_SECONDS) ->
     tools = await _tools(session, timeout)
     aside = min(timeout / 4, ASIDE_SECONDS)
     listings = {method: await _optional(session, method, notes, aside) for method in _CAPABILITY}
-    return Found(
+    return RawListing(
         protocol_version=session.protocol_version,
         server_info=_copied(session.server_info),
         capabilities=_copied(session.capabilities),

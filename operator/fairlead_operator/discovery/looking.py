@@ -22,7 +22,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_mcp.errors import McpError
 from fairlead_mcp.gated import LOOK_SECONDS, Gated, behind_capabilities, name_of
 from fairlead_mcp.session import McpSession
-from fairlead_operator.discovery.listing import Found
+from fairlead_operator.discovery.listing import RawListing
 from fairlead_operator.ports import Connector
 
 logger = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ AT_ONCE: Final = 32
 
 
 @dataclass(frozen=True)
-class _Look:
+class _Comparison:
     """The last comparison of a server's lists."""
 
     endpoint: Endpoint
@@ -64,7 +64,7 @@ class _Running:
     """Set when the first attempt is over."""
 
 
-class Looks:
+class CapabilityComparisons:
     """Comparisons of all servers. `compared(key)` is called when a comparison is over; it should be cheap."""
 
     def __init__(
@@ -76,7 +76,7 @@ class Looks:
         self._connector = connector
         self._compared = compared
         self._monotonic = monotonic
-        self._looks: dict[ServerKey, _Look] = {}
+        self._looks: dict[ServerKey, _Comparison] = {}
         self._running: dict[ServerKey, _Running] = {}
         self._processes = asyncio.Semaphore(PROCESSES)
         self._places = asyncio.Semaphore(AT_ONCE)
@@ -86,7 +86,7 @@ class Looks:
         key: ServerKey,
         endpoint: Endpoint,
         credential: Credential | None,
-        found: Found,
+        found: RawListing,
         *,
         anew: bool,
         whole: bool,
@@ -110,7 +110,7 @@ class Looks:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(running.tried.wait(), LOOK_SECONDS if whole else GRACE_SECONDS)
 
-    def completed(self, key: ServerKey, found: Found) -> Found:
+    def completed(self, key: ServerKey, found: RawListing) -> RawListing:
         """`found` with the tools behind client capabilities, as far as they are known."""
         look = self._looks.get(key)
         if look is None or look.gated is None:
@@ -134,11 +134,11 @@ class Looks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _old(self, look: _Look) -> bool:
+    def _old(self, look: _Comparison) -> bool:
         return not isinstance(look.endpoint, ChildEndpoint) and self._monotonic() - look.at > KEPT_SECONDS
 
     async def _until_compared(
-        self, key: ServerKey, endpoint: Endpoint, credential: Credential | None, found: Found, tried: asyncio.Event
+        self, key: ServerKey, endpoint: Endpoint, credential: Credential | None, found: RawListing, tried: asyncio.Event
     ) -> None:
         names = {name for name in map(name_of, found.tools) if name is not None}
         declaring = self._declaring(key, endpoint, credential)
@@ -150,7 +150,7 @@ class Looks:
             try:
                 async with places, asyncio.timeout(COMPARE_SECONDS):
                     gated = await behind_capabilities(declaring, names, LOOK_SECONDS)
-                self._looks[key] = _Look(endpoint, (endpoint, *_compared_by(found)), gated, self._monotonic())
+                self._looks[key] = _Comparison(endpoint, (endpoint, *_compared_by(found)), gated, self._monotonic())
                 break
             except (McpError, TimeoutError) as error:
                 why = str(error) or f"it took longer than {COMPARE_SECONDS:g} s"
@@ -160,7 +160,7 @@ class Looks:
             finally:
                 tried.set()
         else:
-            self._looks[key] = _Look(endpoint, (endpoint, *_compared_by(found)), gated, self._monotonic())
+            self._looks[key] = _Comparison(endpoint, (endpoint, *_compared_by(found)), gated, self._monotonic())
         self._compared(key)
 
     def _declaring(
@@ -169,12 +169,12 @@ class Looks:
         return lambda capabilities: self._connector.session(key, endpoint, credential, capabilities=capabilities)
 
 
-def _compared_by(found: Found) -> tuple[object, ...]:
+def _compared_by(found: RawListing) -> tuple[object, ...]:
     """Key of a comparison: one made for another value is made anew."""
     return found.protocol_version, bytes(found.server_info), frozenset(map(name_of, found.tools))
 
 
-def remembered(found: Found, published: Catalog | None) -> Found:
+def remembered(found: RawListing, published: Catalog | None) -> RawListing:
     """`found`, with the tools behind client capabilities of the catalog before, where its server is not compared yet:
     an operator that has just started knows no other comparison.
     """

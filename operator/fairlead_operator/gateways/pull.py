@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from fairlead_api.reports import Report
 from fairlead_operator.ports import Gateways, GatewayTrouble
-from fairlead_operator.workqueue import Backoff
+from fairlead_operator.workqueue import ItemBackoff
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ APART_SECONDS: Final = 0.1
 """Between two answers of one replica: a stream of late calls is told in lots."""
 
 
-class Asked(Protocol):
+class PollObserver(Protocol):
     """Is told of each request."""
 
     def __call__(self, *, answered: bool) -> None: ...
@@ -40,14 +40,14 @@ class Puller:
         gateways: Gateways,
         heard: Callable[[Report], None],
         *,
-        asked: Asked = lambda *, answered: None,
-        retry: Backoff | None = None,
+        asked: PollObserver = lambda *, answered: None,
+        retry: ItemBackoff | None = None,
         rng: random.Random | None = None,
     ) -> None:
         self._gateways = gateways
         self._heard = heard
         self._asked = asked
-        self._retry = retry or Backoff(first=0.5, limit=15.0)
+        self._retry = retry or ItemBackoff(first=0.5, limit=15.0)
         self._rng = rng or random.Random()
         self._asking: dict[str, asyncio.Task[None]] = {}
         self.reached: dict[str, bool] = {}

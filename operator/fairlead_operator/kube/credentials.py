@@ -27,7 +27,7 @@ from fairlead_api.v1alpha1.mcpserver import CredentialSource, McpServer
 from fairlead_kube.client import Json, Kube
 from fairlead_kube.errors import ApiError, Conflict, NotFound
 from fairlead_kube.resources import SECRETS, older
-from fairlead_operator.ports import ResolvedCredential, Verdict
+from fairlead_operator.ports import ConditionVerdict, ResolvedCredential
 from fairlead_operator.server.hosts import hosts_allow, origin
 from fairlead_operator.server.manifests import references
 
@@ -40,7 +40,7 @@ STORE_SELECTOR: Final = f"{STORE_LABEL}=true"
 _HEADER_VALUE: Final = re.compile(r"[\x21-\x7e\x80-\xff]([\t\x20-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?")
 _SECRET_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
-RESOLVED: Final = Verdict(True, Reason.RESOLVED_REFS, "all references lead to something that may be used")
+RESOLVED: Final = ConditionVerdict(True, Reason.RESOLVED_REFS, "all references lead to something that may be used")
 
 
 def shard_name(key: ServerKey) -> str:
@@ -235,7 +235,7 @@ class Resolver:
         resolved = await self._of_auth(server, url)
         return dataclasses.replace(resolved, absent=absent)
 
-    async def _of_pods(self, server: McpServer) -> tuple[Verdict | None, frozenset[str]]:
+    async def _of_pods(self, server: McpServer) -> tuple[ConditionVerdict | None, frozenset[str]]:
         """Why the pods may not be started, and which Secrets of optional references do not exist."""
         absent: set[str] = set()
         for reference in references(server):
@@ -261,11 +261,11 @@ class Resolver:
             return ResolvedCredential(verdict or RESOLVED)
         if not hosts_allow(secret.hosts, url):
             named = f"Secret {source.name} may be sent to {secret.hosts} only, and the server is at {origin(url)}"
-            return ResolvedCredential(Verdict(False, Reason.HOST_NOT_ALLOWED, named))
+            return ResolvedCredential(ConditionVerdict(False, Reason.HOST_NOT_ALLOWED, named))
         text = (secret.value(source.key) or b"").decode("latin-1").strip("\r\n ")
         if not _HEADER_VALUE.fullmatch(text):
             message = f"key {source.key} of Secret {source.name} holds characters that no HTTP header may hold"
-            return ResolvedCredential(Verdict(False, Reason.SECRET_VALUE_INVALID, message))
+            return ResolvedCredential(ConditionVerdict(False, Reason.SECRET_VALUE_INVALID, message))
         headers = {auth.header.name: text} if auth.header else {"Authorization": f"Bearer {text}"}
         return ResolvedCredential(RESOLVED, credential_ref(server.key, secret.version), Credential(headers=headers))
 
@@ -277,17 +277,17 @@ class Resolver:
         versions = [f"{secret.name}={secret.version}" for secret in found if secret is not None]
         return sha256(*(version.encode() for version in sorted(set(versions))))[:16] if versions else ""
 
-    async def _usable(self, server: McpServer, name: str, key: str | None) -> Verdict | None:
+    async def _usable(self, server: McpServer, name: str, key: str | None) -> ConditionVerdict | None:
         """Why a Secret may not be used; None = it may."""
         secret = self._secrets.get(server.metadata.namespace, name)
         if secret is None:
             return await self._missing(server.metadata.namespace, name)
         if key is not None and secret.value(key) is None:
             message = f"Secret {name} has no value under the key {key}"
-            return Verdict(False, Reason.SECRET_KEY_MISSING, message)
+            return ConditionVerdict(False, Reason.SECRET_KEY_MISSING, message)
         return None
 
-    async def _missing(self, namespace: str, name: str) -> Verdict:
+    async def _missing(self, namespace: str, name: str) -> ConditionVerdict:
         if not _SECRET_NAME.fullmatch(name):  # of spec.podTemplate, which no schema checks
             return _not_found(namespace, repr(name[:253]))
         try:
@@ -295,9 +295,9 @@ class Resolver:
         except NotFound:
             return _not_found(namespace, name)
         except ApiError as error:
-            return Verdict(None, Reason.REFS_UNREADABLE, str(error))
+            return ConditionVerdict(None, Reason.REFS_UNREADABLE, str(error))
         message = f'Secret {name} exists but is not labelled {LABEL_CREDENTIAL}: "true", so it is not used'
-        return Verdict(False, Reason.SECRET_NOT_LABELLED, message)
+        return ConditionVerdict(False, Reason.SECRET_NOT_LABELLED, message)
 
 
 def credential_ref(key: ServerKey, version: str) -> CredentialRef:
@@ -314,5 +314,5 @@ def auth_source(server: McpServer) -> CredentialSource | None:
     return chosen.secret_ref if chosen is not None else None
 
 
-def _not_found(namespace: str, name: str) -> Verdict:
-    return Verdict(False, Reason.SECRET_NOT_FOUND, f"there is no Secret {name} in namespace {namespace}")
+def _not_found(namespace: str, name: str) -> ConditionVerdict:
+    return ConditionVerdict(False, Reason.SECRET_NOT_FOUND, f"there is no Secret {name} in namespace {namespace}")

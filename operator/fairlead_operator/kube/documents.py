@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fairlead_api.documents.store import Assembler, Blob, part_names
+from fairlead_api.documents.store import Blob, DocumentAssembler, part_names
 from fairlead_api.meta import ANNOTATION_WITHDRAWN
 from fairlead_kube.client import Json, Kube
 from fairlead_kube.errors import NotFound
@@ -93,7 +93,7 @@ class KubeDocuments:
         head = self._blobs.get(name)
         if head is None or head.is_part:
             return None
-        reader = Assembler()
+        reader = DocumentAssembler()
         reader.replace([head, *(self._blobs[part] for part in part_names(head) if part in self._blobs)])
         return reader.documents.get(name)
 

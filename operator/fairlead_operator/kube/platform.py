@@ -27,16 +27,16 @@ from fairlead_operator.kube.owned import ForeignObject, Owned
 from fairlead_operator.kube.pods import Pods
 from fairlead_operator.ports import (
     Announcement,
+    ConditionVerdict,
     Environment,
     ResolvedCredential,
     UnreadableServer,
-    Verdict,
     Workload,
 )
 from fairlead_operator.server import gate, workload
-from fairlead_operator.server.checks import RESTRICTED, PodTemplates
-from fairlead_operator.server.manifests import Frame, Images, service_host
-from fairlead_operator.server.plan import Plan, plan
+from fairlead_operator.server.checks import RESTRICTED, PodTemplateChecker
+from fairlead_operator.server.manifests import Images, ManifestContext, service_host
+from fairlead_operator.server.plan import WorkloadPlan, plan
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class KubePlatform:
         events: Events,
         pods: Pods,
         images: Images,
-        pod_templates: PodTemplates = RESTRICTED,
+        pod_templates: PodTemplateChecker = RESTRICTED,
     ) -> None:
         self._kube = kube
         self._release_namespace = release_namespace
@@ -106,7 +106,7 @@ class KubePlatform:
         endpoint = endpoint_of(server)
         revision = self._resolver.revision(server)
         token = credential.value.token if credential.value is not None else ""
-        frame = Frame(
+        frame = ManifestContext(
             self._release_namespace,
             revision,
             gate.digest(token),
@@ -120,11 +120,11 @@ class KubePlatform:
         try:
             await self._carry_out(server, wanted)
         except (Invalid, Forbidden, TooBig, ForeignObject) as error:
-            return Workload(Verdict(False, Reason.APPLY_REFUSED, str(error)), endpoint)
+            return Workload(ConditionVerdict(False, Reason.APPLY_REFUSED, str(error)), endpoint)
         except NotLeading:
             raise
         except ApiError as error:
-            return Workload(Verdict(None, Reason.APPLY_FAILED, str(error)), endpoint)
+            return Workload(ConditionVerdict(None, Reason.APPLY_FAILED, str(error)), endpoint)
         if not wanted.apply:
             return Workload(workload.NOTHING_TO_RUN, endpoint)
         seen = self._owned.seen(DEPLOYMENTS, server.metadata.namespace, server.metadata.name)
@@ -157,7 +157,7 @@ class KubePlatform:
     async def sweep(self, alive: Collection[ServerKey]) -> None:
         await self._store.sweep(alive)
 
-    async def _carry_out(self, server: McpServer, wanted: Plan) -> None:
+    async def _carry_out(self, server: McpServer, wanted: WorkloadPlan) -> None:
         uid, (namespace, name) = server.metadata.uid, server.key
         for kind, manifest in wanted.apply:
             await self._owned.apply(kind, manifest, uid)

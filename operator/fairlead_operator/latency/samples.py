@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 
-class Outcome(Enum):
+class AttemptOutcome(Enum):
     """How an attempt ended, as far as speed and health are concerned."""
 
     OK = "ok"
@@ -28,5 +28,5 @@ class Sample:
     at: float
     """Seconds, when it ended or was seen running."""
     duration_ms: float
-    outcome: Outcome
+    outcome: AttemptOutcome
     probe: bool = False

@@ -21,7 +21,7 @@ from fairlead_api.meta import LABEL_DOCUMENT, ServerKey
 from fairlead_api.reports import Attempt, Report, ToolAttempts
 from fairlead_operator.latency.figures import Figures
 from fairlead_operator.latency.ledger import FIGURES_EVERY_S, Ledger, Move, ToolKey
-from fairlead_operator.latency.samples import Outcome, Sample
+from fairlead_operator.latency.samples import AttemptOutcome, Sample
 from fairlead_operator.ports import PLATFORM_ERRORS, Documents
 
 logger = logging.getLogger(__name__)
@@ -197,9 +197,9 @@ def _samples(replica: str, tool: ToolAttempts) -> Iterable[Sample]:
             yield Sample(f"{replica}:{attempt.number}", attempt.at, attempt.duration_ms, outcome)
 
 
-def _outcome(attempt: Attempt) -> Outcome | None:
+def _outcome(attempt: Attempt) -> AttemptOutcome | None:
     """None for one that a newer gateway tells and this operator does not know."""
     try:
-        return Outcome(attempt.outcome)
+        return AttemptOutcome(attempt.outcome)
     except ValueError:
         return None

@@ -14,9 +14,9 @@ from fairlead_api.documents.state import DEGRADED, Health, ToolState
 from fairlead_operator.latency.bimodal import is_bimodal
 from fairlead_operator.latency.health import HealthScore
 from fairlead_operator.latency.moves import sentence
-from fairlead_operator.latency.samples import Outcome, Sample
+from fairlead_operator.latency.samples import AttemptOutcome, Sample
 from fairlead_operator.latency.score import MEASURED, TierScore, definition
-from fairlead_operator.latency.window import Entry, Window
+from fairlead_operator.latency.window import Window, WindowEntry
 from fairlead_operator.latency.wording import cause_of, why_degraded, why_hidden, why_shown
 
 MOST_RUNNING: Final = 1000
@@ -55,7 +55,7 @@ class ToolRecord:
         hidden = published.hidden if published else {}
         self._scores = [self._score(tier, now, points, hidden) for tier in _limited(tiers)]
         self._unlimited = _unlimited(tiers)
-        self._running: dict[str, tuple[Entry, set[str]]] = {}
+        self._running: dict[str, tuple[WindowEntry, set[str]]] = {}
         self._samples = 0
         self.decide(now)
 
@@ -89,20 +89,20 @@ class ToolRecord:
             self.reached_by_probes(True)
         entry, counted = self._running.pop(sample.attempt, (None, set[str]()))
         late = [score for score in self._scores if sample.duration_ms > score.late_from_ms]
-        if late or sample.outcome is Outcome.OK:
+        if late or sample.outcome is AttemptOutcome.OK:
             entry = self._remember(entry, sample.duration_ms)
         for score in late:
             if score.tier not in counted:
                 score.observe(late=True)
                 counted.add(score.tier)
-        if sample.outcome is Outcome.RUNNING:
+        if sample.outcome is AttemptOutcome.RUNNING:
             if entry is not None:
                 self._still_running(sample.attempt, entry, counted)
             return
-        if sample.outcome is Outcome.OK:
+        if sample.outcome is AttemptOutcome.OK:
             self._in_time(sample, counted)
-        if sample.outcome is not Outcome.NEUTRAL:
-            self.health.observe(bad=sample.outcome is Outcome.BAD or self._past_its_maximum(sample))
+        if sample.outcome is not AttemptOutcome.NEUTRAL:
+            self.health.observe(bad=sample.outcome is AttemptOutcome.BAD or self._past_its_maximum(sample))
 
     def decide(self, now: float) -> tuple[str, ...]:
         """Names of the tiers that show the tool from now on, fastest first."""
@@ -188,14 +188,14 @@ class ToolRecord:
             score.begin_hidden(now, "unmeasured" if self.declaration.estimated_ms is None else "declared")
         return score
 
-    def _remember(self, entry: Entry | None, duration_ms: float) -> Entry:
+    def _remember(self, entry: WindowEntry | None, duration_ms: float) -> WindowEntry:
         self._samples += 1
         if entry is None:
             return self.window.add(duration_ms)
         self.window.lengthen(entry, duration_ms)
         return entry
 
-    def _still_running(self, attempt: str, entry: Entry, counted: set[str]) -> None:
+    def _still_running(self, attempt: str, entry: WindowEntry, counted: set[str]) -> None:
         self._running[attempt] = (entry, counted)
         if len(self._running) > MOST_RUNNING:
             del self._running[next(iter(self._running))]

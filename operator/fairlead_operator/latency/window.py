@@ -10,7 +10,7 @@ from fairlead_api.documents.state import Quantiles
 from fairlead_operator.latency.thresholds import WINDOW
 
 
-class Entry:
+class WindowEntry:
     """One duration in the window; that of an attempt still running grows until it has ended."""
 
     __slots__ = ("duration_ms",)
@@ -23,22 +23,22 @@ class Window:
     """Durations in the order in which they became known, and sorted."""
 
     def __init__(self) -> None:
-        self._entries: deque[Entry] = deque()
+        self._entries: deque[WindowEntry] = deque()
         self._sorted: list[float] = []
 
     def __len__(self) -> int:
         return len(self._sorted)
 
-    def add(self, duration_ms: float) -> Entry:
+    def add(self, duration_ms: float) -> WindowEntry:
         """Append; the oldest of more than 100 falls out."""
         if len(self._entries) == WINDOW:
             self._sorted.remove(self._entries.popleft().duration_ms)
-        entry = Entry(duration_ms)
+        entry = WindowEntry(duration_ms)
         self._entries.append(entry)
         insort(self._sorted, duration_ms)
         return entry
 
-    def lengthen(self, entry: Entry, duration_ms: float) -> None:
+    def lengthen(self, entry: WindowEntry, duration_ms: float) -> None:
         """Correct what was known of a running attempt; without effect once it has fallen out or was cut off."""
         if any(known is entry for known in self._entries):
             self._sorted.remove(entry.duration_ms)

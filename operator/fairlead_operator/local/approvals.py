@@ -1,6 +1,6 @@
 """Approvals off a cluster, where an McpServer may come from an `mcp.json` that takes no annotations: a file per server.
 
-`fairlead approve` writes them, `station` reads them as often as the manifests. The folder is its user's alone.
+`fairlead approve` writes them, `localoperator` reads them as often as the manifests. The folder is its user's alone.
 """
 
 from __future__ import annotations

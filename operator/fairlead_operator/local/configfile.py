@@ -13,7 +13,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from fairlead_api.clientconfig import (
-    Entry,
+    ConfiguredServer,
     EntryProblem,
     Translated,
     entries,
@@ -23,8 +23,8 @@ from fairlead_api.clientconfig import (
     translate,
 )
 from fairlead_api.clientkeys import LISTS, list_meant
-from fairlead_api.jsondocuments import BadJson, JsonDocument, parse_json
-from fairlead_api.load import Problem
+from fairlead_api.jsondocuments import JsonDocument, UnreadableJson, parse_json
+from fairlead_api.load import ManifestProblem
 from fairlead_api.problems import complaints
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_api.yamldocuments import BadDocument, Document, documents
@@ -41,8 +41,8 @@ class Configuration:
     """Servers and problems of one client configuration."""
 
     servers: list[DeclaredServer] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
-    remarks: list[Problem] = field(default_factory=list)
+    problems: list[ManifestProblem] = field(default_factory=list)
+    remarks: list[ManifestProblem] = field(default_factory=list)
     """Remarks that stop no server."""
 
 
@@ -52,13 +52,13 @@ def read_configuration(
     """Read a client configuration; None for a file that is something else. JSON that is broken is a problem, too."""
     try:
         document = parse_json(text) if file.suffix == ".json" else _only_document(text)
-    except BadJson as error:
+    except UnreadableJson as error:
         if _are_manifests(text):
             return None
-        problem = Problem(str(file), error.line, "", f"not valid JSON: {error}", error.column)
+        problem = ManifestProblem(str(file), error.line, "", f"not valid JSON: {error}", error.column)
         return Configuration(problems=[problem])
     if document is None:
-        return Configuration(remarks=[Problem(str(file), 0, "", EMPTY_FILE)]) if _is_blank(text, file) else None
+        return Configuration(remarks=[ManifestProblem(str(file), 0, "", EMPTY_FILE)]) if _is_blank(text, file) else None
     content = document.content
     if is_client_configuration(content):
         return _read(content, document, file, environ, is_own)
@@ -66,7 +66,7 @@ def read_configuration(
     if wrong is None:
         return None
     key, message = wrong
-    return Configuration(problems=[Problem(str(file), document.line_of((key,)) if key else 0, key, message)])
+    return Configuration(problems=[ManifestProblem(str(file), document.line_of((key,)) if key else 0, key, message)])
 
 
 def _only_document(text: str) -> Document | None:
@@ -135,7 +135,7 @@ def _read(
 
 
 def _declared(
-    entry: Entry,
+    entry: ConfiguredServer,
     document: Document | JsonDocument,
     file: Path,
     environ: Mapping[str, str],
@@ -156,44 +156,46 @@ def _declared(
 
 def _of_the_list(
     content: Mapping[str, Any], document: Document | JsonDocument, file: Path, found: Configuration
-) -> list[Problem]:
+) -> list[ManifestProblem]:
     """Remarks about the list as a whole and about duplicate keys."""
     told = []
     member = list_of(content)
     listed = len(content[member])
     line = document.line_of((member,))
     if not listed:
-        told.append(Problem(str(file), line, member, EMPTY_LIST))
+        told.append(ManifestProblem(str(file), line, member, EMPTY_LIST))
     elif not any(True for _ in entries(content)):
         servers = "its server is" if listed == 1 else f"all of its {listed} servers are"
-        told.append(Problem(str(file), line, member, f"{servers} disabled: remove disabled: true from one"))
+        told.append(ManifestProblem(str(file), line, member, f"{servers} disabled: remove disabled: true from one"))
     elif not found.servers and not found.problems:
-        told.append(Problem(str(file), line, member, "the only server is this gateway itself: add another"))
+        told.append(ManifestProblem(str(file), line, member, "the only server is this gateway itself: add another"))
     if member == LISTS[0] and isinstance(content.get(LISTS[1]), Mapping):
         other = document.line_of((LISTS[1],))
         told.append(
-            Problem(str(file), other, LISTS[1], f"is not read beside {member}: keep all servers in one of them")
+            ManifestProblem(str(file), other, LISTS[1], f"is not read beside {member}: keep all servers in one of them")
         )
     for twice in document.twice if isinstance(document, JsonDocument) else ():
         path = ".".join(str(step) for step in twice.place if step != "\0")
         message = f"stands in line {twice.first_line} already, and this one is left out: rename or remove one"
-        told.append(Problem(str(file), twice.line, path, message))
+        told.append(ManifestProblem(str(file), twice.line, path, message))
     return told
 
 
-def _problem(entry: Entry, inner: str, message: str, document: Document | JsonDocument, file: Path) -> Problem:
+def _problem(
+    entry: ConfiguredServer, inner: str, message: str, document: Document | JsonDocument, file: Path
+) -> ManifestProblem:
     line = document.line_of((*entry.path, *_steps(inner)))
-    return Problem(str(file), line, _path(entry, inner), message)
+    return ManifestProblem(str(file), line, _path(entry, inner), message)
 
 
-def _validated(entry: Entry, translated: Translated) -> McpServer:
+def _validated(entry: ConfiguredServer, translated: Translated) -> McpServer:
     try:
         return McpServer.model_validate(translated.manifest)
     except ValidationError as error:
         raise in_words_of(entry, complaints(error, McpServer)[0]) from error
 
 
-def _path(entry: Entry, inner: str) -> str:
+def _path(entry: ConfiguredServer, inner: str) -> str:
     member, step = entry.path
     outer = f"{member}[{step}]" if isinstance(step, int) and not entry.name else f"{member}.{entry.name}"
     return f"{outer}.{inner}" if inner else outer

@@ -18,7 +18,7 @@ from fairlead_api.documents.base import sha256
 from fairlead_api.documents.catalog import Catalog, Credential, CredentialRef
 from fairlead_api.documents.codec import UnreadableDocument, catalog_name, decode
 from fairlead_api.documents.pins import Pins
-from fairlead_api.documents.store import Assembler, Blob
+from fairlead_api.documents.store import Blob, DocumentAssembler
 from fairlead_api.meta import LABEL_DOCUMENT, LABEL_MANAGED_BY, MANAGED_BY, ServerKey, bounded_name
 from fairlead_operator.ports import PlatformTrouble
 from fairlead_operator.publish.catalogs import labels_for
@@ -101,7 +101,7 @@ class DirectoryDocuments:
 
     async def publish(self, blobs: list[Blob]) -> None:
         """Store one document. Its parts are put together first: a file knows no limit of size."""
-        assembler = Assembler()
+        assembler = DocumentAssembler()
         for blob in blobs:
             assembler.put(blob)
         for name, document in assembler.documents.items():
@@ -137,7 +137,7 @@ def _stored_labels(directory: Path) -> Iterator[tuple[str, dict[str, str]]]:
         yield file.name.removesuffix(SUFFIX), labels
 
 
-class DirectoryCredentials:
+class DirectoryCredentialStore:
     """The credentials of servers: a file each, named by the reference that stands in the catalog."""
 
     def __init__(self, directory: Path) -> None:

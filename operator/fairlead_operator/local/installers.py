@@ -25,7 +25,7 @@ _NAMED: Final = 3
 TITLES: Final[dict[Registry, str]] = {"npm": "npm", "pypi": "PyPI"}
 
 
-class Package(NamedTuple):
+class PackageVersion(NamedTuple):
     """One version of one package."""
 
     registry: Registry
@@ -93,7 +93,7 @@ class InstallFailed(Exception):
         """It failed for want of a connection, and is worth trying again soon."""
 
 
-def steps(package: Package, target: Path, tools: Tools, cache: Path) -> list[Step]:
+def steps(package: PackageVersion, target: Path, tools: Tools, cache: Path) -> list[Step]:
     """The commands that install `package` into the empty folder `target`.
 
     Raises InstallFailed when a program is missing.
@@ -118,14 +118,14 @@ def steps(package: Package, target: Path, tools: Tools, cache: Path) -> list[Ste
     return [Step((tools.npm, "install", *flags, "--prefix", str(target), str(package)), env, "npm_config_")]
 
 
-def usable(package: Package, target: Path) -> bool:
+def usable(package: PackageVersion, target: Path) -> bool:
     """Whether what was installed in `target` can still be started; an interpreter may have been removed since."""
     if package.registry == "npm":
         return (target / "node_modules" / package.name / "package.json").exists()
     return _python(target).exists()
 
 
-def launch(package: Package, target: Path, tools: Tools) -> Launch:
+def launch(package: PackageVersion, target: Path, tools: Tools) -> Launch:
     """How the package that is installed in `target` is started. Raises InstallFailed when it brings no program."""
     return _npm_launch(package, target, tools) if package.registry == "npm" else _pypi_launch(package, target)
 
@@ -150,7 +150,7 @@ _ABSENT: Final = re.compile(r"there is no version of|was not found in the packag
 _UNBUILT: Final = re.compile(r"building from source is disabled|has no usable wheels")
 
 
-def explain(package: Package, lines: Sequence[str]) -> InstallFailed:
+def explain(package: PackageVersion, lines: Sequence[str]) -> InstallFailed:
     """Turn the output of an installer that failed into one sentence."""
     output = "\n".join(lines)
     title = TITLES[package.registry]
@@ -171,7 +171,7 @@ def _python(environment: Path) -> Path:
     return environment / "bin" / "python"
 
 
-def _pypi_launch(package: Package, target: Path) -> Launch:
+def _pypi_launch(package: PackageVersion, target: Path) -> Launch:
     name = re.sub(r"\[.*", "", package.name)
     scripts = _console_scripts(target, name)
     chosen = _choose(package, scripts, name)
@@ -203,7 +203,7 @@ def _canonical(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def _choose(package: Package, names: Sequence[str], default: str) -> str | None:
+def _choose(package: PackageVersion, names: Sequence[str], default: str) -> str | None:
     if package.executable is not None:
         return package.executable if package.executable in names else None
     if len(names) == 1:
@@ -211,7 +211,7 @@ def _choose(package: Package, names: Sequence[str], default: str) -> str | None:
     return next((name for name in names if _canonical(name) == _canonical(default)), None)
 
 
-def _no_program(package: Package, names: Sequence[str]) -> InstallFailed:
+def _no_program(package: PackageVersion, names: Sequence[str]) -> InstallFailed:
     if not names:
         return InstallFailed(f"{package} is a library: it brings no program to run")
     brought = f"{package} brings {', '.join(names)}"
@@ -220,7 +220,7 @@ def _no_program(package: Package, names: Sequence[str]) -> InstallFailed:
     return InstallFailed(f"{brought}: say which one to run in executable")
 
 
-def _npm_launch(package: Package, target: Path, tools: Tools) -> Launch:
+def _npm_launch(package: PackageVersion, target: Path, tools: Tools) -> Launch:
     folder = target / "node_modules" / package.name
     try:
         manifest = json.loads((folder / "package.json").read_bytes())

@@ -18,7 +18,7 @@ from fairlead_api.v1alpha1.toolpolicy import ToolPolicy, ToolPolicyStatus
 
 
 @dataclass(frozen=True)
-class Secret:
+class DeclaredSecret:
     """A Secret (or ConfigMap) of a manifest: what env and auth may refer to."""
 
     namespace: str
@@ -54,8 +54,8 @@ class Contents:
     servers: Mapping[ServerKey, DeclaredServer] = field(default_factory=dict)
     tiers: tuple[LatencyTier, ...] = ()
     policies: tuple[ToolPolicy, ...] = ()
-    secrets: Mapping[tuple[str, str], Secret] = field(default_factory=dict)
-    config_maps: Mapping[tuple[str, str], Secret] = field(default_factory=dict)
+    secrets: Mapping[tuple[str, str], DeclaredSecret] = field(default_factory=dict)
+    config_maps: Mapping[tuple[str, str], DeclaredSecret] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from fairlead_operator.local.installers import (
     TITLES,
     InstallFailed,
     Launch,
-    Package,
+    PackageVersion,
     Step,
     Tools,
     explain,
@@ -80,7 +80,7 @@ Run = Callable[[Step, Callable[[str], None]], Awaitable[int]]
 
 
 @dataclass
-class _Entry:
+class _PackageState:
     state: State
     task: asyncio.Task[None] | None = None
     lines: list[str] = field(default_factory=list)
@@ -98,7 +98,7 @@ class PackageStore:
         tools: Tools,
         run: Run,
         *,
-        on_change: Callable[[Package], None],
+        on_change: Callable[[PackageVersion], None],
         at_once: int = AT_ONCE,
         jitter: Callable[[], float] = random.random,
     ) -> None:
@@ -108,13 +108,13 @@ class PackageStore:
         self._on_change = on_change
         self._slots = asyncio.Semaphore(at_once)
         self._jitter = jitter
-        self._entries: dict[Package, _Entry] = {}
+        self._entries: dict[PackageVersion, _PackageState] = {}
 
-    def require(self, package: Package) -> State:
+    def require(self, package: PackageVersion) -> State:
         """How far `package` is; the first time, this starts its installation."""
         entry = self._entries.get(package)
         if entry is None:
-            entry = self._entries[package] = _Entry(Installing("waiting for its turn"))
+            entry = self._entries[package] = _PackageState(Installing("waiting for its turn"))
             try:
                 if self._is_installed(package):
                     entry.state = Installed(launch(package, self._target(package), self._tools))
@@ -125,12 +125,12 @@ class PackageStore:
             entry.task = loop.create_task(self._install(package, entry), name=f"install {package}")
         return entry.state
 
-    def printed(self, package: Package) -> PrintedLines | None:
+    def printed(self, package: PackageVersion) -> PrintedLines | None:
         """Lines that its installers printed; None where none ran."""
         entry = self._entries.get(package)
         return entry.printed if entry is not None and entry.printed.run else None
 
-    def retry(self, package: Package) -> None:
+    def retry(self, package: PackageVersion) -> None:
         """Try an installation that failed again now; the pauses between attempts begin anew."""
         entry = self._entries.get(package)
         if entry is None or not isinstance(entry.state, Failed):
@@ -140,7 +140,7 @@ class PackageStore:
         entry.state = Installing("waiting for its turn")
         entry.task = asyncio.get_running_loop().create_task(self._install(package, entry), name=f"install {package}")
 
-    def retain(self, packages: Collection[Package]) -> None:
+    def retain(self, packages: Collection[PackageVersion]) -> None:
         """Forget all packages but these, and stop installing them."""
         for package in [package for package in self._entries if package not in packages]:
             entry = self._entries.pop(package)
@@ -155,14 +155,14 @@ class PackageStore:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _target(self, package: Package) -> Path:
+    def _target(self, package: PackageVersion) -> Path:
         return self._root / package.registry / package.folder
 
-    def _is_installed(self, package: Package) -> bool:
+    def _is_installed(self, package: PackageVersion) -> bool:
         target = self._target(package)
         return (target / _MARKER).exists() and usable(package, target)
 
-    async def _install(self, package: Package, entry: _Entry) -> None:
+    async def _install(self, package: PackageVersion, entry: _PackageState) -> None:
         failures = 0
         while True:
             try:
@@ -179,12 +179,12 @@ class PackageStore:
                 self._move(package, entry, Installed(started))
                 return
 
-    def _move(self, package: Package, entry: _Entry, state: State) -> None:
+    def _move(self, package: PackageVersion, entry: _PackageState, state: State) -> None:
         entry.state = state
         if self._entries.get(package) is entry:
             self._on_change(package)
 
-    async def _attempt(self, package: Package, entry: _Entry) -> Launch:
+    async def _attempt(self, package: PackageVersion, entry: _PackageState) -> Launch:
         target = self._target(package)
         title = TITLES[package.registry]
         plan = steps(package, target, self._tools, self._root)
@@ -204,7 +204,7 @@ class PackageStore:
             (target / _MARKER).touch()
         return started
 
-    async def _step(self, package: Package, entry: _Entry, step: Step) -> None:
+    async def _step(self, package: PackageVersion, entry: _PackageState, step: Step) -> None:
         entry.lines = []
         seen = 0
 

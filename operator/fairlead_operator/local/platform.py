@@ -28,22 +28,22 @@ from fairlead_mcp.programs import find_program
 from fairlead_mcp.session import McpSession
 from fairlead_mcp.stdio import ChildSpec
 from fairlead_operator.discovery.connect import NetworkConnector
-from fairlead_operator.discovery.line import Line
-from fairlead_operator.local.documents import DirectoryCredentials
-from fairlead_operator.local.installers import Launch, Package
+from fairlead_operator.discovery.idleconnection import IdleConnection
+from fairlead_operator.local.documents import DirectoryCredentialStore
+from fairlead_operator.local.installers import Launch, PackageVersion
 from fairlead_operator.local.inventory import DeclaredServer, Inventory
 from fairlead_operator.local.packages import Failed, Installing, PackageStore
 from fairlead_operator.local.references import resolve, surroundings
-from fairlead_operator.ports import Announcement, Heard, ResolvedCredential, Verdict, Workload
+from fairlead_operator.ports import Announcement, ConditionVerdict, Heard, ResolvedCredential, Workload
 
-_REMOTE: Final = Verdict(True, Reason.PROGRAMMED, "it runs elsewhere")
-_RUNNING: Final = Verdict(True, Reason.PROGRAMMED, "its process runs")
-_STARTING: Final = Verdict(None, Reason.DEPLOYING, "its process is starting")
+_REMOTE: Final = ConditionVerdict(True, Reason.PROGRAMMED, "it runs elsewhere")
+_RUNNING: Final = ConditionVerdict(True, Reason.PROGRAMMED, "its process runs")
+_STARTING: Final = ConditionVerdict(None, Reason.DEPLOYING, "its process is starting")
 _NEVER_STARTED: Final = frozenset({Reason.COMMAND_NOT_FOUND, Reason.START_FAILED, Reason.BACKING_OFF})
 """Failures of a process that say that nothing runs; any other one says that what ran is gone."""
 
 
-class Audience(Protocol):
+class StatusObserver(Protocol):
     """Who is told what becomes of servers; called in the loop, may not raise."""
 
     def reported(self, server: McpServer, status: McpServerStatus) -> None:
@@ -71,8 +71,8 @@ class LocalPlatform:
         inventory: Inventory,
         children: ChildHost,
         packages: PackageStore,
-        credentials: DirectoryCredentials,
-        audience: Audience,
+        credentials: DirectoryCredentialStore,
+        audience: StatusObserver,
         *,
         environ: Mapping[str, str],
     ) -> None:
@@ -110,7 +110,7 @@ class LocalPlatform:
         """Resolve references among the manifests and store the values where the gateway finds them."""
         declared = self._inventory.get(server.key)
         if declared is None:
-            return ResolvedCredential(Verdict(None, Reason.REFS_UNREADABLE, "it was deleted meanwhile"))
+            return ResolvedCredential(ConditionVerdict(None, Reason.REFS_UNREADABLE, "it was deleted meanwhile"))
         verdict, value = resolve(declared, self._inventory.contents)
         if verdict.ok:
             env = {**surroundings(declared, self._environ), **value.env}
@@ -126,14 +126,14 @@ class LocalPlatform:
         spec = server.spec
         if declared is None or not credential.verdict.ok:
             self._children.retire(server.key)
-            return Workload(Verdict(None, Reason.PENDING, "its references are not resolved"), None)
+            return Workload(ConditionVerdict(None, Reason.PENDING, "its references are not resolved"), None)
         if spec.url is not None:
             self._children.retire(server.key)
             kind = EventsEndpoint if spec.effective_transport == "sse" else HttpEndpoint
             endpoint = kind(url=spec.url, host_header=spec.host_header, ca_bundle=spec.ca_bundle)
             return Workload(_REMOTE, endpoint)
         launch = self._launch(declared)
-        if isinstance(launch, Verdict):
+        if isinstance(launch, ConditionVerdict):
             self._children.retire(server.key)
             return Workload(launch, None)
         return self._started(declared, launch, credential.value)
@@ -170,7 +170,7 @@ class LocalPlatform:
         self._statuses.pop(key, None)
         self._audience.forgotten(key)
 
-    def needed_packages(self) -> set[Package]:
+    def needed_packages(self) -> set[PackageVersion]:
         """The packages of all servers that are declared now."""
         found = (_package(declared.server) for declared in self._inventory.contents.servers.values())
         return {package for package in found if package is not None}
@@ -181,30 +181,30 @@ class LocalPlatform:
         package = None if declared is None else _package(declared.server)
         return None if package is None else self._packages.printed(package)
 
-    def users_of(self, package: Package) -> list[ServerKey]:
+    def users_of(self, package: PackageVersion) -> list[ServerKey]:
         """The servers that come in `package`."""
         servers = self._inventory.contents.servers.items()
         return [key for key, declared in servers if _package(declared.server) == package]
 
-    def _launch(self, declared: DeclaredServer) -> Launch | Verdict:
+    def _launch(self, declared: DeclaredServer) -> Launch | ConditionVerdict:
         """Process to run, or why there is none to run yet."""
         spec = declared.server.spec
         package = _package(declared.server)
         if package is not None:
             state = self._packages.require(package)
             if isinstance(state, Installing):
-                return Verdict(None, Reason.INSTALLING, state.progress)
+                return ConditionVerdict(None, Reason.INSTALLING, state.progress)
             if isinstance(state, Failed):
                 reason = Reason.REGISTRY_UNREACHABLE if state.network else Reason.INSTALL_FAILED
-                return Verdict(False, reason, f"{state.message}; tried again by itself")
+                return ConditionVerdict(False, reason, f"{state.message}; tried again by itself")
             extra = spec.package.args if spec.package is not None else []
             return replace(state.launch, args=(*state.launch.args, *extra))
         if spec.command is None:
-            return Verdict(False, Reason.NOT_SUPPORTED_HERE, "an image needs a cluster to run on")
+            return ConditionVerdict(False, Reason.NOT_SUPPORTED_HERE, "an image needs a cluster to run on")
         program, *arguments = spec.command
         found = find_program(program, self._environ, declared.cwd)
         if found is None:
-            return Verdict(False, Reason.COMMAND_NOT_FOUND, f"there is no program {program} on this machine")
+            return ConditionVerdict(False, Reason.COMMAND_NOT_FOUND, f"there is no program {program} on this machine")
         return Launch(found, (*arguments, *spec.args))
 
     def _started(self, declared: DeclaredServer, launch: Launch, credential: Credential | None) -> Workload:
@@ -226,7 +226,7 @@ class LocalConnector:
         self, key: ServerKey, endpoint: Endpoint, credential: Credential | None, heard: Heard | None = None,
         *, capabilities: bytes | None = None,
     ) -> AsyncIterator[McpSession]:  # fmt: skip
-        """A negotiated session. The child goes on when it is closed, and is heard by `Wakening`. Raises McpError.
+        """A negotiated session. The child goes on when it is closed, and is heard by `ChildObserver`. Raises McpError.
 
         A legacy child was told the capabilities of its clients when it started, so other ones take a child of their
         own, which ends with the session.
@@ -251,7 +251,7 @@ class LocalConnector:
         finally:
             self._children.retire(name)
 
-    async def line(self, key: ServerKey, endpoint: Endpoint, known: tuple[str, int] | None) -> Line | None:
+    async def line(self, key: ServerKey, endpoint: Endpoint, known: tuple[str, int] | None) -> IdleConnection | None:
         """Implements the port without a connection: the child's host reports its end."""
         return await self._network.line(key, endpoint, known)
 
@@ -261,7 +261,7 @@ def child_spec(endpoint: ChildEndpoint, credential: Credential | None) -> ChildS
     return ChildSpec.of(endpoint.command, endpoint.args, credential.env if credential else None, endpoint.cwd)
 
 
-class Wakening:
+class ChildObserver:
     """Listens to the children: a change of state, or of what a server offers, is a reason to look at it again."""
 
     def __init__(self, wake: Callable[[ServerKey], None], relisted: Callable[[ServerKey], None]) -> None:
@@ -279,26 +279,26 @@ class Wakening:
             self._relisted(key)
 
 
-def _package(server: McpServer) -> Package | None:
+def _package(server: McpServer) -> PackageVersion | None:
     package = server.spec.package
     return (
         None
         if package is None
-        else Package(package.registry, package.name, package.version, package.executable, package.allow_build)
+        else PackageVersion(package.registry, package.name, package.version, package.executable, package.allow_build)
     )
 
 
-def _verdicts(child: Child, left_out: str) -> tuple[Verdict, Verdict | None]:
+def _verdicts(child: Child, left_out: str) -> tuple[ConditionVerdict, ConditionVerdict | None]:
     """Whether it runs, and why it cannot be reached where it ran before; `left_out`: what it may have failed for."""
     if child.state is ChildState.RUNNING:
         return _RUNNING, None
     if child.failure is None or child.state is ChildState.CLOSED:
         if child.silent:
-            return Verdict(None, Reason.SILENT, silence(child.name, SILENT_SECONDS)), None
+            return ConditionVerdict(None, Reason.SILENT, silence(child.name, SILENT_SECONDS)), None
         return _STARTING, None
     try:
         reason = Reason(child.failure.reason)
     except ValueError:
         reason = Reason.CONNECTION_LOST
-    verdict = Verdict(False, reason, f"{child.failure}; {left_out}" if left_out else str(child.failure))
+    verdict = ConditionVerdict(False, reason, f"{child.failure}; {left_out}" if left_out else str(child.failure))
     return (verdict, None) if reason in _NEVER_STARTED else (_RUNNING, verdict)

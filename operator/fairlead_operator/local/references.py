@@ -15,10 +15,10 @@ from fairlead_api.v1alpha1.conditions import Reason
 from fairlead_api.v1alpha1.mcpserver import EnvFromSource, EnvVar
 from fairlead_mcp.surroundings import passed_on
 from fairlead_operator.local.inventory import Contents, DeclaredServer
-from fairlead_operator.ports import Verdict
+from fairlead_operator.ports import ConditionVerdict
 from fairlead_operator.server.hosts import hosts_allow, origin
 
-RESOLVED: Final = Verdict(True, Reason.RESOLVED_REFS, "all references lead to something that may be used")
+RESOLVED: Final = ConditionVerdict(True, Reason.RESOLVED_REFS, "all references lead to something that may be used")
 
 
 class Unresolved(Exception):
@@ -29,13 +29,13 @@ class Unresolved(Exception):
         self.reason = reason
 
 
-def resolve(declared: DeclaredServer, contents: Contents) -> tuple[Verdict, Credential]:
+def resolve(declared: DeclaredServer, contents: Contents) -> tuple[ConditionVerdict, Credential]:
     """The whole credential of a server: from its spec, its references, and its client configuration, in this order."""
     try:
         env = _environment(declared, contents)
         headers = _auth(declared, contents)
     except Unresolved as error:
-        return Verdict(False, error.reason, str(error)), Credential()
+        return ConditionVerdict(False, error.reason, str(error)), Credential()
     own = declared.credential
     return RESOLVED, Credential(headers={**headers, **own.headers}, env={**env, **own.env})
 

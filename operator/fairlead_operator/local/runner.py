@@ -19,7 +19,7 @@ from typing import Final
 from fairlead_operator.local.installers import (
     InstallFailed,
     Launch,
-    Package,
+    PackageVersion,
     Registry,
     Step,
     Tools,
@@ -38,7 +38,7 @@ PROGRAM: Final = "server"
 _MARKER: Final = ".fairlead-installed"
 
 
-def install(package: Package, volume: Path, tools: Tools) -> Launch:
+def install(package: PackageVersion, volume: Path, tools: Tools) -> Launch:
     """Install into a folder of the volume, unless that was done before. Raises InstallFailed."""
     target = volume / package.registry / package.folder
     if not ((target / _MARKER).exists() and usable(package, target)):
@@ -50,7 +50,7 @@ def install(package: Package, volume: Path, tools: Tools) -> Launch:
     return launch(package, target, tools)
 
 
-def _run(package: Package, step: Step) -> None:
+def _run(package: PackageVersion, step: Step) -> None:
     """One command, its output passed on. Raises InstallFailed."""
     try:
         done = subprocess.run(
@@ -82,7 +82,7 @@ def main(arguments: Sequence[str], *, volume: Path = Path("/cache"), log: Path =
     build = arguments[0] == BUILD
     named, name, version, *executable = arguments[build:]
     registry: Registry = "npm" if named == "npm" else "pypi"
-    package = Package(registry, name, version, executable[0] if executable else None, build)
+    package = PackageVersion(registry, name, version, executable[0] if executable else None, build)
     tools = Tools(shutil.which("uv"), shutil.which("npm"), shutil.which("node"))
     try:
         leave(install(package, volume, tools), volume)

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from fairlead_api.interpolation import UnsetVariable, interpolate
-from fairlead_api.load import MAX_FILE_BYTES, SUFFIXES, Loaded, Origin, Problem, load_text
+from fairlead_api.load import MAX_FILE_BYTES, SUFFIXES, LoadedManifests, ManifestOrigin, ManifestProblem, load_text
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.latencytier import LatencyTier
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_api.v1alpha1.toolpolicy import ToolPolicy
 from fairlead_operator.local.configfile import read_configuration
-from fairlead_operator.local.inventory import Contents, DeclaredServer, Secret
+from fairlead_operator.local.inventory import Contents, DeclaredSecret, DeclaredServer
 
 PROJECT_FILE: Final = ".mcp.json"
 """The one hidden file that is read in a folder: where projects keep their MCP servers."""
@@ -37,10 +37,10 @@ class FileContents:
     servers: list[DeclaredServer] = field(default_factory=list)
     tiers: list[LatencyTier] = field(default_factory=list)
     policies: list[ToolPolicy] = field(default_factory=list)
-    secrets: list[Secret] = field(default_factory=list)
-    config_maps: list[Secret] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
-    remarks: list[Problem] = field(default_factory=list)
+    secrets: list[DeclaredSecret] = field(default_factory=list)
+    config_maps: list[DeclaredSecret] = field(default_factory=list)
+    problems: list[ManifestProblem] = field(default_factory=list)
+    remarks: list[ManifestProblem] = field(default_factory=list)
     """Problem of a file that may be meant, such as an empty list: servers that it declared before are stopped."""
 
     @property
@@ -55,7 +55,7 @@ class Scan:
     """Everything that the files declare now, and what is wrong with them."""
 
     contents: Contents
-    problems: tuple[Problem, ...]
+    problems: tuple[ManifestProblem, ...]
 
 
 class Sources:
@@ -75,7 +75,7 @@ class Sources:
         self._environ = environ
         self._is_own = is_own
         self._known: dict[Path, tuple[Signature | None, FileContents]] = {}
-        self._unreadable: list[Problem] = []
+        self._unreadable: list[ManifestProblem] = []
         self._scanned = False
 
     def __repr__(self) -> str:
@@ -83,7 +83,7 @@ class Sources:
 
     def scan(self) -> Scan | None:
         """Read what changed since the last time; None when nothing did."""
-        unreadable: list[Problem] = []
+        unreadable: list[ManifestProblem] = []
         found = {file: (_signature(file), named) for file, named in self._files(unreadable)}
         before = {file: signature for file, (signature, _) in self._known.items()}
         now = {file: signature for file, (signature, _) in found.items()}
@@ -101,7 +101,7 @@ class Sources:
         folders = FileContents(problems=[*unreadable, *self._empty_folders()])
         return _merged([folders, *(contents for _, contents in known.values())])
 
-    def _empty_folders(self) -> Iterator[Problem]:
+    def _empty_folders(self) -> Iterator[ManifestProblem]:
         """Folders that were named and declare nothing."""
         for path in self._paths:
             if not path.is_dir():
@@ -110,20 +110,20 @@ class Sources:
             if all(contents.silent for contents in files) and not any(
                 one.file == str(path) for one in self._unreadable
             ):
-                yield Problem(str(path), 0, "", _nothing_in(len(files)))
+                yield ManifestProblem(str(path), 0, "", _nothing_in(len(files)))
 
-    def _files(self, unreadable: list[Problem]) -> Iterator[tuple[Path, bool]]:
+    def _files(self, unreadable: list[ManifestProblem]) -> Iterator[tuple[Path, bool]]:
         """Each file, with whether it was named itself; adds the folders that cannot be read to `unreadable`."""
         for path in self._paths:
             if not path.is_dir():
                 if not path.exists():
-                    unreadable.append(Problem(str(path), 0, "", "is gone, and its servers with it"))
+                    unreadable.append(ManifestProblem(str(path), 0, "", "is gone, and its servers with it"))
                 yield path, True
                 continue
             try:
                 inside = sorted(path.iterdir())
             except OSError as error:
-                unreadable.append(Problem(str(path), 0, "", f"cannot be read: {error.strerror}"))
+                unreadable.append(ManifestProblem(str(path), 0, "", f"cannot be read: {error.strerror}"))
                 continue
             for file in inside:
                 hidden = file.name.startswith(".") and file.name != PROJECT_FILE
@@ -138,10 +138,10 @@ class Sources:
         except FileNotFoundError:
             return FileContents()
         except UnicodeDecodeError:
-            return FileContents(problems=[Problem(str(file), 0, "", "is not UTF-8 text: save it as UTF-8")])
+            return FileContents(problems=[ManifestProblem(str(file), 0, "", "is not UTF-8 text: save it as UTF-8")])
         except (OSError, ValueError) as error:
             words = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
-            return FileContents(problems=[Problem(str(file), 0, "", f"cannot be read: {words}")])
+            return FileContents(problems=[ManifestProblem(str(file), 0, "", f"cannot be read: {words}")])
         contents = self._parsed(text, file)
         if not named and not any(word in text for word in _OURS):
             contents.problems, contents.remarks = [], []
@@ -155,7 +155,7 @@ class Sources:
             )
         return self._manifests(load_text(text, str(file)))
 
-    def _manifests(self, loaded: Loaded) -> FileContents:
+    def _manifests(self, loaded: LoadedManifests) -> FileContents:
         servers = []
         for server in loaded.of_kind(McpServer):
             origin = loaded.origins["McpServer", server.metadata.namespace, server.metadata.name]
@@ -166,20 +166,20 @@ class Sources:
             self._other(origin, other, contents)
         return contents
 
-    def _other(self, origin: Origin, content: dict[str, Any], contents: FileContents) -> None:
+    def _other(self, origin: ManifestOrigin, content: dict[str, Any], contents: FileContents) -> None:
         kind, metadata = content.get("kind"), content.get("metadata")
         if kind not in ("Secret", "ConfigMap") or not isinstance(metadata, dict):
             return
         try:
             found = _secret(content, metadata, self._environ)
         except (UnsetVariable, ValueError) as error:
-            problem = Problem(origin.file, origin.line, f"{kind} {metadata.get('name')}", str(error))
+            problem = ManifestProblem(origin.file, origin.line, f"{kind} {metadata.get('name')}", str(error))
             contents.problems.append(problem)
         else:
             (contents.secrets if kind == "Secret" else contents.config_maps).append(found)
 
 
-def _secret(content: Mapping[str, Any], metadata: Mapping[str, Any], environ: Mapping[str, str]) -> Secret:
+def _secret(content: Mapping[str, Any], metadata: Mapping[str, Any], environ: Mapping[str, str]) -> DeclaredSecret:
     """A Secret or ConfigMap; `${NAME}` is filled in where its values stand as text. Raises ValueError."""
     data: dict[str, str] = {}
     for name, value in (content.get("data") or {}).items():
@@ -190,7 +190,7 @@ def _secret(content: Mapping[str, Any], metadata: Mapping[str, Any], environ: Ma
         data[str(name)] = plain
     for name, value in (content.get("stringData") or {}).items():
         data[str(name)] = interpolate(str(value), environ)
-    return Secret(
+    return DeclaredSecret(
         namespace=str(metadata.get("namespace") or "default"),
         name=str(metadata.get("name", "")),
         data=data,
@@ -237,9 +237,9 @@ def _merged(files: Iterable[FileContents]) -> Scan:
     servers: dict[ServerKey, DeclaredServer] = {}
     tiers: dict[ServerKey, LatencyTier] = {}
     policies: dict[ServerKey, ToolPolicy] = {}
-    secrets: dict[tuple[str, str], Secret] = {}
-    config_maps: dict[tuple[str, str], Secret] = {}
-    problems: list[Problem] = []
+    secrets: dict[tuple[str, str], DeclaredSecret] = {}
+    config_maps: dict[tuple[str, str], DeclaredSecret] = {}
+    problems: list[ManifestProblem] = []
     for contents in files:
         problems += [*contents.problems, *contents.remarks]
         for declared in contents.servers:
@@ -248,7 +248,7 @@ def _merged(files: Iterable[FileContents]) -> Scan:
                 file, _, line = declared.origin.rpartition(":")
                 what = f"a server called {declared.key.name} stands in {first.origin} already"
                 message = f"{what}, and this one is left out: rename one of them"
-                problems.append(Problem(file, int(line), "", message))
+                problems.append(ManifestProblem(file, int(line), "", message))
         for tier in contents.tiers:
             tiers.setdefault(tier.key, tier)
         for policy in contents.policies:

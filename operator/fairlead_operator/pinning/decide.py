@@ -14,8 +14,8 @@ from fairlead_api.documents.pins import Pinned, Sort, held_hash
 from fairlead_api.meta import ANNOTATION_APPROVE
 from fairlead_api.v1alpha1.conditions import Reason
 from fairlead_operator.discovery.judging import fit
-from fairlead_operator.discovery.listing import Found
-from fairlead_operator.ports import Announcement, Verdict
+from fairlead_operator.discovery.listing import RawListing
+from fairlead_operator.ports import Announcement, ConditionVerdict
 
 SHOWN: Final = 5
 """Definitions that a message names."""
@@ -24,7 +24,7 @@ Place = tuple[Sort, str]
 
 
 @dataclass(frozen=True)
-class Decision:
+class PinDecision:
     """`in_force` may be served, `held` may not; `newly_approved` counts what an approval has just let through."""
 
     approved: tuple[Pinned, ...]
@@ -33,7 +33,7 @@ class Decision:
     newly_approved: int = 0
 
 
-def decide(now: tuple[Pinned, ...], approved: tuple[Pinned, ...], approval: str) -> Decision:
+def decide(now: tuple[Pinned, ...], approved: tuple[Pinned, ...], approval: str) -> PinDecision:
     """`now` is what the server lists, `approval` the hash that somebody approves.
 
     An approval lets through what was held back when its hash was shown, to the byte, or nothing at all.
@@ -41,16 +41,16 @@ def decide(now: tuple[Pinned, ...], approved: tuple[Pinned, ...], approval: str)
     known = {one.place: one for one in approved}
     held = tuple(one for one in now if not _same(one, known.get(one.place)))
     if held and approval == held_hash(held):
-        return Decision(now, (), now, len(held))
+        return PinDecision(now, (), now, len(held))
     in_force = tuple(known[one.place] for one in now if one.place in known)
-    return Decision(approved, held, in_force)
+    return PinDecision(approved, held, in_force)
 
 
 def _same(one: Pinned, other: Pinned | None) -> bool:
     return other is not None and bytes(one.definition) == bytes(other.definition)
 
 
-def restored(found: Found, in_force: tuple[Pinned, ...]) -> Found:
+def restored(found: RawListing, in_force: tuple[Pinned, ...]) -> RawListing:
     """The answer of a server as if it had listed what is in force."""
     of: dict[Sort, list[Raw]] = {}
     for one in in_force:
@@ -66,20 +66,22 @@ def restored(found: Found, in_force: tuple[Pinned, ...]) -> Found:
     )
 
 
-def verdict(decision: Decision, suspicious: int = 0) -> Verdict:
+def verdict(decision: PinDecision, suspicious: int = 0) -> ConditionVerdict:
     """The condition `Approved`; `suspicious` counts findings in what is held back."""
     if not decision.held:
-        return Verdict(True, Reason.APPROVED, "what the server lists is what was approved, or was listed first")
+        return ConditionVerdict(
+            True, Reason.APPROVED, "what the server lists is what was approved, or was listed first"
+        )
     warning = f"; {suspicious} of them look suspicious" if suspicious else ""
-    return Verdict(False, Reason.CHANGES_HELD_BACK, f"{summary(decision)}{warning}; {_how(decision)}")
+    return ConditionVerdict(False, Reason.CHANGES_HELD_BACK, f"{summary(decision)}{warning}; {_how(decision)}")
 
 
-def news(decision: Decision) -> Announcement:
+def news(decision: PinDecision) -> Announcement:
     """The event about what is held back."""
     return Announcement("Warning", Reason.CHANGES_HELD_BACK, f"{summary(decision)}; {_how(decision)}")
 
 
-def summary(decision: Decision) -> str:
+def summary(decision: PinDecision) -> str:
     """How many definitions differ from what is approved, and which, some of them by name."""
     known = {one.place for one in decision.approved}
     changed = [one for one in decision.held if one.place in known]
@@ -104,5 +106,5 @@ def _names(some: Iterable[Pinned]) -> str:
     return ", ".join(names[:SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-def _how(decision: Decision) -> str:
+def _how(decision: PinDecision) -> str:
     return f"approve with the annotation {ANNOTATION_APPROVE}: {held_hash(decision.held)}"

@@ -20,12 +20,12 @@ from fairlead_api.documents.store import pack
 from fairlead_api.meta import ANNOTATION_APPROVE, ServerKey
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_operator.discovery.build import Reached, build_catalog
-from fairlead_operator.discovery.listing import Found
+from fairlead_operator.discovery.findings import ListingFindings
+from fairlead_operator.discovery.listing import RawListing
 from fairlead_operator.discovery.looking import remembered
-from fairlead_operator.discovery.remarks import Remarks
 from fairlead_operator.pinning import decide, scan
-from fairlead_operator.pinning.decide import Decision
-from fairlead_operator.ports import Announcement, Documents, Verdict
+from fairlead_operator.pinning.decide import PinDecision
+from fairlead_operator.ports import Announcement, ConditionVerdict, Documents
 from fairlead_operator.publish.catalogs import labels_for
 
 logger = logging.getLogger(__name__)
@@ -41,11 +41,11 @@ def uncounted(key: ServerKey, held: int | None) -> None:
 
 
 @dataclass(frozen=True)
-class Offer:
+class PinnedOffer:
     """Definitions of an answer that may be served, the verdict about the answer as a whole, and announcements."""
 
     catalog: Catalog
-    remarks: Remarks
+    remarks: ListingFindings
     news: tuple[Announcement, ...] = ()
 
 
@@ -57,7 +57,7 @@ class _Scanned:
     findings: tuple[scan.Finding, ...] = ()
 
 
-class Definitions:
+class PinnedDefinitions:
     """Pinned and served definitions of all servers."""
 
     def __init__(self, documents: Documents, counted: Counted = uncounted) -> None:
@@ -65,13 +65,15 @@ class Definitions:
         self._counted = counted
         self._pins: dict[ServerKey, Pins] = {}
         self._scanned: dict[ServerKey, _Scanned] = {}
-        self._verdicts: dict[ServerKey, tuple[Verdict | None, Verdict]] = {}
+        self._verdicts: dict[ServerKey, tuple[ConditionVerdict | None, ConditionVerdict]] = {}
 
-    def verdicts(self, key: ServerKey) -> tuple[Verdict | None, Verdict | None]:
+    def verdicts(self, key: ServerKey) -> tuple[ConditionVerdict | None, ConditionVerdict | None]:
         """The conditions `Approved` and `DefinitionsClean` of the last answer; None = nothing is known."""
         return self._verdicts.get(key, (None, None))
 
-    async def offer(self, server: McpServer, found: Found, reached: Reached, published: Catalog | None) -> Offer:
+    async def offer(
+        self, server: McpServer, found: RawListing, reached: Reached, published: Catalog | None
+    ) -> PinnedOffer:
         """The catalog of an answer, without what is held back of it. Raises PLATFORM_ERRORS.
 
         `published` is what was served before: where nothing is pinned yet, that is what people have seen.
@@ -80,7 +82,7 @@ class Definitions:
         catalog, remarks = build_catalog(server, found, reached)
         now = listed(catalog)
         suspicious, news = await self._scan(key, now)
-        approved: Verdict | None = None
+        approved: ConditionVerdict | None = None
         if server.spec.pin:
             decision, told = await self._decide(server, now, published)
             if decision.in_force != now:
@@ -91,7 +93,7 @@ class Definitions:
         else:
             await self._forget_pins(key)
         self._verdicts[key] = approved, scan.verdict(suspicious)
-        return Offer(catalog, remarks, news)
+        return PinnedOffer(catalog, remarks, news)
 
     async def drop(self, key: ServerKey) -> None:
         """The server is gone. Raises PLATFORM_ERRORS."""
@@ -123,7 +125,7 @@ class Definitions:
 
     async def _decide(
         self, server: McpServer, now: tuple[Pinned, ...], published: Catalog | None
-    ) -> tuple[Decision, tuple[Announcement, ...]]:
+    ) -> tuple[PinDecision, tuple[Announcement, ...]]:
         known = await self._known(server)
         before = now if published is None else listed(published)
         approved = before if known is None else known.approved
@@ -148,7 +150,7 @@ class Definitions:
             return None
         return document if isinstance(document, Pins) and document.key == key else None
 
-    async def _keep(self, server: McpServer, decision: Decision) -> None:
+    async def _keep(self, server: McpServer, decision: PinDecision) -> None:
         key, uid = server.key, server.metadata.uid
         pins = Pins(
             namespace=key.namespace,
@@ -168,7 +170,7 @@ def _sorted(some: tuple[Pinned, ...]) -> tuple[Pinned, ...]:
     return tuple(sorted(some, key=lambda one: one.place))
 
 
-def _news(before: Pins | None, decision: Decision) -> tuple[Announcement, ...]:
+def _news(before: Pins | None, decision: PinDecision) -> tuple[Announcement, ...]:
     """Told once per change of what is held back, and per approval."""
     if decision.newly_approved:
         note = f"{decision.newly_approved} definitions approved, now in force"

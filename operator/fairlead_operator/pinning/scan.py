@@ -16,14 +16,16 @@ from fairlead_api.v1alpha1.conditions import Reason
 from fairlead_operator.discovery.judging import fit
 from fairlead_operator.pinning.hidden import hidden
 from fairlead_operator.pinning.markup import markup
-from fairlead_operator.ports import Verdict
+from fairlead_operator.ports import ConditionVerdict
 
 FINDINGS_LIMIT: Final = 50
 """The scan of a server ends there: it is bad enough."""
 SHOWN: Final = 5
 _PATH_SHOWN: Final = 100
 
-CLEAN: Final = Verdict(True, Reason.DEFINITIONS_CLEAN, "nothing hidden and nothing that speaks to the model was found")
+CLEAN: Final = ConditionVerdict(
+    True, Reason.DEFINITIONS_CLEAN, "nothing hidden and nothing that speaks to the model was found"
+)
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ def scan(definitions: Iterable[Pinned]) -> tuple[Finding, ...]:
     return tuple(found[:FINDINGS_LIMIT])
 
 
-def verdict(found: tuple[Finding, ...]) -> Verdict:
+def verdict(found: tuple[Finding, ...]) -> ConditionVerdict:
     """The condition `DefinitionsClean`."""
     if not found:
         return CLEAN
@@ -62,7 +64,7 @@ def verdict(found: tuple[Finding, ...]) -> Verdict:
     reason = reasons.pop() if len(reasons) == 1 else Reason.SUSPICIOUS_DEFINITIONS
     more = len(found) - SHOWN
     shown = "; ".join(str(finding) for finding in found[:SHOWN])
-    return Verdict(False, reason, shown + (f"; and {more} more" if more > 0 else ""))
+    return ConditionVerdict(False, reason, shown + (f"; and {more} more" if more > 0 else ""))
 
 
 def _texts(one: Pinned) -> Iterator[tuple[str, str]]:

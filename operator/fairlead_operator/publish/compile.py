@@ -10,12 +10,11 @@ from typing import Final
 
 from fairlead_api.documents.rules import Policy, PolicyLimits, Rule, Rules, Subject, Tier, TierSelection
 from fairlead_api.meta import ServerKey
-from fairlead_api.v1alpha1.latencytier import LatencyTier
-from fairlead_api.v1alpha1.latencytier import TierSelection as Asked
+from fairlead_api.v1alpha1.latencytier import LatencyTier, LatencyTierSelection
 from fairlead_api.v1alpha1.toolpolicy import LabelRequirement, PolicyRule, ServerSelector, ToolPolicy
 from fairlead_operator.publish.defaults import DEFAULT_TIERS
 
-NOTHING_ASKED: Final = Asked()
+NOTHING_ASKED: Final = LatencyTierSelection()
 
 
 def compile_rules(
@@ -96,7 +95,7 @@ def _tier(tier: LatencyTier, *, default: bool) -> Tier:
     )
 
 
-def _selection(selection: Asked) -> TierSelection:
+def _selection(selection: LatencyTierSelection) -> TierSelection:
     return TierSelection(
         keywords=tuple(selection.keywords),
         commands=tuple(selection.commands),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from fairlead_api.v1alpha1.common import Duration, ObjectMeta
-from fairlead_api.v1alpha1.latencytier import LatencyTier, LatencyTierSpec, TierSelection
+from fairlead_api.v1alpha1.latencytier import LatencyTier, LatencyTierSelection, LatencyTierSpec
 from fairlead_operator.publish.words.everyday import EVERYDAY
 from fairlead_operator.publish.words.listed import listed
 from fairlead_operator.publish.words.past import PAST
@@ -18,7 +18,7 @@ from fairlead_operator.publish.words.places import PLACES
 from fairlead_operator.publish.words.requests import LOOKUPS, THOROUGH
 from fairlead_operator.publish.words.rules import RULES
 
-_QUICK: Final = TierSelection(
+_QUICK: Final = LatencyTierSelection(
     keywords=[
         *listed("say that again, what did i say, what did you say, what was that, what were you saying"),
         *EVERYDAY,
@@ -33,14 +33,14 @@ _QUICK: Final = TierSelection(
     conversation_states=["RapidExchange"],
     queue_depth=3,
 )
-_USUAL: Final = TierSelection(
+_USUAL: Final = LatencyTierSelection(
     keywords=[*PAST, *PLACES, *RULES, *LOOKUPS],
     commands=listed("""
         check the rules, look it up, look that up, normal mode, standard mode
     """),
     conversation_states=["FirstTurn"],
 )
-_THOROUGH: Final = TierSelection(
+_THOROUGH: Final = LatencyTierSelection(
     keywords=THOROUGH,
     commands=listed("""
         be thorough, deep mode, dig deep, don't rush, go deep, no hurry, no rush, really think, reason

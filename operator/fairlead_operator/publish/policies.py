@@ -18,7 +18,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.common import Condition
 from fairlead_api.v1alpha1.conditions import ConditionType, Reason, Status
 from fairlead_api.v1alpha1.toolpolicy import ToolPolicy, ToolPolicyStatus
-from fairlead_operator.ports import Announcement, Declarations, Platform, Verdict
+from fairlead_operator.ports import Announcement, ConditionVerdict, Declarations, Platform
 from fairlead_operator.publish.review import Review, review
 
 logger = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ class PolicyStatuses:
         for key, fault in self._declarations.policy_faults().items():
             if key in reviews:
                 said = f"it cannot be read, and denies everything that it selects: {fault}"
-                reviews[key] = dataclasses.replace(reviews[key], verdict=Verdict(False, Reason.INVALID, said))
+                reviews[key] = dataclasses.replace(reviews[key], verdict=ConditionVerdict(False, Reason.INVALID, said))
         for policy in await self._declarations.policies():
             found = reviews.get(policy.key)
             if found is None:
@@ -76,7 +76,7 @@ class PolicyStatuses:
             await self._tell(policy, found.verdict)
         self._told = {key: reason for key, reason in self._told.items() if key in reviews}
 
-    async def _tell(self, policy: ToolPolicy, verdict: Verdict) -> None:
+    async def _tell(self, policy: ToolPolicy, verdict: ConditionVerdict) -> None:
         """An event for each policy that something is amiss with, or not any more."""
         shown = policy.status.condition(ConditionType.ACCEPTED)
         before = self._told.get(policy.key) or (shown.reason if shown is not None else None)

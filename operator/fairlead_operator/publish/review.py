@@ -19,7 +19,7 @@ from fairlead_api.policies.merge import ALLOW, DENY, selected_by, selects
 from fairlead_api.policies.subjects import ANY, AUTHENTICATED, key_of
 from fairlead_api.v1alpha1.conditions import Reason
 from fairlead_api.v1alpha1.toolpolicy import PolicyConflict
-from fairlead_operator.ports import Verdict
+from fairlead_operator.ports import ConditionVerdict
 
 MOST_CONFLICTS: Final = 64
 MESSAGE_LIMIT: Final = 1024
@@ -34,7 +34,7 @@ _LIMITS: Final = {
 class Review:
     """Result of the review of one policy."""
 
-    verdict: Verdict
+    verdict: ConditionVerdict
     servers: int
     tools: int | None
     """None while some server that it selects was not asked for its tools yet."""
@@ -99,14 +99,14 @@ def _verdict(
     unmatched: Sequence[int],
     conflicts: Sequence[PolicyConflict],
     tiers: Mapping[str, float],
-) -> Verdict:
+) -> ConditionVerdict:
     faults = [
         f"rules[{number}].arguments is no usable JSON Schema, so the rule allows nothing: {fault}"
         for number, rule in enumerate(policy.rules)
         if rule.arguments is not None and (fault := _fault(rule.arguments)) is not None
     ]
     if faults:
-        return Verdict(False, Reason.INVALID, "; ".join(faults))
+        return ConditionVerdict(False, Reason.INVALID, "; ".join(faults))
     unknown = [
         f"tiers.{member}: there is no LatencyTier {name}, so {effect}"
         for member, name, effect in (
@@ -116,16 +116,18 @@ def _verdict(
         if name is not None and name not in tiers
     ]
     if unknown:
-        return Verdict(False, Reason.UNKNOWN_TIER, "; ".join(unknown))
+        return ConditionVerdict(False, Reason.UNKNOWN_TIER, "; ".join(unknown))
     if not selected:
-        return Verdict(None, Reason.NOTHING_SELECTED, "no McpServer of the namespace is selected")
+        return ConditionVerdict(None, Reason.NOTHING_SELECTED, "no McpServer of the namespace is selected")
     if unmatched:
         places = ", ".join(map(str, unmatched))
-        return Verdict(None, Reason.RULES_MATCH_NOTHING, f"rules that match no tool: {places} (counted from 0)")
+        return ConditionVerdict(
+            None, Reason.RULES_MATCH_NOTHING, f"rules that match no tool: {places} (counted from 0)"
+        )
     if conflicts:
         names = ", ".join(conflict.policy for conflict in conflicts)
-        return Verdict(None, Reason.CONFLICTED, f"in force, and other policies say otherwise: {names}")
-    return Verdict(True, Reason.ACCEPTED, "in force")
+        return ConditionVerdict(None, Reason.CONFLICTED, f"in force, and other policies say otherwise: {names}")
+    return ConditionVerdict(True, Reason.ACCEPTED, "in force")
 
 
 def _fault(schema: Mapping[str, Any]) -> str | None:

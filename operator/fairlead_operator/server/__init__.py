@@ -2,5 +2,5 @@
 
 `checks` says whether its spec makes sense here, `prefixes` who holds which prefix, `plan` and `manifests` what is to
 stand in the cluster, `workload` what a Deployment's status means, `symptoms` what keeps its pods from serving, `status`
-what people are told, and `news` which changes are worth an event.
+what people are told, and `announcements` which changes are worth an event.
 """

@@ -9,11 +9,11 @@ from typing import Final
 from fairlead_api.podtemplates import refused, sentence
 from fairlead_api.v1alpha1.conditions import Reason
 from fairlead_api.v1alpha1.mcpserver import McpServer
-from fairlead_operator.ports import Environment, Verdict
+from fairlead_operator.ports import ConditionVerdict, Environment
 
 
 @dataclass(frozen=True)
-class PodTemplates:
+class PodTemplateChecker:
     """Namespaces whose `spec.podTemplate` may set any field, and not only those of `fairlead_api.podtemplates`."""
 
     any: bool = False
@@ -26,17 +26,17 @@ class PodTemplates:
         return not self.any and namespace not in self.any_in
 
 
-RESTRICTED: Final = PodTemplates()
-Check = Callable[[McpServer, Environment], Verdict | None]
+RESTRICTED: Final = PodTemplateChecker()
+Check = Callable[[McpServer, Environment], ConditionVerdict | None]
 
-ACCEPTED: Final = Verdict(True, Reason.ACCEPTED, "the spec is valid and can be run here")
-
-
-def _refused(message: str) -> Verdict:
-    return Verdict(False, Reason.NOT_SUPPORTED_HERE, message)
+ACCEPTED: Final = ConditionVerdict(True, Reason.ACCEPTED, "the spec is valid and can be run here")
 
 
-def command_on_a_cluster(server: McpServer, environment: Environment) -> Verdict | None:
+def _refused(message: str) -> ConditionVerdict:
+    return ConditionVerdict(False, Reason.NOT_SUPPORTED_HERE, message)
+
+
+def command_on_a_cluster(server: McpServer, environment: Environment) -> ConditionVerdict | None:
     """A CEL rule refuses it at admission; an object written before that rule still exists."""
     if environment == "cluster" and server.spec.source_kind == "command":
         return _refused(
@@ -45,14 +45,14 @@ def command_on_a_cluster(server: McpServer, environment: Environment) -> Verdict
     return None
 
 
-def image_off_a_cluster(server: McpServer, environment: Environment) -> Verdict | None:
+def image_off_a_cluster(server: McpServer, environment: Environment) -> ConditionVerdict | None:
     """Nothing here runs containers."""
     if environment == "local" and server.spec.source_kind == "image":
         return _refused("image needs a cluster: use package, command or url with `fairlead up`")
     return None
 
 
-def transport_not_spoken(server: McpServer, environment: Environment) -> Verdict | None:
+def transport_not_spoken(server: McpServer, environment: Environment) -> ConditionVerdict | None:
     """The schema has rules of the same meaning; an object written before them still exists."""
     transport, source = server.spec.effective_transport, server.spec.source_kind
     if source == "url" and transport == "stdio":
@@ -62,7 +62,7 @@ def transport_not_spoken(server: McpServer, environment: Environment) -> Verdict
     return None
 
 
-def nothing_to_start(server: McpServer, environment: Environment) -> Verdict | None:
+def nothing_to_start(server: McpServer, environment: Environment) -> ConditionVerdict | None:
     """The entry point of an image is not known here, and something has to be started per connection."""
     spec = server.spec
     if spec.source_kind == "image" and spec.effective_transport == "stdio" and not spec.command:
@@ -70,7 +70,9 @@ def nothing_to_start(server: McpServer, environment: Environment) -> Verdict | N
     return None
 
 
-def pod_template_not_allowed(server: McpServer, environment: Environment, templates: PodTemplates) -> Verdict | None:
+def pod_template_not_allowed(
+    server: McpServer, environment: Environment, templates: PodTemplateChecker
+) -> ConditionVerdict | None:
     """Off a cluster there are no pods, and the template counts for nothing. What ran before is left as it is."""
     template = server.spec.pod_template
     if template is None or environment != "cluster" or not templates.restricted(server.metadata.namespace):
@@ -78,7 +80,9 @@ def pod_template_not_allowed(server: McpServer, environment: Environment, templa
     field = refused(template)
     if field is None:
         return None
-    return Verdict(False, Reason.POD_TEMPLATE_NOT_ALLOWED, f"{sentence(field)}; pods that ran before are left running")
+    return ConditionVerdict(
+        False, Reason.POD_TEMPLATE_NOT_ALLOWED, f"{sentence(field)}; pods that ran before are left running"
+    )
 
 
 CHECKS: Final[tuple[Check, ...]] = (
@@ -89,7 +93,7 @@ CHECKS: Final[tuple[Check, ...]] = (
 )
 
 
-def check(server: McpServer, environment: Environment, templates: PodTemplates = RESTRICTED) -> Verdict:
+def check(server: McpServer, environment: Environment, templates: PodTemplateChecker = RESTRICTED) -> ConditionVerdict:
     """The first refusal, else acceptance. A refused server is neither run nor asked anything."""
     for each in CHECKS:
         verdict = each(server, environment)

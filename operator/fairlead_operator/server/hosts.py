@@ -25,7 +25,7 @@ _PORTS: Final = {"https": 443, "http": 80}
 
 
 @dataclass(frozen=True)
-class _Place:
+class _HostAddress:
     scheme: str
     """Empty where it is not said."""
     host: str
@@ -51,7 +51,7 @@ def origin(url: str) -> str:
     return f"{place.scheme}://{host}:{_port(place)}"
 
 
-def _allows(entry: _Place | None, place: _Place) -> bool:
+def _allows(entry: _HostAddress | None, place: _HostAddress) -> bool:
     if entry is None or entry.host != place.host:
         return False
     if entry.scheme:
@@ -61,7 +61,7 @@ def _allows(entry: _Place | None, place: _Place) -> bool:
     return entry.port is None or entry.port == _port(place)
 
 
-def _port(place: _Place) -> int:
+def _port(place: _HostAddress) -> int:
     return place.port if place.port is not None else _PORTS[place.scheme]
 
 
@@ -73,10 +73,10 @@ def _is_near(host: str) -> bool:
         return host == "localhost" or ("." in host and service_namespace(host) is not None)
 
 
-def _place(text: str) -> _Place | None:
+def _place(text: str) -> _HostAddress | None:
     """None for what names no place: an entry of that kind allows nothing."""
     with suppress(ValueError):
-        return _Place("", str(ip_address(text)), None)  # IPv6 without its brackets
+        return _HostAddress("", str(ip_address(text)), None)  # IPv6 without its brackets
     try:
         parts = urlsplit(text if "://" in text else f"//{text}")
         host, port = (parts.hostname or "").removesuffix("."), parts.port
@@ -86,4 +86,4 @@ def _place(text: str) -> _Place | None:
         return None
     with suppress(ValueError):
         host = str(ip_address(host))
-    return _Place(parts.scheme, host, port)
+    return _HostAddress(parts.scheme, host, port)

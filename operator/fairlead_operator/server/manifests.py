@@ -54,7 +54,7 @@ class Images:
 
 
 @dataclass(frozen=True)
-class Frame:
+class ManifestContext:
     """Parameters of the manifests beside the server itself."""
 
     release_namespace: str
@@ -111,7 +111,7 @@ def service(server: McpServer) -> Json:
     return {"metadata": _metadata(server), "spec": spec}
 
 
-def network_policy(server: McpServer, frame: Frame) -> Json:
+def network_policy(server: McpServer, frame: ManifestContext) -> Json:
     """Only gateway and operator of the release may connect; what the server connects to is not restricted."""
     peers = {
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": frame.release_namespace}},
@@ -137,7 +137,7 @@ def disruption_budget(server: McpServer) -> Json:
     }
 
 
-def deployment(server: McpServer, frame: Frame) -> Json:
+def deployment(server: McpServer, frame: ManifestContext) -> Json:
     """The pods. `replicas` is left out where the spec leaves it out, for an autoscaler to own."""
     spec: Json = {
         "selector": {"matchLabels": selector_labels(server)},
@@ -150,7 +150,7 @@ def deployment(server: McpServer, frame: Frame) -> Json:
     return {"metadata": _metadata(server), "spec": spec}
 
 
-def pod_template(server: McpServer, frame: Frame) -> Json:
+def pod_template(server: McpServer, frame: ManifestContext) -> Json:
     """The generated template with `spec.podTemplate` laid over it."""
     template: Json = merged(_generated(server, frame), server.spec.pod_template or {})
     if frame.restricted and server.spec.pod_template is not None:
@@ -162,7 +162,7 @@ def references(server: McpServer) -> list[SecretReference]:
     """Every Secret that the pods of a server would read; none for one that runs elsewhere."""
     if server.spec.source_kind not in ("image", "package"):
         return []
-    return secret_references(pod_template(server, Frame("", restricted=False)))
+    return secret_references(pod_template(server, ManifestContext("", restricted=False)))
 
 
 def _confined(template: Json) -> Json:
@@ -176,7 +176,7 @@ def _confined(template: Json) -> Json:
     return {**template, "spec": spec}
 
 
-def _generated(server: McpServer, frame: Frame) -> Json:
+def _generated(server: McpServer, frame: ManifestContext) -> Json:
     metadata: Json = {"labels": selector_labels(server)}
     if frame.secrets_revision:
         metadata["annotations"] = {ANNOTATION_SECRETS: frame.secrets_revision}
@@ -228,7 +228,7 @@ def _container(server: McpServer) -> Json:
     return container
 
 
-def _listen(pod: Json, server: McpServer, frame: Frame) -> None:
+def _listen(pod: Json, server: McpServer, frame: ManifestContext) -> None:
     """Make the pod of a server on stdio reachable: see `gate`."""
     volume: Json = {"name": "fairlead", "mountPath": gate.FOLDER}
     bring: Json = {
@@ -250,7 +250,7 @@ def _listen(pod: Json, server: McpServer, frame: Frame) -> None:
     pod["volumes"].append({"name": "fairlead", "emptyDir": {}})
 
 
-def _install(pod: Json, server: McpServer, package: Package, frame: Frame) -> None:
+def _install(pod: Json, server: McpServer, package: Package, frame: ManifestContext) -> None:
     """Have the package installed before the server starts, with its environment: it may name another registry.
 
     The volume `cache` lives as long as the pod; `spec.podTemplate` can put a lasting one in its place.

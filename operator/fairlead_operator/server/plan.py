@@ -16,21 +16,21 @@ from fairlead_kube.resources import (
     Kind,
 )
 from fairlead_operator.server import manifests
-from fairlead_operator.server.manifests import Frame
+from fairlead_operator.server.manifests import ManifestContext
 
 
 @dataclass(frozen=True)
-class Plan:
+class WorkloadPlan:
     """`apply` in this order: what pods need first, pods last. `remove`: kinds of which the server has no object."""
 
     apply: tuple[tuple[Kind, dict[str, Any]], ...]
     remove: tuple[Kind, ...]
 
 
-def plan(server: McpServer, frame: Frame) -> Plan:
+def plan(server: McpServer, frame: ManifestContext) -> WorkloadPlan:
     """The plan of a server that was accepted. One that runs elsewhere has nothing here, whatever it had before."""
     if server.spec.source_kind not in ("image", "package"):
-        return Plan((), WORKLOAD_KINDS)
+        return WorkloadPlan((), WORKLOAD_KINDS)
     wanted = [
         (SERVICE_ACCOUNTS, manifests.service_account(server)),
         (SERVICES, manifests.service(server)),
@@ -40,4 +40,4 @@ def plan(server: McpServer, frame: Frame) -> Plan:
         wanted.append((DISRUPTION_BUDGETS, manifests.disruption_budget(server)))
     wanted.append((DEPLOYMENTS, manifests.deployment(server, frame)))
     kinds = {kind for kind, _ in wanted}
-    return Plan(tuple(wanted), tuple(kind for kind in WORKLOAD_KINDS if kind not in kinds))
+    return WorkloadPlan(tuple(wanted), tuple(kind for kind in WORKLOAD_KINDS if kind not in kinds))

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.conditions import Reason
 from fairlead_api.v1alpha1.mcpserver import McpServer
-from fairlead_operator.ports import Verdict
+from fairlead_operator.ports import ConditionVerdict
 
 PrefixStyle = Literal["name", "namespace-name"]
 
@@ -72,7 +72,7 @@ class Prefixes:
         claims = [self._claims[key] for key in self._by_prefix.get(prefix, ())]
         return min(claims).key if claims else None
 
-    def granted(self, server: McpServer, accepted: Verdict) -> tuple[Verdict, str | None]:
+    def granted(self, server: McpServer, accepted: ConditionVerdict) -> tuple[ConditionVerdict, str | None]:
         """The verdict about a server that is accepted, and its prefix. Without one of its own it is served at its own
         endpoint, and told so.
         """
@@ -81,4 +81,4 @@ class Prefixes:
         if holder is None or holder == server.key:
             return accepted, prefix
         message = f"prefix {prefix} is held by the older server {holder}; this one is served at its own endpoint only"
-        return Verdict(False, Reason.PREFIX_TAKEN, message), None
+        return ConditionVerdict(False, Reason.PREFIX_TAKEN, message), None

@@ -20,27 +20,27 @@ from fairlead_api.v1alpha1.common import Condition
 from fairlead_api.v1alpha1.conditions import READY_DEPENDS_ON, ConditionType, Reason, Status
 from fairlead_api.v1alpha1.mcpserver import CatalogReference, LatencySummary, McpServer, McpServerStatus, ServerInfo
 from fairlead_api.v1alpha1.remedies import Form, in_words_of, remedy
-from fairlead_operator.ports import Environment, Verdict
+from fairlead_operator.ports import ConditionVerdict, Environment
 
 _REASONS: Final = frozenset(Reason)
 MESSAGE_LIMIT: Final = 2000
 TEXT_LIMIT: Final = 1024
 
-NOT_REACHED: Final = Verdict(None, Reason.PENDING, "what comes before is not done")
-NOT_CALIBRATED: Final = Verdict(None, Reason.NOT_CALIBRATED, "its tools have not been measured")
+NOT_REACHED: Final = ConditionVerdict(None, Reason.PENDING, "what comes before is not done")
+NOT_CALIBRATED: Final = ConditionVerdict(None, Reason.NOT_CALIBRATED, "its tools have not been measured")
 
 
 @dataclass(frozen=True)
 class Verdicts:
     """One per condition but Ready. None: nothing new is known, what is shown stays."""
 
-    accepted: Verdict
-    resolved: Verdict = NOT_REACHED
-    programmed: Verdict = NOT_REACHED
-    verified: Verdict | None = NOT_REACHED
-    calibrated: Verdict | None = None
-    approved: Verdict | None = None
-    clean: Verdict | None = None
+    accepted: ConditionVerdict
+    resolved: ConditionVerdict = NOT_REACHED
+    programmed: ConditionVerdict = NOT_REACHED
+    verified: ConditionVerdict | None = NOT_REACHED
+    calibrated: ConditionVerdict | None = None
+    approved: ConditionVerdict | None = None
+    clean: ConditionVerdict | None = None
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def build_status(
     and the file that declares the server choose the words of advice.
     """
     shown, generation = server.status, server.metadata.generation
-    given: dict[ConditionType, Verdict] = {
+    given: dict[ConditionType, ConditionVerdict] = {
         ConditionType.ACCEPTED: verdicts.accepted,
         ConditionType.RESOLVED_REFS: verdicts.resolved,
         ConditionType.PROGRAMMED: verdicts.programmed,
@@ -93,7 +93,7 @@ def build_status(
     )
 
 
-def _of_definitions(server: McpServer, verdicts: Verdicts) -> Iterator[tuple[ConditionType, Verdict]]:
+def _of_definitions(server: McpServer, verdicts: Verdicts) -> Iterator[tuple[ConditionType, ConditionVerdict]]:
     """Shown where there is something to say: from the first answer on, and `Approved` while definitions are pinned."""
     clean = verdicts.clean or _as_shown(server.status, ConditionType.DEFINITIONS_CLEAN)
     approved = verdicts.approved or _as_shown(server.status, ConditionType.APPROVED)
@@ -103,25 +103,25 @@ def _of_definitions(server: McpServer, verdicts: Verdicts) -> Iterator[tuple[Con
         yield ConditionType.APPROVED, approved
 
 
-def ready(given: dict[ConditionType, Verdict]) -> Verdict:
+def ready(given: dict[ConditionType, ConditionVerdict]) -> ConditionVerdict:
     """The first dependent that is False, else the first that is Unknown, else True."""
     dependents = [given[kind] for kind in READY_DEPENDS_ON]
     for wanted in (False, None):
         for verdict in dependents:
             if verdict.ok is wanted:
                 return verdict
-    return Verdict(True, dependents[-1].reason, dependents[-1].message)
+    return ConditionVerdict(True, dependents[-1].reason, dependents[-1].message)
 
 
-def _as_shown(shown: McpServerStatus, kind: ConditionType) -> Verdict | None:
+def _as_shown(shown: McpServerStatus, kind: ConditionType) -> ConditionVerdict | None:
     condition = shown.condition(kind)
     if condition is None:
         return None
-    return Verdict({"True": True, "False": False}.get(condition.status), condition.reason, condition.message)
+    return ConditionVerdict({"True": True, "False": False}.get(condition.status), condition.reason, condition.message)
 
 
 def _condition(
-    kind: ConditionType, verdict: Verdict, shown: McpServerStatus, generation: int, now: datetime, form: Form
+    kind: ConditionType, verdict: ConditionVerdict, shown: McpServerStatus, generation: int, now: datetime, form: Form
 ) -> Condition:
     status: Status = "Unknown" if verdict.ok is None else "True" if verdict.ok else "False"
     before = shown.condition(kind)
@@ -138,7 +138,7 @@ def _condition(
     )
 
 
-def _advised(verdict: Verdict, form: Form) -> str:
+def _advised(verdict: ConditionVerdict, form: Form) -> str:
     """The message with what to do about it, which survives where a long one is cut; what is still open needs none."""
     known = verdict.reason in _REASONS and verdict.ok is not None
     advice = remedy(Reason(verdict.reason), form) if known else ""

@@ -7,19 +7,21 @@ from typing import Any, Final
 
 from fairlead_api.v1alpha1.conditions import ConditionType, Reason
 from fairlead_api.v1alpha1.mcpserver import McpServer
-from fairlead_operator.ports import Verdict
+from fairlead_operator.ports import ConditionVerdict
 from fairlead_operator.server.symptoms import Symptom
 
-NOTHING_TO_RUN: Final = Verdict(True, Reason.PROGRAMMED, "the server runs elsewhere")
-NOT_STARTED: Final = Verdict(
+NOTHING_TO_RUN: Final = ConditionVerdict(True, Reason.PROGRAMMED, "the server runs elsewhere")
+NOT_STARTED: Final = ConditionVerdict(
     None,
     Reason.WAITING_FOR_REFS,
     "pods are neither started nor changed until the Secrets that they read may be used; those that run are left alone",
 )
-NO_POD: Final = Verdict(False, Reason.UNREACHABLE, "none of its pods is available")
+NO_POD: Final = ConditionVerdict(False, Reason.UNREACHABLE, "none of its pods is available")
 
 
-def judge(server: McpServer, generation: int, status: Mapping[str, Any]) -> tuple[Verdict, Verdict | None]:
+def judge(
+    server: McpServer, generation: int, status: Mapping[str, Any]
+) -> tuple[ConditionVerdict, ConditionVerdict | None]:
     """Whether the pods are up, and why the server is down where it was up before.
 
     `generation` is the Deployment's own: a status that is older says nothing about its progress. Pods that were up and
@@ -27,35 +29,39 @@ def judge(server: McpServer, generation: int, status: Mapping[str, Any]) -> tupl
     """
     wanted = server.spec.effective_replicas
     if wanted == 0:
-        return Verdict(False, Reason.STOPPED, "spec.replicas is 0"), None
+        return ConditionVerdict(False, Reason.STOPPED, "spec.replicas is 0"), None
     available = int(status.get("availableReplicas") or 0)
     if available > 0:
-        return Verdict(True, Reason.PROGRAMMED, "its pods are up"), None
+        return ConditionVerdict(True, Reason.PROGRAMMED, "its pods are up"), None
     conditions = {condition.get("type"): condition for condition in status.get("conditions") or ()}
     failed = conditions.get("ReplicaFailure")
     if failed is not None and failed.get("status") == "True":
-        return Verdict(False, Reason.DEPLOYMENT_FAILED, f"pods cannot be made: {failed.get('message', '')}"), None
+        return ConditionVerdict(
+            False, Reason.DEPLOYMENT_FAILED, f"pods cannot be made: {failed.get('message', '')}"
+        ), None
     progress = conditions.get("Progressing")
     current = int(status.get("observedGeneration") or 0) >= generation
     if current and progress is not None and progress.get("reason") == "ProgressDeadlineExceeded":
         message = f"no pod became available in time: {progress.get('message', '')}"
-        return Verdict(False, Reason.DEPLOYMENT_FAILED, message), None
+        return ConditionVerdict(False, Reason.DEPLOYMENT_FAILED, message), None
     if _was_up(server):
-        return Verdict(True, Reason.PROGRAMMED, "it was started"), NO_POD
-    return Verdict(None, Reason.DEPLOYING, "no pod is available yet"), None
+        return ConditionVerdict(True, Reason.PROGRAMMED, "it was started"), NO_POD
+    return ConditionVerdict(None, Reason.DEPLOYING, "no pod is available yet"), None
 
 
-def explained(verdict: Verdict, down: Verdict | None, found: Symptom | None) -> tuple[Verdict, Verdict | None]:
+def explained(
+    verdict: ConditionVerdict, down: ConditionVerdict | None, found: Symptom | None
+) -> tuple[ConditionVerdict, ConditionVerdict | None]:
     """Verdicts about the Deployment with a pod's symptom added. A server that is up is not blamed for a pod that is
     not.
     """
     if found is None or verdict.reason == Reason.STOPPED:
         return verdict, down
     if down is not None:
-        return verdict, Verdict(False, down.reason, f"{down.message}: {found.message}")
+        return verdict, ConditionVerdict(False, down.reason, f"{down.message}: {found.message}")
     if verdict.ok is True:
         return verdict, down
-    return Verdict(False if found.hopeless else None, found.reason, found.message), down
+    return ConditionVerdict(False if found.hopeless else None, found.reason, found.message), down
 
 
 def rollout(generation: int, status: Mapping[str, Any]) -> str:

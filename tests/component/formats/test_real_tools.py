@@ -17,7 +17,7 @@ from msgspec import Raw
 from fairlead_api.documents.pins import Pinned
 from fairlead_formats.registry import FORMATS, find
 from fairlead_formats.tools.format import Options
-from fairlead_operator.local.installers import Package, explain
+from fairlead_operator.local.installers import PackageVersion, explain
 from fairlead_operator.pinning.scan import scan
 from foreignvalidators import VARIABLE, judge
 from formatrules import violations
@@ -85,7 +85,7 @@ def installed(package: str, folder: Path) -> str:
         if done.returncode == 0:
             return str(folder / "bin" / package)
         said = done.stderr.strip()
-    failure = explain(Package("pypi", package, "newest"), said.splitlines())
+    failure = explain(PackageVersion("pypi", package, "newest"), said.splitlines())
     if failure.network and "CI" not in os.environ:
         pytest.skip(f"{failure}: {said[-300:]}")
     pytest.fail(f"{failure}: {said}")

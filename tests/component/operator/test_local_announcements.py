@@ -14,9 +14,9 @@ from fairlead_api.documents.catalog import ChildEndpoint
 from fairlead_api.meta import ServerKey
 from fairlead_mcp.eras import Era, modern_params
 from fairlead_mcp.host import ChildHost
-from fairlead_operator.discovery.round import Pace, Round, Subject
-from fairlead_operator.discovery.rounds import Rounds
-from fairlead_operator.local.platform import LocalConnector, Wakening
+from fairlead_operator.discovery.discoverer import Discoverer
+from fairlead_operator.discovery.state import DiscoveryOptions, DiscoveryState, DiscoveryTarget
+from fairlead_operator.local.platform import ChildObserver, LocalConnector
 from waiting import until_async
 
 KEY = ServerKey("default", "growing")
@@ -29,11 +29,11 @@ def names(tools: Iterable[Raw]) -> set[str]:
 
 async def test_a_modern_child_is_subscribed_to_and_asked_again_when_it_announces_a_change() -> None:
     host = ChildHost()
-    subject = Subject("uid", ChildEndpoint(command=sys.executable, args=(SCRIPT,)), "", "")
-    rounds = Rounds(LocalConnector(host), lambda key: None, pace=Pace(floor=0.05), rng=random.Random(1))
-    stop = host.listen(Wakening(lambda key: None, rounds.hint))
+    subject = DiscoveryTarget("uid", ChildEndpoint(command=sys.executable, args=(SCRIPT,)), "", "")
+    rounds = Discoverer(LocalConnector(host), lambda key: None, pace=DiscoveryOptions(floor=0.05), rng=random.Random(1))
+    stop = host.listen(ChildObserver(lambda key: None, rounds.hint))
 
-    def look() -> Round:
+    def look() -> DiscoveryState:
         return rounds.look(KEY, subject, None, 600.0)
 
     async def knows(*wanted: str) -> bool:

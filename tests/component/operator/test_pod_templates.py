@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fairlead_api.podtemplates import sentence
-from fairlead_operator.server.manifests import Frame, pod_template
+from fairlead_operator.server.manifests import ManifestContext, pod_template
 from operatorfakes import mcp_server
 from operatorworld import Json, World, running
 from podtemplates import ALLOWED, pod
@@ -65,7 +65,7 @@ def test_pods_of_an_allowed_template_are_restricted_as_the_api_server_judges_it(
     world.request("PATCH", f"/api/v1/namespaces/{world.namespace}", label, content_type="application/merge-patch+json")
     for source in ({"image": IMAGE}, {"package": {"registry": "pypi", "name": "demo", "version": "1.0"}}):
         server = mcp_server("demo", podTemplate=ALLOWED[name], **source)
-        template = json.loads(json.dumps(pod_template(server, Frame("fairlead-system"))))
+        template = json.loads(json.dumps(pod_template(server, ManifestContext("fairlead-system"))))
         template["spec"].pop("serviceAccountName")
         body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "demo", **template["metadata"]}}
         account = {"metadata": {"name": "default"}}

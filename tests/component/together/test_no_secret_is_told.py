@@ -20,7 +20,7 @@ import pytest
 from prometheus_client import generate_latest
 
 from controlplane import ControlPlane
-from fairlead_api.logs import JsonLines
+from fairlead_api.logs import JsonFormatter
 from gatewayworld import ask, calling, modern
 from operatorworld import GROUP, QUICK, World, release_namespace, running
 from ports import free_port
@@ -183,7 +183,7 @@ async def test_no_secret_is_in_anything_that_leaves_operator_or_gateway(
             told["events"] = repr(await gateway.news.after(0, 0.1))
         told["metrics of the operator"] = generate_latest(operator.telemetry.registry).decode()
         kept = stored(world)
-    for formatter in (logging.Formatter("%(name)s %(message)s"), JsonLines()):
+    for formatter in (logging.Formatter("%(name)s %(message)s"), JsonFormatter()):
         told[f"log as {formatter}"] = "\n".join(map(formatter.format, caplog.records))
     assert {"fairlead_operator", "fairlead_gateway"} <= {r.name.partition(".")[0] for r in caplog.records}
     assert any(record.levelno == logging.DEBUG for record in caplog.records)

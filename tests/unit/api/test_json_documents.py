@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from fairlead_api.jsondocuments import MAX_DEPTH, BadJson, parse_json
+from fairlead_api.jsondocuments import MAX_DEPTH, UnreadableJson, parse_json
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_a_text_without_a_value_is_told_apart(text: str) -> None:
     ],
 )
 def test_a_mistake_is_named_with_line_and_column(text: str, line: int, column: int, message: str) -> None:
-    with pytest.raises(BadJson) as raised:
+    with pytest.raises(UnreadableJson) as raised:
         parse_json(text)
     assert (str(raised.value), raised.value.line, raised.value.column) == (message, line, column)
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from fairlead_api.structural import NotStructural, structural_schema, without_defaults
 from fairlead_api.v1alpha1.common import Duration, Model, duration_rule
 from fairlead_api.v1alpha1.lists import Distinct
-from fairlead_api.v1alpha1.rules import Rule
+from fairlead_api.v1alpha1.rules import ValidationRule
 
 
 class Part(Model):
@@ -35,7 +35,7 @@ class Whole(Model):
     parts: Annotated[list[Part], Distinct(key="size")] = Field(default=[], max_length=4)
     wait: Annotated[Duration, duration_rule("1s", "2s")] | None = None
 
-    guards = (Rule(cel="has(self.plain)", message="no plain", holds=lambda whole: whole.plain is not None),)
+    guards = (ValidationRule(cel="has(self.plain)", message="no plain", holds=lambda whole: whole.plain is not None),)
 
 
 def test_a_model_becomes_a_structural_schema() -> None:

@@ -7,14 +7,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from fairlead_api.load import Problem
+from fairlead_api.load import ManifestProblem
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.common import Condition
 from fairlead_api.v1alpha1.conditions import Status
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_cli.up.board import Board
 from fairlead_cli.up.cells import fold, fold_to, harmless
-from fairlead_cli.up.display import Lines, LiveTable, view_of
+from fairlead_cli.up.display import LiveTable, PlainLines, view_of
 from fairlead_cli.up.repeats import FewerRepeats, Repeats
 
 KEY = ServerKey("default", "demo")
@@ -27,7 +27,7 @@ class Printed:
     def __init__(self, capsys: pytest.CaptureFixture[str], tools: int = 2) -> None:
         self._capsys = capsys
         self.board = Board(lambda key: tuple(f"demo__{number}" for number in range(tools)), lambda: None)
-        self.lines = Lines(now=lambda: NOON)
+        self.lines = PlainLines(now=lambda: NOON)
 
     def shown(self, status: Status, reason: str, message: str = "", name: str = "demo") -> list[str]:
         condition = Condition(
@@ -79,7 +79,7 @@ def test_another_failure_is_told_at_once_but_not_a_hundred_of_them(capsys: pytes
 
 def test_a_problem_that_is_mended_is_told_as_solved(capsys: pytest.CaptureFixture[str]) -> None:
     printed = Printed(capsys)
-    printed.board.complain((Problem("mcp.json", 3, "mcpServers.a.comand", "unknown key", 7),))
+    printed.board.complain((ManifestProblem("mcp.json", 3, "mcpServers.a.comand", "unknown key", 7),))
     assert printed.refreshed() == ["12:00:05  problem: mcp.json:3:7: mcpServers.a.comand: unknown key"]
     printed.board.complain(())
     assert printed.refreshed() == ["12:00:05  solved: mcp.json:3:7: mcpServers.a.comand: unknown key"]

@@ -13,30 +13,30 @@ import pytest
 from rich.cells import cell_len
 
 from fairlead_cli.up.clients import client_lines
-from fairlead_cli.up.layout import LEAST_HEIGHT, LEAST_WIDTH, Server, View, duration, screen
+from fairlead_cli.up.layout import LEAST_HEIGHT, LEAST_WIDTH, ScreenView, ServerRow, duration, screen
 
 GOLDEN = Path(__file__).parent / "golden"
 NAMES = ("everything", "fetch", "filesystem", "git", "github", "memory", "puppeteer", "sqlite", "sequential-thinking")
 URL = "http://127.0.0.1:8080/mcp"
 
 
-def ready(name: str, tools: int, message: str = "") -> Server:
-    return Server(name, "ready", message, tuple(f"{name}__tool_{number}" for number in range(tools)))
+def ready(name: str, tools: int, message: str = "") -> ServerRow:
+    return ServerRow(name, "ready", message, tuple(f"{name}__tool_{number}" for number in range(tools)))
 
 
-FOURTEEN = View(
+FOURTEEN = ScreenView(
     mcp=URL,
     metrics="http://127.0.0.1:9464/metrics",
     clients=tuple(client_lines(URL)),
     servers=(
         *(ready(name, 10) for name in NAMES),
         ready("time", 10, "1 of 11 definitions are left out: tool broken: it has no inputSchema"),
-        Server("slack", "failed", "there is no program npx-nope on this machine. Install it, or correct command."),
-        Server(
+        ServerRow("slack", "failed", "there is no program npx-nope on this machine. Install it, or correct command."),
+        ServerRow(
             "postgres", "failed", "exited with code 3: connection refused. Check command, args and env.", restarts=7
         ),
-        Server("slow", "starting", seconds=83),
-        Server("docs", "offline", "it ended", ("docs__search",)),
+        ServerRow("slow", "starting", seconds=83),
+        ServerRow("docs", "offline", "it ended", ("docs__search",)),
     ),
     problems=("mcp.json:12: mcpServers.typo.comand: unknown key: did you mean command?",),
     news=("demo: ask_supplier left the fast tier: 3 of its last 3 calls took over 500 ms (p95 1,004 ms)",),
@@ -44,9 +44,9 @@ FOURTEEN = View(
 QUICK = replace(
     FOURTEEN,
     servers=(
-        Server("demo", "ready", "", ("demo__ask_supplier", "demo__get_stock")),
-        Server("git", "skipped", "/home/me is not in a git repository"),
-        Server("time", "installing", "mcp-server-time==2026.10.19: 12 packages"),
+        ServerRow("demo", "ready", "", ("demo__ask_supplier", "demo__get_stock")),
+        ServerRow("git", "skipped", "/home/me is not in a git repository"),
+        ServerRow("time", "installing", "mcp-server-time==2026.10.19: 12 packages"),
     ),
     problems=(),
     news=(),
@@ -55,9 +55,9 @@ EVIL = "\x1b[31mred\x1b[0m \x1b]0;title\x07 \x9b2J 見つかりません \u202et
 FOREIGN = replace(
     FOURTEEN,
     servers=(
-        Server("日本語サーバー", "ready", "", ("東京", "大阪")),
-        Server("evil", "failed", EVIL),
-        Server("a-name-that-is-longer-than-the-column-for-names-may-be", "ready"),
+        ServerRow("日本語サーバー", "ready", "", ("東京", "大阪")),
+        ServerRow("evil", "failed", EVIL),
+        ServerRow("a-name-that-is-longer-than-the-column-for-names-may-be", "ready"),
     ),
 )  # fmt: skip
 PICTURES = {
@@ -65,11 +65,11 @@ PICTURES = {
     "quick": QUICK,
     "foreign": FOREIGN,
     "nothing": replace(QUICK, servers=()),
-    "early": View(),
+    "early": ScreenView(),
 }
 
 
-def drawn(view: View, width: int, height: int) -> str:
+def drawn(view: ScreenView, width: int, height: int) -> str:
     return "".join(f"{line.text}\n" for line in screen(view, width, height))
 
 
@@ -119,7 +119,7 @@ def test_names_of_tools_are_shown_where_there_is_room_and_counted_elsewhere() ->
 
 
 def test_what_is_cut_says_how_much_more_there_is() -> None:
-    long = Server("chatty", "failed", "word " * 400)
+    long = ServerRow("chatty", "failed", "word " * 400)
     assert "more lines" in drawn(replace(FOURTEEN, servers=(*FOURTEEN.servers, long)), 80, 23)
     problems = tuple(f"mcp.json:{line}: mcpServers.a: wrong" for line in range(40))
     assert "… 36 more problems" in drawn(replace(FOURTEEN, problems=problems), 80, 23)
@@ -130,7 +130,7 @@ def test_what_is_cut_says_how_much_more_there_is() -> None:
 
 
 def test_many_servers_on_a_small_screen_are_counted_by_state() -> None:
-    many = replace(FOURTEEN, servers=tuple(Server(f"s{n}", "failed", "no") for n in range(90)), problems=(), news=())
+    many = replace(FOURTEEN, servers=tuple(ServerRow(f"s{n}", "failed", "no") for n in range(90)), problems=(), news=())
     lines = drawn(many, 80, 23).splitlines()
     assert lines[1] == "90 servers: 90 failed; 0 tools"
     shown = sum("failed: no" in line for line in lines)
@@ -138,9 +138,9 @@ def test_many_servers_on_a_small_screen_are_counted_by_state() -> None:
 
 
 def test_a_server_counts_as_slow_after_ten_seconds() -> None:
-    assert not Server("a", "starting", seconds=9.9).is_slow
-    assert Server("a", "waiting", seconds=10.0).is_slow
-    assert not Server("a", "installing", seconds=99.0).is_slow
+    assert not ServerRow("a", "starting", seconds=9.9).is_slow
+    assert ServerRow("a", "waiting", seconds=10.0).is_slow
+    assert not ServerRow("a", "installing", seconds=99.0).is_slow
 
 
 @pytest.mark.parametrize(("seconds", "said"), [(9.9, "9 s"), (61, "1 min 1 s"), (7260, "2 h 1 min")])

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from fairlead_api.load import Problem
+from fairlead_api.load import ManifestProblem
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.common import Condition
 from fairlead_api.v1alpha1.conditions import Status
@@ -21,11 +21,11 @@ from fairlead_cli.failure import Failure
 from fairlead_cli.up.board import Board, row_for
 from fairlead_cli.up.clients import client_lines
 from fairlead_cli.up.command import UpOptions, leads_here
-from fairlead_cli.up.display import Addresses, JsonLines, Lines, LiveTable
+from fairlead_cli.up.display import Addresses, JsonChanges, LiveTable, PlainLines
 from fairlead_cli.up.folders import folders, package_cache
 from fairlead_cli.up.quickstart import Skipped, quick_start
 from fairlead_gateway import CustomTool, CustomTools
-from fairlead_gateway.custom.load import Loaded, LoadProblem
+from fairlead_gateway.custom.load import LoadedTools, LoadProblem
 from fairlead_operator.ports import TIER_MOVED, Announcement
 
 KEY = ServerKey("default", "demo")
@@ -72,7 +72,7 @@ def test_custom_tools_keep_their_row_and_a_server_of_their_name_is_a_problem() -
     tools = CustomTools()
     tools.add(CustomTool(name="greet", handler=print, input_schema={}))
     shown = board()
-    shown.own(ServerKey("default", "local"), Loaded(tools, (LoadProblem("mine.py", "it is broken"),)))
+    shown.own(ServerKey("default", "local"), LoadedTools(tools, (LoadProblem("mine.py", "it is broken"),)))
     shown.reported(server("local"), status("True", "Verified"))
     shown.reported(server("local"), status("True", "Verified"))
     shown.forgotten(ServerKey("default", "local"))
@@ -85,12 +85,12 @@ def test_custom_tools_keep_their_row_and_a_server_of_their_name_is_a_problem() -
 
 
 def test_lines_are_printed_for_what_changes_and_nothing_twice(capsys: pytest.CaptureFixture[str]) -> None:
-    shown, lines = board(), Lines(now=lambda: datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
+    shown, lines = board(), PlainLines(now=lambda: datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
     lines.listening(ADDRESSES)
     shown.declare(KEY)
     lines.refresh(shown)
     shown.reported(server("demo"), status("True", "Verified"))
-    shown.complain((Problem("a.yaml", 3, "spec", "no"),))
+    shown.complain((ManifestProblem("a.yaml", 3, "spec", "no"),))
     lines.refresh(shown)
     lines.refresh(shown)
     shown.forgotten(KEY)
@@ -108,11 +108,11 @@ def test_lines_are_printed_for_what_changes_and_nothing_twice(capsys: pytest.Cap
 
 
 def test_programs_get_one_json_object_per_change(capsys: pytest.CaptureFixture[str]) -> None:
-    shown, lines = board(), JsonLines()
+    shown, lines = board(), JsonChanges()
     lines.listening(ADDRESSES)
     shown.reported(server("demo"), status("True", "Verified"))
     shown.skip(Skipped(ServerKey("default", "git"), "no repository"))
-    shown.complain((Problem("a.yaml", 3, "spec", "no"),))
+    shown.complain((ManifestProblem("a.yaml", 3, "spec", "no"),))
     lines.refresh(shown)
     lines.refresh(shown)
     shown.forgotten(KEY)
@@ -133,7 +133,7 @@ def test_programs_get_one_json_object_per_change(capsys: pytest.CaptureFixture[s
 
 
 def test_a_tool_that_changes_tiers_is_told_once_in_each_way(capsys: pytest.CaptureFixture[str]) -> None:
-    shown, lines, objects = board(), Lines(now=lambda: datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)), JsonLines()
+    shown, lines, objects = board(), PlainLines(now=lambda: datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)), JsonChanges()
     shown.announced(server("demo"), Announcement("Normal", "Ready", "ready with 2 tools"))
     shown.announced(server("demo"), Announcement("Warning", TIER_MOVED, LEFT))
     for display in (lines, lines, objects, objects):

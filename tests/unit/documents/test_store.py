@@ -8,7 +8,17 @@ from dataclasses import replace
 
 import pytest
 
-from fairlead_api.documents.store import GZIPPED, INDEX, PART, PLAIN, VALUES_LIMIT, Assembler, Blob, pack, part_names
+from fairlead_api.documents.store import (
+    GZIPPED,
+    INDEX,
+    PART,
+    PLAIN,
+    VALUES_LIMIT,
+    Blob,
+    DocumentAssembler,
+    pack,
+    part_names,
+)
 
 
 def noise(seed: int, size: int = 3_000_000) -> bytes:
@@ -17,7 +27,7 @@ def noise(seed: int, size: int = 3_000_000) -> bytes:
 
 
 def assembled(blobs: list[Blob]) -> bytes | None:
-    reader = Assembler()
+    reader = DocumentAssembler()
     reader.replace(blobs)
     return reader.documents.get("doc")
 
@@ -55,7 +65,7 @@ def test_parts_may_arrive_in_any_order() -> None:
     document = noise(3)
     blobs = pack("doc", "catalog", document)
     for order in itertools.permutations(blobs, len(blobs)):
-        reader = Assembler()
+        reader = DocumentAssembler()
         changes = [change for blob in order for change in reader.put(blob)]
         assert [change.document for change in changes] == [document]
         assert reader.incomplete == []
@@ -65,7 +75,7 @@ def test_a_writer_killed_at_any_point_leaves_every_reader_on_a_whole() -> None:
     old, new = noise(4), noise(5)
     old_blobs, new_blobs = pack("doc", "catalog", old), pack("doc", "catalog", new)
     stored = {blob.name: blob for blob in old_blobs}
-    live = Assembler()
+    live = DocumentAssembler()
     live.replace(stored.values())
     steps = [("put", blob) for blob in new_blobs] + [("remove", blob) for blob in old_blobs if blob.is_part]
     for number, (action, blob) in enumerate(steps):
@@ -83,7 +93,7 @@ def test_a_writer_killed_at_any_point_leaves_every_reader_on_a_whole() -> None:
 def test_a_part_that_is_deleted_by_hand_changes_nothing_for_a_reader_that_has_the_whole() -> None:
     document = noise(6)
     *parts, head = pack("doc", "catalog", document)
-    reader = Assembler()
+    reader = DocumentAssembler()
     reader.replace([*parts, head])
     assert reader.remove(parts[0].name) == []
     assert reader.put(head) == []
@@ -93,7 +103,7 @@ def test_a_part_that_is_deleted_by_hand_changes_nothing_for_a_reader_that_has_th
 
 def test_an_edited_head_is_reported_and_the_old_document_stays() -> None:
     (head,) = pack("doc", "catalog", b'{"a":1}')
-    reader = Assembler()
+    reader = DocumentAssembler()
     reader.put(head)
     for bad in (
         replace(head, data={PLAIN: '{"a":2}'}),
@@ -109,7 +119,7 @@ def test_an_edited_head_is_reported_and_the_old_document_stays() -> None:
 
 def test_a_broken_head_is_told_of_when_it_is_mended_and_when_it_goes() -> None:
     (head,) = pack("doc", "catalog", b'{"a":1}')
-    bad, reader = replace(head, data={PLAIN: "{junk"}), Assembler()
+    bad, reader = replace(head, data={PLAIN: "{junk"}), DocumentAssembler()
     reader.put(bad)
     (gone,) = reader.remove("doc")
     assert (gone.document, gone.problem) == (None, None)
@@ -123,13 +133,13 @@ def test_a_broken_head_is_told_of_when_it_is_mended_and_when_it_goes() -> None:
 def test_a_compressed_document_that_ends_early_is_reported() -> None:
     (head,) = pack("doc", "catalog", b"x" * 2_000_000)
     cut = replace(head, binary={GZIPPED: head.binary[GZIPPED][:-9]})
-    (change,) = Assembler().put(cut)
+    (change,) = DocumentAssembler().put(cut)
     assert change.problem == "compressed data ends early"
 
 
 def test_a_head_that_goes_takes_its_document_along_and_a_listing_shows_what_went_meanwhile() -> None:
     (one,), (two,) = pack("one", "catalog", b"1"), pack("two", "catalog", b"2")
-    reader = Assembler()
+    reader = DocumentAssembler()
     reader.replace([one, two])
     (change,) = reader.replace([two])
     assert (change.name, change.document) == ("one", None)

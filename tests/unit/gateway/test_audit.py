@@ -16,7 +16,7 @@ from msgspec import Raw
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.audit.arguments import REDACTED, BadPath, read_path, redacted, teller
 from fairlead_gateway.audit.auditor import Auditor
-from fairlead_gateway.audit.entry import ALLOWED, Entry
+from fairlead_gateway.audit.entry import ALLOWED, AuditEntry
 from fairlead_gateway.audit.lines import line_of
 from fairlead_gateway.audit.sink import File
 from fairlead_gateway.audit.writer import Writer
@@ -26,19 +26,19 @@ KEY = ServerKey("team", "demo")
 PARENT = b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 
-def entry(**members: Any) -> Entry:
+def entry(**members: Any) -> AuditEntry:
     known: dict[str, Any] = {"at": 1.5, "decision": ALLOWED, "identity": ANONYMOUS, "address": "10.0.0.1"}
-    return Entry(**{**known, "method": "tools/call", **members})
+    return AuditEntry(**{**known, "method": "tools/call", **members})
 
 
-def told(one: Entry, mode: Any = "none", *paths: str) -> dict[str, Any]:
+def told(one: AuditEntry, mode: Any = "none", *paths: str) -> dict[str, Any]:
     line = line_of(one, teller(mode, b"key", [read_path(path) for path in paths]))
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1
     return dict(json.loads(line))
 
 
-def plain(one: Entry) -> bytes:
+def plain(one: AuditEntry) -> bytes:
     return line_of(one, lambda raw: {})
 
 

@@ -12,7 +12,7 @@ import pytest
 from msgspec import UNSET, Raw
 
 from fairlead_gateway.audit.auditor import MAX_NAME, Auditor
-from fairlead_gateway.audit.entry import Entry
+from fairlead_gateway.audit.entry import AuditEntry
 from fairlead_gateway.audit.writer import CAPACITY_BYTES, Writer
 from fairlead_gateway.calls.bridge import MAX_PARKED_BYTES, Bridge, Bridged, Relay
 from fairlead_gateway.calls.live import MAX_ID, MAX_SESSION, Live, LiveRequest, offers
@@ -61,7 +61,7 @@ def test_the_audit_log_keeps_no_more_bytes_than_it_may_while_its_disk_is_slow() 
     try:
         assert writer.buffered <= CAPACITY_BYTES // MIB
         assert writer.overflowed >= CAPACITY_BYTES // MIB
-        kept = Entry(0.0, "denied", ANONYMOUS, "", "", tool="x" * MAX_NAME, arguments=arguments)
+        kept = AuditEntry(0.0, "denied", ANONYMOUS, "", "", tool="x" * MAX_NAME, arguments=arguments)
         assert kept.weight == MAX_NAME + len(arguments)
     finally:
         disk.free.set()
@@ -73,7 +73,7 @@ def test_the_audit_log_keeps_no_more_bytes_than_it_may_while_its_disk_is_slow() 
 
 def test_an_entry_of_the_audit_log_keeps_a_part_of_a_request_and_not_the_whole() -> None:
     writer = Writer(Disk(), lambda entry: b"", lambda: 0.0)
-    put: list[Entry] = []
+    put: list[AuditEntry] = []
     writer.put = put.append  # type: ignore[assignment, method-assign]  # what is put in, before it is written
     whole = b"x" * MIB
     part = Raw(memoryview(whole)[:10])

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead_gateway.limits.rate import Rate, Sharing
-from fairlead_gateway.limits.turns import Turns
+from fairlead_gateway.limits.turns import FairQueue
 
 
 @given(
@@ -75,7 +75,7 @@ def test_what_was_admitted_while_nobody_could_be_told_is_over_in_the_meantime() 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 3)), max_size=60))
 def test_turns_hold_what_came_and_did_not_go_and_serve_each_agent_in_order(steps: list[tuple[str, int]]) -> None:
-    turns: Turns[int] = Turns()
+    turns: FairQueue[int] = FairQueue()
     standing: dict[int, str] = {}
     for number, (agent, step) in enumerate(steps):
         if step < 2:
@@ -97,7 +97,7 @@ def test_turns_hold_what_came_and_did_not_go_and_serve_each_agent_in_order(steps
 
 
 def test_between_two_turns_of_an_agent_everybody_else_who_waits_has_one() -> None:
-    turns: Turns[tuple[str, int]] = Turns()
+    turns: FairQueue[tuple[str, int]] = FairQueue()
     for agent, count in (("greedy", 5), ("b", 1), ("c", 2)):
         for number in range(count):
             turns.add(agent, (agent, number), 1.0)
@@ -105,7 +105,7 @@ def test_between_two_turns_of_an_agent_everybody_else_who_waits_has_one() -> Non
 
 
 def test_who_waited_too_long_is_taken_out_wherever_it_stands() -> None:
-    turns: Turns[int] = Turns()
+    turns: FairQueue[int] = FairQueue()
     for number in range(6):
         turns.add(number % 2, number, float(number))
     assert turns.first_end() == 0.0

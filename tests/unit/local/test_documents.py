@@ -13,7 +13,7 @@ from fairlead_api.documents.catalog import CATALOG, Catalog, ChildEndpoint, Cred
 from fairlead_api.documents.codec import catalog_name, encode
 from fairlead_api.documents.store import pack
 from fairlead_api.meta import ServerKey
-from fairlead_operator.local.documents import DirectoryCredentials, DirectoryDocuments, DirectoryTrouble
+from fairlead_operator.local.documents import DirectoryCredentialStore, DirectoryDocuments, DirectoryTrouble
 from fairlead_operator.publish.catalogs import labels_for
 
 KEY = ServerKey("default", "demo")
@@ -79,7 +79,7 @@ async def test_a_directory_that_cannot_be_written_is_trouble_and_no_crash(tmp_pa
 
 
 def test_credentials_can_be_read_by_their_owner_alone(tmp_path: Path) -> None:
-    store = DirectoryCredentials(tmp_path / "credentials")
+    store = DirectoryCredentialStore(tmp_path / "credentials")
     ref = store.store(KEY, Credential(headers={"A": "b"}, env={"T": "s3cret"}))
     file = tmp_path / "credentials" / f"{ref.secret}.json"
     assert mode(tmp_path / "credentials") == 0o700
@@ -94,7 +94,7 @@ def test_credentials_can_be_read_by_their_owner_alone(tmp_path: Path) -> None:
 
 
 def test_the_reference_changes_with_the_value_and_only_then(tmp_path: Path) -> None:
-    store = DirectoryCredentials(tmp_path)
+    store = DirectoryCredentialStore(tmp_path)
     one = store.store(KEY, Credential(env={"A": "1", "B": "2"}))
     same = store.store(KEY, Credential(env={"B": "2", "A": "1"}))
     other = store.store(KEY, Credential(env={"A": "1", "B": "3"}))

@@ -10,7 +10,7 @@ import pytest
 from fairlead_operator.local.installers import (
     InstallFailed,
     Launch,
-    Package,
+    PackageVersion,
     Registry,
     Tools,
     explain,
@@ -19,8 +19,8 @@ from fairlead_operator.local.installers import (
     steps,
 )
 
-TIME = Package("pypi", "mcp-server-time", "1.0")
-FILES = Package("npm", "@scope/server-files", "2.0")
+TIME = PackageVersion("pypi", "mcp-server-time", "1.0")
+FILES = PackageVersion("npm", "@scope/server-files", "2.0")
 TOOLS = Tools(uv="/bin/uv", npm="/bin/npm", node="/bin/node", python="/bin/python3")
 
 
@@ -81,7 +81,7 @@ TOOLS = Tools(uv="/bin/uv", npm="/bin/npm", node="/bin/node", python="/bin/pytho
         (TIME, "", False, "mcp-server-time==1.0 could not be installed: it printed nothing"),
     ],
 )
-def test_a_failure_is_put_in_one_sentence(package: Package, output: str, network: bool, message: str) -> None:
+def test_a_failure_is_put_in_one_sentence(package: PackageVersion, output: str, network: bool, message: str) -> None:
     failure = explain(package, output.split("\n"))
     assert (str(failure), failure.network) == (message, network)
 
@@ -117,7 +117,7 @@ def test_an_npm_package_gets_a_folder_of_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("package", "missing"), [(TIME, "uv"), (FILES, "npm")])
-def test_a_missing_installer_is_named(package: Package, missing: str, tmp_path: Path) -> None:
+def test_a_missing_installer_is_named(package: PackageVersion, missing: str, tmp_path: Path) -> None:
     with pytest.raises(InstallFailed, match=missing):
         steps(package, tmp_path, Tools(), tmp_path)
 

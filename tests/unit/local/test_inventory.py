@@ -10,7 +10,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.common import ObjectMeta
 from fairlead_api.v1alpha1.latencytier import LatencyTier, LatencyTierSpec
 from fairlead_api.v1alpha1.mcpserver import McpServer
-from fairlead_operator.local.inventory import Contents, DeclaredServer, Inventory, Secret
+from fairlead_operator.local.inventory import Contents, DeclaredSecret, DeclaredServer, Inventory
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -63,7 +63,7 @@ def test_another_credential_or_secret_is_a_change_of_servers() -> None:
     inventory.replace(holding(server("a"), server("b")))
     changed = inventory.replace(holding(server("a", credential=Credential(env={"A": "1"})), server("b")))
     assert changed.servers == {A}
-    secrets = {("default", "s"): Secret("default", "s", {})}
+    secrets = {("default", "s"): DeclaredSecret("default", "s", {})}
     changed = inventory.replace(
         holding(server("a", credential=Credential(env={"A": "1"})), server("b"), secrets=secrets)
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead_operator.local.installers import Package, Step, Tools
+from fairlead_operator.local.installers import PackageVersion, Step, Tools
 from fairlead_operator.local.packages import Failed, Installed, Installing, PackageStore, Run
 
 pytestmark = pytest.mark.looptime(start=0)
@@ -17,8 +17,8 @@ TOOLS = Tools(uv="/bin/uv", npm="/bin/npm", node="/bin/node")
 NO_NETWORK = "error: error sending request for url"
 
 
-def package(name: str) -> Package:
-    return Package("npm", name, "1.0")
+def package(name: str) -> PackageVersion:
+    return PackageVersion("npm", name, "1.0")
 
 
 class Installer:
@@ -60,7 +60,7 @@ class World:
         self._news = asyncio.Event()
         self.store = PackageStore(root, TOOLS, run, on_change=lambda changed: self._news.set(), jitter=lambda: 0.5)
 
-    async def until(self, wanted: Package, kind: type) -> object:
+    async def until(self, wanted: PackageVersion, kind: type) -> object:
         """The next state of that kind."""
         while not isinstance(state := self.store.require(wanted), kind):
             await self.news()

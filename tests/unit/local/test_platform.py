@@ -19,11 +19,11 @@ from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_mcp.errors import ConnectFailed
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.stdio import ChildSpec
-from fairlead_operator.local.documents import DirectoryCredentials
+from fairlead_operator.local.documents import DirectoryCredentialStore
 from fairlead_operator.local.installers import Tools
 from fairlead_operator.local.inventory import Contents, DeclaredServer, Inventory
 from fairlead_operator.local.packages import PackageStore, StepRunner
-from fairlead_operator.local.platform import LocalPlatform, Wakening
+from fairlead_operator.local.platform import ChildObserver, LocalPlatform
 from fairlead_operator.ports import Announcement, Workload
 from fakeprocesses import FakeLauncher, FakeProcess
 
@@ -89,10 +89,10 @@ async def world(folder: Path) -> AsyncIterator[World]:
     launcher, heard, inventory = FakeLauncher(answering), Heard(), Inventory()
     children = ChildHost(launcher=launcher)
     packages = PackageStore(folder, Tools(), StepRunner(), on_change=lambda package: woken.set())
-    credentials = DirectoryCredentials(folder / "credentials")
+    credentials = DirectoryCredentialStore(folder / "credentials")
     platform = LocalPlatform(inventory, children, packages, credentials, heard, environ={"PATH": "/bin"})
     woken = asyncio.Event()
-    children.listen(Wakening(lambda key: woken.set(), lambda key: None))
+    children.listen(ChildObserver(lambda key: woken.set(), lambda key: None))
     try:
         yield World(inventory, launcher, children, heard, platform, woken)
     finally:
@@ -221,7 +221,7 @@ async def test_a_server_that_is_gone_leaves_nothing_behind(by: str, tmp_path: Pa
 async def test_a_list_that_changed_and_a_process_that_changed_are_told_apart() -> None:
     woken: list[ServerKey] = []
     relisted: list[ServerKey] = []
-    wakening = Wakening(woken.append, relisted.append)
+    wakening = ChildObserver(woken.append, relisted.append)
     children = ChildHost(launcher=FakeLauncher(answering))
     child = children.get(KEY, ChildSpec.of("x"))
     wakening.child_notified(KEY, child, "notifications/tools/list_changed", b"{}")

@@ -8,7 +8,7 @@ import pytest
 
 from fairlead_api.documents.catalog import Credential
 from fairlead_api.v1alpha1.mcpserver import McpServer
-from fairlead_operator.local.inventory import Contents, DeclaredServer, Secret
+from fairlead_operator.local.inventory import Contents, DeclaredSecret, DeclaredServer
 from fairlead_operator.local.references import resolve, surroundings
 
 LABELS = {"fairlead.dev/credential": "true"}
@@ -20,16 +20,16 @@ def declared(spec: dict[str, Any], credential: Credential | None = None) -> Decl
     return DeclaredServer(server, credential or Credential())
 
 
-def contents(*secrets: Secret, maps: tuple[Secret, ...] = ()) -> Contents:
+def contents(*secrets: DeclaredSecret, maps: tuple[DeclaredSecret, ...] = ()) -> Contents:
     return Contents(
         secrets={(secret.namespace, secret.name): secret for secret in secrets},
         config_maps={(secret.namespace, secret.name): secret for secret in maps},
     )
 
 
-def secret(data: dict[str, str], *, labels: dict[str, str] = LABELS, hosts: str | None = None) -> Secret:
+def secret(data: dict[str, str], *, labels: dict[str, str] = LABELS, hosts: str | None = None) -> DeclaredSecret:
     annotations = {} if hosts is None else {"fairlead.dev/hosts": hosts}
-    return Secret("default", "s", data, labels, annotations)
+    return DeclaredSecret("default", "s", data, labels, annotations)
 
 
 def test_a_server_without_references_needs_nothing() -> None:
@@ -76,7 +76,7 @@ def test_the_environment_comes_from_values_secrets_and_config_maps() -> None:
         ],
     }
     own = Credential(env={"PLAIN": "2"})
-    maps = (Secret("default", "m", {"k": "v"}),)
+    maps = (DeclaredSecret("default", "m", {"k": "v"}),)
     verdict, credential = resolve(declared(spec, own), contents(secret({"token": "t"}, labels={}), maps=maps))
     assert verdict.ok
     assert credential.env == {"P_token": "t", "PLAIN": "2", "EMPTY": "", "KEY": "t", "MAP": "v"}

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fairlead_api import clientkeys
-from fairlead_api.clientconfig import Entry, EntryProblem, Translated, entries, translate
+from fairlead_api.clientconfig import ConfiguredServer, EntryProblem, Translated, entries, translate
 from fairlead_api.clientkeys import OWN_FIELDS, READ
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerSpec
 from fairlead_client.servers import declared
@@ -62,7 +62,7 @@ def test_every_key_that_is_read_is_on_the_page_and_no_other() -> None:
     for content in ({"command": "x"}, {"url": "http://x"}):
         watched = Watched(content)
         for entry in entries({"mcpServers": [watched]}):
-            translate(Entry("a", entry.content, entry.path), ENVIRON)
+            translate(ConfiguredServer("a", entry.content, entry.path), ENVIRON)
         asked |= watched.asked
     assert {key for cells in rows("The file", 0) for key in code(cells[0])} == asked == READ
 
@@ -137,4 +137,4 @@ def test_references_that_lead_nowhere_are_refused(text: str) -> None:
 
 
 def of(content: dict[str, Any]) -> Translated:
-    return translate(Entry("a", content, ("mcpServers", "a")), ENVIRON)
+    return translate(ConfiguredServer("a", content, ("mcpServers", "a")), ENVIRON)

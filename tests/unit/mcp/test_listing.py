@@ -6,11 +6,11 @@ import pytest
 from msgspec import Raw
 
 from fairlead_mcp.errors import BadListing, NotMcp
-from fairlead_mcp.session import Bounds, Listing
+from fairlead_mcp.session import Listing, ListingBounds
 
 
 def test_items_come_back_byte_for_byte_in_the_order_of_the_pages() -> None:
-    listing = Listing("tools/list", Bounds())
+    listing = Listing("tools/list", ListingBounds())
     first = b'{"name":"a",  "x-new":{"z":1,"a":1.0}}'
     assert listing.add(Raw(b'{"nextCursor":"2","tools":[' + first + b"]}")) == "2"
     assert listing.add(Raw(b'{"tools":[{"name":"b"}],"nextCursor":null}')) is None
@@ -18,7 +18,7 @@ def test_items_come_back_byte_for_byte_in_the_order_of_the_pages() -> None:
 
 
 def test_an_empty_cursor_is_a_cursor() -> None:
-    listing = Listing("prompts/list", Bounds())
+    listing = Listing("prompts/list", ListingBounds())
     assert listing.add(Raw(b'{"prompts":[],"nextCursor":""}')) == ""
 
 
@@ -30,14 +30,14 @@ def read_all(listing: Listing, cursors: list[str]) -> None:
 @pytest.mark.parametrize(
     ("pages", "bounds", "reason"),
     [
-        (["a", "b", "a"], Bounds(), "PageLoop"),
-        (["a", "a"], Bounds(), "PageLoop"),
-        (["a", "b", "c"], Bounds(pages=2), "TooManyPages"),
-        (["a", "b", "c"], Bounds(items=2), "TooManyItems"),
-        (["a"], Bounds(size=20), "ListingTooLarge"),
+        (["a", "b", "a"], ListingBounds(), "PageLoop"),
+        (["a", "a"], ListingBounds(), "PageLoop"),
+        (["a", "b", "c"], ListingBounds(pages=2), "TooManyPages"),
+        (["a", "b", "c"], ListingBounds(items=2), "TooManyItems"),
+        (["a"], ListingBounds(size=20), "ListingTooLarge"),
     ],
 )
-def test_a_listing_without_an_end_is_refused(pages: list[str], bounds: Bounds, reason: str) -> None:
+def test_a_listing_without_an_end_is_refused(pages: list[str], bounds: ListingBounds, reason: str) -> None:
     listing = Listing("tools/list", bounds)
     with pytest.raises(BadListing) as caught:
         read_all(listing, pages)
@@ -49,4 +49,4 @@ def test_a_listing_without_an_end_is_refused(pages: list[str], bounds: Bounds, r
 )
 def test_a_page_of_another_shape_is_no_mcp(page: bytes) -> None:
     with pytest.raises(NotMcp, match="tools/list"):
-        Listing("tools/list", Bounds()).add(Raw(page))
+        Listing("tools/list", ListingBounds()).add(Raw(page))

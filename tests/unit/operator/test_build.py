@@ -11,19 +11,19 @@ from msgspec import Raw
 
 from fairlead_api.documents.catalog import Catalog, DeclaredLatency, HttpEndpoint
 from fairlead_operator.discovery.build import Reached, build_catalog
-from fairlead_operator.discovery.listing import Found
-from fairlead_operator.discovery.remarks import Remarks
+from fairlead_operator.discovery.findings import ListingFindings
+from fairlead_operator.discovery.listing import RawListing
 from operatorfakes import URL, mcp_server
 
 REACHED = Reached(HttpEndpoint(url=URL), None, "demo")
 
 
-def found(*tools: dict[str, Any] | bytes, **more: Any) -> Found:
+def found(*tools: dict[str, Any] | bytes, **more: Any) -> RawListing:
     raws = tuple(Raw(t if isinstance(t, bytes) else msgspec.json.encode(t)) for t in tools)
-    return Found(protocol_version="2026-07-28", tools=raws, **more)
+    return RawListing(protocol_version="2026-07-28", tools=raws, **more)
 
 
-def built(*tools: dict[str, Any] | bytes, **spec: Any) -> tuple[Catalog, Remarks]:
+def built(*tools: dict[str, Any] | bytes, **spec: Any) -> tuple[Catalog, ListingFindings]:
     """Of tools that have an inputSchema whatever else they lack, but for those given as bytes."""
     whole = [t if isinstance(t, bytes) else {"inputSchema": {"type": "object"}, **t} for t in tools]
     return build_catalog(mcp_server(**spec), found(*whole), REACHED)
@@ -33,7 +33,7 @@ def test_a_definition_stays_as_it_was_sent_byte_for_byte() -> None:
     raw = b'{ "x-unknown" : [1.0, 2e3], "name":"a", "inputSchema":{"type":"object"}, "description":"\\u00e9\xc3\xa9" }'
     catalog, remarks = built(raw)
     assert bytes(catalog.tools[0].definition) == raw
-    assert remarks == Remarks(listed=1)
+    assert remarks == ListingFindings(listed=1)
 
 
 def test_the_order_in_which_a_server_lists_changes_nothing() -> None:
@@ -189,7 +189,7 @@ def test_resources_templates_and_prompts_are_named_by_what_identifies_them() -> 
     assert [d.name for d in catalog.resources] == ["file:///a", "file:///b"]
     assert [d.name for d in catalog.resource_templates] == ["file:///{x}"]
     assert [d.name for d in catalog.prompts] == ["p"]
-    assert remarks == Remarks(listed=4)
+    assert remarks == ListingFindings(listed=4)
 
 
 def test_limits_of_a_tool_are_published_with_it() -> None:

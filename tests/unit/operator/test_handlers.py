@@ -14,7 +14,7 @@ import kmock as kmock_
 import pytest
 from kubernetes.aio.client import Configuration
 
-from fairlead_operator.handlers import Feed, connection_for, ended_tasks
+from fairlead_operator.handlers import EmbeddedKopf, connection_for, ended_tasks
 from waiting import until_async
 
 Event = tuple[str, str | None, str]
@@ -70,7 +70,7 @@ class Listener:
 @asynccontextmanager
 async def feeding(api: kmock_.KubernetesEmulator, listener: Listener) -> AsyncIterator[None]:
     """A feed that runs while in the context."""
-    task = asyncio.create_task(Feed(Configuration(host=str(api.url).rstrip("/")), listener).run())
+    task = asyncio.create_task(EmbeddedKopf(Configuration(host=str(api.url).rstrip("/")), listener).run())
     try:
         yield
     finally:
@@ -121,7 +121,7 @@ async def test_a_feed_that_asks_an_absent_api_server_ends_soon_when_cancelled() 
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))  # and never listens
         host = f"http://127.0.0.1:{nobody.getsockname()[1]}"
-        task = asyncio.create_task(Feed(Configuration(host=host), Listener()).run())
+        task = asyncio.create_task(EmbeddedKopf(Configuration(host=host), Listener()).run())
         await until_async("kopf to start", lambda: asyncio.to_thread(_kopf_runs), seconds=10)
         before = loop.time()
         task.cancel()
@@ -165,7 +165,7 @@ def test_a_kopf_that_ends_after_our_loop_has_closed_ends_without_an_error() -> N
     configuration.refresh_api_key_hook = refresh  # type: ignore[assignment]  # annotated as None
 
     async def cut_short() -> None:
-        task = asyncio.create_task(Feed(configuration, Listener()).run())
+        task = asyncio.create_task(EmbeddedKopf(configuration, Listener()).run())
         assert await asyncio.to_thread(asked.wait, 30)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

@@ -10,20 +10,22 @@ from msgspec import Raw
 
 from fairlead_api.v1alpha1.conditions import Reason
 from fairlead_operator.discovery.build import Reached, build_catalog
+from fairlead_operator.discovery.findings import ListingFindings
 from fairlead_operator.discovery.judging import DEFINITION_LIMIT
-from fairlead_operator.discovery.listing import Found
-from fairlead_operator.discovery.remarks import Remarks
+from fairlead_operator.discovery.listing import RawListing
 from operatorfakes import RUNS, mcp_server, tool_named
 
 GOOD = tool_named("good")
 SCHEMA = {"type": "object"}
 
 
-def judged(*tools: dict[str, Any] | bytes, version: str = "2026-07-28", **more: Any) -> tuple[list[str], Remarks]:
+def judged(
+    *tools: dict[str, Any] | bytes, version: str = "2026-07-28", **more: Any
+) -> tuple[list[str], ListingFindings]:
     """Names of the tools that are offered beside one that is good, and what is said."""
     raws = tuple(Raw(t if isinstance(t, bytes) else msgspec.json.encode(t)) for t in (GOOD, *tools))
     assert RUNS.endpoint is not None
-    found = Found(version, tools=raws, **more)
+    found = RawListing(version, tools=raws, **more)
     catalog, remarks = build_catalog(mcp_server(), found, Reached(RUNS.endpoint, None, "demo"))
     return [tool.name for tool in catalog.tools], remarks
 
@@ -110,7 +112,7 @@ def test_of_two_definitions_of_one_name_the_first_is_offered() -> None:
     first, second = ({**tool_named("twice"), "description": text} for text in ("one", "two"))
     raws = tuple(Raw(msgspec.json.encode(tool)) for tool in (first, second))
     assert RUNS.endpoint is not None
-    catalog, _ = build_catalog(mcp_server(), Found("x", tools=raws), Reached(RUNS.endpoint, None, "demo"))
+    catalog, _ = build_catalog(mcp_server(), RawListing("x", tools=raws), Reached(RUNS.endpoint, None, "demo"))
     assert [msgspec.json.decode(tool.definition)["description"] for tool in catalog.tools] == ["one"]
 
 
@@ -124,7 +126,7 @@ def test_a_definition_of_the_largest_size_is_offered() -> None:
 def test_two_thousand_tools_are_offered_without_a_word() -> None:
     offered, remarks = judged(*(tool_named(f"tool-{number}") for number in range(2000)))
     assert len(offered) == 2001
-    assert remarks == Remarks(listed=2001)
+    assert remarks == ListingFindings(listed=2001)
 
 
 def test_several_things_that_are_wrong_are_all_named_however_many_there_are_of_each() -> None:

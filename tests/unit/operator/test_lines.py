@@ -14,9 +14,9 @@ from fairlead_api.documents.catalog import Credential, Endpoint, HttpEndpoint
 from fairlead_api.meta import ServerKey
 from fairlead_mcp.errors import ConnectFailed
 from fairlead_mcp.session import McpSession
-from fairlead_operator.discovery import lines
-from fairlead_operator.discovery.line import Line
-from fairlead_operator.discovery.lines import Lines, Told
+from fairlead_operator.discovery import idleconnections
+from fairlead_operator.discovery.idleconnection import IdleConnection
+from fairlead_operator.discovery.idleconnections import ConnectionObserver, IdleConnections
 from fairlead_operator.ports import Heard
 from operatorfakes import until
 from waiting import eventually
@@ -29,11 +29,11 @@ ENDPOINT = HttpEndpoint(url="http://demo.example/mcp")
 class Dialled:
     """Connections that a test hands out: an error, or a line that it ends."""
 
-    answers: list[ConnectFailed | Line] = field(default_factory=list)
+    answers: list[ConnectFailed | IdleConnection] = field(default_factory=list)
     asked: int = 0
     more: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def line(self, key: ServerKey, endpoint: Endpoint, known: tuple[str, int] | None) -> Line | None:
+    async def line(self, key: ServerKey, endpoint: Endpoint, known: tuple[str, int] | None) -> IdleConnection | None:
         self.asked += 1
         while not self.answers:
             self.more.clear()
@@ -77,12 +77,12 @@ def failed(number: int | None = None, reason: str = "Unreachable") -> ConnectFai
 async def test_only_what_a_server_is_to_blame_for_is_a_loss(
     monkeypatch: pytest.MonkeyPatch, failure: ConnectFailed, lost: bool
 ) -> None:
-    monkeypatch.setattr(lines, "CONFIRM", 0.0)
+    monkeypatch.setattr(idleconnections, "CONFIRM", 0.0)
     told: list[str] = []
-    first, second = Line(), Line()
+    first, second = IdleConnection(), IdleConnection()
     dialled = Dialled([first, failure, failure, second])
-    watch = Lines(dialled, Told(lambda key, error: told.append("lost"), lambda key: told.append("back")),
-                  rng=random.Random(1))  # fmt: skip
+    observer = ConnectionObserver(lambda key, error: told.append("lost"), lambda key: told.append("back"))
+    watch = IdleConnections(dialled, observer, rng=random.Random(1))
     watch.hold(KEY, ENDPOINT)
     first.closed.set()
     await eventually(lambda: "back" in told)
@@ -91,11 +91,11 @@ async def test_only_what_a_server_is_to_blame_for_is_a_loss(
 
 
 async def test_one_refusal_before_the_next_connection_is_no_loss(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "CONFIRM", 0.0)
+    monkeypatch.setattr(idleconnections, "CONFIRM", 0.0)
     told: list[str] = []
-    dialled = Dialled([failed(errno.ECONNREFUSED, "ConnectionRefused"), Line()])
-    watch = Lines(dialled, Told(lambda key, error: told.append("lost"), lambda key: told.append("back")),
-                  rng=random.Random(1))  # fmt: skip
+    dialled = Dialled([failed(errno.ECONNREFUSED, "ConnectionRefused"), IdleConnection()])
+    observer = ConnectionObserver(lambda key, error: told.append("lost"), lambda key: told.append("back"))
+    watch = IdleConnections(dialled, observer, rng=random.Random(1))
     watch.hold(KEY, ENDPOINT)
     watch.hold(KEY, ENDPOINT)
     await until(lambda: told)

@@ -12,10 +12,10 @@ from fairlead_api.meta import ServerKey
 from fairlead_mcp import capabilities
 from fairlead_mcp.errors import ConnectFailed
 from fairlead_operator.discovery import looking
-from fairlead_operator.discovery.listing import Found, read_everything
-from fairlead_operator.discovery.looking import KEPT_SECONDS, Looks, remembered
-from fairlead_operator.discovery.round import Pace, Subject
-from fairlead_operator.discovery.rounds import Rounds
+from fairlead_operator.discovery.discoverer import Discoverer
+from fairlead_operator.discovery.listing import RawListing, read_everything
+from fairlead_operator.discovery.looking import KEPT_SECONDS, CapabilityComparisons, remembered
+from fairlead_operator.discovery.state import DiscoveryOptions, DiscoveryTarget
 from operatorfakes import Script, ScriptedConnector, tool_named, until
 
 KEY = ServerKey("team", "demo")
@@ -33,9 +33,9 @@ class Bench:
     def __post_init__(self) -> None:
         self.connector = ScriptedConnector({KEY: self.script})
         self.told: list[ServerKey] = []
-        self.looks = Looks(self.connector, self.told.append, lambda: self.now)
+        self.looks = CapabilityComparisons(self.connector, self.told.append, lambda: self.now)
 
-    async def found(self, *, anew: bool = False) -> Found:
+    async def found(self, *, anew: bool = False) -> RawListing:
         async with self.connector.session(KEY, self.endpoint, None) as session:
             found = await read_everything(session)
         await self.looks.compare(KEY, self.endpoint, None, found, anew=anew, whole=True)
@@ -114,8 +114,8 @@ async def test_a_slow_comparison_holds_no_discovery_up_and_is_told_of_when_it_is
     monkeypatch.setattr(looking, "GRACE_SECONDS", 0.0)
     may_compare = asyncio.Event()
     bench = Bench(Script([tool_named("plain")], gated=GATED, comparable=may_compare))
-    rounds = Rounds(bench.connector, bench.told.append, pace=Pace(jitter=0.0), monotonic=lambda: 0.0)
-    subject = Subject("uid", HTTP, "", "")
+    rounds = Discoverer(bench.connector, bench.told.append, pace=DiscoveryOptions(jitter=0.0), monotonic=lambda: 0.0)
+    subject = DiscoveryTarget("uid", HTTP, "", "")
     rounds.look(KEY, subject, None, 600.0)
     await until(lambda: bench.told)
     first = rounds.look(KEY, subject, None, 600.0).found

@@ -14,7 +14,7 @@ import yaml
 
 from fairlead_api.podtemplates import refused
 from fairlead_api.v1alpha1.mcpserver import McpServer
-from fairlead_operator.server.manifests import Frame
+from fairlead_operator.server.manifests import ManifestContext
 from fairlead_operator.server.plan import plan
 from operatorfakes import mcp_server
 
@@ -22,7 +22,7 @@ GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "operator"
 INPUTS = sorted(GOLDEN.glob("*.in.yaml"))
 
 
-def rendered(server: McpServer, frame: Frame) -> list[dict[str, Any]]:
+def rendered(server: McpServer, frame: ManifestContext) -> list[dict[str, Any]]:
     """What is applied, as it is sent."""
     return [
         {"apiVersion": kind.api_version, "kind": kind.kind, **manifest} for kind, manifest in plan(server, frame).apply
@@ -34,7 +34,7 @@ def test_a_server_becomes_the_objects_of_its_golden_file(path: Path) -> None:
     server = McpServer.model_validate(yaml.safe_load(path.read_text()))
     restricted = refused(server.spec.pod_template or {}) is None
     objects = rendered(
-        server, Frame("fairlead-system", "secrets-1" if server.spec.env_from else "", restricted=restricted)
+        server, ManifestContext("fairlead-system", "secrets-1" if server.spec.env_from else "", restricted=restricted)
     )
     expected = path.with_name(path.name.replace(".in.", ".out."))
     if os.environ.get("UPDATE_GOLDEN"):
@@ -47,7 +47,7 @@ def test_there_are_golden_files() -> None:
 
 
 def test_a_server_that_runs_elsewhere_has_no_objects_and_gives_up_those_it_had() -> None:
-    wanted = plan(mcp_server(), Frame("fairlead-system"))
+    wanted = plan(mcp_server(), ManifestContext("fairlead-system"))
     assert wanted.apply == ()
     assert {kind.kind for kind in wanted.remove} == {
         "Deployment", "Service", "ServiceAccount", "NetworkPolicy", "PodDisruptionBudget",
@@ -55,7 +55,7 @@ def test_a_server_that_runs_elsewhere_has_no_objects_and_gives_up_those_it_had()
 
 
 def test_one_replica_has_no_disruption_budget_and_leaves_its_number_to_an_autoscaler() -> None:
-    wanted = plan(mcp_server(image="demo:1"), Frame("fairlead-system"))
+    wanted = plan(mcp_server(image="demo:1"), ManifestContext("fairlead-system"))
     kinds = [kind.kind for kind, _ in wanted.apply]
     assert "PodDisruptionBudget" not in kinds
     assert [kind.kind for kind in wanted.remove] == ["PodDisruptionBudget"]

@@ -12,8 +12,8 @@ from fairlead_api.documents.catalog import Catalog
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_mcp.errors import ConnectFailed
-from fairlead_operator.controller import Controller, Rhythm, World
-from fairlead_operator.discovery.round import Round
+from fairlead_operator.controller import Controller, ControllerOptions, World
+from fairlead_operator.discovery.state import DiscoveryState
 from operatorfakes import MemoryDeclarations, MemoryDocuments, MemoryPlatform, Script, ScriptedConnector, mcp_server
 
 pytestmark = pytest.mark.looptime(start=0)
@@ -27,7 +27,7 @@ def refused() -> ConnectFailed:
 def count() -> Counter[str]:
     """What belongs to one server each, and tasks."""
     gc.collect()
-    kinds = (McpServer, Catalog, Round)
+    kinds = (McpServer, Catalog, DiscoveryState)
     found = Counter(type(it).__name__ for it in gc.get_objects() if isinstance(it, kinds))
     found["keys"] = sum(
         1 for it in gc.get_objects() if isinstance(it, dict) for key in it if isinstance(key, ServerKey)
@@ -38,7 +38,7 @@ def count() -> Counter[str]:
 
 def holders() -> list[str]:
     """Who knows the rounds that are left, for whoever has to find out."""
-    left = [it for it in gc.get_objects() if isinstance(it, Round)]
+    left = [it for it in gc.get_objects() if isinstance(it, DiscoveryState)]
     return [
         f"{type(holder).__name__}: {holder!r:.300}"
         for it in left
@@ -51,7 +51,7 @@ async def test_servers_that_come_and_go_leave_nothing_behind() -> None:
     before = count()  # other tests of this process may hold some
     platform, documents, connector = MemoryPlatform(), MemoryDocuments(), ScriptedConnector()
     world = World(platform, documents, connector, MemoryDeclarations())
-    controller = Controller(world, rhythm=Rhythm(sweep=30.0), monotonic=asyncio.get_running_loop().time)
+    controller = Controller(world, rhythm=ControllerOptions(sweep=30.0), monotonic=asyncio.get_running_loop().time)
     task = asyncio.create_task(controller.run())
     counts = []
     for round_ in range(3):
@@ -75,4 +75,6 @@ async def test_servers_that_come_and_go_leave_nothing_behind() -> None:
     await asyncio.gather(task, return_exceptions=True)
     assert documents.blobs.keys() == {"fairlead-rules", "fairlead-servers"}
     assert counts[2] == counts[1] == counts[0]
-    assert (counts[2]["Round"], counts[2]["McpServer"]) == (before["Round"], before["McpServer"]), holders()
+    assert (counts[2]["DiscoveryState"], counts[2]["McpServer"]) == (before["DiscoveryState"], before["McpServer"]), (
+        holders()
+    )

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_operator.server.manifests import Frame
+from fairlead_operator.server.manifests import ManifestContext
 from fairlead_operator.server.plan import plan
 from operatorfakes import mcp_server
 
@@ -17,7 +17,7 @@ RESOURCE = {"resource": "limits.memory", "containerName": "server", "divisor": "
 
 def deployment(**spec: Any) -> dict[str, Any]:
     """The Deployment of a server, as it is sent."""
-    wanted = plan(mcp_server(**{"image": "demo:1", **spec}), Frame("fairlead-system"))
+    wanted = plan(mcp_server(**{"image": "demo:1", **spec}), ManifestContext("fairlead-system"))
     (found,) = [manifest for kind, manifest in wanted.apply if kind.kind == "Deployment"]
     return found
 

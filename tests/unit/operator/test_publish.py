@@ -16,7 +16,7 @@ from fairlead_api.meta import LABEL_DOCUMENT, LABEL_UID, ServerKey
 from fairlead_api.v1alpha1.latencytier import LatencyTier
 from fairlead_api.v1alpha1.toolpolicy import ToolPolicy
 from fairlead_operator.discovery.build import Reached, build_catalog
-from fairlead_operator.discovery.listing import Found
+from fairlead_operator.discovery.listing import RawListing
 from fairlead_operator.publish.catalogs import Catalogs
 from fairlead_operator.publish.compile import compile_rules, selects
 from fairlead_operator.publish.defaults import DEFAULT_TIERS
@@ -162,7 +162,7 @@ def catalog(*names: str, uid: str = "u") -> Catalog:
     tools = tuple(msgspec.Raw(msgspec.json.encode(tool_named(name))) for name in names)
     assert RUNS.endpoint is not None
     server = mcp_server(uid=uid)
-    return build_catalog(server, Found("2026-07-28", tools=tools), Reached(RUNS.endpoint, None, "demo"))[0]
+    return build_catalog(server, RawListing("2026-07-28", tools=tools), Reached(RUNS.endpoint, None, "demo"))[0]
 
 
 class Clock:

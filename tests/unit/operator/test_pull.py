@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from fairlead_api.reports import Report
 from fairlead_operator.gateways.pull import Puller
 from fairlead_operator.ports import GatewayTrouble
-from fairlead_operator.workqueue import Backoff
+from fairlead_operator.workqueue import ItemBackoff
 
 
 @dataclass
@@ -31,7 +31,7 @@ class Replicas:
         return Report(replica, f"{replica}.{self.asked[replica]}", "cluster", refresh=(("team", "demo"),))
 
 
-class Pauses(Backoff):
+class Pauses(ItemBackoff):
     """Writes down how many failures in a row were paused for; the pause itself is none."""
 
     rows: list[int]

@@ -15,12 +15,12 @@ from fairlead_api.documents.codec import RULES_NAME, catalog_name, decode
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.conditions import Reason
 from fairlead_mcp.errors import ConnectFailed
-from fairlead_operator.controller import Controller, Rhythm, World
-from fairlead_operator.discovery.round import Pace
+from fairlead_operator.controller import Controller, ControllerOptions, World
+from fairlead_operator.discovery.state import DiscoveryOptions
 from fairlead_operator.outcome import Stalled, Waiting
-from fairlead_operator.ports import PlatformTrouble, ResolvedCredential, Verdict, Workload
-from fairlead_operator.reconciler import Options
-from fairlead_operator.workqueue import Backoff
+from fairlead_operator.ports import ConditionVerdict, PlatformTrouble, ResolvedCredential, Workload
+from fairlead_operator.reconciler import ReconcilerOptions
+from fairlead_operator.workqueue import ItemBackoff
 from operatorfakes import (
     NOW,
     RUNS,
@@ -58,11 +58,11 @@ class Bench:
     @asynccontextmanager
     async def running(self, **options: Any) -> AsyncIterator[Controller]:
         world = World(self.platform, self.documents, self.connector, self.declarations)
-        pace = Pace(timeout=60, floor=30, jitter=0, retry=Backoff(first=1, limit=60, jitter=0))
+        pace = DiscoveryOptions(timeout=60, floor=30, jitter=0, retry=ItemBackoff(first=1, limit=60, jitter=0))
         controller = Controller(
             world,
-            options=Options(**{"pace": pace, **options}),
-            rhythm=Rhythm(backoff=Backoff(first=1, limit=60, jitter=0)),
+            options=ReconcilerOptions(**{"pace": pace, **options}),
+            rhythm=ControllerOptions(backoff=ItemBackoff(first=1, limit=60, jitter=0)),
             now=lambda: NOW,
             monotonic=asyncio.get_running_loop().time,
         )
@@ -116,7 +116,7 @@ async def test_a_server_is_asked_at_its_interval_and_not_below_the_floor() -> No
         bench.declare("slow", discovery={"interval": "10m"}),
         bench.declare("fast", discovery={"interval": "30s"}),
     )
-    async with bench.running(pace=Pace(floor=60, jitter=0)):
+    async with bench.running(pace=DiscoveryOptions(floor=60, jitter=0)):
         await asyncio.sleep(3600 - 1)
     assert (slow.asked, fast.asked) == (6, 60)
 
@@ -226,7 +226,7 @@ async def test_a_server_that_was_made_anew_under_its_old_name_does_not_inherit_t
 async def test_what_does_not_run_yet_is_not_asked() -> None:
     bench = Bench()
     script = bench.declare("demo", "a", image="demo:1")
-    bench.platform.workload = replace(RUNS, verdict=Verdict(None, Reason.DEPLOYING, "no pod yet"))
+    bench.platform.workload = replace(RUNS, verdict=ConditionVerdict(None, Reason.DEPLOYING, "no pod yet"))
     async with bench.running() as controller:
         assert bench.ready() == ("Unknown", "Deploying")
         assert script.asked == 0
@@ -241,7 +241,7 @@ async def test_a_server_that_comes_back_is_asked_at_once_and_so_is_one_that_was_
     script = bench.declare("demo", "a", image="demo:1")
     async with bench.running() as controller:
         for workload in (
-            replace(RUNS, down=Verdict(False, Reason.UNREACHABLE, "no pod")),
+            replace(RUNS, down=ConditionVerdict(False, Reason.UNREACHABLE, "no pod")),
             RUNS,
             replace(RUNS, revision="2"),
         ):
@@ -255,7 +255,7 @@ async def test_a_reference_that_leads_nowhere_keeps_the_server_from_being_asked_
     bench = Bench()
     script = bench.declare("demo", "a")
     async with bench.running() as controller:
-        bench.platform.resolved = ResolvedCredential(Verdict(False, Reason.SECRET_NOT_FOUND, "no Secret key"))
+        bench.platform.resolved = ResolvedCredential(ConditionVerdict(False, Reason.SECRET_NOT_FOUND, "no Secret key"))
         controller.enqueue(KEY)
         await asyncio.sleep(1)
         assert bench.ready() == ("False", "SecretNotFound")
@@ -269,7 +269,7 @@ async def test_references_that_cannot_be_read_now_change_nothing() -> None:
     bench = Bench()
     bench.declare("demo", "a")
     async with bench.running() as controller:
-        bench.platform.resolved = ResolvedCredential(Verdict(None, Reason.REFS_UNREADABLE, "not now"))
+        bench.platform.resolved = ResolvedCredential(ConditionVerdict(None, Reason.REFS_UNREADABLE, "not now"))
         controller.enqueue(KEY)
         await asyncio.sleep(1)
         catalog = await bench.catalog()
@@ -311,7 +311,7 @@ async def test_an_apply_that_fails_is_tried_again_soon_and_one_that_is_refused_l
             (None, Reason.APPLY_FAILED, Waiting("ApplyFailed")),
             (False, Reason.APPLY_REFUSED, Stalled("ApplyRefused", 60.0)),
         ):
-            bench.platform.workload = Workload(Verdict(ok, reason, "words"), RUNS.endpoint)
+            bench.platform.workload = Workload(ConditionVerdict(ok, reason, "words"), RUNS.endpoint)
             assert await controller.reconciler.reconcile(KEY) == expected
 
 

@@ -11,12 +11,12 @@ import pytest
 from fairlead_api.documents.catalog import HttpEndpoint, Refreshed
 from fairlead_api.meta import ServerKey
 from fairlead_mcp.errors import ConnectFailed
-from fairlead_operator.discovery.round import Pace, Round, Subject
-from fairlead_operator.discovery.rounds import Rounds
+from fairlead_operator.discovery.discoverer import Discoverer
+from fairlead_operator.discovery.state import DiscoveryOptions, DiscoveryState, DiscoveryTarget
 from operatorfakes import NOW, Script, ScriptedConnector, until
 
 KEY = ServerKey("team", "demo")
-SUBJECT = Subject("uid-1", HttpEndpoint(url="http://demo.example/mcp"), "", "")
+SUBJECT = DiscoveryTarget("uid-1", HttpEndpoint(url="http://demo.example/mcp"), "", "")
 STAMP = "2026-11-20T12:00:00.000+00:00"
 ANNOUNCES = {"tools": {"listChanged": True}}
 
@@ -30,17 +30,17 @@ class Bench:
     told: list[ServerKey] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        pace = Pace(floor=30.0, jitter=0.0)
+        pace = DiscoveryOptions(floor=30.0, jitter=0.0)
         connector = ScriptedConnector({KEY: self.script})
-        self.rounds = Rounds(
+        self.rounds = Discoverer(
             connector, self.told.append, pace=pace, monotonic=lambda: self.now, now=lambda: NOW,
             rng=random.Random(1),
         )  # fmt: skip
 
-    def look(self) -> Round:
+    def look(self) -> DiscoveryState:
         return self.rounds.look(KEY, SUBJECT, None, 600.0)
 
-    async def asked(self) -> Round:
+    async def asked(self) -> DiscoveryState:
         """Look, and wait for the discovery that this starts."""
         before = len(self.told)
         self.look()

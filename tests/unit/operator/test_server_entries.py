@@ -18,7 +18,7 @@ from fairlead_api.v1alpha1.conditions import Reason
 from fairlead_api.v1alpha1.mcpserver import McpServerStatus
 from fairlead_mcp.errors import ConnectFailed
 from fairlead_operator.controller import Controller, World
-from fairlead_operator.ports import ResolvedCredential, Verdict, Workload
+from fairlead_operator.ports import ConditionVerdict, ResolvedCredential, Workload
 from fairlead_operator.publish.servers import ServerEntries
 from fairlead_operator.server.entries import entry_for, state_of
 from operatorfakes import (
@@ -36,7 +36,7 @@ from operatorfakes import (
 pytestmark = pytest.mark.looptime(start=0)
 KEY = ServerKey("team", "demo")
 REFUSED = ConnectFailed("nothing listens there", reason="ConnectionRefused")
-STARTS = Workload(Verdict(None, Reason.DEPLOYING, "its process is starting"), None)
+STARTS = Workload(ConditionVerdict(None, Reason.DEPLOYING, "its process is starting"), None)
 
 
 @dataclass
@@ -155,7 +155,7 @@ async def test_a_server_that_failed_is_entered_with_its_reason_and_leaves_with_i
 
 async def test_a_refresh_of_a_server_that_cannot_be_asked_says_why() -> None:
     bench = Bench()
-    bench.platform.workload = Workload(Verdict(False, Reason.START_FAILED, "demo exited with code 3"), None)
+    bench.platform.workload = Workload(ConditionVerdict(False, Reason.START_FAILED, "demo exited with code 3"), None)
     async with bench.running() as controller:
         assert (await bench.entered()).refreshed is None
         controller.reconciler.refresh(KEY)
@@ -200,8 +200,10 @@ async def test_a_refresh_that_waits_outlasts_a_process_that_comes_and_goes() -> 
 
 async def test_a_refresh_of_a_server_whose_secret_is_missing_says_so() -> None:
     bench = Bench()
-    bench.platform.resolved = ResolvedCredential(Verdict(False, Reason.SECRET_NOT_FOUND, "there is no Secret key"))
-    bench.platform.workload = Workload(Verdict(None, Reason.PENDING, "its references are not resolved"), None)
+    bench.platform.resolved = ResolvedCredential(
+        ConditionVerdict(False, Reason.SECRET_NOT_FOUND, "there is no Secret key")
+    )
+    bench.platform.workload = Workload(ConditionVerdict(None, Reason.PENDING, "its references are not resolved"), None)
     async with bench.running() as controller:
         controller.reconciler.refresh(KEY)
         await asyncio.sleep(5)

@@ -10,22 +10,22 @@ import pytest
 from fairlead_api.documents.catalog import HttpEndpoint
 from fairlead_api.meta import ServerKey
 from fairlead_mcp.errors import BadListing, ConnectionLost, McpError, Timeout
-from fairlead_operator.discovery.round import Pace, Round, Subject
-from fairlead_operator.discovery.rounds import Rounds
+from fairlead_operator.discovery.discoverer import Discoverer
+from fairlead_operator.discovery.state import DiscoveryOptions, DiscoveryState, DiscoveryTarget
 from operatorfakes import Script, ScriptedConnector, tool_named
 
 pytestmark = pytest.mark.looptime(start=0)
 
 KEY = ServerKey("team", "demo")
-SUBJECT = Subject("uid", HttpEndpoint(url="http://demo.example/mcp"), "", "")
+SUBJECT = DiscoveryTarget("uid", HttpEndpoint(url="http://demo.example/mcp"), "", "")
 OFFERS: dict[str, object] = {"tools": {}, "prompts": {}}
 
 
-async def asked(script: Script, timeout: float = 60.0) -> Round:
+async def asked(script: Script, timeout: float = 60.0) -> DiscoveryState:
     """One discovery of a server."""
     done = asyncio.Event()
-    pace = Pace(timeout=timeout)
-    rounds = Rounds(ScriptedConnector({KEY: script}), lambda key: done.set(), pace=pace, rng=random.Random(1))
+    pace = DiscoveryOptions(timeout=timeout)
+    rounds = Discoverer(ScriptedConnector({KEY: script}), lambda key: done.set(), pace=pace, rng=random.Random(1))
     round_ = rounds.look(KEY, SUBJECT, None, 600.0)
     await done.wait()
     await rounds.aclose()
@@ -70,7 +70,7 @@ async def test_two_hundred_servers_that_hang_keep_a_good_one_waiting_for_seconds
     scripts = {key: Script(hang=True) for key in hanging} | {good: Script(tools=[tool_named("a")])}
     answered = asyncio.Event()
     loop = asyncio.get_running_loop()
-    rounds = Rounds(
+    rounds = Discoverer(
         ScriptedConnector(scripts), lambda key: answered.set() if key == good else None,
         at_once=64, rng=random.Random(1), monotonic=loop.time,
     )  # fmt: skip
@@ -84,7 +84,7 @@ async def test_two_hundred_servers_that_hang_keep_a_good_one_waiting_for_seconds
         rounds.look(key, SUBJECT, None, 600.0)
     await asyncio.sleep(0)
     answered.clear()
-    again = Subject("uid", HttpEndpoint(url="http://moved.example/mcp"), "", "")
+    again = DiscoveryTarget("uid", HttpEndpoint(url="http://moved.example/mcp"), "", "")
     began = loop.time()
     rounds.look(good, again, None, 600.0)
     await answered.wait()

@@ -10,15 +10,15 @@ from msgspec import Raw
 from fairlead_api.documents.catalog import Catalog, ChildEndpoint, HttpEndpoint, ToolEntry
 from fairlead_api.v1alpha1.conditions import ConditionType, Reason
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
-from fairlead_operator.ports import Verdict
+from fairlead_operator.ports import ConditionVerdict
 from fairlead_operator.server.status import Facts, Verdicts, build_status, ready
 from operatorfakes import NOW, URL, mcp_server
 
-GOOD = Verdict(True, Reason.ACCEPTED, "good")
-BAD = Verdict(False, Reason.SECRET_NOT_FOUND, "no Secret")
-OPEN = Verdict(None, Reason.DEPLOYING, "not yet")
-DOWN = Verdict(False, Reason.CONNECTION_REFUSED, "refused")
-VERIFIED = Verdict(True, Reason.VERIFIED, "it answered")
+GOOD = ConditionVerdict(True, Reason.ACCEPTED, "good")
+BAD = ConditionVerdict(False, Reason.SECRET_NOT_FOUND, "no Secret")
+OPEN = ConditionVerdict(None, Reason.DEPLOYING, "not yet")
+DOWN = ConditionVerdict(False, Reason.CONNECTION_REFUSED, "refused")
+VERIFIED = ConditionVerdict(True, Reason.VERIFIED, "it answered")
 WELL = Verdicts(GOOD, GOOD, GOOD, VERIFIED)
 HTTP = HttpEndpoint(url=URL)
 
@@ -51,7 +51,7 @@ def catalog(*names: str, online: bool = True, server_info: bytes = b"{}") -> Cat
     ],
 )
 def test_ready_is_false_before_unknown_before_true_by_the_first_to_blame(
-    verdicts: tuple[Verdict, ...], result: Verdict
+    verdicts: tuple[ConditionVerdict, ...], result: ConditionVerdict
 ) -> None:
     kinds = (
         ConditionType.ACCEPTED,
@@ -78,7 +78,7 @@ def test_the_transition_time_moves_when_the_status_does_and_not_with_the_reason(
     server = mcp_server()
     first = build_status(server, Verdicts(GOOD, GOOD, GOOD, DOWN), Facts(HTTP), NOW)
     later = NOW + timedelta(minutes=5)
-    other = Verdict(False, Reason.TIMEOUT, "too slow")
+    other = ConditionVerdict(False, Reason.TIMEOUT, "too slow")
     second = build_status(shown(server, first), Verdicts(GOOD, GOOD, GOOD, other), Facts(HTTP), later)
     third = build_status(shown(server, second), WELL, Facts(HTTP, catalog("a")), later)
     times = [found.last_transition_time for s in (first, second, third) if (found := s.condition("Verified"))]
@@ -136,7 +136,7 @@ def test_whatever_a_server_says_of_itself_fits_the_schema(raw: bytes, name: str 
 
 
 def test_a_long_message_is_cut_and_a_child_is_shown_by_its_command() -> None:
-    long = Verdict(False, Reason.NOT_MCP, "x" * 10_000)
+    long = ConditionVerdict(False, Reason.NOT_MCP, "x" * 10_000)
     status = build_status(
         mcp_server(), Verdicts(GOOD, GOOD, GOOD, long), Facts(ChildEndpoint(command="uv", args=("run", "x"))), NOW
     )

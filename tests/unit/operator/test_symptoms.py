@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_operator.ports import Verdict
+from fairlead_operator.ports import ConditionVerdict
 from fairlead_operator.server.symptoms import symptom
 from fairlead_operator.server.workload import NO_POD, explained
 
@@ -83,7 +83,10 @@ def test_a_pod_on_its_way_is_not_blamed(seen: Json) -> None:
 
 def test_what_a_pod_tells_becomes_the_verdict_unless_another_pod_serves() -> None:
     found = symptom(pod(waiting("ImagePullBackOff", "not found")))
-    deploying, up = Verdict(None, "Deploying", "no pod yet"), Verdict(True, "Programmed", "its pods are up")
+    deploying, up = (
+        ConditionVerdict(None, "Deploying", "no pod yet"),
+        ConditionVerdict(True, "Programmed", "its pods are up"),
+    )
     verdict, _ = explained(deploying, None, found)
     assert (verdict.ok, verdict.reason) == (False, "ImagePullFailed")
     assert explained(up, None, found) == (up, None)

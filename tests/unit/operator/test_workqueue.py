@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from fairlead_operator.outcome import Done, Outcome, Stalled, Waiting
-from fairlead_operator.workqueue import Backoff, WorkQueue
+from fairlead_operator.workqueue import ItemBackoff, WorkQueue
 
 pytestmark = pytest.mark.looptime(start=0)
 
@@ -104,14 +104,14 @@ async def test_stalled_is_left_alone_unless_it_names_a_time() -> None:
 
 async def test_waiting_backs_off_and_is_reset_by_success() -> None:
     seen, work = recorder({"a": [Waiting("x"), Waiting("x"), Waiting("x"), Done(0.5), Waiting("x"), Done()]})
-    queue = WorkQueue(work, backoff=Backoff(first=1, limit=60, jitter=0))
+    queue = WorkQueue(work, backoff=ItemBackoff(first=1, limit=60, jitter=0))
     queue.add("a")
     await run_for(100, queue)
     assert [time for _, time in seen] == [0, 1, 3, 7, 7.5, 8.5]
 
 
 async def test_the_back_off_has_a_limit_and_jitter_within_its_bounds() -> None:
-    backoff = Backoff(first=1, limit=8, jitter=0.25)
+    backoff = ItemBackoff(first=1, limit=8, jitter=0.25)
     delays = [backoff.delay(failures, random.Random(1)) for failures in (1, 2, 3, 4, 50, 5000)]
     for delay, plain in zip(delays, (1, 2, 4, 8, 8, 8), strict=True):
         assert 0.75 * plain <= delay <= 1.25 * plain
@@ -146,7 +146,7 @@ async def test_work_that_raises_is_logged_and_tried_again(caplog: pytest.LogCapt
             raise RuntimeError("boom")
         return Done()
 
-    queue: WorkQueue[str] = WorkQueue(work, backoff=Backoff(first=1, jitter=0))
+    queue: WorkQueue[str] = WorkQueue(work, backoff=ItemBackoff(first=1, jitter=0))
     queue.add("a")
     await run_for(5, queue)
     assert looks == 2

@@ -11,7 +11,7 @@ from typing import ClassVar, Final, Literal
 from fairlead_api.v1alpha1.common import Resource
 from fairlead_api.v1alpha1.mcpserver.auth import Auth, BearerAuth, CredentialSource, HeaderAuth
 from fairlead_api.v1alpha1.mcpserver.container import EnvFromSource, EnvVar, Package, ResourceRequirements
-from fairlead_api.v1alpha1.mcpserver.operation import Calibration, Discovery, Limits, ProbePolicy
+from fairlead_api.v1alpha1.mcpserver.operation import Calibration, Discovery, ProbePolicy, ServerLimits
 from fairlead_api.v1alpha1.mcpserver.spec import DEFAULT_PORT, McpServerSpec, SourceKind
 from fairlead_api.v1alpha1.mcpserver.status import (
     CatalogReference,
@@ -21,7 +21,7 @@ from fairlead_api.v1alpha1.mcpserver.status import (
     Transport,
 )
 from fairlead_api.v1alpha1.mcpserver.tools import Probe, ToolLatency, ToolLimits, ToolOverride
-from fairlead_api.v1alpha1.rules import Rule
+from fairlead_api.v1alpha1.rules import ValidationRule
 
 __all__ = [
     "DEFAULT_PORT",
@@ -35,7 +35,6 @@ __all__ = [
     "EnvVar",
     "HeaderAuth",
     "LatencySummary",
-    "Limits",
     "McpServer",
     "McpServerSpec",
     "McpServerStatus",
@@ -44,6 +43,7 @@ __all__ = [
     "ProbePolicy",
     "ResourceRequirements",
     "ServerInfo",
+    "ServerLimits",
     "SourceKind",
     "ToolLatency",
     "ToolLimits",
@@ -68,8 +68,8 @@ class McpServer(Resource):
     status: McpServerStatus = McpServerStatus()
     """Observed state."""
 
-    guards: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    guards: ClassVar[tuple[ValidationRule, ...]] = (
+        ValidationRule(
             cel=f"self.metadata.name.matches('{_NAME}')",
             message="an McpServer's name begins with a lower-case letter, goes on with lower-case letters, digits "
             "and -, and has at most 50 characters: its Service and its tools are named after it",

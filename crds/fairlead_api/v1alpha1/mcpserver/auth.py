@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Final
 from pydantic import Field
 
 from fairlead_api.v1alpha1.common import Model, SecretKey, SecretName
-from fairlead_api.v1alpha1.rules import Rule
+from fairlead_api.v1alpha1.rules import ValidationRule
 
 _HEADER: Final = r"^[A-Za-z0-9!#$%&*+.^_|~-]+$"
 _RESERVED: Final = (
@@ -19,7 +19,7 @@ _RESERVED: Final = (
     "mcp-protocol-version", "mcp-session-id", "te", "trailer", "transfer-encoding", "upgrade",
 )  # fmt: skip
 
-HEADER_NAME = Rule(
+HEADER_NAME = ValidationRule(
     cel=f"self.matches(r'{_HEADER}') && !(self.lowerAscii() in {list(_RESERVED)!r})",
     message="must be the name of an HTTP header that carries a credential, such as X-API-Key; "
     "headers of HTTP and MCP themselves are not for it",
@@ -65,8 +65,8 @@ class Auth(Model):
     header: HeaderAuth | None = None
     """A value in a header of a given name."""
 
-    guards: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    guards: ClassVar[tuple[ValidationRule, ...]] = (
+        ValidationRule(
             cel="[has(self.bearer), has(self.header)].filter(x, x).size() == 1",
             message="auth: set exactly one of bearer, header",
             holds=lambda auth: (auth.bearer is None) != (auth.header is None),

@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import Field
 
 from fairlead_api.v1alpha1.common import Model, Quantity, SecretKey, SecretName, ShortText
-from fairlead_api.v1alpha1.rules import Rule
+from fairlead_api.v1alpha1.rules import ValidationRule
 
 Argument = Annotated[str, Field(max_length=4096)]
 EnvName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z][-._a-zA-Z0-9]*$")]
@@ -19,12 +19,12 @@ EnvName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[-._a-zA
 _PACKAGE_NAME: Final = r"^(@[A-Za-z0-9][A-Za-z0-9._~-]*/)?[A-Za-z0-9][A-Za-z0-9._~-]*$"
 _PACKAGE_VERSION: Final = r"^[0-9][0-9A-Za-z.+!_-]*$"
 
-PACKAGE_NAME = Rule(
+PACKAGE_NAME = ValidationRule(
     cel=f"self.matches(r'{_PACKAGE_NAME}')",
     message="must be the name of one package, such as mcp-server-time or @scope/name; the version stands in version",
     holds=lambda name: re.fullmatch(_PACKAGE_NAME, name) is not None,
 )
-PACKAGE_VERSION = Rule(
+PACKAGE_VERSION = ValidationRule(
     cel=f"self.matches(r'{_PACKAGE_VERSION}')",
     message="must be one exact version, such as 1.2.3: a tag or a range would change the server without notice",
     holds=lambda version: re.fullmatch(_PACKAGE_VERSION, version) is not None,
@@ -48,8 +48,8 @@ class Package(Model):
     """Whether its installation may run code of the package and of what it needs: builds of what has no wheel (pypi),
     install scripts (npm). By default only wheels are installed, and no script is run."""
 
-    guards: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    guards: ClassVar[tuple[ValidationRule, ...]] = (
+        ValidationRule(
             cel="self.registry == 'npm' || !self.name.startsWith('@')",
             message="a name with @scope exists on npm only: set registry: npm, or drop the scope",
             holds=lambda package: package.registry == "npm" or not package.name.startswith("@"),
@@ -112,8 +112,8 @@ class EnvVarSource(Model):
     resource_field_ref: ResourceFieldSelector | None = None
     """A resource figure of the container; on a cluster only."""
 
-    guards: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    guards: ClassVar[tuple[ValidationRule, ...]] = (
+        ValidationRule(
             cel="[has(self.secretKeyRef), has(self.configMapKeyRef), has(self.fieldRef), "
             "has(self.resourceFieldRef)].filter(x, x).size() == 1",
             message="valueFrom: set exactly one of secretKeyRef, configMapKeyRef, fieldRef, resourceFieldRef",
@@ -132,8 +132,8 @@ class EnvVar(Model):
     value_from: EnvVarSource | None = None
     """Where the value comes from, instead of `value`."""
 
-    guards: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    guards: ClassVar[tuple[ValidationRule, ...]] = (
+        ValidationRule(
             cel="!has(self.value) || !has(self.valueFrom)",
             message="env: set value or valueFrom, not both",
             holds=lambda variable: variable.value is None or variable.value_from is None,
@@ -160,8 +160,8 @@ class EnvFromSource(Model):
     config_map_ref: EnvFromReference | None = None
     """The ConfigMap."""
 
-    guards: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    guards: ClassVar[tuple[ValidationRule, ...]] = (
+        ValidationRule(
             cel="has(self.secretRef) != has(self.configMapRef)",
             message="envFrom: set exactly one of secretRef, configMapRef",
             holds=lambda source: (source.secret_ref is None) != (source.config_map_ref is None),

@@ -10,9 +10,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from fairlead_api.v1alpha1.common import Duration, Model, duration_rule
-from fairlead_api.v1alpha1.rules import Rule
+from fairlead_api.v1alpha1.rules import ValidationRule
 
-POSITIVE_RATE = Rule(
+POSITIVE_RATE = ValidationRule(
     cel="self > 0.0",
     message="must be more than 0; leave it out for no limit",
     holds=lambda rate: rate > 0,
@@ -51,7 +51,7 @@ class Calibration(Model):
         return "Never" if self.enabled is False else self.probe or default
 
 
-class Limits(Model):
+class ServerLimits(Model):
     """Bounds on the calls to this server, per gateway replica."""
 
     concurrency: int | None = Field(default=None, ge=1, le=100000)

@@ -19,11 +19,11 @@ from fairlead_api.v1alpha1.mcpserver.container import (
     Package,
     ResourceRequirements,
 )
-from fairlead_api.v1alpha1.mcpserver.operation import Calibration, Discovery, Limits
+from fairlead_api.v1alpha1.mcpserver.operation import Calibration, Discovery, ServerLimits
 from fairlead_api.v1alpha1.mcpserver.spec_rules import CA_BUNDLE, HOST_HEADER, IMAGE, PATH, PREFIX, SPEC, URL
 from fairlead_api.v1alpha1.mcpserver.status import Transport
 from fairlead_api.v1alpha1.mcpserver.tools import ToolOverride
-from fairlead_api.v1alpha1.rules import Rule
+from fairlead_api.v1alpha1.rules import ValidationRule
 
 SourceKind = Literal["image", "package", "url", "command"]
 
@@ -90,12 +90,12 @@ class McpServerSpec(Model):
     session: Literal["Shared", "PerClient"] = "Shared"
     """`Shared`: all clients share sessions with the server.
     `PerClient`: each has one of its own, for servers that keep state."""
-    limits: Limits = Limits()
+    limits: ServerLimits = ServerLimits()
     """Bounds on the calls to this server."""
     tools: Annotated[list[ToolOverride], Distinct(key="name")] = Field(default=[], max_length=1000)
     """Overrides for single tools; a tool that is not named here is offered as the server lists it."""
 
-    guards: ClassVar[tuple[Rule, ...]] = SPEC
+    guards: ClassVar[tuple[ValidationRule, ...]] = SPEC
 
     @property
     def source_kind(self) -> SourceKind:

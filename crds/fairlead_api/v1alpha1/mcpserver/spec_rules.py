@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from fairlead_api.v1alpha1.rules import Rule
+from fairlead_api.v1alpha1.rules import ValidationRule
 
 _PREFIX: Final = r"^[a-z0-9]([a-z0-9_-]*[a-z0-9])?$"
 _HOST: Final = r"([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?"
@@ -24,34 +24,34 @@ def _text(pattern: str) -> Callable[[str], bool]:
     return lambda text: re.fullmatch(pattern, text) is not None
 
 
-PREFIX: Final = Rule(
+PREFIX: Final = ValidationRule(
     cel=f"self.matches(r'{_PREFIX}') && !self.contains('__')",
     message="must consist of lower-case letters, digits, - and _, begin and end with a letter or digit, "
     "and not hold __, which separates prefix and tool",
     holds=lambda prefix: re.fullmatch(_PREFIX, prefix) is not None and "__" not in prefix,
 )
-URL: Final = Rule(
+URL: Final = ValidationRule(
     cel=f"self.matches(r'{_URL}')",
     message="must be an http or https URL without user name, password or fragment, "
     "such as https://tools.example.com/mcp; a credential goes into auth",
     holds=_text(_URL),
 )
-PATH: Final = Rule(
+PATH: Final = ValidationRule(
     cel=f"self.matches(r'{_PATH}')",
     message="must begin with / and hold neither blanks nor a fragment, such as /mcp",
     holds=_text(_PATH),
 )
-HOST_HEADER: Final = Rule(
+HOST_HEADER: Final = ValidationRule(
     cel=f"self.matches(r'^{_HOST}$')",
     message="must be a host name, with a port if need be, such as tools.example.com:8443",
     holds=_text(rf"^{_HOST}$"),
 )
-IMAGE: Final = Rule(
+IMAGE: Final = ValidationRule(
     cel=f"self.matches(r'{_IMAGE}')",
     message="must be a reference to an image, such as ghcr.io/example/server:1.2.3",
     holds=_text(_IMAGE),
 )
-CA_BUNDLE: Final = Rule(
+CA_BUNDLE: Final = ValidationRule(
     cel=f"self.contains('{_PEM}')",
     message="must hold certificates as PEM text, beginning with " + _PEM,
     holds=lambda text: _PEM in text,
@@ -68,13 +68,13 @@ def _pod_fields(spec: Any) -> bool:
 
 
 SPEC: Final = (
-    Rule(
+    ValidationRule(
         cel="[has(self.image), has(self.package), has(self.url), has(self.command) && !has(self.image)]"
         ".filter(x, x).size() == 1",
         message="set exactly one of image, package, url, or command alone: it says where the server runs",
         holds=lambda spec: _sources(spec) == 1,
     ),
-    Rule(
+    ValidationRule(
         cel="!has(self.command) || has(self.image) || has(self.package) || has(self.url)",
         message="command alone runs a local child process, which a cluster has no place for: "
         "set image beside it, or use package or url",
@@ -82,71 +82,71 @@ SPEC: Final = (
         path=".command",
         reason="FieldValueForbidden",
     ),
-    Rule(
+    ValidationRule(
         cel="!has(self.args) || size(self.args) == 0 || has(self.image) || has(self.command)",
         message="args go with image or command; a package has package.args, a url has none",
         holds=lambda spec: not spec.args or spec.image is not None or spec.command is not None,
         path=".args",
     ),
-    Rule(
+    ValidationRule(
         cel="!has(self.transport) || self.transport != 'stdio' || !has(self.url)",
         message="a url is reached over HTTP: set transport to streamable-http or sse, or leave it out",
         holds=lambda spec: spec.transport != "stdio" or spec.url is None,
         path=".transport",
     ),
-    Rule(
+    ValidationRule(
         cel="!has(self.transport) || self.transport == 'stdio' || has(self.image) || has(self.url)",
         message="a package or a local command speaks stdio: set transport to stdio, or leave it out",
         holds=lambda spec: spec.transport in (None, "stdio") or spec.image is not None or spec.url is not None,
         path=".transport",
     ),
-    Rule(
+    ValidationRule(
         cel="!has(self.transport) || self.transport != 'stdio' || !has(self.image) || has(self.command)",
         message="an image with transport stdio needs command: the program to start for each connection",
         holds=lambda spec: spec.transport != "stdio" or spec.image is None or spec.command is not None,
         path=".command",
         reason="FieldValueRequired",
     ),
-    Rule(
+    ValidationRule(
         cel="!has(self.port) || has(self.image)",
         message="port goes with image only; a url holds its own port",
         holds=lambda spec: spec.port is None or spec.image is not None,
         path=".port",
     ),
-    Rule(
+    ValidationRule(
         cel="!has(self.path) || (has(self.image) && (!has(self.transport) || self.transport != 'stdio'))",
         message="path goes with an image that speaks HTTP; a url holds its own path",
         holds=lambda spec: spec.path is None or (spec.image is not None and spec.transport != "stdio"),
         path=".path",
     ),
-    Rule(
+    ValidationRule(
         cel="!has(self.hostHeader) || ((has(self.image) || has(self.url)) && "
         "(!has(self.transport) || self.transport != 'stdio'))",
         message="hostHeader goes with a server that speaks HTTP: an image or a url",
         holds=lambda spec: spec.host_header is None or _speaks_http(spec),
         path=".hostHeader",
     ),
-    Rule(
+    ValidationRule(
         cel="!has(self.auth) || ((has(self.image) || has(self.url)) && "
         "(!has(self.transport) || self.transport != 'stdio'))",
         message="auth goes out as an HTTP header; a server on stdio takes its credential from env",
         holds=lambda spec: spec.auth is None or _speaks_http(spec),
         path=".auth",
     ),
-    Rule(
+    ValidationRule(
         cel="!has(self.caBundle) || (has(self.url) && self.url.startsWith('https://'))",
         message="caBundle goes with an https url only",
         holds=lambda spec: spec.ca_bundle is None or (spec.url or "").startswith("https://"),
         path=".caBundle",
     ),
-    Rule(
+    ValidationRule(
         cel="!has(self.url) || ((!has(self.env) || size(self.env) == 0) && "
         "(!has(self.envFrom) || size(self.envFrom) == 0))",
         message="env and envFrom go to a server that Fairlead starts; behind a url it runs already",
         holds=lambda spec: spec.url is None or not (spec.env or spec.env_from),
         path=".env",
     ),
-    Rule(
+    ValidationRule(
         cel="!(has(self.replicas) || has(self.resources) || has(self.podTemplate)) || "
         "has(self.image) || has(self.package)",
         message="replicas, resources and podTemplate describe pods: they go with image or package",

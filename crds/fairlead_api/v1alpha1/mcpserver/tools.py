@@ -11,7 +11,7 @@ from pydantic import Field
 
 from fairlead_api.v1alpha1.common import Model
 from fairlead_api.v1alpha1.lists import Distinct
-from fairlead_api.v1alpha1.rules import Rule
+from fairlead_api.v1alpha1.rules import ValidationRule
 
 Tag = Annotated[str, Field(min_length=1, max_length=63)]
 ToolName = Annotated[str, Field(min_length=1, max_length=256)]
@@ -31,8 +31,8 @@ class ToolLatency(Model):
     """How long a result may be served again for the same arguments; 0: never.
     Absent: what the definition declares, else never."""
 
-    guards: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    guards: ClassVar[tuple[ValidationRule, ...]] = (
+        ValidationRule(
             cel="!has(self.estimatedDurationMs) || !has(self.maxDurationMs) || "
             "self.estimatedDurationMs <= self.maxDurationMs",
             message="latency: estimatedDurationMs must not be above maxDurationMs",

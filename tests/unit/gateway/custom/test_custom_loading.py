@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead_gateway.custom.load import GROUP, Loaded, load
+from fairlead_gateway.custom.load import GROUP, LoadedTools, load
 
 GOOD = """
 from fairlead_gateway import CustomTool, CustomTools, tool
@@ -29,7 +29,7 @@ def helper() -> None: ...
 """
 
 
-def names(loaded: Loaded) -> list[str]:
+def names(loaded: LoadedTools) -> list[str]:
     return [one.name for one in loaded.tools]
 
 

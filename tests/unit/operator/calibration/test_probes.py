@@ -18,10 +18,10 @@ from fairlead_api.v1alpha1.conditions import Reason
 from fairlead_mcp.eras import Era, Negotiated
 from fairlead_mcp.errors import ConnectionLost, HttpRefused, McpError, RpcError, Timeout
 from fairlead_mcp.session import McpSession
-from fairlead_operator.calibration.plan import Plan, Probe
-from fairlead_operator.calibration.prober import Bench, Prober
-from fairlead_operator.discovery.line import Line
-from fairlead_operator.latency.samples import Outcome, Sample
+from fairlead_operator.calibration.plan import PlannedProbe, ProbePlan
+from fairlead_operator.calibration.prober import Prober, ProbeSet
+from fairlead_operator.discovery.idleconnection import IdleConnection
+from fairlead_operator.latency.samples import AttemptOutcome, Sample
 from fairlead_operator.ports import Heard
 
 pytestmark = pytest.mark.looptime(start=0)
@@ -113,7 +113,7 @@ class World:
         async with McpSession(self.server, clock=asyncio.get_running_loop().time) as session:
             yield session
 
-    async def line(self, key: ServerKey, endpoint: Endpoint, known: tuple[str, int] | None) -> Line | None:
+    async def line(self, key: ServerKey, endpoint: Endpoint, known: tuple[str, int] | None) -> IdleConnection | None:
         return None
 
     # The judge.
@@ -135,8 +135,8 @@ class World:
     def hold(
         self, *tools: str, given: bool = False, samples: int = 3, revision: str = "1", interval: float = 3600.0
     ) -> None:
-        probes = tuple(Probe(tool, b"{}", given, 5.0) for tool in tools)
-        bench = Bench("uid", HttpEndpoint(url="http://x/mcp"), "", revision, Plan(probes), samples, interval)
+        probes = tuple(PlannedProbe(tool, b"{}", given, 5.0) for tool in tools)
+        bench = ProbeSet("uid", HttpEndpoint(url="http://x/mcp"), "", revision, ProbePlan(probes), samples, interval)
         self.prober.hold(KEY, bench, None)
 
     def hide(self, tool: str, limit_ms: float = 500.0) -> None:
@@ -172,7 +172,7 @@ async def test_every_tool_is_probed_on_connect_and_then_once_per_interval_one_at
         assert here.server.most == 1
         assert (here.finished, here.verdict()) == (1, (True, Reason.CALIBRATED))
         assert [round(sample.duration_ms) for _, sample in here.samples] == [100] * 6
-        assert all(sample.probe and sample.outcome is Outcome.OK for _, sample in here.samples)
+        assert all(sample.probe and sample.outcome is AttemptOutcome.OK for _, sample in here.samples)
         assert here.watched == {"a", "b"}
         await asyncio.sleep(3400)
         assert len(here.server.called) == 6
@@ -222,14 +222,14 @@ async def test_failures_of_the_server_count_against_its_tool(error: McpError) ->
     async with world(failing={"a": error}) as here:
         here.hold("a")
         await asyncio.sleep(60)
-        assert {sample.outcome for _, sample in here.samples} == {Outcome.BAD}
+        assert {sample.outcome for _, sample in here.samples} == {AttemptOutcome.BAD}
 
 
 async def test_an_internal_error_counts_where_the_arguments_were_given() -> None:
     async with world(failing={"a": RpcError(-32603, "Internal error")}) as here:
         here.hold("a", given=True)
         await asyncio.sleep(60)
-        assert [sample.outcome for _, sample in here.samples] == [Outcome.BAD, Outcome.BAD]
+        assert [sample.outcome for _, sample in here.samples] == [AttemptOutcome.BAD, AttemptOutcome.BAD]
 
 
 async def test_a_hidden_tool_is_probed_every_ten_seconds_and_every_two_once_it_is_in_time() -> None:
@@ -376,8 +376,10 @@ async def test_a_server_that_hangs_keeps_no_other_one_waiting() -> None:
     async with world(seconds={"a": 30.0}) as here:
         for number in range(40):
             key = ServerKey("team", f"slow-{number}")
-            probes = (Probe("a", b"{}", False, 60.0),)
-            here.prober.hold(key, Bench("u", HttpEndpoint(url="http://x"), "", "", Plan(probes), 1, 3600.0), None)
+            probes = (PlannedProbe("a", b"{}", False, 60.0),)
+            here.prober.hold(
+                key, ProbeSet("u", HttpEndpoint(url="http://x"), "", "", ProbePlan(probes), 1, 3600.0), None
+            )
         await asyncio.sleep(1)
         here.hold("b")
         await asyncio.sleep(6)
@@ -386,11 +388,11 @@ async def test_a_server_that_hangs_keeps_no_other_one_waiting() -> None:
 
 @pytest.mark.parametrize(
     ("plan", "reason"),
-    [(Plan(policy="Never"), Reason.CALIBRATION_DISABLED), (Plan(refused=("odd",)), Reason.NOTHING_TO_PROBE)],
+    [(ProbePlan(policy="Never"), Reason.CALIBRATION_DISABLED), (ProbePlan(refused=("odd",)), Reason.NOTHING_TO_PROBE)],
 )
-async def test_a_server_without_probes_says_why(plan: Plan, reason: Reason) -> None:
+async def test_a_server_without_probes_says_why(plan: ProbePlan, reason: Reason) -> None:
     async with world() as here:
-        here.prober.hold(KEY, Bench("u", HttpEndpoint(url="http://x"), "", "", plan, 1, 60.0), None)
+        here.prober.hold(KEY, ProbeSet("u", HttpEndpoint(url="http://x"), "", "", plan, 1, 60.0), None)
         assert here.verdict() == (None, reason)
         await asyncio.sleep(100)
         assert here.server.sessions == 0

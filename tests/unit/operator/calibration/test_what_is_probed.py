@@ -10,7 +10,7 @@ from msgspec import Raw
 
 from fairlead_api.documents.catalog import Catalog, DeclaredLatency, HttpEndpoint, ToolEntry
 from fairlead_api.v1alpha1.mcpserver import ProbePolicy
-from fairlead_operator.calibration.plan import Plan, Probe, plan
+from fairlead_operator.calibration.plan import PlannedProbe, ProbePlan, plan
 from operatorfakes import mcp_server
 
 READ_ONLY = {"readOnlyHint": True}
@@ -24,7 +24,7 @@ def entry(annotations: Any = None, schema: Any = None, **more: Any) -> ToolEntry
     return ToolEntry(name="t", definition=raw, hash="h", search_hash="s", **more)
 
 
-def planned(tool: ToolEntry, *, trusted: bool = True, default: ProbePolicy = "Declared", **spec: Any) -> Plan:
+def planned(tool: ToolEntry, *, trusted: bool = True, default: ProbePolicy = "Declared", **spec: Any) -> ProbePlan:
     catalog = Catalog(
         namespace="team", name="demo", uid="u", generation=1, endpoint=HttpEndpoint(url="http://x/mcp"),
         protocol_version="2026-07-28", tools=(tool,), trust_annotations=trusted,
@@ -33,7 +33,7 @@ def planned(tool: ToolEntry, *, trusted: bool = True, default: ProbePolicy = "De
 
 
 def test_a_read_only_tool_of_a_trusted_server_is_probed_with_arguments_from_its_schema() -> None:
-    assert planned(entry(READ_ONLY, NEEDS_X)).probes == (Probe("t", b'{"x":1}', False, 60.0),)
+    assert planned(entry(READ_ONLY, NEEDS_X)).probes == (PlannedProbe("t", b'{"x":1}', False, 60.0),)
 
 
 @pytest.mark.parametrize(
@@ -59,19 +59,19 @@ def test_what_might_have_effects_is_never_probed(tool: ToolEntry, trusted: bool)
 
 def test_given_arguments_allow_a_probe_of_any_tool_and_are_used_as_they_are() -> None:
     found = planned(entry(schema=NEEDS_X, probe_arguments={"x": 40}), trusted=False)
-    assert found.probes == (Probe("t", b'{"x":40}', True, 60.0),)
+    assert found.probes == (PlannedProbe("t", b'{"x":40}', True, 60.0),)
 
 
 def test_a_tool_for_which_no_arguments_can_be_made_is_named() -> None:
     odd = {"type": "object", "required": ["x"], "properties": {"x": {"type": "string", "pattern": "^Q{9}$"}}}
-    assert planned(entry(READ_ONLY, odd)) == Plan((), ("t",), "ReadOnly")
+    assert planned(entry(READ_ONLY, odd)) == ProbePlan((), ("t",), "ReadOnly")
 
 
 @pytest.mark.parametrize("calibration", [{}, {"probe": "Declared"}, {"enabled": True}], ids=str)
 def test_nobodys_tool_is_called_unasked(calibration: dict[str, Any]) -> None:
-    assert planned(entry(READ_ONLY), calibration=calibration) == Plan(policy="Declared")
+    assert planned(entry(READ_ONLY), calibration=calibration) == ProbePlan(policy="Declared")
     assert planned(entry(READ_ONLY, probe_arguments={}), calibration=calibration).probes == (
-        Probe("t", b"{}", True, 60.0),
+        PlannedProbe("t", b"{}", True, 60.0),
     )
 
 
@@ -86,8 +86,8 @@ def test_nobodys_tool_is_called_unasked(calibration: dict[str, Any]) -> None:
     ids=str,
 )
 def test_a_server_that_is_not_to_be_probed_is_left_alone_whatever_else_is_said(calibration: dict[str, Any]) -> None:
-    assert planned(entry(READ_ONLY), calibration=calibration) == Plan(policy="Never")
-    assert planned(entry(READ_ONLY, probe_arguments={}), calibration=calibration) == Plan(policy="Never")
+    assert planned(entry(READ_ONLY), calibration=calibration) == ProbePlan(policy="Never")
+    assert planned(entry(READ_ONLY, probe_arguments={}), calibration=calibration) == ProbePlan(policy="Never")
 
 
 def test_the_installation_says_what_is_probed_of_servers_that_do_not_say_it_themselves() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fairlead_api.documents.rules import Tier
-from fairlead_operator.latency.samples import Outcome, Sample
+from fairlead_operator.latency.samples import AttemptOutcome, Sample
 from fairlead_operator.latency.tool import Declaration, ToolRecord
 
 NUMBERS = count()
@@ -18,7 +18,7 @@ def listed(durations: list[float], **tier: Any) -> bool:
     """Whether a tool is in a tier of 500 ms after calls that took so long, in milliseconds."""
     record = ToolRecord([Tier(name="fast", max_latency_ms=500, **tier)], Declaration(), now=0.0)
     for duration in durations:
-        record.observe(Sample(str(next(NUMBERS)), 0.0, duration, Outcome.OK))
+        record.observe(Sample(str(next(NUMBERS)), 0.0, duration, AttemptOutcome.OK))
         record.decide(0.0)
     return "fast" in record.tiers
 
@@ -38,7 +38,7 @@ def test_fewer_samples_than_wanted_do_not_judge_a_declaration() -> None:
     def tiers(samples: int, **tier: Any) -> tuple[str, ...]:
         record = ToolRecord([Tier(name="fast", max_latency_ms=500, **tier)], Declaration(estimated_ms=800), now=0.0)
         for _ in range(samples):
-            record.observe(Sample(str(next(NUMBERS)), 0.0, 120.0, Outcome.OK))
+            record.observe(Sample(str(next(NUMBERS)), 0.0, 120.0, AttemptOutcome.OK))
             record.decide(0.0)
         return record.tiers
 

@@ -10,7 +10,7 @@ from fairlead_api.documents.rules import Tier
 from fairlead_api.documents.state import State
 from fairlead_api.meta import ServerKey
 from fairlead_operator.latency.ledger import Ledger, ToolKey
-from fairlead_operator.latency.samples import Outcome, Sample
+from fairlead_operator.latency.samples import AttemptOutcome, Sample
 
 TIERS = (Tier(name="fast", max_latency_ms=500, default=True), Tier(name="deep", max_latency_ms=4000))
 STAMP = "2026-01-01T00:00:00Z"
@@ -42,7 +42,7 @@ def ledger(*catalogs: Catalog) -> Ledger:
 
 
 def calls(count: int, milliseconds: float, at: float = 0.0) -> list[Sample]:
-    return [Sample(f"{at} {milliseconds} {n}", at, milliseconds, Outcome.OK) for n in range(count)]
+    return [Sample(f"{at} {milliseconds} {n}", at, milliseconds, AttemptOutcome.OK) for n in range(count)]
 
 
 def publish(book: Ledger, now: float) -> list[State]:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from fairlead_api.documents.rules import Tier
-from fairlead_operator.latency.samples import Outcome, Sample
+from fairlead_operator.latency.samples import AttemptOutcome, Sample
 from fairlead_operator.latency.thresholds import DETECTORS, run_needed
 from fairlead_operator.latency.tool import Declaration, ToolRecord
 
@@ -21,7 +21,7 @@ ATTEMPTS = count()
 
 def sample(letter: str, at: float = 0.0, **more: bool) -> Sample:
     duration = {"L": 800.0, "T": 120.0, "S": 2000.0}[letter]
-    return Sample(str(next(ATTEMPTS)), at, duration, Outcome.OK, **more)
+    return Sample(str(next(ATTEMPTS)), at, duration, AttemptOutcome.OK, **more)
 
 
 def measured(points: int = 0, **declared: object) -> ToolRecord:
@@ -160,11 +160,11 @@ def test_each_relapse_doubles_the_run_that_brings_a_tool_back() -> None:
 
 def test_a_running_attempt_counts_once_it_is_past_the_limit_and_only_once() -> None:
     record = measured()
-    record.observe(Sample("a", 0.0, 499.0, Outcome.RUNNING))
+    record.observe(Sample("a", 0.0, 499.0, AttemptOutcome.RUNNING))
     assert len(record.window) == 0
-    record.observe(Sample("a", 0.1, 501.0, Outcome.RUNNING))
-    record.observe(Sample("a", 0.2, 700.0, Outcome.RUNNING))
-    record.observe(Sample("a", 0.3, 900.0, Outcome.BAD))
+    record.observe(Sample("a", 0.1, 501.0, AttemptOutcome.RUNNING))
+    record.observe(Sample("a", 0.2, 700.0, AttemptOutcome.RUNNING))
+    record.observe(Sample("a", 0.3, 900.0, AttemptOutcome.BAD))
     score = record._scores[0]
     assert (score.points, len(record.window), score.late(record.window)) == (6, 1, 1)
     assert record.window.quantile(0.5) == 900.0
@@ -173,14 +173,14 @@ def test_a_running_attempt_counts_once_it_is_past_the_limit_and_only_once() -> N
 def test_errors_within_the_limit_speak_of_health_and_not_of_speed() -> None:
     record = measured()
     for number in range(10):
-        record.observe(Sample(f"e{number}", 0.0, 20.0, Outcome.BAD))
+        record.observe(Sample(f"e{number}", 0.0, 20.0, AttemptOutcome.BAD))
     assert (record._scores[0].points, len(record.window), record.health.score) == (0, 0, 0)
 
 
 def test_neutral_answers_speak_of_nothing() -> None:
     record = measured()
     for number in range(10):
-        record.observe(Sample(f"n{number}", 0.0, 20.0, Outcome.NEUTRAL))
+        record.observe(Sample(f"n{number}", 0.0, 20.0, AttemptOutcome.NEUTRAL))
     assert (record._scores[0].points, len(record.window), record.health.score) == (0, 0, 100)
 
 
@@ -244,7 +244,7 @@ def test_probes_heal_a_degraded_tool_with_two_speeds() -> None:
     record = ToolRecord([Tier(name="fast", max_latency_ms=5000), ANY], Declaration(probed=True), now=0.0)
     after(record, "TTLTTLTTTT" * 6)
     for number in range(4):
-        record.observe(Sample(f"b{number}", 0.0, 20.0, Outcome.BAD))
+        record.observe(Sample(f"b{number}", 0.0, 20.0, AttemptOutcome.BAD))
     assert record.decide(0.0) == ("any",)
     assert (record.bimodal, record.awaiting()) == (True, float("inf"))
 
@@ -275,9 +275,9 @@ def test_a_restart_makes_no_trial_of_what_no_call_has_hidden(estimated: int | No
 def test_a_degraded_tool_that_nothing_reaches_waits_for_its_trial_from_the_restart_on() -> None:
     record = ToolRecord([FAST, STANDARD], Declaration(), now=0.0)
     for number in range(4):
-        record.observe(Sample(f"b{number}", 0.0, 20.0, Outcome.BAD))
+        record.observe(Sample(f"b{number}", 0.0, 20.0, AttemptOutcome.BAD))
     record.decide(0.0)
-    record.observe(Sample("g", 0.0, 20.0, Outcome.OK))  # mending, and degraded all the same
+    record.observe(Sample("g", 0.0, 20.0, AttemptOutcome.OK))  # mending, and degraded all the same
     record.decide(0.0)
     state = record.state("t", "cluster", 0.0)
     again = ToolRecord([FAST, STANDARD], Declaration(), now=1000.0, published=state)
@@ -319,7 +319,7 @@ def test_tiers_that_decide_as_before_keep_their_scores_and_others_begin_anew() -
 def test_a_degraded_tool_moves_up_one_tier_and_says_why() -> None:
     record = ToolRecord([FAST, STANDARD, DEEP], Declaration(probed=True), now=0.0)
     for number in range(4):
-        record.observe(Sample(f"b{number}", 0.0, 20.0, Outcome.BAD))
+        record.observe(Sample(f"b{number}", 0.0, 20.0, AttemptOutcome.BAD))
     assert record.decide(0.0) == ("standard", "deep")
     assert record.state("t", "cluster", 0.0).hidden["fast"] == "degraded score=0 failures=4/4 tier=standard back=5-good"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 
 from fairlead_api.documents.rules import Tier
-from fairlead_operator.latency.samples import Outcome, Sample
+from fairlead_operator.latency.samples import AttemptOutcome, Sample
 from fairlead_operator.latency.tool import Declaration, ToolRecord
 
 FAST = Tier(name="fast", max_latency_ms=500)
@@ -21,7 +21,7 @@ class Teller:
         self.record = ToolRecord(tiers, Declaration(**{"probed": True, **declared}), now=0.0)  # type: ignore[arg-type]  # a table of any members
         self.record._scores[0]._restart(points)
 
-    def after(self, *durations_ms: float, at: float = 0.0, outcome: Outcome = Outcome.OK) -> str | None:
+    def after(self, *durations_ms: float, at: float = 0.0, outcome: AttemptOutcome = AttemptOutcome.OK) -> str | None:
         """The last move that these calls lead to."""
         told = None
         for duration in durations_ms:
@@ -50,7 +50,7 @@ def test_a_tool_that_leaves_two_tiers_is_told_of_once() -> None:
     assert told.startswith("ask_supplier left the fast tier: 5 of its last 5 calls took over 500 ms (p95 2,000 ms)")
     both = Teller(FAST, STANDARD, DEEP)
     both.record._scores[1]._restart(0)
-    both.record.observe(Sample("x", 0.0, 100.0, Outcome.OK))
+    both.record.observe(Sample("x", 0.0, 100.0, AttemptOutcome.OK))
     assert both.after(*[2000.0] * 5) == (
         "ask_supplier left the fast tier: 5 of its last 5 calls took over 500 ms (p95 2,000 ms), "
         "and the standard tier: 5 of its last 5 calls took over 1,500 ms (p95 2,000 ms)"
@@ -86,7 +86,7 @@ def test_a_quantile_just_over_the_limit_does_not_read_like_the_limit() -> None:
 
 def test_a_tool_that_fails_is_told_with_its_failures_and_one_that_recovers_with_its_trial() -> None:
     teller = Teller(FAST, DEEP, probed=False)
-    assert teller.after(*[20.0] * 4, outcome=Outcome.BAD) == (
+    assert teller.after(*[20.0] * 4, outcome=AttemptOutcome.BAD) == (
         "ask_supplier left the fast tier: 4 of its last 4 calls failed"
     )
     assert teller.passed(60.0) == (

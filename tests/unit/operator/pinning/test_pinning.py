@@ -18,11 +18,11 @@ from fairlead_api.documents.pins import Pinned, Pins, held_hash
 from fairlead_api.meta import ANNOTATION_APPROVE, ServerKey
 from fairlead_api.v1alpha1.common import Condition
 from fairlead_mcp.errors import ConnectFailed
-from fairlead_operator.discovery.round import Pace
+from fairlead_operator.discovery.state import DiscoveryOptions
 from fairlead_operator.ports import PlatformTrouble
-from fairlead_operator.reconciler import Options, Reconciler
+from fairlead_operator.reconciler import Reconciler, ReconcilerOptions
 from fairlead_operator.telemetry import Telemetry
-from fairlead_operator.workqueue import Backoff
+from fairlead_operator.workqueue import ItemBackoff
 from operatorfakes import (
     NOW,
     MemoryDocuments,
@@ -35,7 +35,9 @@ from operatorfakes import (
 )
 
 KEY = ServerKey("team", "demo")
-AT_ONCE = Options(pace=Pace(floor=0.0, prompt=0.0, retry=Backoff(first=0.0, limit=0.0), hold=Backoff(0.0, 0.0)))
+AT_ONCE = ReconcilerOptions(
+    pace=DiscoveryOptions(floor=0.0, prompt=0.0, retry=ItemBackoff(first=0.0, limit=0.0), hold=ItemBackoff(0.0, 0.0))
+)
 
 
 def tool(name: str, description: str = "", **more: Any) -> dict[str, Any]:

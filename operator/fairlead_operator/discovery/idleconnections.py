@@ -1,8 +1,8 @@
 """One idle connection to each server that is reached over HTTP: when it closes, the server may be gone.
 
-Held by `rounds` for the leader, so that the loss of a server shows although nobody calls it. Nothing is sent on a line:
-many servers close it after a while, which means nothing as long as the next one opens at once. A refusal counts once it
-is repeated, so that a server that is replaced within `CONFIRM` seconds is lost to nobody.
+Held by `discoverer` for the leader, so that the loss of a server shows although nobody calls it. Nothing is sent on a
+line: many servers close it after a while, which means nothing as long as the next one opens at once. A refusal counts
+once it is repeated, so that a server that is replaced within `CONFIRM` seconds is lost to nobody.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import Final
 from fairlead_api.documents.catalog import Endpoint
 from fairlead_api.meta import ServerKey
 from fairlead_mcp.errors import ConnectFailed
-from fairlead_operator.discovery.held import Held
-from fairlead_operator.discovery.line import Line
+from fairlead_operator.discovery.idleconnection import IdleConnection
+from fairlead_operator.discovery.servertasks import ServerTasks
 from fairlead_operator.ports import Connector
-from fairlead_operator.workqueue import Backoff
+from fairlead_operator.workqueue import ItemBackoff
 
 logger = logging.getLogger(__name__)
 
@@ -29,9 +29,9 @@ CONFIRM: Final = 0.3
 """Seconds between a first refusal and the second one, which counts."""
 BRIEF: Final = 1.0
 """A line that lives for fewer seconds was closed on purpose; the next one is opened after a pause."""
-PAUSE: Final = Backoff(first=0.1, limit=1.2)
+PAUSE: Final = ItemBackoff(first=0.1, limit=1.2)
 """Between brief lines: below the two seconds within which a loss has to show."""
-REOPEN: Final = Backoff(first=0.25, limit=5.0)
+REOPEN: Final = ItemBackoff(first=0.25, limit=5.0)
 """Between attempts to reach a server that is lost."""
 OURS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL, errno.ENETDOWN,
                          errno.ENETUNREACH})  # fmt: skip
@@ -39,7 +39,7 @@ OURS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM
 
 
 @dataclass(frozen=True)
-class Told:
+class ConnectionObserver:
     """Who is told; called in the loop, may not raise."""
 
     lost: Callable[[ServerKey, ConnectFailed], None]
@@ -48,14 +48,14 @@ class Told:
     """It accepts connections again, after having refused at least one."""
 
 
-class Lines:
+class IdleConnections:
     """Idle TCP connections to servers, which show at once that a server is lost."""
 
-    def __init__(self, connector: Connector, told: Told, *, rng: random.Random) -> None:
+    def __init__(self, connector: Connector, told: ConnectionObserver, *, rng: random.Random) -> None:
         self._connector = connector
         self._told = told
         self._rng = rng
-        self._held: Held[Endpoint] = Held("line to")
+        self._held: ServerTasks[Endpoint] = ServerTasks("line to")
 
     def __len__(self) -> int:
         return len(self._held)
@@ -93,7 +93,9 @@ class Lines:
             if brief:
                 await asyncio.sleep(PAUSE.delay(brief, self._rng))
 
-    async def _connected(self, key: ServerKey, endpoint: Endpoint, known: tuple[str, int] | None) -> Line | None:
+    async def _connected(
+        self, key: ServerKey, endpoint: Endpoint, known: tuple[str, int] | None
+    ) -> IdleConnection | None:
         """A line, however long that takes; None where there is none to be had."""
         failures, told = 0, False
         while True:

@@ -3,7 +3,7 @@
 A *round* probes every tool a few times, on connect and then once per interval. In between, a tool that a tier hides is
 probed every ten seconds, so that it returns soon after it has become fast again: once a probe was in time, the next
 ones follow two seconds apart. A tool that has been hidden for long is probed less often, down to once per interval.
-All of that is put off while probes had their share of the tool's time (`share`).
+All of that is put off while probes had their share of the tool's time (`budget`).
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from fairlead_api.v1alpha1.conditions import Reason
-from fairlead_operator.calibration.plan import Plan, Probe
-from fairlead_operator.calibration.share import Account
-from fairlead_operator.latency.samples import Outcome
-from fairlead_operator.ports import Verdict
+from fairlead_operator.calibration.budget import ProbeBudget
+from fairlead_operator.calibration.plan import PlannedProbe, ProbePlan
+from fairlead_operator.latency.samples import AttemptOutcome
+from fairlead_operator.ports import ConditionVerdict
 
 WATCH_S: Final = 10.0
 """Between two probes of a hidden tool."""
@@ -42,24 +42,24 @@ HOPELESS: Final = 2
 
 
 @dataclass(frozen=True)
-class Answer:
+class ProbeOutcome:
     """Outcome of one probe. `outcome` None: it says nothing about the tool, and `words` quote the answer."""
 
-    outcome: Outcome | None
+    outcome: AttemptOutcome | None
     duration_ms: float = 0.0
     words: str = ""
 
 
 @dataclass
-class _Pending:
+class _PendingProbes:
     """A tool that has probes left in the round."""
 
     left: int
     useless: int = 0
-    answer: Answer | None = None
+    answer: ProbeOutcome | None = None
     """The last one that says something of the tool, else the last one."""
 
-    def take(self, answer: Answer) -> Answer:
+    def take(self, answer: ProbeOutcome) -> ProbeOutcome:
         """Count one more."""
         self.left -= 1
         self.useless = self.useless + 1 if answer.words else 0
@@ -77,23 +77,23 @@ class _Watch:
     confirms: int = 0
 
 
-class Course:
+class ProbeSchedule:
     """Schedule of the probes of one server. `now` parameters are seconds of any one clock, as is `interval`; `account`
     says when each tool may be probed again.
     """
 
     def __init__(
-        self, plan: Plan, interval: float, now: float, *, samples: int = 1, account: Account | None = None
+        self, plan: ProbePlan, interval: float, now: float, *, samples: int = 1, account: ProbeBudget | None = None
     ) -> None:
         self.plan = plan
         self._interval = interval
         self._samples = samples
-        self._account = account or Account()
+        self._account = account or ProbeBudget()
         self._round_due = now
-        self._pending: dict[str, _Pending] = {}
+        self._pending: dict[str, _PendingProbes] = {}
         self._probes = {probe.tool: probe for probe in plan.probes}
         self._watched: dict[str, _Watch] = {}
-        self._answers: dict[str, Answer] = {}
+        self._answers: dict[str, ProbeOutcome] = {}
         self._round_trips: deque[float] = deque(maxlen=ROUND_TRIPS)
 
     # What is due.
@@ -114,17 +114,17 @@ class Course:
     def _due(self, tool: str) -> float:
         return max(self._watched[tool].due, self._account.free_at(tool))
 
-    def in_round(self, now: float) -> Probe | None:
+    def in_round(self, now: float) -> PlannedProbe | None:
         """The tool that is to be probed now in a round; begins the round that is due. The tools take turns, so that a
         slow one keeps none waiting.
         """
         if not self._pending and self._round_due <= now:
-            self._pending = {tool: _Pending(self._samples) for tool in self._probes}
+            self._pending = {tool: _PendingProbes(self._samples) for tool in self._probes}
         free = (tool for tool in self._pending if self._account.free_at(tool) <= now)
         tool = next(free, None)
         return None if tool is None else self._probes[tool]
 
-    def watched(self, now: float) -> Probe | None:
+    def watched(self, now: float) -> PlannedProbe | None:
         """The hidden tool that is to be probed now."""
         due = [(self._due(tool), tool) for tool in self._watched]
         due = [one for one in due if one[0] <= now]
@@ -132,7 +132,7 @@ class Course:
 
     # What came of it.
 
-    def answered(self, probe: Probe, answer: Answer, now: float, *, last: bool = False) -> None:
+    def answered(self, probe: PlannedProbe, answer: ProbeOutcome, now: float, *, last: bool = False) -> None:
         """Take what a probe in a round came to. `last`: no more of the tool in this round."""
         pending = self._pending.pop(probe.tool)
         known = pending.take(answer)
@@ -144,11 +144,11 @@ class Course:
         elif not self._pending:
             self._round_due = now + self._interval
 
-    def seen(self, probe: Probe, answer: Answer, limit_ms: float, now: float) -> None:
+    def seen(self, probe: PlannedProbe, answer: ProbeOutcome, limit_ms: float, now: float) -> None:
         """Take the answer to the probe of a hidden tool, which was in time within `limit_ms`."""
         self._answers[probe.tool] = answer
         watch = self._watched[probe.tool]
-        in_time = answer.outcome is Outcome.OK and answer.duration_ms <= limit_ms
+        in_time = answer.outcome is AttemptOutcome.OK and answer.duration_ms <= limit_ms
         watch.confirms = watch.confirms + 1 if in_time else 0
         patient = max(WATCH_S, min((now - watch.since) / PATIENT, self._interval))
         watch.due = now + (CONFIRM_S if 0 < watch.confirms <= MOST_CONFIRMS else patient)
@@ -168,22 +168,22 @@ class Course:
         """Tools whose probes say something of them, so that they are watched while they are hidden."""
         return frozenset(tool for tool, answer in self._answers.items() if answer.outcome is not None)
 
-    def verdict(self) -> Verdict | None:
+    def verdict(self) -> ConditionVerdict | None:
         """The condition; None until each tool was probed. Its words stay the same from round to round."""
         plan = self.plan
         left = f"; no arguments can be made for {_some(plan.refused)}" if plan.refused else ""
         if plan.policy == "Never":
-            return Verdict(None, Reason.CALIBRATION_DISABLED, _NEVER)
+            return ConditionVerdict(None, Reason.CALIBRATION_DISABLED, _NEVER)
         if not plan.probes:
-            return Verdict(None, Reason.NOTHING_TO_PROBE, f"{_NOTHING[plan.policy]}{left}")
+            return ConditionVerdict(None, Reason.NOTHING_TO_PROBE, f"{_NOTHING[plan.policy]}{left}")
         if self._answers.keys() < self._probes.keys():
             return None
         failed = [tool for tool in self._probes if tool not in self.measured]
         if failed:
             words = self._answers[failed[0]].words
-            return Verdict(False, Reason.PROBES_FAILED, f"no result from {_some(failed)}: {words}{left}")
+            return ConditionVerdict(False, Reason.PROBES_FAILED, f"no result from {_some(failed)}: {words}{left}")
         count = f"{len(plan.probes)} tool" + "s" * (len(plan.probes) != 1)
-        return Verdict(True, Reason.CALIBRATED, f"{count} probed{left}")
+        return ConditionVerdict(True, Reason.CALIBRATED, f"{count} probed{left}")
 
 
 def _some(tools: Iterable[str]) -> str:

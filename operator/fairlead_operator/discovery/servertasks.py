@@ -1,4 +1,4 @@
-"""One task per server, kept while what it is about stays equal; what `lines` and `listening` have in common."""
+"""One task per server, kept while its subject stays equal; what `idleconnections` and `listening` have in common."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fairlead_api.meta import ServerKey
 Subject = TypeVar("Subject")
 
 
-class Held(Generic[Subject]):
+class ServerTasks(Generic[Subject]):
     """The tasks, by server. `name` is what each is called, before the server's."""
 
     def __init__(self, name: str) -> None:

@@ -17,18 +17,18 @@ from fairlead_api.documents.catalog import Credential, Endpoint, Refreshed
 from fairlead_api.meta import ServerKey
 from fairlead_mcp.eras import announced
 from fairlead_mcp.errors import McpError
-from fairlead_operator.discovery.lines import Lines, Told
-from fairlead_operator.discovery.listening import Listeners, Source
-from fairlead_operator.discovery.listing import Found, read_everything
-from fairlead_operator.discovery.looking import Looks
-from fairlead_operator.discovery.round import Failure, Pace, Round, Subject
-from fairlead_operator.discovery.turn import Turn
+from fairlead_operator.discovery.idleconnections import ConnectionObserver, IdleConnections
+from fairlead_operator.discovery.listening import Listeners, ListenTarget
+from fairlead_operator.discovery.listing import RawListing, read_everything
+from fairlead_operator.discovery.looking import CapabilityComparisons
+from fairlead_operator.discovery.slot import Slot
+from fairlead_operator.discovery.state import DiscoveryFailure, DiscoveryOptions, DiscoveryState, DiscoveryTarget
 from fairlead_operator.ports import Connector
 
 logger = logging.getLogger(__name__)
 
 
-class Rounds:
+class Discoverer:
     """The discoveries of all servers. `finished(key)` is called when one has come to a result.
 
     Up to `at_once` run side by side, servers whose last one failed in a quarter of that beside them: however many are
@@ -40,7 +40,7 @@ class Rounds:
         connector: Connector,
         finished: Callable[[ServerKey], None],
         *,
-        pace: Pace | None = None,
+        pace: DiscoveryOptions | None = None,
         at_once: int = 64,
         monotonic: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -49,27 +49,33 @@ class Rounds:
         self._now = now
         self._connector = connector
         self._finished = finished
-        self._pace = pace or Pace()
+        self._pace = pace or DiscoveryOptions()
         self._slots = asyncio.Semaphore(at_once)
         self._suspects = asyncio.Semaphore(max(at_once // 4, 1))
         self._monotonic = monotonic
         self._rng = rng or random.Random()
-        self._rounds: dict[ServerKey, Round] = {}
+        self._rounds: dict[ServerKey, DiscoveryState] = {}
         self._wanted: set[ServerKey] = set()
         """Servers that somebody wants asked and that have no round yet."""
         self._unasked: dict[ServerKey, Refreshed] = {}
         """Why a server could not be asked when somebody wanted it; of servers without a round."""
-        self._looks = Looks(connector, self._compared, monotonic)
+        self._looks = CapabilityComparisons(connector, self._compared, monotonic)
         self._listeners = Listeners(connector, self.hint, retry=self._pace.retry, rng=self._rng)
-        self._lines = Lines(connector, Told(self.lost, self.back), rng=self._rng)
+        self._lines = IdleConnections(connector, ConnectionObserver(self.lost, self.back), rng=self._rng)
 
     def __repr__(self) -> str:
         running = sum(1 for round_ in self._rounds.values() if round_.task is not None)
         return f"<Rounds servers={len(self._rounds)} running={running}>"
 
     def look(
-        self, key: ServerKey, subject: Subject, credential: Credential | None, interval: float, *, whole: bool = False
-    ) -> Round:
+        self,
+        key: ServerKey,
+        subject: DiscoveryTarget,
+        credential: Credential | None,
+        interval: float,
+        *,
+        whole: bool = False,
+    ) -> DiscoveryState:
         """The state of a server; starts a discovery when one is due. `interval` is the McpServer's, in seconds;
         `whole`: what is missing in the first answer would be held back later.
         """
@@ -91,12 +97,14 @@ class Rounds:
             round_.wanted = False
         self._lines.hold(key, subject.endpoint)
         if round_.found is not None and announced(round_.found.capabilities):
-            self._listeners.hold(key, Source(subject.endpoint, subject.credential_hash, subject.revision), credential)
+            self._listeners.hold(
+                key, ListenTarget(subject.endpoint, subject.credential_hash, subject.revision), credential
+            )
         else:
             self._listeners.drop(key)
         return round_
 
-    def pause(self, key: ServerKey, why: str) -> Round | None:
+    def pause(self, key: ServerKey, why: str) -> DiscoveryState | None:
         """There is nothing to ask now; the next look asks at once. What is known of the server, if anything. `why`: it
         failed; empty while it is on its way, when a request to ask it goes on waiting.
         """
@@ -125,7 +133,7 @@ class Rounds:
         self._give_up(key, why)
 
     def hint(self, key: ServerKey) -> None:
-        """Its lists may have changed: have it asked soon, but no more often than `Pace` allows."""
+        """Its lists may have changed: have it asked soon, but no more often than `DiscoveryOptions` allows."""
         round_ = self._rounds.get(key)
         if round_ is None:
             return
@@ -141,7 +149,7 @@ class Rounds:
         if round_ is None or round_.failure is not None:
             return
         self._cancel(round_)
-        self._fail(round_, Failure(error.reason, str(error)))
+        self._fail(round_, DiscoveryFailure(error.reason, str(error)))
         self._finished(key)
 
     def back(self, key: ServerKey) -> None:
@@ -153,7 +161,9 @@ class Rounds:
         self.soon(key)
 
     def soon(self, key: ServerKey) -> None:
-        """There is reason to think that the last answer does not hold any more: ask it now, `Pace.prompt` apart."""
+        """There is reason to think that the last answer does not hold any more: ask it now, `DiscoveryOptions.prompt`
+        apart.
+        """
         round_ = self._rounds.get(key)
         if round_ is not None and round_.task is None:
             round_.due = min(round_.due, round_.asked + self._pace.prompt)
@@ -193,7 +203,7 @@ class Rounds:
         self._looks.forget(key)
         self._cancel(self._rounds.pop(key, None))
 
-    def until_due(self, round_: Round) -> float:
+    def until_due(self, round_: DiscoveryState) -> float:
         """Seconds until the next discovery of a server is due."""
         when = max(round_.due, round_.held) if round_.failure is not None else round_.due
         return max(0.0, when - self._monotonic())
@@ -209,39 +219,43 @@ class Rounds:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     @staticmethod
-    def _succeeding(before: Round | None, subject: Subject) -> Round:
+    def _succeeding(before: DiscoveryState | None, subject: DiscoveryTarget) -> DiscoveryState:
         """A server whose address did not change keeps its last answer until the next one, so that a rollout hides no
         tools.
         """
         if before is None or (before.subject.uid, before.subject.endpoint) != (subject.uid, subject.endpoint):
-            return Round(subject)
-        return Round(
+            return DiscoveryState(subject)
+        return DiscoveryState(
             subject, found=before.found, listed=before.listed, failure=before.failure, asked=before.asked, up=before.up,
             losses=before.losses, wanted=before.wanted or bool(before.answering), refreshed=before.refreshed,
         )  # fmt: skip
 
     @staticmethod
-    def _cancel(round_: Round | None) -> None:
+    def _cancel(round_: DiscoveryState | None) -> None:
         if round_ is not None and round_.task is not None:
             round_.task.cancel()
             round_.task = None
 
-    async def _ask(self, key: ServerKey, round_: Round, credential: Credential | None, interval: float) -> None:
+    async def _ask(
+        self, key: ServerKey, round_: DiscoveryState, credential: Credential | None, interval: float
+    ) -> None:
         try:
-            async with Turn(self._suspects if round_.failures else self._slots):
+            async with Slot(self._suspects if round_.failures else self._slots):
                 outcome = await self._discover(key, round_.subject.endpoint, credential)
-            if isinstance(outcome, Found):
+            if isinstance(outcome, RawListing):
                 round_.listed = outcome
                 outcome = await self._compared_with(key, round_, credential, outcome)
             self._settle(round_, outcome, interval)
         except Exception as error:
             logger.exception("the discovery of %s broke down", key)
-            self._settle(round_, Failure("McpError", f"the discovery broke down: {error!r}"), interval)
+            self._settle(round_, DiscoveryFailure("McpError", f"the discovery broke down: {error!r}"), interval)
         if self._rounds.get(key) is round_:
             round_.task = None
             self._finished(key)
 
-    async def _compared_with(self, key: ServerKey, round_: Round, credential: Credential | None, found: Found) -> Found:
+    async def _compared_with(
+        self, key: ServerKey, round_: DiscoveryState, credential: Credential | None, found: RawListing
+    ) -> RawListing:
         anew = bool(round_.answering)
         await self._looks.compare(
             key, round_.subject.endpoint, credential, found, anew=anew, whole=anew or round_.whole
@@ -255,19 +269,21 @@ class Rounds:
             round_.found = self._looks.completed(key, round_.listed)
             self._finished(key)
 
-    async def _discover(self, key: ServerKey, endpoint: Endpoint, credential: Credential | None) -> Found | Failure:
+    async def _discover(
+        self, key: ServerKey, endpoint: Endpoint, credential: Credential | None
+    ) -> RawListing | DiscoveryFailure:
         try:
             async with asyncio.timeout(self._pace.timeout):
                 async with self._connector.session(key, endpoint, credential) as session:
                     return await read_everything(session, self._pace.timeout)
         except McpError as error:
-            return Failure(error.reason, str(error))
+            return DiscoveryFailure(error.reason, str(error))
         except TimeoutError:
-            return Failure("Timeout", f"it did not list everything within {self._pace.timeout:g} s")
+            return DiscoveryFailure("Timeout", f"it did not list everything within {self._pace.timeout:g} s")
 
-    def _settle(self, round_: Round, outcome: Found | Failure, interval: float) -> None:
+    def _settle(self, round_: DiscoveryState, outcome: RawListing | DiscoveryFailure, interval: float) -> None:
         now = self._monotonic()
-        if isinstance(outcome, Found):
+        if isinstance(outcome, RawListing):
             round_.up = now if round_.failure is not None else round_.up
             round_.found, round_.failure, round_.failures = outcome, None, 0
             delay = self._freshness(outcome, interval) * (1 + self._pace.jitter * (self._rng.random() - 0.5))
@@ -285,13 +301,13 @@ class Rounds:
         return self._now().isoformat(timespec="milliseconds")
 
     @staticmethod
-    def _answer(round_: Round, failure: str) -> None:
+    def _answer(round_: DiscoveryState, failure: str) -> None:
         """Where the discovery that is over was asked for, say what came of it."""
         if round_.answering:
             round_.refreshed = Refreshed(at=round_.answering, failure=failure)
             round_.answering = ""
 
-    def _fail(self, round_: Round, failure: Failure) -> None:
+    def _fail(self, round_: DiscoveryState, failure: DiscoveryFailure) -> None:
         now = self._monotonic()
         if round_.failure is None:
             round_.losses = 1 if now - round_.up >= self._pace.stable else round_.losses + 1
@@ -302,19 +318,19 @@ class Rounds:
         self._answer(round_, failure.message)
         round_.due = now + self._pace.retry.delay(round_.failures, self._rng)
 
-    def _follow(self, round_: Round) -> None:
+    def _follow(self, round_: DiscoveryState) -> None:
         """An announcement makes a discovery due."""
         round_.hinted = True
         gap = self._pace.prompt if self._credit(round_) >= 1 else self._pace.floor
         round_.due = min(round_.due, round_.asked + min(gap, self._pace.floor))
 
-    def _credit(self, round_: Round) -> float:
+    def _credit(self, round_: DiscoveryState) -> float:
         now = self._monotonic()
         round_.credit = min(round_.credit + (now - round_.credited) / self._pace.floor, self._pace.burst)
         round_.credited = now
         return round_.credit
 
-    def _freshness(self, found: Found, interval: float) -> float:
+    def _freshness(self, found: RawListing, interval: float) -> float:
         """Seconds until the next discovery: sooner than the interval where the server says its lists will not keep.
 
         A `ttlMs` of 0 says nothing: most servers send it because they have to send something.

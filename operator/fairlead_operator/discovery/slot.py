@@ -9,7 +9,7 @@ PATIENCE: Final = 5.0
 """Seconds that one server may keep another one waiting."""
 
 
-class Turn:
+class Slot:
     """A slot for as long as the block, but PATIENCE at most: what hangs needs none, and would keep others waiting."""
 
     def __init__(self, slots: asyncio.Semaphore) -> None:

@@ -11,22 +11,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from fairlead_api.load import Problem
+from fairlead_api.load import ManifestProblem
 from fairlead_api.meta import ServerKey
 from fairlead_mcp.egress import Egress
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.printed import PrintedLines
 from fairlead_operator.controller import Controller, World
 from fairlead_operator.local import approvals
-from fairlead_operator.local.documents import DirectoryCredentials, DirectoryDocuments, private_directory
-from fairlead_operator.local.installers import Package, Tools
+from fairlead_operator.local.documents import DirectoryCredentialStore, DirectoryDocuments, private_directory
+from fairlead_operator.local.installers import PackageVersion, Tools
 from fairlead_operator.local.inventory import Contents, Inventory
 from fairlead_operator.local.packages import PackageStore, StepRunner
-from fairlead_operator.local.platform import Audience, LocalConnector, LocalPlatform, Wakening
+from fairlead_operator.local.platform import ChildObserver, LocalConnector, LocalPlatform, StatusObserver
 from fairlead_operator.local.sources import Scan
 from fairlead_operator.ports import Gateways
 from fairlead_operator.publish.defaults import DEFAULT_TIERS
-from fairlead_operator.reconciler import Options
+from fairlead_operator.reconciler import ReconcilerOptions
 from fairlead_operator.telemetry import Telemetry
 
 SCAN_SECONDS: Final = 0.25
@@ -64,7 +64,7 @@ class Folders:
     """Where `fairlead approve` says what may be in force; None = nowhere."""
 
 
-class Station:
+class LocalOperator:
     """Operator of one machine, without a cluster. `problems` is called with all faults of the files each time that they
     change. `gateways` are polled for measurements; without them tiers go by declared latency. `installation` is the
     name in the `Via` header of requests to servers.
@@ -76,16 +76,16 @@ class Station:
         folders: Folders,
         children: ChildHost,
         tools: Tools,
-        audience: Audience,
+        audience: StatusObserver,
         environ: Mapping[str, str],
         *,
-        problems: Callable[[tuple[Problem, ...]], None],
+        problems: Callable[[tuple[ManifestProblem, ...]], None],
         written: Callable[[], None] = lambda: None,
         gateways: Gateways | None = None,
         egress: Egress | None = None,
         installation: str = "",
         telemetry: Telemetry | None = None,
-        options: Options | None = None,
+        options: ReconcilerOptions | None = None,
         default_tier: str = "",
     ) -> None:
         self._scanner = scanner
@@ -101,7 +101,7 @@ class Station:
             self.inventory,
             children,
             self._packages,
-            DirectoryCredentials(folders.credentials),
+            DirectoryCredentialStore(folders.credentials),
             audience,
             environ=environ,
         )
@@ -109,7 +109,7 @@ class Station:
             self._platform, self.documents, LocalConnector(children, egress, installation), self.inventory, gateways
         )
         self.controller = Controller(world, telemetry=telemetry, options=options, default_tier=default_tier)
-        self._stop_listening = children.listen(Wakening(self.controller.enqueue, self.controller.reconciler.hint))
+        self._stop_listening = children.listen(ChildObserver(self.controller.enqueue, self.controller.reconciler.hint))
 
     def __repr__(self) -> str:
         return f"<Station {self.inventory!r}>"
@@ -174,6 +174,6 @@ class Station:
             await asyncio.sleep(SCAN_SECONDS)
             self.look()
 
-    def _package_changed(self, package: Package) -> None:
+    def _package_changed(self, package: PackageVersion) -> None:
         for key in self._platform.users_of(package):
             self.controller.enqueue(key)

@@ -1,4 +1,4 @@
-"""An idle TCP connection that says when it ends. Opened by `connect`, held by `lines`.
+"""An idle TCP connection that says when it ends. Opened by `connect`, held by `idleconnections`.
 
 The kernel probes a silent peer, so that one that is switched off or cut off is noticed too, within five seconds.
 """
@@ -13,7 +13,7 @@ _PROBES: Final = {"TCP_KEEPIDLE": 2, "TCP_KEEPINTVL": 1, "TCP_KEEPCNT": 3}
 """Seconds of silence before the first probe, seconds between probes, probes without an answer that end it."""
 
 
-class Line(asyncio.Protocol):
+class IdleConnection(asyncio.Protocol):
     """One idle connection. `closed` is set when the other side, or the network, has ended it."""
 
     def __init__(self) -> None:

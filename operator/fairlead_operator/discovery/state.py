@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 from fairlead_api.documents.catalog import Endpoint, Refreshed
 from fairlead_api.v1alpha1.conditions import Reason
-from fairlead_operator.discovery.listing import Found
-from fairlead_operator.ports import Verdict
-from fairlead_operator.workqueue import Backoff
+from fairlead_operator.discovery.listing import RawListing
+from fairlead_operator.ports import ConditionVerdict
+from fairlead_operator.workqueue import ItemBackoff
 
 
 @dataclass(frozen=True)
-class Subject:
+class DiscoveryTarget:
     """Server as it is asked; an answer of another one does not count."""
 
     uid: str
@@ -24,33 +24,33 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Failure:
+class DiscoveryFailure:
     """A discovery that brought nothing: `reason` is that of the wire's error tree."""
 
     reason: str
     message: str
 
-    def verdict(self) -> Verdict:
+    def verdict(self) -> ConditionVerdict:
         """Becomes the condition Verified."""
         try:
             reason = Reason(self.reason)
         except ValueError:
             reason = Reason.MCP_ERROR
-        return Verdict(False, reason, self.message)
+        return ConditionVerdict(False, reason, self.message)
 
 
 @dataclass
-class Round:
+class DiscoveryState:
     """State of the discovery of one server."""
 
-    subject: Subject
-    found: Found | None = None
+    subject: DiscoveryTarget
+    found: RawListing | None = None
     """The last good answer to this subject."""
-    listed: Found | None = None
+    listed: RawListing | None = None
     """The last good answer without the tools behind client capabilities."""
     whole: bool = False
     """Whether an answer waits for the comparison: on a pinned server, tools that come later are held back."""
-    failure: Failure | None = None
+    failure: DiscoveryFailure | None = None
     """Set while the last try failed."""
     failures: int = 0
     due: float = 0.0
@@ -67,7 +67,7 @@ class Round:
     up: float = float("-inf")
     """When it answered for the first time after a failure."""
     losses: int = 0
-    """How often it was lost without having been up for `Pace.stable` seconds in between."""
+    """How often it was lost without having been up for `DiscoveryOptions.stable` seconds in between."""
     held: float = float("-inf")
     """A server that failed is not asked before."""
     wanted: bool = False
@@ -80,7 +80,7 @@ class Round:
 
 
 @dataclass(frozen=True)
-class Pace:
+class DiscoveryOptions:
     """Seconds. `timeout` bounds one discovery as a whole; `floor` bounds the interval that a server may ask for.
 
     An announcement is followed `prompt` seconds after the discovery before, `burst` times in a row; a server that goes
@@ -92,8 +92,8 @@ class Pace:
     prompt: float = 0.25
     burst: int = 8
     jitter: float = 0.1
-    retry: Backoff = field(default_factory=lambda: Backoff(first=1.0, limit=60.0))
+    retry: ItemBackoff = field(default_factory=lambda: ItemBackoff(first=1.0, limit=60.0))
     stable: float = 60.0
-    hold: Backoff = field(default_factory=lambda: Backoff(first=2.0, limit=60.0))
+    hold: ItemBackoff = field(default_factory=lambda: ItemBackoff(first=2.0, limit=60.0))
     """How long a server that was lost `spare` times in a row, never up for `stable`, is left alone after a loss."""
     spare: int = 2

@@ -16,7 +16,7 @@ AHEAD_S: Final = 1.0
 """Seconds of probing that may be outstanding, the next probe included, which is taken to be as long as the last."""
 
 
-class Account:
+class ProbeBudget:
     """When each tool of one server may be probed again. Times are seconds of any one clock."""
 
     def __init__(self) -> None:

@@ -11,14 +11,14 @@ from typing import Final
 
 from fairlead_api.v1alpha1.conditions import Reason
 from fairlead_operator.discovery.judging import SHOWN_NAMES, TOOL, Fault
-from fairlead_operator.ports import Verdict
+from fairlead_operator.ports import ConditionVerdict
 
 LINES_LIMIT: Final = 20
 ANSWERED: Final = "it answered tools/list"
 
 
 @dataclass(frozen=True)
-class Remarks:
+class ListingFindings:
     """Findings about one answer: `listed` definitions, faults of some, listings that failed, and notes for the log."""
 
     listed: int = 0
@@ -43,7 +43,7 @@ class Remarks:
         more = len(said) - LINES_LIMIT
         return tuple(said) if more <= 0 else (*said[:LINES_LIMIT], f"and {more} more of the kind")
 
-    def verdict(self) -> Verdict:
+    def verdict(self) -> ConditionVerdict:
         """True in any case: what can be offered is. The reason is that of the worst, or says that there are several."""
         reasons = {fault.reason for fault in self.faults if fault.left_out}
         if self.failed:
@@ -51,7 +51,7 @@ class Remarks:
         if not reasons:
             reasons = {fault.reason for fault in self.faults} or {Reason.VERIFIED}
         reason = reasons.pop() if len(reasons) == 1 else Reason.VERIFIED_IN_PART
-        return Verdict(True, reason, "; ".join([ANSWERED, *self._clauses()]))
+        return ConditionVerdict(True, reason, "; ".join([ANSWERED, *self._clauses()]))
 
     def _clauses(self) -> Iterable[str]:
         out = [fault for fault in self.faults if fault.left_out]
