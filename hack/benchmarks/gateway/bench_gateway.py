@@ -50,7 +50,7 @@ PARTS = (
     *(f"{slug(workload.name)}/{connections}" for workload in WORKLOADS for connections in workload.connections),
     "peers", "lists", "tools", "connections", "swaps", "collector", "conversions", "replicas", "million",
 )  # fmt: skip
-"""What --only names. Of `peers`, one is named as in `peers/ToolHive-vMCP`."""
+"""Names for --only. Of `peers`, one is named as in `peers/ToolHive-vMCP`."""
 
 
 class Bench:
@@ -201,7 +201,7 @@ def run(settings: Settings) -> Report:
 
 
 def reported(bench: Bench, more: Goals) -> Report:
-    """What was found so far."""
+    """Report of the results so far."""
     of_peers = [goal for peer in bench.met for goal in peer_goals(bench.outcomes, peer)]
     found = [*goals(bench.outcomes), *more.found, *of_peers]
     if bench.settings.only:

@@ -1,7 +1,7 @@
-"""What is asked of the gateway beside the price of a call: lists, swaps, conversions beside calls, memory, garbage
-collections, replicas.
+"""Goals of the gateway beside the price of a call: lists, swaps, conversions beside calls, memory, garbage collections,
+replicas.
 
-Used by `bench_gateway`, which starts the gateway under test.
+`bench_gateway` starts the gateway under test.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from rig.processes import Stage, cores, ordinary, put_ahead, tree_memory
 from rig.quota import NoQuota, Quota
 
 MANY_TOOLS = 100
-"""Of each server, in the catalog whose swaps are measured: 10,000 in all."""
+"""Tools of each server, in the catalog whose swaps are measured: 10,000 in all."""
 SWAP_RATE = 500
 WINDOW = 1.5
 """Seconds, in which a swap is over with all that follows it; in every second one all tools are replaced."""
@@ -52,7 +52,7 @@ CONNECTIONS = 1_000
 FEWEST = 500
 """Calls of a load, so that it lasts for a time that can be told."""
 SHARE = 0.2
-"""Of a core, for each gateway where there are no cores to give to both."""
+"""Part of a core, for each gateway where there are no cores to give to both."""
 
 
 class Goals:
@@ -75,7 +75,7 @@ class Goals:
         self.found.append(Goal(f"PSS of all processes at {where}", found.together / 1e6, "MB", at_most=120))
 
     def many_tools(self) -> None:
-        """What becomes of memory when clients call every tool of every server, each of them 100 times."""
+        """Measure memory when clients call every tool of every server, each of them 100 times."""
         own = TOOLS - 2
         alike = (SERVERS - len(self.ports) * len(VERSIONS)) // len(VERSIONS) - 1
         named = ["", *(f"-{kind}" for kind in (*self.ports, OWN) if kind != "plain")]
@@ -146,7 +146,7 @@ class Goals:
         return run_load(self.stage, load, target.pid, [], core=self.rest)
 
     def conversions(self) -> None:
-        """What the p99 of calls moves by while REST conversions run: of a gateway of its own, on any core."""
+        """Measure the p99 of calls while REST conversions run: of a gateway of its own, on any core."""
         upstream = start_upstream(self.stage, "upstream-conversions", self.rest)
         folder = self.stage.folder / "conversions"
         write_documents(folder, contents(list(world(dict.fromkeys(self.ports, upstream.port)))))
@@ -257,8 +257,8 @@ def swaps_of(gateway: Target) -> int:
 
 @contextmanager
 def replacing(folder: Path, revisions: list[dict[str, bytes]], core: int, times: int) -> Iterator[Callable[[], None]]:
-    """What is to be called when a load begins: then all catalogs are replaced at the begin of every second window, by
-    the one revision and the other, from that core. Not with real-time priority, so that the load is kept from nothing.
+    """Function to call when a load begins: all catalogs are replaced at the begin of every second window, by the one
+    revision and the other, from that core. Not with real-time priority, so that the load is kept from nothing.
     """
     begun, ended = threading.Event(), threading.Event()
 
@@ -283,7 +283,7 @@ def replacing(folder: Path, revisions: list[dict[str, bytes]], core: int, times:
 
 
 def nine_of_ten(values: list[float]) -> float:
-    """What nine of ten values are not above."""
+    """Value that nine of ten values do not exceed."""
     return sorted(values)[max(0, math.ceil(len(values) * 0.9) - 1)]
 
 

@@ -1,4 +1,4 @@
-"""What a gateway says of its garbage collector and of its memory, with all its processes."""
+"""Garbage collections and memory of a gateway, with all its processes."""
 
 from __future__ import annotations
 
@@ -49,5 +49,5 @@ def metrics_of(target: Target) -> dict[str, float]:
 
 
 def footprint_of(target: Target) -> Footprint:
-    """Of the gateway's process and its children."""
+    """Footprint of the gateway's process and its children."""
     return Footprint(memory(target.pid).now, sum(shared_once(pid) for pid in process_tree(target.pid)))

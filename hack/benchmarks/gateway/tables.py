@@ -145,7 +145,7 @@ def _over(mine: dict[int, Outcome], other: dict[int, Outcome], value: Callable[[
 
 
 def _added(outcomes: Outcomes, key: Key, time: Callable[[Outcome], float]) -> Sample | None:
-    """What a target adds to the time of a call, over what nginx adds, in rounds in which both add something."""
+    """Added time of a target per call, over the time that nginx adds, in rounds in which both add something."""
     direct, nginx, mine = (_beside(outcomes, key, target) for target in ("direct", "nginx", key[3]))
     added = {r: time(o) - time(direct[r]) for r, o in mine.items() if r in direct}
     plain = {r: time(o) - time(direct[r]) for r, o in nginx.items() if r in direct}

@@ -26,7 +26,7 @@ REST_PATH: Final = "/v1/tool-calls"
 
 @dataclass(frozen=True)
 class Workload:
-    """What the clients do. `upstream` is one of KINDS."""
+    """Load of the clients. `upstream` is one of KINDS."""
 
     name: str
     upstream: str = "plain"
@@ -40,7 +40,7 @@ class Workload:
     connections: tuple[int, ...] = (SATURATED,)
     eras: tuple[str, ...] = tuple(VERSIONS)
     kind: str = "call"
-    """Of `Load`."""
+    """Kind of the `Load`."""
     capabilities: str = ""
     token: bool = False
     accept: str = ""
@@ -90,7 +90,7 @@ WORKLOADS: Final = (
     Workload(f"{ALIKE} servers in turn", tools=ALIKE, beside_bare=False),
 )
 BRIEF: Final = tuple(one for one in WORKLOADS if one.name in ("small JSON", "small SSE", "10 kB result")) + CLIENTS
-"""What --quick measures: every kind of client, and what servers answer."""
+"""Workloads of --quick: every kind of client, and every kind of answer."""
 OF_PEERS: Final = tuple(
     one for one in WORKLOADS if one.name in ("small SSE", "10 kB result") or one in (CAPABLE, TOKEN, STREAMED, PROMPTS)
 )

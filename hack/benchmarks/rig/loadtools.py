@@ -77,7 +77,7 @@ class Load:
     tools: int = 0
     """`tool` is a format with one `%d`, and the calls go round so many tools; 0: it is a name."""
     kind: str = "call"
-    """What is asked: `call`, `list` (of tools), `prompt`, or `rest` for `POST /v1/tool-calls`."""
+    """Kind of request: `call`, `list` (of tools), `prompt`, or `rest` for `POST /v1/tool-calls`."""
     capabilities: str = ""
     """Capabilities that the clients declare, as JSON; empty: none."""
     token: bool = False
