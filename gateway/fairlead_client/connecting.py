@@ -15,7 +15,7 @@ from typing import Final
 from fairlead_api.documents.catalog import ChildEndpoint, EventsEndpoint
 from fairlead_client.policy import MAX_PARALLEL
 from fairlead_client.servers import Declared
-from fairlead_gateway.about import NAME, VERSION
+from fairlead_gateway.version import NAME, VERSION
 from fairlead_mcp.capabilities import decline
 from fairlead_mcp.child import Child
 from fairlead_mcp.direct import DirectLauncher

@@ -15,7 +15,6 @@ import msgspec
 
 from fairlead_api.documents.rules import Rules
 from fairlead_api.reports import PATH
-from fairlead_gateway.about import NAME, VERSION
 from fairlead_gateway.accounting import Accounting
 from fairlead_gateway.calls.belonging import Belonging
 from fairlead_gateway.calls.cache import ResultCache
@@ -37,6 +36,7 @@ from fairlead_gateway.endpoint.listener import Listener, PortTaken
 from fairlead_gateway.endpoint.local import LocalMethods
 from fairlead_gateway.endpoint.sessions import Sessions
 from fairlead_gateway.endpoint.tls import BadCertificate, Certificates
+from fairlead_gateway.events import EventLog
 from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.identity.resource import ProtectedResource
 from fairlead_gateway.identity.setup import Trust
@@ -45,7 +45,6 @@ from fairlead_gateway.metrics.exposition import CONTENT_TYPE, GatewayCollector, 
 from fairlead_gateway.metrics.guards import GuardCollector
 from fairlead_gateway.metrics.latencies import LatencyCollector
 from fairlead_gateway.metrics.servers import ServerCollector
-from fairlead_gateway.news import News
 from fairlead_gateway.operations import Asked, OperationsServer, Page, guarded
 from fairlead_gateway.policy.view import MERGED
 from fairlead_gateway.reports.endpoint import reports_page
@@ -55,6 +54,7 @@ from fairlead_gateway.swaps import Swaps
 from fairlead_gateway.telemetry import Book
 from fairlead_gateway.upstream.registry import Credentials, Registry
 from fairlead_gateway.validation.shelf import Checks
+from fairlead_gateway.version import NAME, VERSION
 from fairlead_mcp.eras import Client
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.hosts import AllowList
@@ -236,7 +236,7 @@ def build(
     counted = (accounting.limiter, accounting.auditor, accounting.spans)
     tools = CustomTools() if custom is None else custom
     checks = Checks()
-    news = News()
+    news = EventLog()
     own = {DOCUMENT: tools.catalog(settings.local_namespace)} if len(tools) else {}
     outbox = Outbox(settings.environment, clock, own=own.values(), tallying=settings.aggregates)
     remembered = RememberedNames(resolve, clock)

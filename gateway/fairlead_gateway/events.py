@@ -71,7 +71,7 @@ class Missed(Exception):
     """Events after that number are not kept any more."""
 
 
-class News:
+class EventLog:
     """Ring of the last events, with its subscribers. All methods are called in the gateway's loop."""
 
     def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC), kept: int = KEPT) -> None:

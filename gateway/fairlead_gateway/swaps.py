@@ -16,8 +16,8 @@ from fairlead_api.slices import tabled
 from fairlead_gateway.calls.dispatch import CALL
 from fairlead_gateway.catalog.model import Server, Snapshot, Tool
 from fairlead_gateway.endpoint.front import Front
+from fairlead_gateway.events import EventLog
 from fairlead_gateway.identity.names import Issuers
-from fairlead_gateway.news import News
 from fairlead_gateway.policy.compiled_catalog import server_info
 from fairlead_gateway.policy.reach import Reach
 from fairlead_gateway.policy.route import Route, route_to
@@ -51,7 +51,7 @@ class Swaps:
 
     def __init__(
         self, settings: Settings, front: Front, registry: Registry, checks: Checks, book: Book, outbox: Outbox,
-        news: News, own_info: bytes, clock: Callable[[], float], issuers: Issuers,
+        news: EventLog, own_info: bytes, clock: Callable[[], float], issuers: Issuers,
     ) -> None:  # fmt: skip
         """`own_info` is how a server that says nothing of itself is introduced, as JSON; `clock` is in seconds;
         `issuers` are those that may give the names that policies speak of.

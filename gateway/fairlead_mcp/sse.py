@@ -16,7 +16,7 @@ from fairlead_mcp.errors import TooLarge
 MAX_EVENT: Final = 16 << 20
 
 
-class Event(msgspec.Struct, frozen=True, gc=False):
+class SseEvent(msgspec.Struct, frozen=True, gc=False):
     """One event: its data with lines joined by LF, its name ("message" by default) and its id if it has one."""
 
     data: bytes
@@ -46,7 +46,7 @@ class EventParser:
         self._skip_lf = False
         self._started = False
 
-    def feed(self, chunk: bytes) -> list[Event]:
+    def feed(self, chunk: bytes) -> list[SseEvent]:
         """Raises TooLarge when one event exceeds the bound."""
         if self._skip_lf and chunk:
             chunk = chunk.removeprefix(b"\n")
@@ -54,7 +54,7 @@ class EventParser:
         if b"\r" in chunk:
             self._skip_lf = chunk.endswith(b"\r")
             chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        events: list[Event] = []
+        events: list[SseEvent] = []
         *lines, rest = chunk.split(b"\n")
         for line in lines:
             if line:
@@ -82,7 +82,7 @@ class EventParser:
         if self._size > self.max_event:
             raise TooLarge(f"an event of the stream exceeds {self.max_event} bytes")
 
-    def _line(self, line: bytes, events: list[Event]) -> None:
+    def _line(self, line: bytes, events: list[SseEvent]) -> None:
         if not line:
             self._dispatch(events)
             return
@@ -97,11 +97,11 @@ class EventParser:
         elif field == b"retry" and value.isdigit() and len(value) < 10:
             self.retry = int(value)
 
-    def _dispatch(self, events: list[Event]) -> None:
+    def _dispatch(self, events: list[SseEvent]) -> None:
         data = b"\n".join(self._data)
         if self._id is not None:
             self.last_id = self._id
         if data:
-            events.append(Event(data, self._name or b"message", self._id))
+            events.append(SseEvent(data, self._name or b"message", self._id))
         self._data.clear()
         self._name, self._id, self._size = b"", None, 0

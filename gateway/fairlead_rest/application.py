@@ -16,8 +16,8 @@ from fastapi import FastAPI, Request, Response
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
-from fairlead_gateway.about import VERSION
 from fairlead_gateway.identity.resource import WELL_KNOWN
+from fairlead_gateway.version import VERSION
 from fairlead_rest import openapi, queries, resources
 from fairlead_rest.bodies import answer
 from fairlead_rest.direct import Direct

@@ -22,7 +22,7 @@ from fairlead_gateway.calls.exchange import asking
 from fairlead_gateway.core.identity import IDENTITY, Identity
 from fairlead_gateway.endpoint.proxies import Proxies
 from fairlead_gateway.identity.identities import Identities
-from fairlead_gateway.identity.refusal import Refusal
+from fairlead_gateway.identity.refusal import CredentialRefusal
 from fairlead_gateway.identity.resource import WELL_KNOWN, ProtectedResource
 from fairlead_gateway.limits.buffers import AnswerBuffers
 from fairlead_mcp.hosts import AllowList
@@ -112,7 +112,7 @@ class Guard:
             self.auditor.turned_away(Origin(address, headers, identity), *refused)
         return Problem(OVERLOADED if refused[0] == 503 else RATE_LIMITED, refused[1], retry_after_ms=RETRY_MS)
 
-    def _refused(self, refusal: Refusal, host: str) -> Problem:
+    def _refused(self, refusal: CredentialRefusal, host: str) -> Problem:
         problem = Problem(_CODES[refusal.status], refusal.message)
         problem.headers.update(self.resource.headers(refusal, host, ""))
         return problem

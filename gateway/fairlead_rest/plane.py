@@ -26,8 +26,8 @@ from fairlead_gateway.calls.direct import Caller
 from fairlead_gateway.calls.patience import Patience, refusal_of
 from fairlead_gateway.conversation.choosers import Choosers
 from fairlead_gateway.core.identity import IDENTITY, Identity
+from fairlead_gateway.events import EventLog
 from fairlead_gateway.identity.names import Issuers
-from fairlead_gateway.news import News
 from fairlead_gateway.policy.rules import subjects_of
 from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.policy.unready import on_the_way
@@ -85,7 +85,7 @@ class Plane:
         selection: Callable[[], Selection],
         caller: Caller,
         guard: Guard,
-        news: News,
+        news: EventLog,
         requests: Requests,
         *,
         max_body: int = MAX_BODY,

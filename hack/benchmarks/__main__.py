@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairlead_gateway.about import COMPILED
+from fairlead_gateway.version import COMPILED
 from rig.harness import Report, Settings, Unmeasurable
 
 FOLDER = Path(__file__).resolve().parent

@@ -32,7 +32,6 @@ from fairlead_cli.up.gateways import OwnGateway
 from fairlead_cli.up.logs import configure_logging
 from fairlead_cli.up.places import missing
 from fairlead_cli.up.quickstart import Skipped, quick_start
-from fairlead_gateway.about import NAME, VERSION
 from fairlead_gateway.app import Gateway, build
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
 from fairlead_gateway.catalog.names import exposed_name
@@ -43,6 +42,7 @@ from fairlead_gateway.endpoint.listener import PortTaken
 from fairlead_gateway.endpoint.ports import instead
 from fairlead_gateway.identity.setup import trusted
 from fairlead_gateway.settings import BadSetting, Settings
+from fairlead_gateway.version import NAME, VERSION
 from fairlead_mcp import processes
 from fairlead_mcp.eras import Client
 from fairlead_mcp.host import ChildHost

@@ -29,7 +29,7 @@ class BadFile(ValueError):
     """Not an aggregate file, or none that can be merged; the message says why."""
 
 
-class AggregateLine(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+class Line(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """One definition of one release of a server, in one class of environments."""
 
     server: Text
@@ -73,18 +73,18 @@ class Aggregates(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fie
     origins: tuple[Text, ...] = ()
     """Random numbers, one per process that counted, sorted."""
     bounds_ms: tuple[int, ...] = BOUNDS_MS
-    tools: tuple[AggregateLine, ...] = ()
+    tools: tuple[Line, ...] = ()
     """Sorted by server, version, tool, definition and environment."""
 
 
-def line(server: str, version: str, tool: str, environment: str, tally: Tally) -> AggregateLine:
+def line(server: str, version: str, tool: str, environment: str, tally: Tally) -> Line:
     """A tally as it stands now. Of names that are too long, the beginning."""
     kind = environment if environment in (LOCAL, CLUSTER) else OTHER
     texts = (server[:LONGEST], version[:LONGEST], tool[:LONGEST], tally.definition[:LONGEST])
-    return AggregateLine(*texts, kind, tuple(tally.buckets), tally.total_us)
+    return Line(*texts, kind, tuple(tally.buckets), tally.total_us)
 
 
-def gathered(origin: str, lines: Iterable[AggregateLine]) -> Aggregates:
+def gathered(origin: str, lines: Iterable[Line]) -> Aggregates:
     """A file of one process, without definitions that nobody called. Servers may share a definition."""
     return Aggregates(origins=(origin,), tools=_summed(one for one in lines if one.calls))
 
@@ -119,14 +119,14 @@ def encode(file: Aggregates) -> bytes:
 _decode: Any = msgspec.json.Decoder(Aggregates).decode
 
 
-def _summed(lines: Iterable[AggregateLine]) -> tuple[AggregateLine, ...]:
-    sums: dict[tuple[str, ...], AggregateLine] = {}
+def _summed(lines: Iterable[Line]) -> tuple[Line, ...]:
+    sums: dict[tuple[str, ...], Line] = {}
     for one in lines:
         held = sums.get(one.key)
         sums[one.key] = one if held is None else _sum(held, one)
     return tuple(sums[key] for key in sorted(sums))
 
 
-def _sum(one: AggregateLine, other: AggregateLine) -> AggregateLine:
+def _sum(one: Line, other: Line) -> Line:
     counts = tuple(a + b for a, b in zip(one.counts, other.counts, strict=True))
     return msgspec.structs.replace(one, counts=counts, total_us=one.total_us + other.total_us)

@@ -23,10 +23,10 @@ from fairlead_api.documents.catalog import (
     list_hash,
     search_hash,
 )
-from fairlead_gateway.about import NAME, VERSION
 from fairlead_gateway.custom import derive
 from fairlead_gateway.custom.problems import BadTool
 from fairlead_gateway.custom.tool import CustomTool, marked
+from fairlead_gateway.version import NAME, VERSION
 from fairlead_mcp import jsonrpc
 
 DOCUMENT: Final = f".{NAME}-local"

@@ -40,7 +40,7 @@ from fairlead_gateway.endpoint.sessions import MAX_FOREIGN_ID
 from fairlead_gateway.endpoint.starting import Starting, name_in
 from fairlead_gateway.endpoint.streams import Streams
 from fairlead_gateway.identity.identities import Identities
-from fairlead_gateway.identity.refusal import Refusal
+from fairlead_gateway.identity.refusal import CredentialRefusal
 from fairlead_gateway.identity.resource import ProtectedResource
 from fairlead_gateway.limits.buffers import AnswerBuffers
 from fairlead_gateway.policy.decision import denial
@@ -158,7 +158,7 @@ class Front:
             verdict = await self.identities.identify(exchange.headers.get(b"authorization"))
             if exchange.gone:
                 return
-            if isinstance(verdict, Refusal):
+            if isinstance(verdict, CredentialRefusal):
                 self._turn_away(exchange, verdict)
             else:
                 self._take(exchange, verdict)
@@ -373,7 +373,7 @@ class Front:
         if recorder is not None:
             recorder.record(int((self.clock() - began) * 1e9))
 
-    def _turn_away(self, exchange: Exchange, refusal: Refusal) -> None:
+    def _turn_away(self, exchange: Exchange, refusal: CredentialRefusal) -> None:
         """Nobody vouches for whoever asks."""
         self.book.reject(refusal.status)
         if self.auditor is not None:

@@ -19,12 +19,12 @@ from fairlead_gateway.core.identity import Identity, Kind
 from fairlead_gateway.identity.authenticator import Revoked, Verdict
 from fairlead_gateway.identity.keys import PREFIX, KeyDocument, KeyRecord, digest, id_of
 from fairlead_gateway.identity.names import Issuers, keys_of_names
-from fairlead_gateway.identity.refusal import AWAY, Refusal
+from fairlead_gateway.identity.refusal import AWAY, CredentialRefusal
 
 log = logging.getLogger(__name__)
 
 ALONE: Final = Issuers(api_keys=True)
-UNKNOWN_KEY: Final = Refusal(401, "this API key is not known, has expired or was revoked", "invalid_token")
+UNKNOWN_KEY: Final = CredentialRefusal(401, "this API key is not known, has expired or was revoked", "invalid_token")
 _NOBODY: Final = "0" * 64
 """Hash that an unknown key is compared with, so that every key takes equally long."""
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Protocol
 
 from fairlead_gateway.core.identity import Identity, Kind
-from fairlead_gateway.identity.refusal import Refusal
+from fairlead_gateway.identity.refusal import CredentialRefusal
 
-Verdict = Identity | Refusal
+Verdict = Identity | CredentialRefusal
 Revoked = Callable[[Callable[[Identity], bool]], None]
 """Tells that every identity for which the argument is true is not what it was."""
 

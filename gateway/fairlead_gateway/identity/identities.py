@@ -17,7 +17,7 @@ from typing import Final
 
 from fairlead_gateway.core.identity import ANONYMOUS, Identity
 from fairlead_gateway.identity.authenticator import Authenticator, Verdict
-from fairlead_gateway.identity.refusal import AWAY, BUSY, MALFORMED, NO_CREDENTIAL, UNKNOWN_TOKEN, Refusal
+from fairlead_gateway.identity.refusal import AWAY, BUSY, MALFORMED, NO_CREDENTIAL, UNKNOWN_TOKEN, CredentialRefusal
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ class Identities:
         self._young: dict[bytes | None, _Entry] = {}
         self._young_bytes = 0
         self._old: dict[bytes | None, _Entry] = {}
-        self._refused: dict[bytes, tuple[Refusal, float]] = {}
+        self._refused: dict[bytes, tuple[CredentialRefusal, float]] = {}
         self._pending: dict[bytes, asyncio.Task[Verdict]] = {}
         self._slots = asyncio.Semaphore(LOOKING)
         self._held: dict[object, tuple[Identity, Callable[[], None]]] = {}

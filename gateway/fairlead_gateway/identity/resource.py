@@ -12,14 +12,14 @@ from typing import Final
 
 import msgspec
 
-from fairlead_gateway.identity.refusal import Refusal
+from fairlead_gateway.identity.refusal import CredentialRefusal
 
 WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
 _HOST: Final = re.compile(r"[A-Za-z0-9._-]+(:[0-9]+)?|\[[0-9A-Fa-f:.]+\](:[0-9]+)?")
 _PATH: Final = re.compile(r"(/[A-Za-z0-9._~%-]+)*")
 
 
-class Metadata(msgspec.Struct, frozen=True, omit_defaults=True):
+class ResourceMetadata(msgspec.Struct, frozen=True, omit_defaults=True):
     """RFC 9728 section 2."""
 
     resource: str
@@ -48,14 +48,14 @@ class ProtectedResource:
         """That every token must have."""
         self._scheme = "https" if secure else "http"
 
-    def metadata(self, path: str, host: str) -> Metadata | None:
+    def metadata(self, path: str, host: str) -> ResourceMetadata | None:
         """The document of the resource at `path`, empty for the whole gateway; None where there is none."""
         base = self._base(host)
         if not self._issuers or base is None or _PATH.fullmatch(path) is None:
             return None
-        return Metadata(base + path, self._issuers, ("header",), self.scopes, "Fairlead")
+        return ResourceMetadata(base + path, self._issuers, ("header",), self.scopes, "Fairlead")
 
-    def headers(self, refusal: Refusal, host: str, path: str) -> dict[str, str]:
+    def headers(self, refusal: CredentialRefusal, host: str, path: str) -> dict[str, str]:
         """Headers of the answer that turns somebody away."""
         headers = {}
         if refusal.retry_after is not None:
@@ -64,7 +64,7 @@ class ProtectedResource:
             headers["www-authenticate"] = self._challenge(refusal, host, path)
         return headers
 
-    def _challenge(self, refusal: Refusal, host: str, path: str) -> str:
+    def _challenge(self, refusal: CredentialRefusal, host: str, path: str) -> str:
         said = []
         if refusal.word:
             said += [f'error="{refusal.word}"', f'error_description="{refusal.message}"']

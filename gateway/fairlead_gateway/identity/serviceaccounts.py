@@ -15,7 +15,7 @@ import msgspec
 from fairlead_api.policies.subjects import SERVICE_ACCOUNTS
 from fairlead_gateway.core.identity import Identity, Kind, ServiceAccount
 from fairlead_gateway.identity.authenticator import Revoked, Verdict
-from fairlead_gateway.identity.refusal import AWAY, Refusal
+from fairlead_gateway.identity.refusal import AWAY, CredentialRefusal
 from fairlead_gateway.identity.tokens import MAX_TOKEN, json_of
 from fairlead_kube.client import Kube
 from fairlead_kube.errors import ApiError
@@ -23,8 +23,8 @@ from fairlead_kube.resources import TOKEN_REVIEWS
 
 log = logging.getLogger(__name__)
 
-REFUSED: Final = Refusal(401, "the API server does not vouch for this token", "invalid_token")
-OTHERS: Final = Refusal(401, "the token is for another audience, or not of a ServiceAccount", "invalid_token")
+REFUSED: Final = CredentialRefusal(401, "the API server does not vouch for this token", "invalid_token")
+OTHERS: Final = CredentialRefusal(401, "the token is for another audience, or not of a ServiceAccount", "invalid_token")
 _USER: Final = "system:serviceaccount:"
 
 
@@ -34,14 +34,14 @@ class _User(msgspec.Struct):
     groups: list[str] = []
 
 
-class _Status(msgspec.Struct):
+class _ReviewStatus(msgspec.Struct):
     authenticated: bool = False
     user: _User = msgspec.field(default_factory=_User)
     audiences: list[str] = []
 
 
 class _TokenReview(msgspec.Struct):
-    status: _Status
+    status: _ReviewStatus
 
 
 class ServiceAccountTokens:

@@ -27,7 +27,7 @@ from fairlead_gateway.identity.authenticator import Revoked, Verdict
 from fairlead_gateway.identity.configuration import Issuer
 from fairlead_gateway.identity.jwks import IssuerKeys
 from fairlead_gateway.identity.names import Issuers
-from fairlead_gateway.identity.refusal import AWAY, Refusal
+from fairlead_gateway.identity.refusal import AWAY, CredentialRefusal
 
 MAX_TOKEN: Final = 8 << 10
 """Characters; longer ones are not even decoded."""
@@ -35,9 +35,9 @@ MAX_GROUPS: Final = 256
 _TYPES: Final = frozenset({"jwt", "at+jwt", "application/at+jwt"})
 
 
-def invalid(message: str) -> Refusal:
+def invalid(message: str) -> CredentialRefusal:
     """The refusal of a token for a reason."""
-    return Refusal(401, message, "invalid_token")
+    return CredentialRefusal(401, message, "invalid_token")
 
 
 UNREADABLE: Final = invalid("the token cannot be read")
@@ -162,7 +162,7 @@ class Tokens:
         scopes = frozenset(_words(claims.get("scope", claims.get("scp"))))
         missing = [scope for scope in self._scopes if scope not in scopes]
         if missing:
-            return Refusal(403, f"the token lacks the scope {' '.join(missing)}", "insufficient_scope")
+            return CredentialRefusal(403, f"the token lacks the scope {' '.join(missing)}", "insufficient_scope")
         return Identity(
             kind=self.kind,
             principal=f"jwt:{issuer.issuer}#{quote(subject, safe='')}/{quote(agent or '', safe='')}",

@@ -15,7 +15,7 @@ Waiter = TypeVar("Waiter")
 """Hashable by identity."""
 
 
-class _Line(Generic[Waiter]):
+class _AgentQueue(Generic[Waiter]):
     """The calls of one agent, in their order, with the time until which each waits. Never empty in the ring."""
 
     __slots__ = ("agent", "waiting")
@@ -29,10 +29,10 @@ class FairQueue(Generic[Waiter]):
     """Fair queue of waiting calls. A waiter is in it once."""
 
     def __init__(self) -> None:
-        self.ring: deque[_Line[Waiter]] = deque()
+        self.ring: deque[_AgentQueue[Waiter]] = deque()
         """Agents that wait, the next one first: empty when nobody does."""
-        self._lines: dict[Hashable, _Line[Waiter]] = {}
-        self._line_of: dict[Waiter, _Line[Waiter]] = {}
+        self._lines: dict[Hashable, _AgentQueue[Waiter]] = {}
+        self._line_of: dict[Waiter, _AgentQueue[Waiter]] = {}
 
     def __len__(self) -> int:
         return len(self._line_of)
@@ -40,7 +40,7 @@ class FairQueue(Generic[Waiter]):
     def add(self, agent: Hashable, waiter: Waiter, until: float) -> None:
         line = self._lines.get(agent)
         if line is None:
-            line = self._lines[agent] = _Line(agent)
+            line = self._lines[agent] = _AgentQueue(agent)
             self.ring.append(line)
         line.waiting[waiter] = until
         self._line_of[waiter] = line

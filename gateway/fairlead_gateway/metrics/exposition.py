@@ -16,11 +16,11 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from fairlead_api.meta import ServerKey
-from fairlead_gateway.about import COMPILED, VERSION
 from fairlead_gateway.catalog.source import SnapshotStore
 from fairlead_gateway.endpoint.crowd import Crowd
 from fairlead_gateway.telemetry import BOUNDS, Book, Series
 from fairlead_gateway.upstream.base import Gauges
+from fairlead_gateway.version import COMPILED, VERSION
 
 DURATION: Final = "mcp_server_operation_duration_seconds"
 """`mcp.server.operation.duration` of the OpenTelemetry semantic conventions, in its Prometheus form."""

@@ -22,10 +22,10 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, set_
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from fairlead_api.meta import ServerKey
-from fairlead_gateway.about import VERSION
 from fairlead_gateway.calls.exchange import Exchange
 from fairlead_gateway.calls.trace import TRACEPARENT, TRACESTATE, Trace, named, with_trace
 from fairlead_gateway.endpoint.request import Request
+from fairlead_gateway.version import VERSION
 from fairlead_mcp import eras, jsonrpc
 
 log = logging.getLogger(__name__)

@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable, Hashable
 from typing import Final, Protocol, TypeAlias
 
+from fairlead_gateway.limits.fairqueue import FairQueue
 from fairlead_gateway.limits.rate import Rate, Sharing
-from fairlead_gateway.limits.turns import FairQueue
 from fairlead_gateway.upstream.bounds import Bounds
 from fairlead_gateway.upstream.breaker import Breaker, counts
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, PoolFull, Timeout

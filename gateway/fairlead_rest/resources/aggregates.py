@@ -9,7 +9,7 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 from msgspec import Raw
 
-from fairlead_gateway.aggregates.file import AggregateLine, Aggregates, gathered, line
+from fairlead_gateway.aggregates.file import Aggregates, Line, gathered, line
 from fairlead_rest.bodies import answer, encode
 from fairlead_rest.openapi import described
 from fairlead_rest.plane import Plane, Tallies
@@ -61,7 +61,7 @@ def kept(tallies: Tallies | None, seen: Seen) -> Aggregates:
     return gathered(tallies.origin, _lines(tallies, seen))
 
 
-def _lines(tallies: Tallies, seen: Seen) -> Iterator[AggregateLine]:
+def _lines(tallies: Tallies, seen: Seen) -> Iterator[Line]:
     for server in seen.servers():
         view, info = seen.of_server(server.key), _info(server.catalog.server_info)
         for tool in server.tools:

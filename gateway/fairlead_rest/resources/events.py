@@ -1,6 +1,6 @@
 """`GET /v1/events`: what becomes of servers and their tools, as a stream of server-sent events.
 
-One stream costs its connection and a task; what it sends is read from the ring of `news`, so a slow reader holds
+One stream costs its connection and a task; what it sends is read from the ring of `events`, so a slow reader holds
 nothing up. One that takes nothing for `STALLED` seconds is cut off, and resumes by `Last-Event-ID`.
 """
 
@@ -16,8 +16,8 @@ from starlette.types import Message, Receive, Scope, Send
 
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.core.identity import Identity
+from fairlead_gateway.events import Event, EventLog, Missed
 from fairlead_gateway.identity.identities import Identities
-from fairlead_gateway.news import Event, Missed, News
 from fairlead_rest.examples import servers as examples
 from fairlead_rest.openapi import described
 from fairlead_rest.plane import Plane
@@ -108,7 +108,7 @@ class EventStream(Response):
     media_type = MEDIA_TYPE
 
     def __init__(
-        self, news: News, last: str | None, readers: set[object], reader: Reader, identities: Identities
+        self, news: EventLog, last: str | None, readers: set[object], reader: Reader, identities: Identities
     ) -> None:
         super().__init__(headers={"cache-control": "no-cache", "x-accel-buffering": "no"})
         del self.headers["content-length"]
@@ -148,7 +148,11 @@ class EventStream(Response):
 
 
 async def pieces(
-    news: News, last: str | None, heartbeat: float = HEARTBEAT, *, told: Callable[[list[Event]], list[Event]] = list
+    news: EventLog,
+    last: str | None,
+    heartbeat: float = HEARTBEAT,
+    *,
+    told: Callable[[list[Event]], list[Event]] = list,
 ) -> AsyncIterator[bytes]:
     """The bytes of a stream that goes on behind the event `last`, or begins now. `told` is what its reader may know of
     events.
@@ -173,7 +177,7 @@ async def pieces(
         yield b"".join(_event(event) for event in told(events))
 
 
-def _opened(news: News, number: int, *, missed: bool) -> bytes:
+def _opened(news: EventLog, number: int, *, missed: bool) -> bytes:
     ident = news.ident(number)
     return b"retry: 2000\n" + _event(Opened(ident, OPENED, missed))
 

@@ -15,7 +15,7 @@ import pytest
 from fairlead_api.documents.catalog import Catalog
 from fairlead_gateway.app import Gateway
 from fairlead_gateway.catalog.model import EMPTY, build
-from fairlead_gateway.news import Event, Missed, News
+from fairlead_gateway.events import Event, EventLog, Missed
 from fairlead_rest.resources import events
 from gatewayworld import Ask, Wire, catalog, publish, running, served, withdraw
 from restworld import get, problem
@@ -132,7 +132,7 @@ async def test_a_reader_that_takes_nothing_is_cut_off(tmp_path: Path, monkeypatc
 
 
 async def test_a_quiet_stream_sends_heartbeats() -> None:
-    news = News()
+    news = EventLog()
     stream = events.pieces(news, None, heartbeat=0.01)
     assert b"stream.opened" in await anext(stream)
     assert await anext(stream) == b": heartbeat\n\n"
@@ -141,7 +141,7 @@ async def test_a_quiet_stream_sends_heartbeats() -> None:
 
 
 async def test_what_falls_out_of_the_ring_is_missed_and_the_reader_is_told() -> None:
-    news = News(kept=4)
+    news = EventLog(kept=4)
     stream = events.pieces(news, None, heartbeat=5)
     await anext(stream)
     snapshots = [build({"a": catalog("demo", URL, ["add"])}), EMPTY]
@@ -154,7 +154,7 @@ async def test_what_falls_out_of_the_ring_is_missed_and_the_reader_is_told() -> 
 
 
 async def test_a_listener_hears_each_event_and_one_that_fails_stops_no_other() -> None:
-    news, heard = News(), list[Event]()
+    news, heard = EventLog(), list[Event]()
 
     def fails(event: Event) -> None:
         raise RuntimeError("of the listener's own")

@@ -17,7 +17,7 @@ import pytest
 
 from controlplane import ControlPlane
 from fairlead_gateway.app import Gateway
-from fairlead_gateway.news import Event
+from fairlead_gateway.events import Event
 from gatewayworld import Answer, ask, calling, modern
 from operatorworld import QUICK, World, release_namespace, running
 from ports import free_port

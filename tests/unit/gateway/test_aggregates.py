@@ -7,7 +7,7 @@ import random
 import msgspec
 import pytest
 
-from fairlead_gateway.aggregates.file import AggregateLine, Aggregates, BadFile, decode, encode, gathered, line, merged
+from fairlead_gateway.aggregates.file import Aggregates, BadFile, Line, decode, encode, gathered, line, merged
 from fairlead_gateway.aggregates.tally import BOUNDS_MS, Tally
 
 
@@ -52,7 +52,7 @@ def test_what_two_files_have_both_counted_is_refused() -> None:
 
 
 def test_a_file_has_no_member_that_could_hold_an_agent_a_host_or_a_namespace() -> None:
-    assert AggregateLine.__struct_fields__ == (
+    assert Line.__struct_fields__ == (
         "server", "version", "tool", "definition", "environment", "counts", "total_us",
     )  # fmt: skip
     assert Aggregates.__struct_fields__ == ("kind", "version", "origins", "bounds_ms", "tools")

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead_mcp.errors import TooLarge
-from fairlead_mcp.sse import Event, EventParser
+from fairlead_mcp.sse import EventParser, SseEvent
 
 
-def parse(*chunks: bytes) -> list[Event]:
+def parse(*chunks: bytes) -> list[SseEvent]:
     parser = EventParser()
     return [event for chunk in chunks for event in parser.feed(chunk)]
 
@@ -39,8 +39,8 @@ def test_an_event_is_what_the_rules_say(stream: bytes, data: list[bytes]) -> Non
 
 def test_name_and_id_belong_to_one_event() -> None:
     first, second = parse(b"event: ping\nid: 7\ndata: a\n\ndata: b\n\n")
-    assert first == Event(b"a", b"ping", b"7")
-    assert second == Event(b"b", b"message", None)
+    assert first == SseEvent(b"a", b"ping", b"7")
+    assert second == SseEvent(b"b", b"message", None)
 
 
 @given(st.lists(st.sampled_from([b"\r", b"\n", b"\r\n", b"data: a", b"data", b":c", b"id: 1"])), st.data())

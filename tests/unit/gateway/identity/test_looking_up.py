@@ -8,7 +8,7 @@ import pytest
 
 from fairlead_gateway.identity.authenticator import Verdict
 from fairlead_gateway.identity.identities import WAITING, Identities
-from fairlead_gateway.identity.refusal import BUSY, Refusal
+from fairlead_gateway.identity.refusal import BUSY, CredentialRefusal
 from names import Names
 
 
@@ -30,7 +30,7 @@ class Broken(Names):
 async def test_whoever_does_not_answer_lets_nobody_in(caplog: pytest.LogCaptureFixture) -> None:
     for authenticator in (Silent(), Broken()):
         verdict = await Identities([authenticator], seconds=0.05).identify(b"Bearer s3cret")
-        assert isinstance(verdict, Refusal)
+        assert isinstance(verdict, CredentialRefusal)
         assert (verdict.status, verdict.retry_after) == (503, 5)
     assert "LookupError" in caplog.text
     assert "s3cret" not in caplog.text
