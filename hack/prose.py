@@ -1,9 +1,10 @@
-"""Check of the prose in Python files, by what a program can see. Run from `hack/check`.
+"""Check of names and prose in Python files and in CHANGELOG.md, by what a program can see. Run from `hack/check`.
 
 Prints `FILE:LINE: what is wrong; what to write instead` per finding and exits with 1 when there is one.
 
 Rules: the opening of a docstring is a noun or a verb, never a word that leans on a neighbouring line · a docstring
-does not claim who calls its function (tests and imports say it, and stay true) · nobody is called "whoever".
+does not claim who calls its function (tests and imports say it, and stay true) · nobody is called "whoever" ·
+a class name has one definition in all packages · an entry of the changelog is one line of at most 25 words.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 FOLDERS = ("crds", "operator", "gateway", "hack", "tests/support")
+PACKAGES = ("crds", "operator", "gateway")
+"""Folders of `FOLDERS` whose classes need names of their own: those that ship."""
 NOT_YET: tuple[str, ...] = (
     "gateway/fairlead_client/",
     "gateway/fairlead_gateway/calls/",
@@ -25,6 +28,12 @@ NOT_YET: tuple[str, ...] = (
     "gateway/fairlead_rest/",
 )
 """Folders and files that are left out while they are being moved; to be emptied."""
+TWICE = {
+    "BadSetting": "operator and gateway are two processes; each reads settings of its own, and refuses one like this",
+    "Settings": "operator and gateway are two processes, each with the object that pydantic and Django call this",
+}
+"""Class names that may be defined more than once, with the reason: the field itself uses the word twice."""
+MAX_WORDS = 25
 OPENINGS = re.compile(r"(Of|Once|The same|See the \w+|Whose|What)\b")
 CLAIMS = re.compile(r"\b(used|called) by\b", re.IGNORECASE)
 WHOEVER = re.compile(r"\bwhoever\b", re.IGNORECASE)
@@ -32,7 +41,7 @@ WHOEVER = re.compile(r"\bwhoever\b", re.IGNORECASE)
 
 def main() -> int:
     """Print all findings of the working directory; the exit code of the program."""
-    findings = found_in(Path())
+    findings = [*found_in(Path()), *changelog("CHANGELOG.md", Path("CHANGELOG.md").read_text())]
     for finding in findings:
         print(finding)
     return 1 if findings else 0
@@ -41,6 +50,7 @@ def main() -> int:
 def found_in(root: Path) -> list[str]:
     """Findings in all Python files below `root`, in the order of their paths."""
     findings: list[str] = []
+    classes: dict[str, list[str]] = {}
     for folder in FOLDERS:
         for path in sorted((root / folder).rglob("*.py")):
             name = path.relative_to(root).as_posix()
@@ -49,7 +59,11 @@ def found_in(root: Path) -> list[str]:
             text = path.read_text("utf-8")
             tree = ast.parse(text, name)
             findings += prose(name, text, tree)
-    return findings
+            if folder in PACKAGES:
+                for node in _blocks(tree):
+                    if isinstance(node, ast.ClassDef):
+                        classes.setdefault(node.name, []).append(f"{name}:{node.lineno}")
+    return [*findings, *twice(classes)]
 
 
 def prose(name: str, text: str, tree: ast.Module) -> Iterator[str]:
@@ -98,6 +112,30 @@ def _blocks(tree: ast.Module) -> Iterator[_Block]:
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.stmt | ast.excepthandler):
                 pending.append(child)
+
+
+def twice(classes: dict[str, list[str]]) -> Iterator[str]:
+    """Findings for the names that more than one class has; `classes`: name to `FILE:LINE` of each definition."""
+    for name, places in sorted(classes.items()):
+        if len(places) > 1 and name not in TWICE:
+            yield (
+                f"{places[0]}: class {name} is defined in {', '.join(places[1:])} too; give each meaning a name of "
+                "its own, the field's (docs/glossary.md)"
+            )
+    for name in sorted(TWICE.keys() - {name for name, places in classes.items() if len(places) > 1}):
+        yield f"hack/prose.py: TWICE allows class {name}, which is not defined twice; take it out"
+
+
+def changelog(name: str, text: str) -> Iterator[str]:
+    """Findings in a changelog: entries over several lines, and those of more than `MAX_WORDS` words."""
+    entry = False
+    for line, words in enumerate(text.splitlines(), 1):
+        count = len(words.split()) - 1
+        if words.startswith("- ") and count > MAX_WORDS:
+            yield f"{name}:{line}: an entry of {count} words; say it in {MAX_WORDS}, and the rest on a page it links to"
+        if entry and words.strip() and not words.startswith(("- ", "#")):
+            yield f"{name}:{line}: an entry goes on here; keep it on one line, and the rest on a page it links to"
+        entry = words.startswith("- ")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`hack/prose.py` names each place where prose says less than it should, and nothing else."""
+"""`hack/prose.py` names each place where a name or a sentence breaks a rule, and nothing else."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import sys
 from pathlib import Path
 
 PROGRAM = Path(__file__).resolve().parents[3] / "hack" / "prose.py"
+SETTINGS = '"""Settings."""\n\n\nclass Settings: ...\n\n\nclass BadSetting(ValueError): ...\n'
+TREE = {"operator/settings.py": SETTINGS, "gateway/settings.py": SETTINGS, "CHANGELOG.md": "# Changelog\n"}
+"""A tree with nothing wrong, in which both processes have their settings."""
 
 
 def checked(folder: Path, files: dict[str, str]) -> tuple[int, list[str]]:
-    """Exit code and lines of the program in a tree of these files."""
-    for name, text in files.items():
+    """Exit code and lines of the program in a tree with these files."""
+    for name, text in (TREE | files).items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
@@ -59,3 +62,33 @@ def test_whoever_is_found_in_comments_and_messages_too(tmp_path: Path) -> None:
 
 def test_a_literal_is_no_docstring(tmp_path: Path) -> None:
     assert checked(tmp_path, {"operator/a.py": 'TEXT = "What is used by nobody"\nprint("Of all")\n'}) == (0, [])
+
+
+def test_a_class_name_means_one_thing_in_all_packages(tmp_path: Path) -> None:
+    quota = '"""Quotas."""\n\n\nclass Quota: ...\n'
+    code, lines = checked(tmp_path, {"crds/a.py": quota, "gateway/b.py": quota, "hack/c.py": quota})
+    assert (code, lines) == (
+        1,
+        [
+            (
+                "crds/a.py:4: class Quota is defined in gateway/b.py:4 too; give each meaning a name of its own, "
+                "the field's (docs/glossary.md)"
+            )
+        ],
+    )
+
+
+def test_a_name_that_may_be_defined_twice_has_to_be(tmp_path: Path) -> None:
+    assert checked(tmp_path, {"gateway/settings.py": ""})[1] == [
+        "hack/prose.py: TWICE allows class BadSetting, which is not defined twice; take it out",
+        "hack/prose.py: TWICE allows class Settings, which is not defined twice; take it out",
+    ]
+
+
+def test_an_entry_of_the_changelog_is_one_line_of_25_words(tmp_path: Path) -> None:
+    fits = "- " + " ".join(["word"] * 25)
+    text = f"# Changelog\n\n{fits}\n{fits} more\n- two\n  lines\n\nA paragraph of any length is no entry.\n"
+    assert [line.split(";")[0] for line in checked(tmp_path, {"CHANGELOG.md": text})[1]] == [
+        "CHANGELOG.md:4: an entry of 26 words",
+        "CHANGELOG.md:6: an entry goes on here",
+    ]
