@@ -15,7 +15,7 @@ import msgspec
 
 from fairlead_api.documents.rules import Rules
 from fairlead_api.reports import PATH
-from fairlead_gateway.accounting import Accounting
+from fairlead_gateway.activation import Activation
 from fairlead_gateway.calls.belonging import Belonging
 from fairlead_gateway.calls.cache import ResultCache
 from fairlead_gateway.calls.direct import Caller
@@ -37,6 +37,7 @@ from fairlead_gateway.endpoint.local import LocalMethods
 from fairlead_gateway.endpoint.sessions import Sessions
 from fairlead_gateway.endpoint.tls import BadCertificate, Certificates
 from fairlead_gateway.events import EventLog
+from fairlead_gateway.governance import Governance
 from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.identity.resource import ProtectedResource
 from fairlead_gateway.identity.setup import Trust
@@ -50,7 +51,6 @@ from fairlead_gateway.policy.view import MERGED
 from fairlead_gateway.reports.endpoint import reports_page
 from fairlead_gateway.reports.outbox import Outbox
 from fairlead_gateway.settings import BadSetting, Settings
-from fairlead_gateway.swaps import Swaps
 from fairlead_gateway.telemetry import Book
 from fairlead_gateway.upstream.registry import Credentials, Registry
 from fairlead_gateway.validation.shelf import Checks
@@ -81,7 +81,7 @@ class Gateway:
 
     def __init__(
         self, settings: Settings, snapshots: SnapshotStore, registry: Registry, front: Front, book: Book, plane: Plane,
-        checks: Checks, outbox: Outbox, custom: CustomTools, accounting: Accounting,
+        checks: Checks, outbox: Outbox, custom: CustomTools, governance: Governance,
         live_models: Refresher | None = None,
     ) -> None:  # fmt: skip
         self.settings = settings
@@ -94,7 +94,7 @@ class Gateway:
         self.news = plane.news
         """Events of servers and tools, for subscribers."""
         self._live_models = live_models
-        self.accounting = accounting
+        self.governance = governance
         self.outbox = outbox
         """Report for the operator that polls this gateway."""
         self._listener = Listener(
@@ -116,7 +116,7 @@ class Gateway:
         )
         latencies = LatencyCollector(lambda: front.selection, book, lambda: outbox.asked_at, time.time)
         servers = ServerCollector(lambda: front.selection, plane.children)
-        self.metrics = registry_of(collector, guards, latencies, servers, CustomCollector(custom), accounting)
+        self.metrics = registry_of(collector, guards, latencies, servers, CustomCollector(custom), governance)
         """Everything that is told at /metrics."""
 
         async def metrics_page(asked: Asked) -> Page:
@@ -171,7 +171,7 @@ class Gateway:
         except PortTaken:
             await self._listener.stop(0)
             raise
-        self.accounting.start()
+        self.governance.start()
         await self.front.identities.start()
         await self.snapshots.start()
         if self._live_models is not None:
@@ -200,7 +200,7 @@ class Gateway:
         await self.front.identities.aclose()
         await self.front.forwarder.aclose()
         await self.registry.aclose(0)
-        await self.accounting.stop()
+        await self.governance.stop()
         await self._operations.stop()
 
 
@@ -232,8 +232,8 @@ def build(
     client = Client(name=NAME, version=VERSION)
     own_info = msgspec.json.encode(client)
     book = Book()
-    accounting = Accounting(settings, book, clock)
-    counted = (accounting.limiter, accounting.auditor, accounting.spans)
+    governance = Governance(settings, book, clock)
+    counted = (governance.limiter, governance.auditor, governance.spans)
     tools = CustomTools() if custom is None else custom
     checks = Checks()
     news = EventLog()
@@ -246,7 +246,7 @@ def build(
         queue_seconds=settings.upstream_queue_seconds, sessions=settings.upstream_sessions,
         session_seconds=settings.upstream_session_seconds,
         resolve=lambda key: settings.egress.guarded(remembered, key.namespace),
-        lost=outbox.server_lost, sharing=accounting.sharing, installation=installation,
+        lost=outbox.server_lost, sharing=governance.sharing, installation=installation,
         local=lambda limit: LocalUpstream(tools, limit=limit, threads=settings.tool_threads, clock=clock),
     )  # fmt: skip
     sessions = Sessions(settings.session_key.encode())
@@ -286,9 +286,9 @@ def build(
     front.starting.patience.seconds = settings.start_wait
     front.session_ended = registry.end_session
     front.threads.cancels_abandoned = settings.cancel_abandoned
-    front.auditor = accounting.auditor
+    front.auditor = governance.auditor
 
-    swaps = Swaps(settings, front, registry, checks, book, outbox, news, own_info, clock, trust.names)
+    activation = Activation(settings, front, registry, checks, book, outbox, news, own_info, clock, trust.names)
     refresher = _refresher(models)
     plane = Plane(
         lambda: front.selection,
@@ -317,13 +317,13 @@ def build(
         outputs=outputs or Outputs(children),
         live_models=None if refresher is None else lambda: refresher.known,
     )
-    plane.guard.auditor = accounting.auditor
+    plane.guard.auditor = governance.auditor
     snapshots = SnapshotStore(
-        source, swaps.swap, cache=SnapshotCache(settings.cache_dir) if settings.cache_dir is not None else None,
+        source, activation.swap, cache=SnapshotCache(settings.cache_dir) if settings.cache_dir is not None else None,
         own=own, environment=settings.environment, rules=CLOSED if closed else Rules(),
-        replaced=swaps.let_go,
+        replaced=activation.let_go,
     )  # fmt: skip
-    return Gateway(settings, snapshots, registry, front, book, plane, checks, outbox, tools, accounting, refresher)
+    return Gateway(settings, snapshots, registry, front, book, plane, checks, outbox, tools, governance, refresher)
 
 
 def _certificates(settings: Settings) -> Certificates | None:

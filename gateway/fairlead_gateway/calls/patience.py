@@ -1,6 +1,6 @@
 """Waiting for a server that starts: until it has a catalog, failed or is gone, and never longer than was said.
 
-Made by `app`; `swaps` tells it of each selection that is served. The endpoint and the REST plane wait here, each for
+Made by `app`; activation tells it of each selection that is served. The endpoint and the REST plane wait here, each for
 its own request; it holds no request itself.
 """
 

@@ -235,7 +235,7 @@ async def test_two_gateways_hold_an_agent_and_a_server_to_one_limit_together(
         return answer.refusal if answer.message["result"]["isError"] else "ok"
 
     def settled(gateway: Gateway) -> bool:
-        sharing = gateway.accounting.sharing
+        sharing = gateway.governance.sharing
         return sharing is not None and not sharing.dirty and not any(guard.rate.unsettled for guard in rates(gateway))
 
     def rates(gateway: Gateway) -> list[Any]:

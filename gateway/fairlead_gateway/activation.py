@@ -44,7 +44,7 @@ first who asks.
 """
 
 
-class Swaps:
+class Activation:
     """Activates snapshots: a new catalog replaces the one that is served. The served one is `front.selection`; besides
     it only measuring by tiers changes here.
     """

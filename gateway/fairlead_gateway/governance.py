@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 KEY_BYTES = 32
 
 
-class Accounting(Collector):
+class Governance(Collector):
     """Limiter, audit log and tracing of one gateway, and their metrics."""
 
     def __init__(
