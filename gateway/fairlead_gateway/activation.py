@@ -25,7 +25,7 @@ from fairlead_gateway.policy.selection import Selection, select_in_slices
 from fairlead_gateway.policy.tiers import fastest_limit
 from fairlead_gateway.reports.outbox import Outbox
 from fairlead_gateway.settings import Settings
-from fairlead_gateway.telemetry import Book
+from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_gateway.upstream.base import Upstream
 from fairlead_gateway.upstream.hedge import Hedged
 from fairlead_gateway.upstream.registry import Registry
@@ -50,8 +50,8 @@ class Activation:
     """
 
     def __init__(
-        self, settings: Settings, front: Front, registry: Registry, checks: Checks, book: Book, outbox: Outbox,
-        news: EventLog, own_info: bytes, clock: Callable[[], float], issuers: Issuers,
+        self, settings: Settings, front: Front, registry: Registry, checks: Checks, book: MetricsRegistry,
+        outbox: Outbox, news: EventLog, own_info: bytes, clock: Callable[[], float], issuers: Issuers,
     ) -> None:  # fmt: skip
         """`own_info` is how a server that says nothing of itself is introduced, as JSON; `clock` is in seconds;
         `issuers` are those that may give the names that policies speak of.

@@ -51,7 +51,7 @@ from fairlead_gateway.policy.view import MERGED
 from fairlead_gateway.reports.endpoint import reports_page
 from fairlead_gateway.reports.outbox import Outbox
 from fairlead_gateway.settings import BadSetting, Settings
-from fairlead_gateway.telemetry import Book
+from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_gateway.upstream.registry import Credentials, Registry
 from fairlead_gateway.validation.shelf import Checks
 from fairlead_gateway.version import NAME, VERSION
@@ -80,7 +80,7 @@ class Gateway:
     """A running gateway. `start` it once, `stop` it once; `port` and `metrics_port` are known after the start."""
 
     def __init__(
-        self, settings: Settings, snapshots: SnapshotStore, registry: Registry, front: Front, book: Book, plane: Plane,
+        self, settings: Settings, snapshots: SnapshotStore, registry: Registry, front: Front, book: MetricsRegistry, plane: Plane,
         checks: Checks, outbox: Outbox, custom: CustomTools, governance: Governance,
         live_models: Refresher | None = None,
     ) -> None:  # fmt: skip
@@ -231,7 +231,7 @@ def build(
     installation = settings.installation or pseudonym(settings.pull_token)
     client = Client(name=NAME, version=VERSION)
     own_info = msgspec.json.encode(client)
-    book = Book()
+    book = MetricsRegistry()
     governance = Governance(settings, book, clock)
     counted = (governance.limiter, governance.auditor, governance.spans)
     tools = CustomTools() if custom is None else custom

@@ -24,7 +24,7 @@ from fairlead_gateway.core.quota import Caps
 from fairlead_gateway.limits.limiter import Limiter
 from fairlead_gateway.limits.rate import Sharing
 from fairlead_gateway.settings import BadSetting, Settings
-from fairlead_gateway.telemetry import Book
+from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_gateway.tracing.configured import configured
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Governance(Collector):
     """Limiter, audit log and tracing of one gateway, and their metrics."""
 
     def __init__(
-        self, settings: Settings, book: Book, clock: Callable[[], float] = time.monotonic,
+        self, settings: Settings, book: MetricsRegistry, clock: Callable[[], float] = time.monotonic,
         environ: Mapping[str, str] = os.environ,
     ) -> None:  # fmt: skip
         """`environ` has the variables of OpenTelemetry. Raises BadSetting."""

@@ -25,7 +25,7 @@ TOOL_ERROR: Final = "tool_error"
 """`error.type` of a result that says itself that the tool failed."""
 
 
-class Series:
+class Histogram:
     """One histogram: observations per bucket (not cumulated), their sum in nanoseconds."""
 
     __slots__ = ("buckets", "total")
@@ -52,7 +52,7 @@ class Wait:
         self.limit_ns: float = float("inf")
         self.breaches = 0
         """Calls that took longer than the tier allows."""
-        self.series = Series()
+        self.series = Histogram()
 
 
 class Recorder:
@@ -60,20 +60,20 @@ class Recorder:
 
     __slots__ = ("_book", "_errors", "_method", "_ok", "_server", "_tool")
 
-    def __init__(self, book: Book, method: str, tool: str = "", server: str = "") -> None:
+    def __init__(self, book: MetricsRegistry, method: str, tool: str = "", server: str = "") -> None:
         self._book = book
         self._method = method
         self._tool = tool
         self._server = server
-        self._ok: Series | None = None
-        self._errors: dict[str, Series] = {}
+        self._ok: Histogram | None = None
+        self._errors: dict[str, Histogram] = {}
 
     def record(self, nanoseconds: int, error_type: str = "") -> None:
         """Count one operation. `error_type` is from a closed set: a code, TOOL_ERROR, or empty."""
         series = (self._errors.get(error_type) if error_type else self._ok) or self._open(error_type)
         series.observe(nanoseconds)
 
-    def _open(self, error_type: str) -> Series:
+    def _open(self, error_type: str) -> Histogram:
         series, own = self._book.series(self._method, self._tool, self._server, error_type)
         if not own:
             self._book.overflowed += 1
@@ -84,12 +84,12 @@ class Recorder:
         return series
 
 
-class Book:
+class MetricsRegistry:
     """All histograms and counters of one gateway."""
 
     def __init__(self, max_label_sets: int = MAX_LABEL_SETS) -> None:
         self._max = max_label_sets
-        self._series: dict[tuple[str, str, str, str], Series] = {}
+        self._series: dict[tuple[str, str, str, str], Histogram] = {}
         self.overflowed = 0
         """Observations that went under OTHER."""
         self.in_flight = 0
@@ -106,16 +106,16 @@ class Book:
         """A recorder of a tool. All that there are of one tool add to the same histograms, which outlive them."""
         return Recorder(self, method, tool, server)
 
-    def series(self, method: str, tool: str, server: str, error_type: str) -> tuple[Series, bool]:
+    def series(self, method: str, tool: str, server: str, error_type: str) -> tuple[Histogram, bool]:
         """The histogram of a label set, and whether it is its own; False: there is no room, it is that of OTHER."""
         key = (method, tool, server, error_type)
         found = self._series.get(key)
         if found is not None:
             return found, True
         if len(self._series) < self._max:
-            return self._series.setdefault(key, Series()), True
+            return self._series.setdefault(key, Histogram()), True
         other = (method, OTHER, OTHER, error_type)
-        return self._series.setdefault(other, Series()), False
+        return self._series.setdefault(other, Histogram()), False
 
     def budgets(self, limits: Mapping[str, int | None]) -> None:
         """The tiers that there are from now on, with their limits in milliseconds; what was counted of them stays."""
@@ -140,6 +140,6 @@ class Book:
     def limit(self, scope: str) -> None:
         self.limited[scope] = self.limited.get(scope, 0) + 1
 
-    def histograms(self) -> Iterator[tuple[tuple[str, str, str, str], Series]]:
+    def histograms(self) -> Iterator[tuple[tuple[str, str, str, str], Histogram]]:
         """Every label set (method, tool, server, error type) with its histogram, as of now."""
         yield from list(self._series.items())

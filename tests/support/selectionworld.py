@@ -12,12 +12,12 @@ from fairlead_gateway.policy.reach import Reach
 from fairlead_gateway.policy.route import Route, route_to
 from fairlead_gateway.policy.selection import Selection, select_in_slices
 from fairlead_gateway.reports.samples import SampleLog
-from fairlead_gateway.telemetry import Book
+from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_gateway.upstream.bounds import Bounds
 from fairlead_gateway.upstream.guard import Guard
 from fairlead_gateway.upstream.registry import Unreachable
 
-BOOK = Book()
+BOOK = MetricsRegistry()
 
 
 class Upstreams:

@@ -28,7 +28,7 @@ from fairlead_gateway.endpoint.request import Request
 from fairlead_gateway.limits.limiter import Limiter
 from fairlead_gateway.policy.route import Route
 from fairlead_gateway.policy.view import View
-from fairlead_gateway.telemetry import Book, Recorder
+from fairlead_gateway.telemetry import MetricsRegistry, Recorder
 from fairlead_gateway.tracing.spans import Spans
 from fairlead_gateway.upstream.order import Notify, Order
 from fairlead_mcp import eras, jsonrpc
@@ -47,7 +47,7 @@ class Dispatcher:
 
     def __init__(
         self,
-        book: Book,
+        book: MetricsRegistry,
         client: eras.Client,
         server_info: bytes,
         clock: Callable[[], float] = time.monotonic,

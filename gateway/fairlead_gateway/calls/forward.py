@@ -40,7 +40,7 @@ from fairlead_gateway.endpoint.request import Request
 from fairlead_gateway.limits.limiter import Limiter
 from fairlead_gateway.reports.outcomes import outcome_of, says_success
 from fairlead_gateway.reports.samples import Stopwatch
-from fairlead_gateway.telemetry import TOOL_ERROR, Book
+from fairlead_gateway.telemetry import TOOL_ERROR, MetricsRegistry
 from fairlead_gateway.tracing.spans import CallSpan, Spans
 from fairlead_gateway.upstream import affinity
 from fairlead_gateway.upstream.inquiry import AnswerServer, Inquiry
@@ -63,7 +63,7 @@ class Forwarder:
 
     def __init__(
         self,
-        book: Book,
+        book: MetricsRegistry,
         client: eras.Client,
         live: Live,
         server_info: bytes,

@@ -48,7 +48,7 @@ from fairlead_gateway.policy.route import Route
 from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.policy.tiers import in_tier
 from fairlead_gateway.policy.view import MERGED, View
-from fairlead_gateway.telemetry import Book
+from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_mcp import eras, jsonrpc, via
 from fairlead_mcp.hosts import AllowList
 
@@ -75,7 +75,7 @@ class Front:
         dispatcher: Dispatcher,
         forwarder: Forwarder,
         local: LocalMethods,
-        book: Book,
+        book: MetricsRegistry,
         bounds: Bounds,
         identities: Identities,
         resource: ProtectedResource,

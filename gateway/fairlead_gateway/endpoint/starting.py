@@ -20,7 +20,7 @@ from fairlead_gateway.endpoint.request import Request
 from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.policy.unready import of_endpoint, of_tool, on_the_way
 from fairlead_gateway.policy.view import View
-from fairlead_gateway.telemetry import Book
+from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_mcp import jsonrpc
 
 RETRY_AFTER: Final = b"retry-after: %d\r\n" % (AGAIN_MS // 1000)
@@ -35,7 +35,7 @@ class Starting:
         self,
         selection: Callable[[], Selection],
         server_info: bytes,
-        book: Book,
+        book: MetricsRegistry,
         failed: Callable[[Exchange, Exception], None],
     ) -> None:
         self._selection = selection

@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.catalog.source import SnapshotStore
 from fairlead_gateway.endpoint.crowd import Crowd
-from fairlead_gateway.telemetry import BOUNDS, Book, Series
+from fairlead_gateway.telemetry import BOUNDS, Histogram, MetricsRegistry
 from fairlead_gateway.upstream.base import Gauges
 from fairlead_gateway.version import COMPILED, VERSION
 
@@ -34,7 +34,7 @@ class GatewayCollector(Collector):
 
     def __init__(
         self,
-        book: Book,
+        book: MetricsRegistry,
         snapshots: SnapshotStore,
         upstreams: Callable[[], dict[ServerKey, Gauges]],
         connections: Callable[[], int],
@@ -131,7 +131,7 @@ def _counter(name: str, text: str, value: float) -> Metric:
     return CounterMetricFamily(name, text, value=float(value))
 
 
-def cumulated(series: Series) -> tuple[list[tuple[str, float]], float]:
+def cumulated(series: Histogram) -> tuple[list[tuple[str, float]], float]:
     """Buckets and sum as the text format has them."""
     buckets, total = [], 0
     for bound, count in zip((*map(str, BOUNDS), "+Inf"), list(series.buckets), strict=True):

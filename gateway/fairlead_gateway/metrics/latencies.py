@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 from fairlead_api.documents.state import Quantiles, ToolState
 from fairlead_gateway.metrics.exposition import MAX_SERVERS, cumulated
 from fairlead_gateway.policy.selection import Selection
-from fairlead_gateway.telemetry import OTHER, Book
+from fairlead_gateway.telemetry import OTHER, MetricsRegistry
 
 MAX_TOOLS: Final = 500
 MAX_TIERS: Final = 5
@@ -38,7 +38,7 @@ class LatencyCollector(Collector):
     def __init__(
         self,
         selection: Callable[[], Selection],
-        book: Book,
+        book: MetricsRegistry,
         asked_at: Callable[[], float | None],
         clock: Callable[[], float],
     ) -> None:

@@ -14,7 +14,7 @@ from fairlead_gateway.app import Gateway
 from fairlead_gateway.metrics.exposition import exposed
 from fairlead_gateway.metrics.latencies import MAX_TOOLS, LatencyCollector
 from fairlead_gateway.policy.selection import Selection
-from fairlead_gateway.telemetry import MAX_TIERS, Book
+from fairlead_gateway.telemetry import MAX_TIERS, MetricsRegistry
 from gatewayworld import LEGACY, ask, calling, catalog, running
 from rawserver import Reply, Request, raw_server
 from restworld import MESSAGES, post
@@ -99,7 +99,7 @@ async def test_a_server_that_cannot_be_reached_is_down(tmp_path: Path) -> None:
 
 def test_the_silence_of_operators_counts_from_the_start_and_then_from_the_last_one_that_asked() -> None:
     now, asked_at = 1000.0, None
-    collector = LatencyCollector(Selection, Book(), lambda: asked_at, lambda: now)
+    collector = LatencyCollector(Selection, MetricsRegistry(), lambda: asked_at, lambda: now)
 
     def silence() -> float:
         (family,) = (one for one in collector.collect() if one.name == "fairlead_pull_age_seconds")
@@ -112,7 +112,7 @@ def test_the_silence_of_operators_counts_from_the_start_and_then_from_the_last_o
 
 
 def test_tiers_beyond_the_bound_are_not_counted_and_known_ones_keep_their_figures() -> None:
-    book = Book()
+    book = MetricsRegistry()
     book.budgets({"fast": 500})
     book.waited("fast", 600_000_000)
     book.budgets({"fast": 700} | {f"t{number:03}": None for number in range(2 * MAX_TIERS)})

@@ -16,7 +16,7 @@ from mcp.types import AudioContent, ImageContent
 
 from fairlead_api.documents.catalog import DeclaredLatency
 from fairlead_formats.registry import message_format
-from fairlead_gateway.telemetry import Book
+from fairlead_gateway.telemetry import MetricsRegistry
 from gatewayworld import Wire, ask, calling, catalog, entry, limits, reached, running
 from rawserver import Reply, Request, raw_server
 from restworld import MESSAGES, Calls, get, post, problem
@@ -36,7 +36,7 @@ OTHER = base64.b64encode(random.Random(2).randbytes(3000)).decode()
 CALLS: Calls = (("call_1", "demo__add", {"a": 1, "b": 2}), ("call_2", "demo__slow", {"ms": 1}))
 
 
-def recorded(book: Book) -> dict[tuple[str, str], int]:
+def recorded(book: MetricsRegistry) -> dict[tuple[str, str], int]:
     """Calls by tool and error type."""
     return {
         (tool, error): series.count

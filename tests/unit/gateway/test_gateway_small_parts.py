@@ -11,7 +11,7 @@ from fairlead_gateway.calls import refusals
 from fairlead_gateway.calls.refusals import refusal_for
 from fairlead_gateway.core.refusal import Refusal
 from fairlead_gateway.settings import BadSetting, Settings
-from fairlead_gateway.telemetry import BOUNDS, OTHER, Book, Series
+from fairlead_gateway.telemetry import BOUNDS, OTHER, Histogram, MetricsRegistry
 from fairlead_mcp import errors
 from fairlead_mcp.hosts import AllowList
 
@@ -102,7 +102,7 @@ def test_a_refusal_is_a_result_that_says_why() -> None:
 
 
 def test_an_observation_falls_into_the_bucket_whose_bound_it_does_not_exceed() -> None:
-    series = Series()
+    series = Histogram()
     for seconds in (0.0, 0.01, 0.010001, 300.0, 301.0):
         series.observe(round(seconds * 1e9))
     assert (series.buckets[0], series.buckets[1], series.buckets[-2], series.buckets[-1]) == (2, 1, 1, 1)
@@ -111,7 +111,7 @@ def test_an_observation_falls_into_the_bucket_whose_bound_it_does_not_exceed() -
 
 
 def test_label_sets_beyond_the_cap_are_counted_under_other() -> None:
-    book = Book(max_label_sets=2)
+    book = MetricsRegistry(max_label_sets=2)
     recorders = [book.recorder("tools/call", f"t{n}", "s") for n in range(4)]
     for _ in range(3):
         for recorder in recorders:
@@ -122,7 +122,7 @@ def test_label_sets_beyond_the_cap_are_counted_under_other() -> None:
 
 
 def test_the_histogram_of_a_tool_outlives_whoever_recorded_it() -> None:
-    book = Book()
+    book = MetricsRegistry()
     book.recorder("tools/call", "t", "s").record(1)
     book.recorder("tools/call", "t", "s").record(1, "TIMEOUT")
     book.recorder("tools/call", "t", "s").record(1)
