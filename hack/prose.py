@@ -28,6 +28,8 @@ NOT_YET: tuple[str, ...] = (
     "gateway/fairlead_rest/",
 )
 """Folders and files that are left out while they are being moved; to be emptied."""
+CLASSES_NOT_YET: tuple[str, ...] = ("gateway/fairlead_formats/",)
+"""Folders whose class names are left out; to be emptied."""
 TWICE = {
     "BadSetting": "operator and gateway are two processes; each reads settings of its own, and refuses one like this",
     "Settings": "operator and gateway are two processes, each with the object that pydantic and Django call this",
@@ -59,7 +61,7 @@ def found_in(root: Path) -> list[str]:
             text = path.read_text("utf-8")
             tree = ast.parse(text, name)
             findings += prose(name, text, tree)
-            if folder in PACKAGES:
+            if folder in PACKAGES and not name.startswith(CLASSES_NOT_YET):
                 for node in _blocks(tree):
                     if isinstance(node, ast.ClassDef):
                         classes.setdefault(node.name, []).append(f"{name}:{node.lineno}")
