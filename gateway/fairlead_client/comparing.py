@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec import Raw
 
-from fairlead_client.connecting import Connection, Connector
+from fairlead_client.connecting import ServerConnection, ServerConnector
 from fairlead_mcp.errors import McpError
 from fairlead_mcp.gated import Gated, behind_capabilities, name_of
 
@@ -26,12 +26,12 @@ SECONDS: Final = 10.0
 class Comparison:
     """Comparison of one server's lists, made at most once per connection."""
 
-    def __init__(self, connector: Connector) -> None:
+    def __init__(self, connector: ServerConnector) -> None:
         self._connector = connector
         self._of: frozenset[str | None] | None = None
         self._gated: tuple[Gated, ...] = ()
 
-    async def gated(self, connection: Connection, items: Iterable[Raw]) -> tuple[Gated, ...]:
+    async def gated(self, connection: ServerConnection, items: Iterable[Raw]) -> tuple[Gated, ...]:
         """The tools beside `items`, which the server lists to clients without capabilities. Raises nothing of the
         server's: where it cannot be compared, what was known before still counts.
         """

@@ -1,6 +1,6 @@
 """Opens sessions with the servers of a registry, and runs the child processes among them.
 
-One `Connector` per registry, used by `remote`. It belongs to the loop and the thread that use it first.
+One `ServerConnector` per registry, used by `remote`. It belongs to the loop and the thread that use it first.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 
 from fairlead_api.documents.catalog import ChildEndpoint, EventsEndpoint
 from fairlead_client.policy import MAX_PARALLEL
-from fairlead_client.servers import Declared
+from fairlead_client.servers import ServerDeclaration
 from fairlead_gateway.version import NAME, VERSION
 from fairlead_mcp.capabilities import decline
 from fairlead_mcp.child import Child
@@ -39,10 +39,10 @@ CONNECTIONS: Final = MAX_PARALLEL
 
 
 @dataclass(eq=False)
-class Connection:
+class ServerConnection:
     """A session that has been negotiated, and how many calls are on it."""
 
-    server: Declared
+    server: ServerDeclaration
     session: McpSession
     child: Child | None = None
     busy: int = 0
@@ -51,7 +51,7 @@ class Connection:
     closing: bool = False
 
 
-class Connector:
+class ServerConnector:
     """See the module."""
 
     def __init__(
@@ -67,19 +67,19 @@ class Connector:
         self._host: ChildHost | None = None
         self._heard: dict[Hashable, Heard] = {}
 
-    def seconds(self, server: Declared) -> float:
+    def seconds(self, server: ServerDeclaration) -> float:
         """How long connecting to a server may take."""
         return self.start_seconds if self.runs(server) else self.connect_seconds
 
-    def runs(self, server: Declared) -> bool:
+    def runs(self, server: ServerDeclaration) -> bool:
         """Whether the server is a child process."""
         return isinstance(server.endpoint, ChildEndpoint)
 
-    def streams(self, server: Declared) -> bool:
+    def streams(self, server: ServerDeclaration) -> bool:
         """Whether the server is reached over one stream, whose end is that of the connection."""
         return isinstance(server.endpoint, EventsEndpoint)
 
-    async def open(self, server: Declared, heard: Heard) -> Connection:
+    async def open(self, server: ServerDeclaration, heard: Heard) -> ServerConnection:
         """Connect and negotiate; `heard` is told the method of each notification. Raises McpError."""
         opened = self._prepared(server, heard)
         try:
@@ -89,13 +89,13 @@ class Connector:
             raise
         return opened
 
-    async def close(self, opened: Connection) -> None:
+    async def close(self, opened: ServerConnection) -> None:
         """End a session, and the process behind it. Bounded; raises nothing."""
         await opened.session.aclose()
         if opened.child is not None and self._host is not None and self._host.find(opened.server.name) is opened.child:
             self._host.retire(opened.server.name)
 
-    def declaring(self, connection: Connection) -> Declaring:
+    def declaring(self, connection: ServerConnection) -> Declaring:
         """Opens further sessions with the server of a connection, which declare capabilities and decline questions. A
         legacy process is told of them when it starts, and so takes a process of its own each time.
         """
@@ -117,7 +117,7 @@ class Connector:
 
         return session
 
-    async def check(self, server: Declared) -> None:
+    async def check(self, server: ServerDeclaration) -> None:
         """A handshake over a connection of its own. Raises McpError."""
         await self.close(await self.open(server, lambda method: None))
 
@@ -127,10 +127,10 @@ class Connector:
         if host is not None:
             await host.aclose()
 
-    def _prepared(self, server: Declared, heard: Heard, offering: Offering | None = None) -> Connection:
+    def _prepared(self, server: ServerDeclaration, heard: Heard, offering: Offering | None = None) -> ServerConnection:
         endpoint, credential = server.endpoint, server.credential
         if not isinstance(endpoint, ChildEndpoint):
-            return Connection(
+            return ServerConnection(
                 server,
                 network_session(
                     server.name,
@@ -146,17 +146,17 @@ class Connector:
         command = find_program(endpoint.command, os.environ, endpoint.cwd) or endpoint.command
         spec = ChildSpec.of(command, endpoint.args, credential.env, endpoint.cwd)
         child = self._children().get(server.name, spec, offering)
-        return Connection(server, McpSession.over_child(child), child)
+        return ServerConnection(server, McpSession.over_child(child), child)
 
     def _children(self) -> ChildHost:
         if self._host is None:
             launcher = DirectLauncher(SubprocessLauncher(threading.current_thread()))
             self._host = ChildHost(launcher=launcher, client=Client(NAME, VERSION), start_seconds=self.start_seconds)
-            self._host.listen(_Ears(self._heard))
+            self._host.listen(_ChildListener(self._heard))
         return self._host
 
 
-class _Ears:
+class _ChildListener:
     """Passes on what child processes announce."""
 
     def __init__(self, heard: dict[Hashable, Heard]) -> None:

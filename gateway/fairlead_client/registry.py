@@ -17,7 +17,7 @@ from typing import Any, Final, Self
 from msgspec import Raw
 
 from fairlead_client.callbacks import Callbacks, OnConnect, OnDisconnect
-from fairlead_client.connecting import CONNECT_SECONDS, START_SECONDS, Connector
+from fairlead_client.connecting import CONNECT_SECONDS, START_SECONDS, ServerConnector
 from fairlead_client.execution import Executor
 from fairlead_client.local import LocalTool, LocalTools
 from fairlead_client.messages import Executed, answered, decoded
@@ -33,7 +33,7 @@ from fairlead_client.outcomes import (
 from fairlead_client.policy import CALL_SECONDS, ONCE, Request, Retry, Strategy, at_once, failure
 from fairlead_client.remote import Remote
 from fairlead_client.servers import Servers, declared
-from fairlead_client.table import Table
+from fairlead_client.table import ToolTable
 from fairlead_client.tools import Tool
 from fairlead_formats import registry as formats
 from fairlead_formats.messages.call import CUSTOM, DEFAULT_CARRY, Carry, ToolCall
@@ -80,7 +80,7 @@ class AsyncToolRegistry:
         self._initialize = initialize_on_startup
         self._timeout = timeout
         self._retry = retry
-        self._connector = Connector(connect_seconds=connect_timeout, start_seconds=start_timeout)
+        self._connector = ServerConnector(connect_seconds=connect_timeout, start_seconds=start_timeout)
         self._callbacks = Callbacks(on_connect, on_disconnect)
         self._remotes = {
             server.name: Remote(
@@ -91,7 +91,7 @@ class AsyncToolRegistry:
         self._local = LocalTools(local_tools, threads=threads)
         self._conversions = Conversions()
         self._executor = Executor(self._call)
-        self._compiled: Table | None = None
+        self._compiled: ToolTable | None = None
         self._closed = False
 
     def __repr__(self) -> str:
@@ -318,11 +318,11 @@ class AsyncToolRegistry:
     def _moved(self) -> None:
         self._compiled = None
 
-    def _table(self) -> Table:
+    def _table(self) -> ToolTable:
         if self._compiled is None:
             online = [tool for remote in self._remotes.values() if remote.online for tool in remote.tools.values()]
             offline = [tool for remote in self._remotes.values() if not remote.online for tool in remote.tools.values()]
-            self._compiled = Table(self._local, online, offline)
+            self._compiled = ToolTable(self._local, online, offline)
         return self._compiled
 
     async def _ensure_fresh(self, patience: float | None = None) -> None:

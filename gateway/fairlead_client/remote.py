@@ -19,10 +19,10 @@ from msgspec import Raw
 
 from fairlead_client.callbacks import Callbacks
 from fairlead_client.comparing import Comparison
-from fairlead_client.connecting import Connection, Connector, ask
+from fairlead_client.connecting import ServerConnection, ServerConnector, ask
 from fairlead_client.restarts import LeftAlone, Restarts
-from fairlead_client.servers import Declared
-from fairlead_client.shared import Shared
+from fairlead_client.servers import ServerDeclaration
+from fairlead_client.single_flight import SingleFlight
 from fairlead_client.tools import Tool, listed
 from fairlead_gateway.catalog.names import exposed_name, tool_id
 from fairlead_mcp.backoff import Backoff
@@ -54,8 +54,8 @@ class Remote:
 
     def __init__(
         self,
-        server: Declared,
-        connector: Connector,
+        server: ServerDeclaration,
+        connector: ServerConnector,
         callbacks: Callbacks,
         *,
         ttl: float,
@@ -73,9 +73,9 @@ class Remote:
         self._ttl = ttl
         self._clock = clock
         self._moved = moved
-        self._connection: Connection | None = None
-        self._connecting = Shared(f"connecting to {server.name}", self._connect)
-        self._refreshing = Shared(f"listing the tools of {server.name}", self._refresh)
+        self._connection: ServerConnection | None = None
+        self._connecting = SingleFlight(f"connecting to {server.name}", self._connect)
+        self._refreshing = SingleFlight(f"listing the tools of {server.name}", self._refresh)
         self._fresh_until = float("-inf")
         self._complaint = ""
         self._failure: McpError | None = None
@@ -229,7 +229,7 @@ class Remote:
 
     # The connection
 
-    async def _connected(self) -> Connection:
+    async def _connected(self) -> ServerConnection:
         if self._closed:
             raise ConnectFailed("the registry is closed", reason="Closed")
         if self._connection is not None:
@@ -242,7 +242,7 @@ class Remote:
         """Why a server that is a process is not started now; a URL is asked each time."""
         return self._restarts.refusal if self._connector.runs(self.server) else None
 
-    async def _connect(self) -> Connection:
+    async def _connect(self) -> ServerConnection:
         try:
             connection = await self._connector.open(self.server, self._heard)
         except McpError as error:
@@ -257,7 +257,7 @@ class Remote:
         return connection
 
     @contextlib.contextmanager
-    def _use(self, connection: Connection) -> Any:
+    def _use(self, connection: ServerConnection) -> Any:
         """Count a request on a connection, and drop the connection when the request shows that it is lost."""
         connection.busy += 1
         try:
@@ -270,7 +270,7 @@ class Remote:
             connection.busy -= 1
             self._bury(connection)
 
-    def _lose(self, connection: Connection, error: McpError | None) -> None:
+    def _lose(self, connection: ServerConnection, error: McpError | None) -> None:
         """Let nobody use it any more; what was listed over it is asked for again."""
         if self._connection is not connection:
             return
@@ -288,7 +288,7 @@ class Remote:
         self._moved()
         self._bury(connection)
 
-    def _bury(self, connection: Connection, *, at_once: bool = False) -> None:
+    def _bury(self, connection: ServerConnection, *, at_once: bool = False) -> None:
         """Close what is retired, when the last request on it has ended or at once: then it fails."""
         if connection.retired and not connection.closing and (at_once or connection.busy == 0):
             connection.closing = True
@@ -324,7 +324,7 @@ class Remote:
             logger.info("%s announced that its tools have changed", self.server.name)
             self.invalidate()
 
-    async def _watched(self, connection: Connection) -> None:
+    async def _watched(self, connection: ServerConnection) -> None:
         """Hear of changes, and of the end of the connection, as far as the transport tells."""
         session, child = connection.session, connection.child
         try:
@@ -341,7 +341,7 @@ class Remote:
         except McpError as error:
             logger.info("%s does not announce changes after all: %s", self.server.name, error)
 
-    async def _listen(self, connection: Connection) -> None:
+    async def _listen(self, connection: ServerConnection) -> None:
         """Hold the stream of announcements over HTTP, which ends now and then. Raises McpError for a server that is
         gone or that has no such stream.
         """
@@ -355,7 +355,7 @@ class Remote:
                 await asyncio.sleep(backoff.after(self._clock() - began))
 
 
-async def _subscribed(connection: Connection) -> None:
+async def _subscribed(connection: ServerConnection) -> None:
     with contextlib.suppress(McpError):
         await connection.session.listen()
 

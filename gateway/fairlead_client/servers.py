@@ -1,7 +1,7 @@
 """The servers of a registry, as whoever writes them down: objects, an `mcp.json`, or McpServer manifests.
 
-Pure module. Every form becomes one `Declared`: where the server is and what is sent to it. What an API server would
-refuse in an McpServer is refused here in the same words.
+Pure module. Every form becomes one `ServerDeclaration`: where the server is and what is sent to it. What an API server
+would refuse in an McpServer is refused here in the same words.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Server:
 
 
 @dataclass(frozen=True)
-class Declared:
+class ServerDeclaration:
     """A server as the registry uses it."""
 
     name: str
@@ -102,12 +102,12 @@ ServerLike: TypeAlias = Server | McpServer | Mapping[str, Any]
 Servers: TypeAlias = Mapping[str, Any] | Iterable[ServerLike]
 
 
-def declared(servers: Servers, environ: Mapping[str, str] = os.environ) -> tuple[Declared, ...]:
+def declared(servers: Servers, environ: Mapping[str, str] = os.environ) -> tuple[ServerDeclaration, ...]:
     """All servers of a list, or of the content of an `mcp.json`; `${NAME}` in the latter comes from `environ`.
 
     Raises BadServer.
     """
-    found: dict[str, Declared] = {}
+    found: dict[str, ServerDeclaration] = {}
     prefixes: dict[str, str] = {}
     for one in _each(servers, environ):
         if one.name in found:
@@ -120,7 +120,7 @@ def declared(servers: Servers, environ: Mapping[str, str] = os.environ) -> tuple
     return tuple(found.values())
 
 
-def _each(servers: Servers, environ: Mapping[str, str]) -> Iterator[Declared]:
+def _each(servers: Servers, environ: Mapping[str, str]) -> Iterator[ServerDeclaration]:
     if isinstance(servers, str | bytes | Path):
         raise BadServer("servers are objects or the parsed content of a file, not the name of one")
     for item in [servers] if isinstance(servers, Mapping) else servers:
@@ -134,7 +134,7 @@ def _each(servers: Servers, environ: Mapping[str, str]) -> Iterator[Declared]:
             raise BadServer(f"{type(item).__name__} is no server: give a Server, an McpServer or a mapping")
 
 
-def _of_mapping(content: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[Declared]:
+def _of_mapping(content: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[ServerDeclaration]:
     if is_client_configuration(content):
         for entry in entries(content):
             yield _of_entry(entry, environ)
@@ -159,7 +159,7 @@ def _manifest(content: Mapping[str, Any]) -> McpServer:
     return loaded.of_kind(McpServer)[0]
 
 
-def _of_entry(entry: ConfiguredServer, environ: Mapping[str, str]) -> Declared:
+def _of_entry(entry: ConfiguredServer, environ: Mapping[str, str]) -> ServerDeclaration:
     try:
         translated: Translated = translate(entry, environ)
     except EntryProblem as problem:
@@ -169,7 +169,7 @@ def _of_entry(entry: ConfiguredServer, environ: Mapping[str, str]) -> Declared:
     return _of_resource(server, entry.name, translated.credential, translated.cwd, environ)
 
 
-def _of_server(server: Server, environ: Mapping[str, str]) -> Declared:
+def _of_server(server: Server, environ: Mapping[str, str]) -> ServerDeclaration:
     spec: dict[str, Any] = {
         "url": server.url,
         "transport": server.transport,
@@ -229,7 +229,7 @@ def _of_resource(
     environ: Mapping[str, str],
     *,
     bare: bool = False,
-) -> Declared:
+) -> ServerDeclaration:
     spec = server.spec
     if spec.image is not None:
         raise BadServer(f"{name}: an image runs on a cluster only; give url, command or package")
@@ -246,7 +246,7 @@ def _of_resource(
         words = _runner(spec.package) if spec.package is not None else [*(spec.command or ()), *spec.args]
         env = passed_on(words[0], environ) | env
         endpoint = ChildEndpoint(command=words[0], args=tuple(words[1:]), cwd=cwd)
-    return Declared(
+    return ServerDeclaration(
         name=name,
         key=ServerKey(server.metadata.namespace, server.metadata.name),
         prefix="" if bare else spec.prefix or server.metadata.name,

@@ -14,7 +14,7 @@ from fairlead_formats.names import Names, did_you_mean
 logger = logging.getLogger(__name__)
 
 
-class Table:
+class ToolTable:
     """The tools of one moment. `offline` are those of servers that cannot be reached: known, but not shown."""
 
     def __init__(self, local: Iterable[Tool], online: Iterable[Tool], offline: Iterable[Tool] = ()) -> None:

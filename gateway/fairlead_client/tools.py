@@ -16,7 +16,7 @@ from msgspec import Raw
 
 from fairlead_api.latency_metadata import authored_latency, effective_latency
 from fairlead_api.meta import ServerKey
-from fairlead_client.servers import Declared
+from fairlead_client.servers import ServerDeclaration
 from fairlead_formats.tools.format import JsonObject
 from fairlead_gateway.catalog.definitions import UnusableDefinition, shown
 from fairlead_gateway.catalog.names import exposed_name, tool_id
@@ -86,11 +86,11 @@ class Tool(msgspec.Struct, frozen=True):
         return self.idempotent or hints.get("readOnlyHint") is True or hints.get("idempotentHint") is True
 
 
-class _Named(msgspec.Struct):
+class _NamedTool(msgspec.Struct):
     name: str = ""
 
 
-_named = msgspec.json.Decoder(_Named).decode
+_named = msgspec.json.Decoder(_NamedTool).decode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
@@ -98,7 +98,7 @@ _ANYBODY: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
 
 
 def listed(
-    server: Declared, items: Iterable[Raw], requires: Mapping[str, tuple[str, ...]] = _ANYBODY
+    server: ServerDeclaration, items: Iterable[Raw], requires: Mapping[str, tuple[str, ...]] = _ANYBODY
 ) -> dict[str, Tool]:
     """The tools of a listing by their own names. What cannot be used is logged and left out; of two tools of one name
     the first counts. `requires` has client capabilities by the names of the tools that require them.
@@ -115,7 +115,7 @@ def listed(
     return found
 
 
-def _tool(server: Declared, raw: bytes, requires: Mapping[str, tuple[str, ...]]) -> Tool | None:
+def _tool(server: ServerDeclaration, raw: bytes, requires: Mapping[str, tuple[str, ...]]) -> Tool | None:
     name = _named(raw).name
     if not name or len(name) > MAX_NAME:
         raise UnusableDefinition(f"its name is empty or longer than {MAX_NAME} characters")

@@ -61,10 +61,10 @@ from fairlead_mcp.hosts import AllowList
 from fairlead_mcp.http.dial import RememberedNames, Resolve, resolve_by_dns
 from fairlead_mcp.via import pseudonym
 from fairlead_rest.application import Readiness, application
-from fairlead_rest.guard import Guard
+from fairlead_rest.context import RestContext, Tallies
+from fairlead_rest.guard import RequestGuard
 from fairlead_rest.outputs import Outputs
-from fairlead_rest.pace import Pace
-from fairlead_rest.plane import Plane, Tallies
+from fairlead_rest.throttle import Throttle
 
 if TYPE_CHECKING:
     from fairlead_rest.livemodels import Refresher
@@ -80,8 +80,8 @@ class Gateway:
     """A running gateway. `start` it once, `stop` it once; `port` and `metrics_port` are known after the start."""
 
     def __init__(
-        self, settings: Settings, snapshots: SnapshotStore, registry: Registry, front: Front, book: MetricsRegistry, plane: Plane,
-        checks: Checks, outbox: Outbox, custom: CustomTools, governance: Governance,
+        self, settings: Settings, snapshots: SnapshotStore, registry: Registry, front: Front, book: MetricsRegistry,
+        rest: RestContext, checks: Checks, outbox: Outbox, custom: CustomTools, governance: Governance,
         live_models: Refresher | None = None,
     ) -> None:  # fmt: skip
         self.settings = settings
@@ -90,20 +90,20 @@ class Gateway:
         self.front = front
         self.book = book
         self._draining = False
-        self.plane = plane
-        self.news = plane.news
+        self.rest = rest
+        self.news = rest.news
         """Events of servers and tools, for subscribers."""
         self._live_models = live_models
         self.governance = governance
         self.outbox = outbox
         """Report for the operator that polls this gateway."""
         self._listener = Listener(
-            front, application(self.readiness, plane), settings.host, settings.port, _certificates(settings)
+            front, application(self.readiness, rest), settings.host, settings.port, _certificates(settings)
         )
         self._loop: asyncio.AbstractEventLoop | None = None
         collector = GatewayCollector(
             book, snapshots, registry.gauges, lambda: len(self._listener.connections), front.crowd, self._tasks,
-            lambda: plane.pace.waiting,
+            lambda: rest.throttle.waiting,
         )  # fmt: skip
         guards = GuardCollector(
             checks,
@@ -112,10 +112,10 @@ class Gateway:
             front.identities,
             front.proxies,
             front.buffers,
-            lambda: len(plane.issuers.without_issuer(self.snapshot.rules.policies)),
+            lambda: len(rest.issuers.without_issuer(self.snapshot.rules.policies)),
         )
         latencies = LatencyCollector(lambda: front.selection, book, lambda: outbox.asked_at, time.time)
-        servers = ServerCollector(lambda: front.selection, plane.children)
+        servers = ServerCollector(lambda: front.selection, rest.children)
         self.metrics = registry_of(collector, guards, latencies, servers, CustomCollector(custom), governance)
         """Everything that is told at /metrics."""
 
@@ -193,7 +193,7 @@ class Gateway:
         self.front.streams.close()
         self.news.close()
         await self._listener.stop(self.settings.grace if grace is None else grace)
-        await self.plane.aclose()
+        await self.rest.aclose()
         if self._live_models is not None:
             await self._live_models.stop()
         await self.snapshots.stop()
@@ -290,16 +290,17 @@ def build(
 
     activation = Activation(settings, front, registry, checks, book, outbox, news, own_info, clock, trust.names)
     refresher = _refresher(models)
-    plane = Plane(
+    rest = RestContext(
         lambda: front.selection,
         Caller(dispatcher, buffers),
-        Guard(
+        RequestGuard(
             allow,
             identities,
             resource,
             lambda who: front.preparations.ready(front.selection, who, MERGED),
-            front.proxies,
+            front.proxies.client,
             buffers,
+            governance.auditor,
         ),
         news,
         outbox,
@@ -307,7 +308,7 @@ def build(
         routes=models.routes,
         windows=models.windows,
         processes=settings.rest_processes,
-        pace=Pace(lambda: book.in_flight, settings.rest_share),
+        throttle=Throttle(lambda: book.in_flight, settings.rest_share),
         choosers=Choosers(settings.session_key.encode()),
         patience=front.starting.patience,
         children=children,
@@ -317,13 +318,12 @@ def build(
         outputs=outputs or Outputs(children),
         live_models=None if refresher is None else lambda: refresher.known,
     )
-    plane.guard.auditor = governance.auditor
     snapshots = SnapshotStore(
         source, activation.swap, cache=SnapshotCache(settings.cache_dir) if settings.cache_dir is not None else None,
         own=own, environment=settings.environment, rules=CLOSED if closed else Rules(),
         replaced=activation.let_go,
     )  # fmt: skip
-    return Gateway(settings, snapshots, registry, front, book, plane, checks, outbox, tools, governance, refresher)
+    return Gateway(settings, snapshots, registry, front, book, rest, checks, outbox, tools, governance, refresher)
 
 
 def _certificates(settings: Settings) -> Certificates | None:

@@ -1,4 +1,4 @@
 """Everything over HTTP that is not MCP: the FastAPI application, with a module for each resource.
 
-`plane` is what all of them have in common, `guard` lets clients in, `worker` and `pool` are where heavy work is done.
+`context` is what all of them have in common, `guard` lets clients in, `worker` and `pool` are where heavy work is done.
 """

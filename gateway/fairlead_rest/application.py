@@ -20,9 +20,9 @@ from fairlead_gateway.identity.resource import WELL_KNOWN
 from fairlead_gateway.version import VERSION
 from fairlead_rest import openapi, queries, resources
 from fairlead_rest.bodies import answer
-from fairlead_rest.direct import Direct
-from fairlead_rest.guard import Guarded
-from fairlead_rest.plane import Plane
+from fairlead_rest.context import RestContext
+from fairlead_rest.fast_routes import FastRoutes
+from fairlead_rest.guard import GuardMiddleware
 from fairlead_rest.problems import NOT_FOUND, Problem, handle_problems
 
 _DESCRIPTION: Final = (
@@ -49,24 +49,24 @@ class Readiness(msgspec.Struct, frozen=True):
     """The catalog is served from the last snapshot; the source is away. Ready all the same."""
 
 
-def application(readiness: Callable[[], Readiness], plane: Plane) -> ASGIApp:
+def application(readiness: Callable[[], Readiness], context: RestContext) -> ASGIApp:
     """What `assembled` has, behind the guard."""
-    app = assembled(readiness, plane)
-    return Guarded(Direct(app, app.routes), plane.guard)
+    app = assembled(readiness, context)
+    return GuardMiddleware(FastRoutes(app, app.routes), context.guard)
 
 
-def routes_of(package: ModuleType, plane: Plane) -> list[BaseRoute]:
-    """The routes of all modules of a package, which each make theirs by `router(plane)`.
+def routes_of(package: ModuleType, context: RestContext) -> list[BaseRoute]:
+    """The routes of all modules of a package, which each make theirs by `router(context)`.
 
     Routes that end with a parameter for any path come last: `/tools/{name:path}` would take `/tools/x/explain`, too.
     """
     modules = (import_module(f"{package.__name__}.{each.name}") for each in pkgutil.iter_modules(package.__path__))
-    routes = [route for module in modules for route in module.router(plane).routes]
+    routes = [route for module in modules for route in module.router(context).routes]
     return sorted(routes, key=lambda route: route.path.endswith(":path}"))
 
 
-def assembled(readiness: Callable[[], Readiness], plane: Plane) -> FastAPI:
-    """`/healthz` answers while the process does, `/readyz` while it should get traffic; `/v1` is the REST plane,
+def assembled(readiness: Callable[[], Readiness], context: RestContext) -> FastAPI:
+    """`/healthz` answers while the process does, `/readyz` while it should get traffic; `/v1` is the REST API,
     described at `/openapi.json`. There is no page that would load scripts from elsewhere. Bodies
     are bounded by `bodies`.
     """
@@ -75,7 +75,7 @@ def assembled(readiness: Callable[[], Readiness], plane: Plane) -> FastAPI:
         docs_url=None, redoc_url=None, max_body_size=None,
     )  # fmt: skip
     # not `include_router`, which goes through every router twice for each request
-    app.router.routes.extend(routes_of(resources, plane))
+    app.router.routes.extend(routes_of(resources, context))
     queries.hold(app.routes)
     openapi.describe(app)
     handle_problems(app)
@@ -83,7 +83,7 @@ def assembled(readiness: Callable[[], Readiness], plane: Plane) -> FastAPI:
     @app.get(WELL_KNOWN, summary="Whom to ask for a token (RFC 9728)")
     @app.get(WELL_KNOWN + "{path:path}", include_in_schema=False)
     async def protected_resource(request: Request, path: str = "") -> Response:
-        found = plane.guard.resource.metadata(path, request.headers.get("host", ""))
+        found = context.guard.resource.metadata(path, request.headers.get("host", ""))
         if found is None:
             raise Problem(NOT_FOUND, "no tokens are issued for this gateway")
         return answer(found)

@@ -1,8 +1,8 @@
 """`python -m fairlead_rest.child`: a process that does `jobs` for a gateway, and ends with it.
 
 Started by `process`. Frames both ways on standard input and output: four bytes of length, then the job's name, a
-newline and the work; back comes `+` and the answer as JSON, `=` and a `Body`, or `-` and why there is none. The end of
-standard input, however it comes, ends the process at once, work or no work.
+newline and the work; back comes `+` and the answer as JSON, `=` and a `ConvertedBody`, or `-` and why there is none.
+The end of standard input, however it comes, ends the process at once, work or no work.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import BinaryIO, Final
 
 import msgspec
 
-from fairlead_rest.jobs import JOBS, Body
+from fairlead_rest.jobs import JOBS, ConvertedBody
 
 LENGTH: Final = struct.Struct(">I")
 BULK: Final = "--bulk"
@@ -57,7 +57,7 @@ def _done(frame: bytes) -> bytes:
     name, _, work = frame.partition(b"\n")
     try:
         made = JOBS[name.decode()](work)
-        if isinstance(made, Body):
+        if isinstance(made, ConvertedBody):
             return b"".join([b"=", *made.parts])
         return b"+" + msgspec.json.encode(made)
     except Exception as error:  # noqa: BLE001 - told to the gateway, with the trace in the log

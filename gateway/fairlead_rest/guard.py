@@ -1,4 +1,4 @@
-"""Which requests reach the REST plane at all, and whose they are: as on the MCP endpoints.
+"""Which requests reach the REST API at all, and whose they are: as on the MCP endpoints.
 
 ASGI middleware, put in front by `application`. The defense against DNS rebinding comes first, then everybody is asked
 who they are but for what is public: the probes (a kubelet shows nothing) and the document that says whom to ask for a
@@ -20,7 +20,6 @@ from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.calls.direct import Origin
 from fairlead_gateway.calls.exchange import asking
 from fairlead_gateway.core.identity import IDENTITY, Identity
-from fairlead_gateway.endpoint.proxies import Proxies
 from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.identity.refusal import CredentialRefusal
 from fairlead_gateway.identity.resource import WELL_KNOWN, ProtectedResource
@@ -51,7 +50,7 @@ def public(path: str) -> bool:
     return path in PROBES or path == WELL_KNOWN or path.startswith(WELL_KNOWN + "/")
 
 
-class Guard:
+class RequestGuard:
     """Decides about one request at a time. One per gateway."""
 
     def __init__(
@@ -60,18 +59,22 @@ class Guard:
         identities: Identities,
         resource: ProtectedResource,
         prepare: Callable[[Identity], Awaitable[None]],
-        proxies: Proxies,
+        client_address: Callable[[str, bytes | None], str],
         buffers: AnswerBuffers,
+        auditor: Auditor | None = None,
     ) -> None:
-        """`prepare` has put together what an asker sees, so that nobody has to wait for it in the loop."""
+        """`prepare` makes the views of a subject, so that nobody has to wait for it in the loop.
+
+        `client_address` takes the address of a connection and its `X-Forwarded-For`. `auditor` records requests that
+        are turned away.
+        """
         self.allow = allow
         self.identities = identities
         self.resource = resource
-        self.auditor: Auditor | None = None
-        """Told of requests that are turned away; set by whoever has one."""
-        self.proxies = proxies
+        self._client_address = client_address
         self._prepare = prepare
         self._buffers = buffers
+        self._auditor = auditor
 
     def misplaced(self, headers: dict[bytes, bytes]) -> Problem | None:
         """The refusal of a request that a web page from elsewhere may have made."""
@@ -84,7 +87,7 @@ class Guard:
     def client(self, scope: Scope, headers: dict[bytes, bytes]) -> tuple[str, int]:
         """Address and port that a request came from, behind proxies that are trusted."""
         peer, port = scope.get("client") or ("", 0)
-        return self.proxies.client(peer, headers.get(b"x-forwarded-for")), port
+        return self._client_address(peer, headers.get(b"x-forwarded-for")), port
 
     async def admitted(self, headers: dict[bytes, bytes], address: str) -> Identity | Problem:
         """Whose request it is, or why it is not let in."""
@@ -95,8 +98,8 @@ class Guard:
             if crowded is None:
                 await self._prepare(verdict)
             return crowded or verdict
-        if self.auditor is not None:
-            self.auditor.turned_away(Origin(address, headers), verdict.status, verdict.message)
+        if self._auditor is not None:
+            self._auditor.turned_away(Origin(address, headers), verdict.status, verdict.message)
         return self._refused(verdict, headers.get(b"host", b"").decode("latin-1"))
 
     def counter(self, identity: Identity, address: str) -> Callable[[int], None]:
@@ -108,8 +111,8 @@ class Guard:
         refused = self._buffers.refusal(asking(identity, address)) if self._buffers.pressed else None
         if refused is None:
             return None
-        if self.auditor is not None:
-            self.auditor.turned_away(Origin(address, headers, identity), *refused)
+        if self._auditor is not None:
+            self._auditor.turned_away(Origin(address, headers, identity), *refused)
         return Problem(OVERLOADED if refused[0] == 503 else RATE_LIMITED, refused[1], retry_after_ms=RETRY_MS)
 
     def _refused(self, refusal: CredentialRefusal, host: str) -> Problem:
@@ -118,10 +121,10 @@ class Guard:
         return problem
 
 
-class Guarded:
+class GuardMiddleware:
     """The application behind the guard."""
 
-    def __init__(self, app: ASGIApp, guard: Guard) -> None:
+    def __init__(self, app: ASGIApp, guard: RequestGuard) -> None:
         self._app = app
         self._guard = guard
 

@@ -75,21 +75,21 @@ class ConvertedMessages(msgspec.Struct, frozen=True, rename="camel"):
     """What the target does not hold as it was."""
 
 
-class Body(msgspec.Struct, frozen=True):
+class ConvertedBody(msgspec.Struct, frozen=True):
     """The body of an answer, as it goes to the client."""
 
     parts: Sequence[bytes | memoryview]
 
 
 class Declined(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Why there is no `Body`."""
+    """Why there is no `ConvertedBody`."""
 
     unreadable: str = ""
     """What is wrong with the request's body."""
     unknown_format: str = ""
 
 
-class Definition(msgspec.Struct, frozen=True):
+class RawTool(msgspec.Struct, frozen=True):
     """One definition of a tool, raw."""
 
     name: str
@@ -106,7 +106,7 @@ class Preparation(msgspec.Struct, frozen=True):
 
     format: str
     options: Options = DEFAULT
-    definitions: list[Definition] = []
+    definitions: list[RawTool] = []
 
 
 UNREADABLE: Final = (registry.UnknownFormat, msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -131,7 +131,9 @@ def decoded(definition: bytes, name: str) -> JsonObject:
         return {"name": name, "inputSchema": None}
 
 
-def convert(body: bytes, *, pace: Callable[[Iterable[JsonObject]], Iterable[JsonObject]] = iter) -> Body | Declined:
+def convert(
+    body: bytes, *, pace: Callable[[Iterable[JsonObject]], Iterable[JsonObject]] = iter
+) -> ConvertedBody | Declined:
     """`ConvertBody` to the answer of `/v1/convert`."""
     try:
         asked = msgspec.json.decode(body, type=ConvertBody)
@@ -141,10 +143,10 @@ def convert(body: bytes, *, pace: Callable[[Iterable[JsonObject]], Iterable[Json
     except UNREADABLE as error:
         return _unreadable(error)
     options = Options(strict=asked.strict, model=asked.model, gemini_field=asked.gemini_field)
-    return Body([_encode(between(asked.tools, source, target, options, pace=pace))])
+    return ConvertedBody([_encode(between(asked.tools, source, target, options, pace=pace))])
 
 
-def convert_messages(body: bytes) -> Body | Declined:
+def convert_messages(body: bytes) -> ConvertedBody | Declined:
     """`MessagesBody` to the answer of `/v1/convert/messages`."""
     try:
         asked = msgspec.json.decode(body, type=MessagesBody)
@@ -161,7 +163,7 @@ def convert_messages(body: bytes) -> Body | Declined:
     invalid = {call.id: call.arguments.reason for call in every if isinstance(call.arguments, Invalid)}
     report = said.report + written.report
     answer = ConvertedMessages(target, list(said.messages), written.messages, written.pending, invalid, report)
-    return Body([_encode(answer)])
+    return ConvertedBody([_encode(answer)])
 
 
 def _unreadable(error: Exception) -> Declined:

@@ -1,4 +1,4 @@
-"""What the REST plane says of a tool's speed: declared, measured, and how it fares in each tier."""
+"""What the REST API says of a tool's speed: declared, measured, and how it fares in each tier."""
 
 from __future__ import annotations
 

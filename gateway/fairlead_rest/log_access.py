@@ -8,17 +8,17 @@ from fastapi import Request
 
 from fairlead_gateway.core.identity import Identity
 from fairlead_mcp.hosts import is_loopback
-from fairlead_rest.plane import Plane
+from fairlead_rest.context import RestContext
 from fairlead_rest.problems import FORBIDDEN, Problem
 
 _FORWARDED: Final = ("forwarded", "x-forwarded-for")
 
 
-def admit(plane: Plane, request: Request, identity: Identity) -> None:
+def admit(context: RestContext, request: Request, identity: Identity) -> None:
     """Raises Problem for those who may not read what servers print."""
-    if not plane.administers(identity):
+    if not context.administers(identity):
         raise Problem(FORBIDDEN, "what servers print is shown to administrators: see FAIRLEAD_ADMIN_GROUPS")
-    if plane.guard.identities.open and not is_here(request):
+    if context.guard.identities.open and not is_here(request):
         raise Problem(
             FORBIDDEN,
             "what servers print is shown to programs on the gateway's own machine, unless it asks who somebody is and "
@@ -26,9 +26,9 @@ def admit(plane: Plane, request: Request, identity: Identity) -> None:
         )
 
 
-def may_read(plane: Plane, request: Request, identity: Identity) -> bool:
+def may_read(context: RestContext, request: Request, identity: Identity) -> bool:
     """Whether somebody may read what servers print."""
-    return plane.administers(identity) and (not plane.guard.identities.open or is_here(request))
+    return context.administers(identity) and (not context.guard.identities.open or is_here(request))
 
 
 def is_here(request: Request) -> bool:

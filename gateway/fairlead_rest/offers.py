@@ -26,12 +26,12 @@ from fairlead_formats.tools.definitions import Prepared, ToolFormat
 from fairlead_formats.tools.format import Format, Options, array_of
 from fairlead_gateway.policy.notice import HiddenTools
 from fairlead_rest.bodies import encode
-from fairlead_rest.jobs import COUNT, PREPARE, Definition, Preparation
-from fairlead_rest.plane import Plane
+from fairlead_rest.context import RestContext
+from fairlead_rest.jobs import COUNT, PREPARE, Preparation, RawTool
 from fairlead_rest.problems import OVER_BUDGET, Problem
 from fairlead_rest.provided import Provided, offered_names
-from fairlead_rest.shelf import Entry, Shelf
-from fairlead_rest.worker import STRIDE, Lacking, breathing
+from fairlead_rest.visible_tools import VisibleTool, VisibleTools
+from fairlead_rest.worker import STRIDE, MissingInput, breathing
 
 _NO_CONVERSATION: Final = Tokens(0, 0)
 NOTHING: Final = Provided()
@@ -59,14 +59,14 @@ class Offer(Conversion, frozen=True, rename="camel", omit_defaults=True):
 
 
 def candidates(
-    plane: Plane, entries: Sequence[Entry], pinned: Collection[str] = (), own: Provided = NOTHING
+    context: RestContext, entries: Sequence[VisibleTool], pinned: Collection[str] = (), own: Provided = NOTHING
 ) -> list[Candidate]:
-    """The caller's tools, which are never cut, and entries, with what they cost. Raises Lacking for definitions that
-    were not counted yet: loading the vocabulary alone would stop the loop for a quarter of a second.
+    """The caller's tools, which are never cut, and entries, with what they cost. Raises MissingInput for definitions
+    that were not counted yet: loading the vocabulary alone would stop the loop for a quarter of a second.
     """
-    sizes = plane.sizes()
+    sizes = context.sizes()
     theirs = [(tool["name"], encode(tool)) for tool in own.tools]
-    if not plane.alone:
+    if not context.alone:
         raws = {entry.key.encode(): entry.definition for entry in entries}
         raws |= {hash_of(raw): raw for _, raw in theirs}
         _want_sizes(sizes, {key: raw for key, raw in raws.items() if not sizes.knows(key)})
@@ -79,8 +79,8 @@ def candidates(
 
 
 def within(
-    plane: Plane,
-    entries: Sequence[Entry],
+    context: RestContext,
+    entries: Sequence[VisibleTool],
     format_: Format,
     model: str | None,
     limits: Limits,
@@ -89,10 +89,10 @@ def within(
     """Which of the entries fit a model (any, with None) and limits, beside the caller's tools and without a
     conversation. Raises Problem.
     """
-    window = plane.windows.window(model) if model is not None else Window(MAX_WINDOW, source="none")
+    window = context.windows.window(model) if model is not None else Window(MAX_WINDOW, source="none")
     limit = Model(model or "any", window, format_.name, format_.max_tools if model is not None else None)
-    counted = candidates(plane, entries, own=own)
-    return fitting(plan([limit], counted, _NO_CONVERSATION, limits, plane.sizes().counter.name))
+    counted = candidates(context, entries, own=own)
+    return fitting(plan([limit], counted, _NO_CONVERSATION, limits, context.sizes().counter.name))
 
 
 def fitting(outcome: Plan | Refused) -> Plan:
@@ -103,9 +103,9 @@ def fitting(outcome: Plan | Refused) -> Plan:
 
 
 def converted(
-    plane: Plane,
-    shelf: Shelf,
-    entries: Sequence[Entry],
+    context: RestContext,
+    shelf: VisibleTools,
+    entries: Sequence[VisibleTool],
     format_: Format,
     options: Options,
     *,
@@ -113,9 +113,9 @@ def converted(
     own: Provided = NOTHING,
 ) -> Offer:
     """Entries in a format; those in `short` with shortened descriptions, and the caller's tools behind them."""
-    definitions, hashes = _warm(plane, format_, entries, short, options)
+    definitions, hashes = _warm(context, format_, entries, short, options)
     names = offered_names(format_.name, shelf, own) if own.tools or format_.name == MCP else shelf.names
-    found = plane.conversions.convert(format_, definitions, options, hashes=hashes, names=names)
+    found = context.conversions.convert(format_, definitions, options, hashes=hashes, names=names)
     report = own.report + found.report
     if isinstance(format_, ToolFormat) and format_.like(own.format):
         member, tools = format_.beside(found.tools, own.untouched(format_, names))
@@ -149,43 +149,45 @@ def _want_sizes(sizes: Sizes, unknown: dict[bytes, bytes]) -> None:
             for key, size in zip(part, counted, strict=True):
                 sizes.keep(key, size)
 
-    raise Lacking(COUNT, [encode([Raw(unknown[key]) for key in part]) for part in parts], take)
+    raise MissingInput(COUNT, [encode([Raw(unknown[key]) for key in part]) for part in parts], take)
 
 
 def _warm(
-    plane: Plane, format_: Format, entries: Sequence[Entry], short: Collection[str], options: Options
+    context: RestContext, format_: Format, entries: Sequence[VisibleTool], short: Collection[str], options: Options
 ) -> tuple[list[Mapping[str, Any]], list[str]]:
-    """Definitions and hashes of entries, with their conversions kept. Raises Lacking for many that are new; a few are
-    converted here, with a breath in between.
+    """Definitions and hashes of entries, with their conversions kept. Raises MissingInput for many that are new; a few
+    are converted here, with a breath in between.
     """
     hashes = [f"{entry.key} shortened" if entry.name in short else entry.key for entry in entries]
-    new = [place for place, key in enumerate(hashes) if not plane.conversions.knows(format_, options, key)]
-    if len(new) > FEW and not plane.alone and format_.name != MCP:
-        _want_conversions(plane, format_, options, [(hashes[i], entries[i], entries[i].name in short) for i in new])
+    new = [place for place, key in enumerate(hashes) if not context.conversions.knows(format_, options, key)]
+    if len(new) > FEW and not context.alone and format_.name != MCP:
+        _want_conversions(context, format_, options, [(hashes[i], entries[i], entries[i].name in short) for i in new])
     tools = [shortened(entry.decoded) if entry.name in short else entry.decoded for entry in entries]
     for start in breathing(range(0, len(tools), STRIDE)) if new and format_.name != MCP else ():
         part = slice(start, start + STRIDE)
-        plane.conversions.convert(format_, tools[part], options, hashes=hashes[part])
+        context.conversions.convert(format_, tools[part], options, hashes=hashes[part])
     return tools, hashes
 
 
-def _want_conversions(plane: Plane, format_: Format, options: Options, new: list[tuple[str, Entry, bool]]) -> None:
+def _want_conversions(
+    context: RestContext, format_: Format, options: Options, new: list[tuple[str, VisibleTool, bool]]
+) -> None:
     parts = [new[start : start + PIECE] for start in range(0, len(new), PIECE)]
 
     def take(answers: list[list[Prepared]]) -> None:
         for part, made in zip(parts, answers, strict=True):
             for (key, _, _), prepared in zip(part, made, strict=True):
-                plane.conversions.keep(format_, options, key, prepared)
+                context.conversions.keep(format_, options, key, prepared)
 
     pieces = [
         encode(
             Preparation(
-                format_.name, options, [Definition(each.name, Raw(each.definition), short) for _, each, short in part]
+                format_.name, options, [RawTool(each.name, Raw(each.definition), short) for _, each, short in part]
             )
         )
         for part in parts
     ]
-    raise Lacking(PREPARE, pieces, take)
+    raise MissingInput(PREPARE, pieces, take)
 
 
 def hash_of(raw: bytes) -> bytes:

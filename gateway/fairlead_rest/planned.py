@@ -20,11 +20,11 @@ from fairlead_formats.tools.format import JsonObject
 from fairlead_gateway.calls.refusals import not_allowed
 from fairlead_gateway.policy.decision import Denial
 from fairlead_rest.bodies import decode, encode
-from fairlead_rest.plane import Plane, format_called
+from fairlead_rest.context import RestContext, format_called
 from fairlead_rest.problems import INVALID_ARGUMENTS, Problem
 from fairlead_rest.provided import Provided, provided
-from fairlead_rest.seen import Seen
-from fairlead_rest.shelf import Entry, Shelf
+from fairlead_rest.subject_catalog import SubjectCatalog
+from fairlead_rest.visible_tools import VisibleTool, VisibleTools
 
 MAX_AT_ONCE: Final = 128
 Retries = Annotated[int, Meta(ge=0, le=5)]
@@ -77,7 +77,7 @@ class Planned(msgspec.Struct, frozen=True):
     """One call with the tool that it means."""
 
     call: ToolCall
-    entry: Entry | None
+    entry: VisibleTool | None
     arguments: bytes = b"{}"
     timeout: float | None = None
     retries: int | None = None
@@ -99,11 +99,13 @@ class Planned(msgspec.Struct, frozen=True):
         return self.entry is not None and self.call.valid
 
 
-def read_calls(plane: Plane, seen: Seen, body: bytes) -> tuple[ToolCallsBody, Shelf, list[Planned]]:
+def read_calls(
+    context: RestContext, seen: SubjectCatalog, body: bytes
+) -> tuple[ToolCallsBody, VisibleTools, list[Planned]]:
     """Read a body of `/v1/tool-calls`. Raises Problem where it, its message or a format makes no sense."""
     asked = decode(body, ToolCallsBody)
     format_ = format_called(asked.format)
-    shelf = plane.shelf(seen, asked.tier)
+    shelf = context.shelf(seen, asked.tier)
     if (asked.message is None) == (asked.stream is None):
         raise Problem(INVALID_ARGUMENTS, "the body: give either message or stream")
     if asked.stream is None:
@@ -114,7 +116,9 @@ def read_calls(plane: Plane, seen: Seen, body: bytes) -> tuple[ToolCallsBody, Sh
     return asked, shelf, [_plan(asked, seen, shelf, call, own) for call in calls]
 
 
-def _plan(asked: ToolCallsBody, seen: Seen, shelf: Shelf, call: ToolCall, own: Provided | None) -> Planned:
+def _plan(
+    asked: ToolCallsBody, seen: SubjectCatalog, shelf: VisibleTools, call: ToolCall, own: Provided | None
+) -> Planned:
     if call.kind == CUSTOM:  # freeform: no tool of ours takes text in place of arguments
         return Planned(call, None, theirs=call.valid, own={"name": call.name})
     name = asked.names.get(call.name) or shelf.names.original(call.name) or call.name
@@ -142,6 +146,6 @@ def _plan(asked: ToolCallsBody, seen: Seen, shelf: Shelf, call: ToolCall, own: P
     return Planned(call, entry, encode(arguments), None if limit is None else limit / 1000, retries)
 
 
-def _near(name: str, shelf: Shelf, own: Provided | None) -> str | None:
+def _near(name: str, shelf: VisibleTools, own: Provided | None) -> str | None:
     """Of all that the model may call: what it sees of ours, and what the caller sent."""
     return did_you_mean(name, [*shelf.by_name, *(str(tool["name"]) for tool in (own.tools if own else ()))])

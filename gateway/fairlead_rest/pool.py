@@ -1,6 +1,6 @@
 """Processes for heavy work: started when first needed, bounded in number, time and age, and never left behind.
 
-Made and closed by `plane`. The standard library's pool can neither end one piece of work that takes too long nor
+Made and closed by `context`. The standard library's pool can neither end one piece of work that takes too long nor
 promise that its processes die with a parent that was killed; these (`process`) hang on a pipe, and see its end.
 """
 
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_rest.jobs import ANSWERS, Body
+from fairlead_rest.jobs import ANSWERS, ConvertedBody
 from fairlead_rest.process import Ended, NotDone, Overloaded, Part, WorkerProcess
 
 SECONDS: Final = 30.0
@@ -25,7 +25,7 @@ IDLE_SECONDS: Final = 120.0
 """A process with nothing to do ends then: one that counts tokens takes 80 MB."""
 
 
-class Pool:
+class ProcessPool:
     """See the module. `bulk` is work that gives way to everything else. Belongs to the loop that it is used on."""
 
     def __init__(self, size: int, *, bulk: bool = False, seconds: float = SECONDS, idle: float = IDLE_SECONDS) -> None:
@@ -45,7 +45,10 @@ class Pool:
         return [child.pid for child in self._idle]
 
     async def do(self, job: str, work: bytes | Sequence[bytes]) -> Any:
-        """The answer to a job of `jobs`, decoded, but a `Body` as it came. `work` may be in pieces. Raises NotDone."""
+        """The answer to a job of `jobs`, decoded, but a `ConvertedBody` as it came. `work` may be in pieces.
+
+        Raises NotDone.
+        """
         if self._closed or self._waiting >= MAX_WAITING:
             raise Overloaded("too many conversions at once")
         self._waiting += 1
@@ -63,7 +66,7 @@ class Pool:
             self._waiting -= 1
             self._busy.discard(task)
         if mark == b"=":  # looking through a large one would hold calls up
-            return Body(answer)
+            return ConvertedBody(answer)
         try:
             return msgspec.json.decode(b"".join(answer), type=ANSWERS[job])
         except msgspec.DecodeError as error:

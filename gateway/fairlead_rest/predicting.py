@@ -13,7 +13,7 @@ from fairlead_api.documents.rules import Tier
 from fairlead_api.documents.state import ToolState
 from fairlead_gateway.calls.costs import makespan
 from fairlead_gateway.catalog.model import Tool
-from fairlead_rest.shelf import Entry, Shelf
+from fairlead_rest.visible_tools import VisibleTool, VisibleTools
 
 MEASURED: Final = "measured"
 DECLARED: Final = "declared"
@@ -74,7 +74,7 @@ class Prediction(msgspec.Struct, frozen=True, rename="camel"):
     cost: Cost
 
 
-def guess(entry: Entry, timeout: float | None = None) -> Guess:
+def guess(entry: VisibleTool, timeout: float | None = None) -> Guess:
     """What is known of one call; no longer than its `timeout`, in seconds."""
     state, tool = entry.state, entry.tool
     usual, slow, basis = _figures(state, tool)
@@ -92,7 +92,7 @@ def _figures(state: ToolState | None, tool: Tool) -> tuple[float | None, float |
     return float(said), float(max(said, tool.max_duration_ms or 0)), DECLARED
 
 
-def judged_ms(entry: Entry, tier: Tier | None, *, shown: bool, timeout: float | None = None) -> float:
+def judged_ms(entry: VisibleTool, tier: Tier | None, *, shown: bool, timeout: float | None = None) -> float:
     """Milliseconds that a call counts with when its batch is held against a tier; 0 where nothing is known of its tool.
 
     A tool that the tier shows is within its limit, whatever an estimated quantile says: late calls decide about that.
@@ -109,10 +109,10 @@ def judged_ms(entry: Entry, tier: Tier | None, *, shown: bool, timeout: float | 
 
 
 def priced(
-    shelf: Shelf,
+    shelf: VisibleTools,
     strategy: str,
     at_once: int,
-    calls: Sequence[tuple[Entry, float | None]],
+    calls: Sequence[tuple[VisibleTool, float | None]],
     actual_ms: float | None = None,
 ) -> Cost:
     """The cost of the calls that are run here, in their order, each with its time-out in seconds."""

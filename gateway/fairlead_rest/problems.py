@@ -1,4 +1,4 @@
-"""Problem documents (RFC 9457): the one form in which the REST plane says no.
+"""Problem documents (RFC 9457): the one form in which the REST API says no.
 
 Raised by the resources as `Problem`, written here. `code` is from the gateway's contract of errors (`calls.refusals`)
 where that has one, else from the few that only REST needs.
@@ -96,7 +96,7 @@ class ProblemDocument(msgspec.Struct, frozen=True, rename="camel", omit_defaults
 
 
 class Problem(Exception):
-    """An answer of the REST plane that is no success."""
+    """An answer of the REST API that is no success."""
 
     def __init__(self, code: str, detail: str, **more: Any) -> None:
         super().__init__(detail)

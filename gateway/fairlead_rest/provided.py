@@ -16,9 +16,9 @@ from fairlead_formats.names import Names
 from fairlead_formats.schema.nulls import un_null
 from fairlead_formats.tools.definitions import ToolFormat, name_of
 from fairlead_formats.tools.format import Action, Format, JsonObject, Loss, Original
-from fairlead_rest.plane import format_called
+from fairlead_rest.context import format_called
 from fairlead_rest.problems import INVALID_ARGUMENTS, Problem
-from fairlead_rest.shelf import Entry, Shelf
+from fairlead_rest.visible_tools import VisibleTool, VisibleTools
 
 
 class Provided(msgspec.Struct, frozen=True):
@@ -58,7 +58,7 @@ class Provided(msgspec.Struct, frozen=True):
         ]
 
 
-def provided(payload: object, format_name: str, shelf: Shelf) -> Provided:
+def provided(payload: object, format_name: str, shelf: VisibleTools) -> Provided:
     """Sort the tools of a list, of one tool or of a request (decoded JSON; None: there are none). Raises Problem for an
     unknown format and for two tools of one name; a definition that cannot be read is refused in the report.
     """
@@ -92,14 +92,14 @@ def arguments_for(tool: JsonObject, arguments: Any) -> Any:
     return un_null(arguments, schema) if isinstance(schema, dict) and isinstance(arguments, dict) else arguments
 
 
-def offered_names(format_name: str, shelf: Shelf, own: Provided) -> Names:
+def offered_names(format_name: str, shelf: VisibleTools, own: Provided) -> Names:
     """Names of all tools that an offer may hold; MCP takes any name."""
     if format_name != registry.MCP:
         return own.names
     return Names.unchanged([*shelf.by_name, *(tool["name"] for tool in own.tools)])
 
 
-def _other(tool: JsonObject, name: str, entry: Entry) -> list[Loss]:
+def _other(tool: JsonObject, name: str, entry: VisibleTool) -> list[Loss]:
     """A line of the report where the caller's tool takes other arguments than ours."""
     if _arguments(tool) == _arguments(entry.decoded):
         return []

@@ -43,7 +43,7 @@ def hold(routes: Iterable[BaseRoute]) -> None:
     """Have each route below `/v1` refuse what it does not take."""
     for route in routes:
         if isinstance(route, APIRoute) and route.path.startswith(PREFIX):
-            route.app = _Held(route.app, parameters(route))
+            route.app = _CheckedQuery(route.app, parameters(route))
 
 
 def parameters(route: APIRoute) -> dict[str, bool]:
@@ -55,7 +55,7 @@ def _is_list(annotation: Any) -> bool:
     return get_origin(annotation) is list or any(map(_is_list, get_args(annotation)))
 
 
-class _Held:
+class _CheckedQuery:
     """The application of one route, behind its query."""
 
     def __init__(self, app: ASGIApp, known: dict[str, bool]) -> None:

@@ -15,7 +15,7 @@ from fairlead_mcp.host import ChildHost
 from fairlead_mcp.memory import processes, resident_bytes
 
 
-class Running(msgspec.Struct, frozen=True):
+class ProcessFacts(msgspec.Struct, frozen=True):
     """One server's process."""
 
     restarts: int
@@ -25,13 +25,13 @@ class Running(msgspec.Struct, frozen=True):
     """The line that says most of what its last run printed; empty where none does."""
 
 
-def running(children: ChildHost | None, servers: Collection[ServerKey]) -> dict[ServerKey, Running]:
+def running(children: ChildHost | None, servers: Collection[ServerKey]) -> dict[ServerKey, ProcessFacts]:
     """Facts about each server that is a child process. Called in the loop."""
     found = {key: children.find(key) for key in servers} if children is not None else {}
     return {key: _of(child) for key, child in found.items() if child is not None}
 
 
-def resident(known: Mapping[ServerKey, Running]) -> dict[ServerKey, int]:
+def resident(known: Mapping[ServerKey, ProcessFacts]) -> dict[ServerKey, int]:
     """Bytes that the processes of each server take up. Not in the loop: it reads /proc, or asks `ps`."""
     pids = {key: one.pid for key, one in known.items() if one.pid is not None}
     if not pids:
@@ -40,5 +40,5 @@ def resident(known: Mapping[ServerKey, Running]) -> dict[ServerKey, int]:
     return {key: sizes[pid] for key, pid in pids.items() if pid in sizes}
 
 
-def _of(child: Child) -> Running:
-    return Running(max(child.starts - 1, 0), child.pid, child.printed.telling())
+def _of(child: Child) -> ProcessFacts:
+    return ProcessFacts(max(child.starts - 1, 0), child.pid, child.printed.telling())

@@ -1,6 +1,6 @@
-"""Work of the REST plane off the loop: one thread, a bounded queue, and breath for the loop in between.
+"""Work of the REST API off the loop: one thread, a bounded queue, and breath for the loop in between.
 
-Made by `plane`. What is heavy goes to `pool`; here is what needs the gateway's own state. A thread shares the
+Made by `context`. What is heavy goes to `pool`; here is what needs the gateway's own state. A thread shares the
 interpreter with the loop: whoever works here for longer than half a millisecond uses `breathing`, or calls in flight
 would wait for the interpreter's switch interval.
 """
@@ -26,8 +26,8 @@ STRIDE: Final = 8
 """Tools between two breaths; one takes about 50 µs."""
 
 
-class Lacking(Exception):
-    """The work needs what is not there yet and is better made in a process: `plane` has it made and begins again."""
+class MissingInput(Exception):
+    """The work needs what is not there yet and is better made in a process: `context` has it made and begins again."""
 
     def __init__(self, job: str, pieces: list[bytes], take: Callable[[list[Any]], None]) -> None:
         super().__init__(job)
@@ -37,7 +37,7 @@ class Lacking(Exception):
         """Puts the answers to the pieces where the work looks for them. In the thread."""
 
 
-class Worker:
+class WorkerThread:
     """Does one piece of work at a time."""
 
     def __init__(self) -> None:

@@ -66,7 +66,7 @@ IDENTITY = (
     Guard(
         "what a server wrote, read by somebody who may use it",
         "fairlead_rest.resources.servers",
-        (("if not may_read(plane, request, seen.identity):", "if False:"),),
+        (("if not may_read(context, request, seen.identity):", "if False:"),),
         f"{AT}/test_servers_that_start.py::test_what_a_server_wrote_is_told_to_administrators_alone",
         "hunter2",
     ),
@@ -328,14 +328,14 @@ SMUGGLING = (
     Guard(
         "what servers printed, read by somebody who is no administrator",
         "fairlead_rest.log_access",
-        (("if not plane.administers(identity):", "if False:"),),
+        (("if not context.administers(identity):", "if False:"),),
         "tests/component/rest/test_logs_of_servers.py::test_what_servers_print_is_shown_to_administrators_alone",
         "200",
     ),
     Guard(
         "what servers printed, read from another machine where nobody is asked who they are",
         "fairlead_rest.log_access",
-        (("if plane.guard.identities.open and not is_here(request):", "if False:"),),
+        (("if context.guard.identities.open and not is_here(request):", "if False:"),),
         "tests/component/rest/test_logs_of_servers.py::test_where_nobody_is_asked_who_they_are_only_this_machine_reads_it",
         "200",
     ),

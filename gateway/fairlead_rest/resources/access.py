@@ -19,10 +19,10 @@ from fairlead_gateway.catalog.names import tool_id
 from fairlead_gateway.core.identity import Identity, ServiceAccount
 from fairlead_gateway.identity.names import Issuers
 from fairlead_rest.bodies import answer, encode
+from fairlead_rest.context import RestContext
 from fairlead_rest.openapi import described
-from fairlead_rest.plane import Plane
 from fairlead_rest.problems import FORBIDDEN, INVALID_ARGUMENTS, Problem, unknown_tool
-from fairlead_rest.seen import Seen
+from fairlead_rest.subject_catalog import SubjectCatalog
 
 EXAMPLE: Final[dict[str, Any]] = {
     "an agent that a policy denies a tool": {
@@ -78,14 +78,14 @@ class AccessDocument(msgspec.Struct, frozen=True, rename="camel"):
     """All that speak of the asker."""
 
 
-class _Asked(msgspec.Struct, frozen=True):
+class _AccessQuery(msgspec.Struct, frozen=True):
     tool: str
     arguments: str | None
     admin: bool
     """Whether everything may be told."""
 
 
-def router(plane: Plane) -> APIRouter:
+def router(context: RestContext) -> APIRouter:
     """The resource `/v1/access`."""
     routes = APIRouter(prefix="/v1", tags=["tools"])
 
@@ -100,16 +100,16 @@ def router(plane: Plane) -> APIRouter:
         issuer: Annotated[str | None, Query(description="Who vouches for the other: its name, or `apiKeys`.")] = None,
         arguments: Annotated[str | None, Query(description="Of a call, as JSON.")] = None,
     ) -> Response:
-        seen = plane.seen(request)
-        admin = plane.administers(seen.identity)
+        seen = context.seen(request)
+        admin = context.administers(seen.identity)
         if agent is not None or groups or service_account is not None or claims or issuer is not None:
             if not admin and agent != seen.identity.agent:
                 raise Problem(FORBIDDEN, "who may do what is told to administrators: see FAIRLEAD_ADMIN_GROUPS")
             if admin:
                 other = _other(agent, groups or [], service_account, claims or [])
-                seen = plane.seen_by(_vouched(other, issuer, plane.issuers))
-        asked = _Asked(tool, arguments, admin)
-        return answer(await plane.worker.do(lambda: encode(access(seen, asked))))
+                seen = context.seen_by(_vouched(other, issuer, context.issuers))
+        asked = _AccessQuery(tool, arguments, admin)
+        return answer(await context.worker.do(lambda: encode(access(seen, asked))))
 
     return routes
 
@@ -155,7 +155,7 @@ def _claims(given: list[str]) -> dict[str, list[str]]:
     return found
 
 
-def access(seen: Seen, asked: _Asked) -> AccessDocument:
+def access(seen: SubjectCatalog, asked: _AccessQuery) -> AccessDocument:
     """The decision about one tool. Raises Problem for one that there is not, or that may not be spoken of."""
     view, found = seen.view(None), _tools(seen).get(asked.tool)
     if found is None:
@@ -192,7 +192,7 @@ def access(seen: Seen, asked: _Asked) -> AccessDocument:
     )
 
 
-def _tools(seen: Seen) -> dict[str, tuple[ServerKey, str, str | None]]:
+def _tools(seen: SubjectCatalog) -> dict[str, tuple[ServerKey, str, str | None]]:
     """Every tool there is, by all its names; what two go by names neither."""
     found: dict[str, tuple[ServerKey, str, str | None]] = {}
     twice: set[str] = set()

@@ -11,10 +11,10 @@ from msgspec import Raw
 
 from fairlead_gateway.aggregates.file import Aggregates, Line, gathered, line
 from fairlead_rest.bodies import answer, encode
+from fairlead_rest.context import RestContext, Tallies
 from fairlead_rest.openapi import described
-from fairlead_rest.plane import Plane, Tallies
 from fairlead_rest.problems import NOT_KEPT, Problem
-from fairlead_rest.seen import Seen
+from fairlead_rest.subject_catalog import SubjectCatalog
 
 EXAMPLE: Final[dict[str, Any]] = {
     "one tool": {
@@ -42,26 +42,26 @@ class _Info(msgspec.Struct):
     version: str = ""
 
 
-def router(plane: Plane) -> APIRouter:
+def router(context: RestContext) -> APIRouter:
     """The resource `/v1/aggregates`."""
     routes = APIRouter(prefix="/v1", tags=["scores"])
 
     @routes.get("/aggregates", **described("Show the histograms of calls since the start", Aggregates, EXAMPLE))
     async def aggregates(request: Request) -> Response:
-        seen = plane.seen(request)
-        return answer(await plane.worker.do(lambda: encode(kept(plane.tallies, seen))))
+        seen = context.seen(request)
+        return answer(await context.worker.do(lambda: encode(kept(context.tallies, seen))))
 
     return routes
 
 
-def kept(tallies: Tallies | None, seen: Seen) -> Aggregates:
+def kept(tallies: Tallies | None, seen: SubjectCatalog) -> Aggregates:
     """Those of the tools that whoever asks may see. Raises Problem where none are kept."""
     if tallies is None:
         raise Problem(NOT_KEPT, "no histograms are kept: start the gateway with FAIRLEAD_AGGREGATES=true")
     return gathered(tallies.origin, _lines(tallies, seen))
 
 
-def _lines(tallies: Tallies, seen: Seen) -> Iterator[Line]:
+def _lines(tallies: Tallies, seen: SubjectCatalog) -> Iterator[Line]:
     for server in seen.servers():
         view, info = seen.of_server(server.key), _info(server.catalog.server_info)
         for tool in server.tools:

@@ -18,11 +18,11 @@ from fairlead_api.meta import ServerKey
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.events import Event, EventLog, Missed
 from fairlead_gateway.identity.identities import Identities
+from fairlead_rest.context import RestContext
 from fairlead_rest.examples import servers as examples
 from fairlead_rest.openapi import described
-from fairlead_rest.plane import Plane
 from fairlead_rest.problems import RATE_LIMITED, Problem
-from fairlead_rest.seen import Seen
+from fairlead_rest.subject_catalog import SubjectCatalog
 
 HEARTBEAT: Final = 15.0
 """Seconds between comments on a stream where nothing happens."""
@@ -44,7 +44,7 @@ class Opened(msgspec.Struct, frozen=True):
     """Events may be missing before this one: read `/v1/servers` anew."""
 
 
-def router(plane: Plane) -> APIRouter:
+def router(context: RestContext) -> APIRouter:
     """The resource `/v1/events`."""
     routes = APIRouter(prefix="/v1", tags=["servers"])
     readers: set[object] = set()
@@ -60,17 +60,17 @@ def router(plane: Plane) -> APIRouter:
     ) -> Response:
         if len(readers) >= MOST_READERS:
             raise Problem(RATE_LIMITED, f"{MOST_READERS} streams are open already", retry_after_ms=5000)
-        identity = plane.seen(request).identity
-        reader = Reader(identity, lambda: plane.seen_by(identity))
-        return EventStream(plane.news, last_event_id, readers, reader, plane.guard.identities)
+        identity = context.seen(request).identity
+        reader = EventFilter(identity, lambda: context.seen_by(identity))
+        return EventStreamResponse(context.news, last_event_id, readers, reader, context.guard.identities)
 
     return routes
 
 
-class Reader:
+class EventFilter:
     """Tells of each event what its asker may know: of servers and tools that it sees, or saw when they went."""
 
-    def __init__(self, identity: Identity, look: Callable[[], Seen]) -> None:
+    def __init__(self, identity: Identity, look: Callable[[], SubjectCatalog]) -> None:
         self.identity = identity
         self._look = look
         self._before = look()
@@ -83,7 +83,7 @@ class Reader:
             return [*events]
         return [shown for event in events if (shown := self._shown(event, before, now)) is not None]
 
-    def _shown(self, event: Event, before: Seen, now: Seen) -> Event | None:
+    def _shown(self, event: Event, before: SubjectCatalog, now: SubjectCatalog) -> Event | None:
         if not event.server:
             servers = [view for view in map(now.of_server, now.snapshot.servers) if view is not None]
             tools = sum(len(view.everything) for view in servers)
@@ -100,7 +100,7 @@ class Reader:
         return msgspec.structs.replace(event, added=added, removed=removed, changed=changed, more=0)
 
 
-class EventStream(Response):
+class EventStreamResponse(Response):
     """A stream of events until the client is gone, takes nothing for too long or is not known any more, or the gateway
     stops.
     """
@@ -108,7 +108,7 @@ class EventStream(Response):
     media_type = MEDIA_TYPE
 
     def __init__(
-        self, news: EventLog, last: str | None, readers: set[object], reader: Reader, identities: Identities
+        self, news: EventLog, last: str | None, readers: set[object], reader: EventFilter, identities: Identities
     ) -> None:
         super().__init__(headers={"cache-control": "no-cache", "x-accel-buffering": "no"})
         del self.headers["content-length"]

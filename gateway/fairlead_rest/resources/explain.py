@@ -15,11 +15,11 @@ from fairlead_gateway.catalog.model import Server, Snapshot, Tool
 from fairlead_gateway.catalog.names import tool_id
 from fairlead_gateway.policy.tiers import by_speed, why_hidden
 from fairlead_rest.bodies import answer, encode
+from fairlead_rest.context import RestContext
 from fairlead_rest.latency import LatencyDocument, MeasuredDocument, latency_of, measured_of
 from fairlead_rest.openapi import described
-from fairlead_rest.plane import Plane
 from fairlead_rest.problems import unknown_tool
-from fairlead_rest.seen import Seen
+from fairlead_rest.subject_catalog import SubjectCatalog
 
 EXAMPLE: Final[dict[str, Any]] = {
     "a tool that is too slow for one tier": {
@@ -75,7 +75,7 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
     """RFC 3339, of the oldest decision; empty while nothing was measured."""
 
 
-def router(plane: Plane) -> APIRouter:
+def router(context: RestContext) -> APIRouter:
     """The resource `/v1/tools/{name}/explain`, to be included before `/v1/tools/{name}`."""
     routes = APIRouter(prefix="/v1", tags=["tools"])
 
@@ -85,13 +85,13 @@ def router(plane: Plane) -> APIRouter:
     )
     async def explain_tool(request: Request, name: str) -> Response:
         return answer(
-            await plane.patiently(request, lambda seen: plane.worker.do(lambda: encode(explained(seen, name))))
+            await context.patiently(request, lambda seen: context.worker.do(lambda: encode(explained(seen, name))))
         )
 
     return routes
 
 
-def explained(seen: Seen, name: str) -> Explanation:
+def explained(seen: SubjectCatalog, name: str) -> Explanation:
     """The explanation of a tool that some tier shows or hides. Raises Problem for any other."""
     snapshot = seen.snapshot
     exposed, server, tool = _found(snapshot, seen.view(None).everything, name)

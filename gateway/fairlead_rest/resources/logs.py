@@ -19,12 +19,12 @@ from fairlead_api.meta import LABEL_NAME, ServerKey
 from fairlead_formats.names import did_you_mean
 from fairlead_mcp.printed import PrintedLine
 from fairlead_rest.bodies import answer, encode
+from fairlead_rest.context import RestContext
 from fairlead_rest.examples import servers as examples
 from fairlead_rest.log_access import admit
 from fairlead_rest.openapi import described
-from fairlead_rest.plane import Plane
 from fairlead_rest.problems import NOT_KEPT, UNKNOWN_SERVER, Problem
-from fairlead_rest.seen import Seen
+from fairlead_rest.subject_catalog import SubjectCatalog
 
 MOST_KNOWN: Final = 100
 """Servers that a problem names."""
@@ -55,7 +55,7 @@ class LogDocument(msgspec.Struct, frozen=True):
     """Lines behind `after` are not kept any more."""
 
 
-def router(plane: Plane) -> APIRouter:
+def router(context: RestContext) -> APIRouter:
     """The resource `/v1/logs`."""
     routes = APIRouter(prefix="/v1", tags=["servers"])
 
@@ -69,25 +69,25 @@ def router(plane: Plane) -> APIRouter:
         tail: Annotated[int | None, Query(ge=0, description="So many of the last lines at most.")] = None,
         after: Annotated[int, Query(ge=0, description="Lines behind this `next` of an answer before.")] = 0,
     ) -> Response:
-        seen = plane.seen(request)
-        admit(plane, request, seen.identity)
-        key = _called(plane, seen, server)
-        held = plane.outputs.of(key)
+        seen = context.seen(request)
+        admit(context, request, seen.identity)
+        key = _called(context, seen, server)
+        held = context.outputs.of(key)
         if held is None and (found := seen.snapshot.servers.get(key)) is not None:
             _elsewhere(found.catalog)
         lines, number = (held.after(after), held.number) if held is not None else ((), 0)
         first = number + 1 if not lines else lines[0].number
         shown = lines if tail is None else lines[len(lines) - min(tail, len(lines)) :]
         made = LogDocument(str(key), [_line(line) for line in shown], number, 0 < after < first - 1)
-        return answer(await plane.worker.do(lambda: encode(made)))
+        return answer(await context.worker.do(lambda: encode(made)))
 
     return routes
 
 
-def _called(plane: Plane, seen: Seen, name: str) -> ServerKey:
+def _called(context: RestContext, seen: SubjectCatalog, name: str) -> ServerKey:
     """The server of that `namespace/name`, else the only one of that name, prefix or id. Raises Problem."""
     prefixes: Mapping[ServerKey, str | None] = {
-        **dict.fromkeys(plane.outputs.servers()),
+        **dict.fromkeys(context.outputs.servers()),
         **{server.key: server.catalog.prefix for server in seen.servers()},
     }
     plain = name.removeprefix("mcp.")
@@ -103,7 +103,9 @@ def _called(plane: Plane, seen: Seen, name: str) -> ServerKey:
         )
     near = did_you_mean(name, [each for key in prefixes for each in (str(key), key.name)])
     hint = "" if near is None else f". Did you mean {near}?"
-    pods = "" if plane.outputs.kept else f"; of a server that has never been ready, see its pods: {_kubectl('SERVER')}"
+    pods = (
+        "" if context.outputs.kept else f"; of a server that has never been ready, see its pods: {_kubectl('SERVER')}"
+    )
     detail = f"no server {name[:128]!r} is served here{pods}{hint}"
     raise Problem(UNKNOWN_SERVER, detail, did_you_mean=near, known=known)
 

@@ -9,9 +9,9 @@ from fairlead_formats.tokens.families import family_of
 from fairlead_formats.tokens.models import Window, shipped
 from fairlead_formats.tokens.routes import ModelChoice, format_for
 from fairlead_rest.bodies import answer, encode
+from fairlead_rest.context import RestContext
 from fairlead_rest.examples import plans as examples
 from fairlead_rest.openapi import described
-from fairlead_rest.plane import Plane
 
 
 class ModelDocument(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -58,34 +58,34 @@ class ModelList(msgspec.Struct, frozen=True, omit_defaults=True):
     live: LiveState | None = None
 
 
-def router(plane: Plane) -> APIRouter:
+def router(context: RestContext) -> APIRouter:
     """The resources `/v1/models` and below."""
     routes = APIRouter(prefix="/v1", tags=["budgets"])
 
     @routes.get("/models", **described("List models and their windows", ModelList, examples.MODELS))
     async def list_models() -> Response:
-        return answer(await plane.worker.do(lambda: encode(listed(plane))))
+        return answer(await context.worker.do(lambda: encode(listed(context))))
 
     @routes.get("/models/{name:path}", **described("Show one model, known or not", ModelDocument, examples.MODEL))
     async def show_model(name: str) -> Response:
-        return answer(await plane.worker.do(lambda: encode(document(plane, name))))
+        return answer(await context.worker.do(lambda: encode(document(context, name))))
 
     return routes
 
 
-def listed(plane: Plane) -> ModelList:
+def listed(context: RestContext) -> ModelList:
     """Every model that something is known of, and those of the routes."""
-    windows = plane.windows
-    names = {*windows.names(), *(_model(choice) for route in plane.routes.values() for choice in route.models)}
-    live = plane.live_models
+    windows = context.windows
+    names = {*windows.names(), *(_model(choice) for route in context.routes.values() for choice in route.models)}
+    live = context.live_models
     state = None if live is None else LiveState(len(live.models), live.at or None, live.error or None)
-    data = [document(plane, name) for name in sorted(names)]
+    data = [document(context, name) for name in sorted(names)]
     return ModelList("list", data, shipped().date, shipped().source, state)
 
 
-def document(plane: Plane, name: str) -> ModelDocument:
+def document(context: RestContext, name: str) -> ModelDocument:
     """What a plan takes a model for."""
-    window = plane.windows.window(name)
+    window = context.windows.window(name)
     return ModelDocument(
         name,
         "model",
@@ -93,16 +93,18 @@ def document(plane: Plane, name: str) -> ModelDocument:
         family_of(name).name,
         format_for(name),
         window.source,
-        _as_of(window, plane),
+        _as_of(window, context),
         window.max_input,
-        tuple(route for route, found in plane.routes.items() if any(_model(choice) == name for choice in found.models)),
+        tuple(
+            route for route, found in context.routes.items() if any(_model(choice) == name for choice in found.models)
+        ),
     )
 
 
-def _as_of(window: Window, plane: Plane) -> str | None:
+def _as_of(window: Window, context: RestContext) -> str | None:
     if window.source.startswith("file"):
         return shipped().date
-    live = plane.live_models
+    live = context.live_models
     return live.at if window.source == "live" and live is not None else None
 
 

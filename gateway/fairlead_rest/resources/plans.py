@@ -19,14 +19,14 @@ from fairlead_formats.tokens.plan import plan
 from fairlead_formats.tokens.routes import ModelChoice, Route, models_for
 from fairlead_formats.tools.format import Options
 from fairlead_rest.bodies import answer, decode, encode, read_pieces
+from fairlead_rest.context import RestContext, format_called
 from fairlead_rest.examples import plans as examples
 from fairlead_rest.jobs import AS_IT_CAME, TWICE
 from fairlead_rest.offers import Offer, candidates, converted, fitting
 from fairlead_rest.openapi import described
-from fairlead_rest.plane import Plane, format_called
 from fairlead_rest.problems import INVALID_ARGUMENTS, UNKNOWN_FORMAT, UNKNOWN_ROUTE, Problem
 from fairlead_rest.provided import provided
-from fairlead_rest.seen import Seen
+from fairlead_rest.subject_catalog import SubjectCatalog
 
 MAX_MODELS = 32
 Positive = Annotated[int, Meta(ge=1)]
@@ -70,7 +70,7 @@ class PlanAnswer(msgspec.Struct, frozen=True, rename="camel"):
     numbers: Numbers
 
 
-def router(plane: Plane) -> APIRouter:
+def router(context: RestContext) -> APIRouter:
     """The resource `/v1/plan`."""
     routes = APIRouter(prefix="/v1", tags=["budgets"])
 
@@ -78,25 +78,25 @@ def router(plane: Plane) -> APIRouter:
         "/plan", **described("Plan a request's model and tools", PlanAnswer, examples.PLANNED, PlanBody, examples.PLAN)
     )
     async def plan_request(request: Request) -> Response:
-        body = await read_pieces(request, plane.max_body)
-        found = await plane.measured(body)
+        body = await read_pieces(request, context.max_body)
+        found = await context.measured(body)
         if found.repeats:
             raise Problem(INVALID_ARGUMENTS, TWICE)
         rest = b"".join(body) if found.rest == AS_IT_CAME else bytes(found.rest)
         asked = decode(rest, PlanBody)
         return answer(
-            await plane.patiently(
-                request, lambda seen: plane.done(lambda: encode(planned(plane, seen, asked, found.tokens)))
+            await context.patiently(
+                request, lambda seen: context.done(lambda: encode(planned(context, seen, asked, found.tokens)))
             )
         )
 
     return routes
 
 
-def planned(plane: Plane, seen: Seen, asked: PlanBody, conversation: Tokens) -> PlanAnswer:
-    """Decide for a conversation of that size, and convert. In the worker. Raises Problem, Lacking."""
-    route = _route(plane, asked)
-    shelf = plane.shelf(seen, asked.tier)
+def planned(context: RestContext, seen: SubjectCatalog, asked: PlanBody, conversation: Tokens) -> PlanAnswer:
+    """Decide for a conversation of that size, and convert. In the worker. Raises Problem, MissingInput."""
+    route = _route(context, asked)
+    shelf = context.shelf(seen, asked.tier)
     tags, servers = frozenset(asked.tags), frozenset(asked.servers)
     entries = shelf.chosen(tags, servers)
     pins = {shelf.tool(name).name for name in asked.pinned}
@@ -106,16 +106,16 @@ def planned(plane: Plane, seen: Seen, asked: PlanBody, conversation: Tokens) -> 
     own = provided(asked.tools, asked.tools_format, shelf)
     outcome = fitting(
         plan(
-            _models(plane, route),
-            candidates(plane, entries, pins, own),
+            _models(context, route),
+            candidates(context, entries, pins, own),
             conversation,
             _limits(asked).within(route.limits),
-            plane.sizes().counter.name,
+            context.sizes().counter.name,
         )
     )
     kept = frozenset(outcome.tools)
     offer = converted(
-        plane,
+        context,
         shelf,
         [entry for entry in entries if entry.name in kept],
         format_called(outcome.format),
@@ -127,21 +127,21 @@ def planned(plane: Plane, seen: Seen, asked: PlanBody, conversation: Tokens) -> 
     return PlanAnswer(outcome.model, offer, outcome.shortened, outcome.cut, offline, outcome.skipped, outcome.numbers)
 
 
-def _route(plane: Plane, asked: PlanBody) -> Route:
+def _route(context: RestContext, asked: PlanBody) -> Route:
     if (asked.route is None) == (not asked.models):
         raise Problem(INVALID_ARGUMENTS, "the body: name either a route or models")
     if asked.route is None:
         return Route(asked.models, reserved_output_tokens=0)
-    route = plane.routes.get(asked.route)
+    route = context.routes.get(asked.route)
     if route is None:
-        raise Problem(UNKNOWN_ROUTE, f"there is no route {asked.route[:64]!r}", known=tuple(plane.routes))
+        raise Problem(UNKNOWN_ROUTE, f"there is no route {asked.route[:64]!r}", known=tuple(context.routes))
     return route
 
 
-def _models(plane: Plane, route: Route) -> list[Model]:
+def _models(context: RestContext, route: Route) -> list[Model]:
     most = {name: known.max_tools for name, known in registry.FORMATS.items()}
     try:
-        return models_for(route.models, plane.windows, most)
+        return models_for(route.models, context.windows, most)
     except registry.UnknownFormat as error:
         raise Problem(UNKNOWN_FORMAT, str(error), known=error.known) from error
 

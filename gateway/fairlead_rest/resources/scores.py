@@ -15,11 +15,11 @@ from fairlead_gateway.catalog.model import Server, Tool
 from fairlead_gateway.catalog.names import tool_id
 from fairlead_gateway.policy.tiers import by_speed, why_hidden
 from fairlead_rest.bodies import answer, encode
+from fairlead_rest.context import RestContext
 from fairlead_rest.openapi import described
-from fairlead_rest.plane import Plane
 from fairlead_rest.predicting import DECLARED, MEASURED, UNKNOWN, Basis
 from fairlead_rest.problems import INVALID_ARGUMENTS, Problem
-from fairlead_rest.seen import Seen
+from fairlead_rest.subject_catalog import SubjectCatalog
 
 Badge = Literal["Lightning", "Fast", "Standard", "Slow"]
 Verdict = Literal["cautious", "honest", "optimistic", "misleading", "unproven"]
@@ -117,26 +117,26 @@ class Boards(msgspec.Struct, frozen=True, rename="camel"):
     boards: list[Board]
 
 
-def router(plane: Plane) -> APIRouter:
+def router(context: RestContext) -> APIRouter:
     """The resources `/v1/scores` and `/v1/leaderboard`."""
     routes = APIRouter(prefix="/v1", tags=["scores"])
 
     @routes.get("/scores", **described("Show badges, tags and honesty of tools", Scores, SCORES))
     async def scores(request: Request) -> Response:
-        seen = plane.seen(request)
-        return answer(await plane.worker.do(lambda: encode(Scores(scored(seen)))))
+        seen = context.seen(request)
+        return answer(await context.worker.do(lambda: encode(Scores(scored(seen)))))
 
     @routes.get("/leaderboard", **described("Rank the tools of a category by their medians", Boards, LEADERS))
     async def leaderboard(
         request: Request, category: Annotated[str | None, Query(description="One; all without it.")] = None
     ) -> Response:
-        seen = plane.seen(request)
-        return answer(await plane.worker.do(lambda: encode(Boards(boards(scored(seen), category)))))
+        seen = context.seen(request)
+        return answer(await context.worker.do(lambda: encode(Boards(boards(scored(seen), category)))))
 
     return routes
 
 
-def scored(seen: Seen) -> list[Score]:
+def scored(seen: SubjectCatalog) -> list[Score]:
     """Every tool of any tier that the merged endpoint shows or hides."""
     snapshot, visible = seen.snapshot, seen.view(None).everything
     tiers = [tier for tier in by_speed(snapshot.rules.tiers) if tier.name in seen.tiers]

@@ -25,13 +25,13 @@ from fairlead_gateway.policy.compiled_catalog import server_info
 from fairlead_gateway.policy.view import server_target
 from fairlead_gateway.upstream.breaker import CLOSED
 from fairlead_rest.bodies import answer, encode
+from fairlead_rest.context import RestContext
 from fairlead_rest.examples import servers as examples
 from fairlead_rest.log_access import may_read
 from fairlead_rest.openapi import described
-from fairlead_rest.plane import Plane
 from fairlead_rest.problems import NOT_DISCOVERED, UNKNOWN_SERVER, Problem
-from fairlead_rest.running import Running, resident, running
-from fairlead_rest.seen import Seen
+from fairlead_rest.running import ProcessFacts, resident, running
+from fairlead_rest.subject_catalog import SubjectCatalog
 from fairlead_rest.worker import breathing
 
 MOST_KNOWN: Final = 100
@@ -117,25 +117,25 @@ class ServerList(msgspec.Struct, frozen=True):
     servers: list[ServerDocument]
 
 
-def router(plane: Plane) -> APIRouter:
+def router(context: RestContext) -> APIRouter:
     """The resource `/v1/servers`."""
     routes = APIRouter(prefix="/v1", tags=["servers"])
 
     @routes.get("/servers", **described("List servers", ServerList, examples.SERVERS))
     async def list_servers(request: Request) -> Response:
-        seen = plane.seen(request)
-        inside = _inside(plane, request, seen, [one.key for one in existing(seen)])
-        return answer(await plane.worker.do(lambda: encode(listed(seen, inside))))
+        seen = context.seen(request)
+        inside = _inside(context, request, seen, [one.key for one in existing(seen)])
+        return answer(await context.worker.do(lambda: encode(listed(seen, inside))))
 
     @routes.get(
         "/servers/{server:path}",
         **described("Show one server, by `namespace/name`, name or prefix", ServerDocument, examples.SERVER),
     )
     async def show_server(request: Request, server: str) -> Response:
-        seen = plane.seen(request)
+        seen = context.seen(request)
         found = server_called(seen, server)
-        inside = _inside(plane, request, seen, [found.key])
-        return answer(await plane.worker.do(lambda: encode(document(seen, found.key, inside))))
+        inside = _inside(context, request, seen, [found.key])
+        return answer(await context.worker.do(lambda: encode(document(seen, found.key, inside))))
 
     @routes.post(
         "/servers/{server:path}/refresh",
@@ -143,13 +143,13 @@ def router(plane: Plane) -> APIRouter:
         **described("Ask a server for its tools now", RefreshAsked, examples.REFRESH, status=202),
     )
     async def refresh(request: Request, server: str) -> Response:
-        seen = plane.seen(request)
+        seen = context.seen(request)
         key = server_called(seen, server).key
         found = seen.snapshot.servers.get(key)
         if found is not None and isinstance(found.catalog.endpoint, LocalEndpoint):
             raise Problem(NOT_DISCOVERED, f"the tools of {key} are functions of this gateway")
-        asked = plane.requests.asked_at
-        plane.requests.ask_refresh(key)
+        asked = context.requests.asked_at
+        context.requests.ask_refresh(key)
         refreshed = _refreshed(found, seen.snapshot.entries.get(key))
         at = None if asked is None else datetime.fromtimestamp(asked, UTC).isoformat(timespec="milliseconds")
         return answer(RefreshAsked(str(key), refreshed.at if refreshed else None, at), 202)
@@ -157,40 +157,42 @@ def router(plane: Plane) -> APIRouter:
     return routes
 
 
-class Existing(msgspec.Struct, frozen=True):
+class KnownServer(msgspec.Struct, frozen=True):
     """A server that there is for somebody, whether it ever answered or not."""
 
     key: ServerKey
     prefix: str | None
 
 
-class Inside(msgspec.Struct, frozen=True):
+class AdminFacts(msgspec.Struct, frozen=True):
     """Facts about servers that only administrators read."""
 
     told: bool = False
-    running: Mapping[ServerKey, Running] = {}
+    running: Mapping[ServerKey, ProcessFacts] = {}
 
 
-def _inside(plane: Plane, request: Request, seen: Seen, servers: Collection[ServerKey]) -> Inside:
+def _inside(context: RestContext, request: Request, seen: SubjectCatalog, servers: Collection[ServerKey]) -> AdminFacts:
     """In the loop. Told to those who may read the logs of servers: what a server wrote is in both."""
-    if not may_read(plane, request, seen.identity):
-        return Inside()
-    return Inside(True, running(plane.children, servers))
+    if not may_read(context, request, seen.identity):
+        return AdminFacts()
+    return AdminFacts(True, running(context.children, servers))
 
 
-def existing(seen: Seen) -> list[Existing]:
+def existing(seen: SubjectCatalog) -> list[KnownServer]:
     """Every server that there is for somebody, by namespace and name."""
-    ready = [Existing(server.key, server.catalog.prefix) for server in seen.servers()]
-    return sorted([*ready, *(Existing(one.key, one.prefix) for one in seen.unready_servers())], key=attrgetter("key"))
+    ready = [KnownServer(server.key, server.catalog.prefix) for server in seen.servers()]
+    return sorted(
+        [*ready, *(KnownServer(one.key, one.prefix) for one in seen.unready_servers())], key=attrgetter("key")
+    )
 
 
-def listed(seen: Seen, inside: Inside) -> ServerList:
+def listed(seen: SubjectCatalog, inside: AdminFacts) -> ServerList:
     """The documents of all of them. Not in the loop."""
     sizes = resident(inside.running)
     return ServerList([_document(seen, each.key, inside, sizes) for each in breathing(existing(seen))])
 
 
-def server_called(seen: Seen, name: str) -> Existing:
+def server_called(seen: SubjectCatalog, name: str) -> KnownServer:
     """The server of that `namespace/name`, else the only one of that name, prefix or id. Raises Problem."""
     servers = existing(seen)
     for server in servers:
@@ -209,12 +211,14 @@ def server_called(seen: Seen, name: str) -> Existing:
     raise Problem(UNKNOWN_SERVER, f"no server {name[:128]!r} is served here{hint}", did_you_mean=near, known=known)
 
 
-def document(seen: Seen, key: ServerKey, inside: Inside) -> ServerDocument:
+def document(seen: SubjectCatalog, key: ServerKey, inside: AdminFacts) -> ServerDocument:
     """A server as it is shown to somebody who may know of it. Not in the loop."""
     return _document(seen, key, inside, resident(inside.running))
 
 
-def _document(seen: Seen, key: ServerKey, inside: Inside, sizes: Mapping[ServerKey, int]) -> ServerDocument:
+def _document(
+    seen: SubjectCatalog, key: ServerKey, inside: AdminFacts, sizes: Mapping[ServerKey, int]
+) -> ServerDocument:
     server, entry = seen.snapshot.servers.get(key), seen.snapshot.entries.get(key)
     last, process = _refreshed(server, entry), inside.running.get(key)
     if server is not None and server.catalog.online and entry is not None and entry.state in _OVERTAKEN:
@@ -243,7 +247,7 @@ def _document(seen: Seen, key: ServerKey, inside: Inside, sizes: Mapping[ServerK
     return shown if server is None else _with_tools(shown, server, seen)
 
 
-def _with_tools(shown: ServerDocument, server: Server, seen: Seen) -> ServerDocument:
+def _with_tools(shown: ServerDocument, server: Server, seen: SubjectCatalog) -> ServerDocument:
     """The document of a server that answered, with what it said."""
     view = seen.of_server(server.key)
     routes = {} if view is None else view.everything

@@ -14,11 +14,11 @@ from fairlead_gateway.conversation.turn import Choice, Turn
 from fairlead_gateway.policy.tiers import by_speed, in_tier
 from fairlead_gateway.policy.view import MERGED
 from fairlead_rest.bodies import answer, decode, encode
+from fairlead_rest.context import RestContext
 from fairlead_rest.examples import plans as examples
 from fairlead_rest.openapi import described
-from fairlead_rest.plane import Plane
 from fairlead_rest.problems import INVALID_ARGUMENTS, UNKNOWN_TIER, Problem
-from fairlead_rest.seen import Seen
+from fairlead_rest.subject_catalog import SubjectCatalog
 
 POLICY: Final = "policy"
 """The rule of a choice that policies made faster."""
@@ -66,28 +66,28 @@ class TierAnswer(Choice, frozen=True, kw_only=True, rename="camel"):
     state: str
 
 
-def router(plane: Plane) -> APIRouter:
+def router(context: RestContext) -> APIRouter:
     """The resources `/v1/tiers` and `/v1/tier`."""
     routes = APIRouter(prefix="/v1", tags=["tiers"])
 
     @routes.get("/tiers", **described("List tiers", TierList, examples.TIERS))
     async def list_tiers(request: Request) -> Response:
-        seen = plane.seen(request)
-        return answer(await plane.worker.do(lambda: encode(listed(seen))))
+        seen = context.seen(request)
+        return answer(await context.worker.do(lambda: encode(listed(seen))))
 
     @routes.post(
         "/tier",
         **described("Choose the tier of an answer", TierAnswer, examples.TIER_CHOSEN, TierRequest, examples.TIER),
     )
     async def choose_tier(request: Request) -> Response:
-        seen = plane.seen(request)
-        wanted = decode(await plane.read(request), TierRequest)
-        return answer(await plane.worker.do(lambda: encode(chosen(plane, seen, wanted))))
+        seen = context.seen(request)
+        wanted = decode(await context.read(request), TierRequest)
+        return answer(await context.worker.do(lambda: encode(chosen(context, seen, wanted))))
 
     return routes
 
 
-def listed(seen: Seen) -> TierList:
+def listed(seen: SubjectCatalog) -> TierList:
     """Every tier with what it shows and hides."""
     snapshot, shown, default = seen.snapshot, seen.tiers, seen.default_tier
     documents = []
@@ -109,7 +109,7 @@ def listed(seen: Seen) -> TierList:
     return TierList(documents, snapshot.decided_at)
 
 
-def _attainable(choice: Choice, seen: Seen) -> Choice:
+def _attainable(choice: Choice, seen: SubjectCatalog) -> Choice:
     """The choice, but no slower a tier than policies let the asker ask for."""
     shown = seen.tiers
     if choice.tier in shown:
@@ -120,9 +120,9 @@ def _attainable(choice: Choice, seen: Seen) -> Choice:
     )
 
 
-def chosen(plane: Plane, seen: Seen, wanted: TierRequest) -> TierAnswer:
+def chosen(context: RestContext, seen: SubjectCatalog, wanted: TierRequest) -> TierAnswer:
     """The answer. Raises Problem for a state that was not made here."""
-    choosers = plane.choosers
+    choosers = context.choosers
     chooser = choosers.of(seen.snapshot.rules)
     if chooser is None:
         raise Problem(UNKNOWN_TIER, "there is no latency tier: declare one (kind LatencyTier)")

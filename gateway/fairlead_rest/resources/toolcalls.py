@@ -25,14 +25,14 @@ from fairlead_gateway.calls.refusals import META_WARNING
 from fairlead_gateway.calls.refusals import result as refused_result
 from fairlead_gateway.limits.buffers import Holding
 from fairlead_rest.bodies import answer, encode
+from fairlead_rest.context import RestContext, format_called
 from fairlead_rest.examples import calls as examples
 from fairlead_rest.openapi import described
-from fairlead_rest.plane import Plane, format_called
 from fairlead_rest.planned import Planned, ToolCallsBody, read_calls
 from fairlead_rest.predicting import Cost, Guess, PredictedCall, Prediction, guess, priced
 from fairlead_rest.problems import INVALID_ARGUMENTS, RATE_LIMITED, STARTING, UNKNOWN_TOOL, Problem, seconds_of
 from fairlead_rest.provided import arguments_for
-from fairlead_rest.shelf import Shelf
+from fairlead_rest.visible_tools import VisibleTools
 
 State = Literal["done", "failed", "refused", "invalid", "unknown", "pending"]
 
@@ -77,13 +77,13 @@ class ToolCallsAnswer(msgspec.Struct, frozen=True, rename="camel"):
 _NOTHING: Final = Guess(None, None, "unknown")
 
 
-class _Outcome(msgspec.Struct, frozen=True):
+class _CallOutcome(msgspec.Struct, frozen=True):
     result: bytes | None
     seconds: float = 0
     unknown: str | None = None
 
 
-def router(plane: Plane) -> APIRouter:
+def router(context: RestContext) -> APIRouter:
     """The resource `/v1/tool-calls`."""
     routes = APIRouter(prefix="/v1", tags=["calls"])
 
@@ -92,17 +92,17 @@ def router(plane: Plane) -> APIRouter:
         **described("Run a model's tool calls", ToolCallsAnswer, examples.RESULTS, ToolCallsBody, examples.CALLS),
     )
     async def tool_calls(request: Request) -> Response:
-        body = await plane.read(request)
-        asked, shelf, planned = await _patiently_read(plane, request, body)
-        seen = plane.seen(request)
+        body = await context.read(request)
+        asked, shelf, planned = await _patiently_read(context, request, body)
+        seen = context.seen(request)
         at_once = 1 if asked.strategy == "sequential" else asked.limit
         origin = Origin(request.client.host if request.client else "", dict(request.headers.raw), seen.identity)
-        with plane.caller.holding(origin) as holding:
-            works = [_work(plane, origin, shelf, one, holding) for one in planned]
+        with context.caller.holding(origin) as holding:
+            works = [_work(context, origin, shelf, one, holding) for one in planned]
             began = time.monotonic()
             outcomes = await _while_connected(request, run_all(works, at_once=at_once))
             cost = _cost(asked, shelf, planned, (time.monotonic() - began) * 1000)
-            return await plane.worker.do(lambda: _response(_answer(asked, planned, outcomes, cost)))
+            return await context.worker.do(lambda: _response(_answer(asked, planned, outcomes, cost)))
 
     @routes.post(
         "/tool-calls/predict",
@@ -111,24 +111,26 @@ def router(plane: Plane) -> APIRouter:
         ),
     )
     async def predict(request: Request) -> Response:
-        body = await plane.read(request)
-        read = await _patiently_read(plane, request, body)
-        return answer(await plane.worker.do(lambda: encode(_predicted(*read))))
+        body = await context.read(request)
+        read = await _patiently_read(context, request, body)
+        return answer(await context.worker.do(lambda: encode(_predicted(*read))))
 
     return routes
 
 
-async def _patiently_read(plane: Plane, request: Request, body: bytes) -> tuple[ToolCallsBody, Shelf, list[Planned]]:
+async def _patiently_read(
+    context: RestContext, request: Request, body: bytes
+) -> tuple[ToolCallsBody, VisibleTools, list[Planned]]:
     """The calls of a body with their tools, after a wait for the servers of some that start. Raises Problem."""
-    end = time.monotonic() + plane.patience.seconds
+    end = time.monotonic() + context.patience.seconds
     while True:
-        read = await plane.worker.do(partial(read_calls, plane, plane.seen(request), body))
-        starting = next((plan.unready for plan in read[2] if plane.starts(plan.unready)), None)
-        if starting is None or not await plane.patience.settled(starting.key, end - time.monotonic()):
+        read = await context.worker.do(partial(read_calls, context, context.seen(request), body))
+        starting = next((plan.unready for plan in read[2] if context.starts(plan.unready)), None)
+        if starting is None or not await context.patience.settled(starting.key, end - time.monotonic()):
             return read
 
 
-def _predicted(asked: ToolCallsBody, shelf: Shelf, planned: list[Planned]) -> Prediction:
+def _predicted(asked: ToolCallsBody, shelf: VisibleTools, planned: list[Planned]) -> Prediction:
     """Nothing is called, counted or checked against a schema."""
     calls = []
     for plan in planned:
@@ -138,36 +140,36 @@ def _predicted(asked: ToolCallsBody, shelf: Shelf, planned: list[Planned]) -> Pr
     return Prediction(format_called(asked.format).name, calls, _cost(asked, shelf, planned))
 
 
-def _cost(asked: ToolCallsBody, shelf: Shelf, planned: list[Planned], actual_ms: float | None = None) -> Cost:
+def _cost(asked: ToolCallsBody, shelf: VisibleTools, planned: list[Planned], actual_ms: float | None = None) -> Cost:
     at_once = 1 if asked.strategy == "sequential" else asked.limit
     calls = [(plan.entry, plan.timeout) for plan in planned if plan.runs and plan.entry]
     return priced(shelf, asked.strategy, at_once, calls, actual_ms)
 
 
 def _work(
-    plane: Plane, origin: Origin, shelf: Shelf, planned: Planned, holding: Holding
-) -> Callable[[], Awaitable[_Outcome]]:
-    async def work() -> _Outcome:
+    context: RestContext, origin: Origin, shelf: VisibleTools, planned: Planned, holding: Holding
+) -> Callable[[], Awaitable[_CallOutcome]]:
+    async def work() -> _CallOutcome:
         entry = planned.entry
         if planned.unready is not None:
-            refusal = refusal_of(planned.unready, starts=plane.starts(planned.unready))
-            return _Outcome(refused_result(refusal))
+            refusal = refusal_of(planned.unready, starts=context.starts(planned.unready))
+            return _CallOutcome(refused_result(refusal))
         if entry is None:
             if planned.denial is not None or not planned.theirs:
-                plane.caller.unknown(origin, planned.call.wire_name, _raw(planned), planned.denial)
-            return _Outcome(None)
+                context.caller.unknown(origin, planned.call.wire_name, _raw(planned), planned.denial)
+            return _CallOutcome(None)
         if not planned.call.valid:
-            plane.caller.refused(origin, shelf.view, entry.name)
-            return _Outcome(None)
+            context.caller.refused(origin, shelf.view, entry.name)
+            return _CallOutcome(None)
         began = time.monotonic()
-        made = await plane.caller.call(
+        made = await context.caller.call(
             origin, shelf.view, entry.name, planned.arguments,
             timeout=planned.timeout, retries=planned.retries, holding=holding,
         )  # fmt: skip
         seconds = time.monotonic() - began
         if isinstance(made, Unknown):
-            return _Outcome(None, seconds, made.message)
-        return _Outcome(bytes(made), seconds)
+            return _CallOutcome(None, seconds, made.message)
+        return _CallOutcome(bytes(made), seconds)
 
     return work
 
@@ -177,7 +179,7 @@ def _raw(planned: Planned) -> bytes:
     return b"{}" if isinstance(arguments, Invalid) else encode(arguments)
 
 
-async def _while_connected(request: Request, work: Awaitable[list[_Outcome]]) -> list[_Outcome]:
+async def _while_connected(request: Request, work: Awaitable[list[_CallOutcome]]) -> list[_CallOutcome]:
     """Do the work; give it up when the client is gone, so that its calls are cancelled upstream."""
     batch = asyncio.ensure_future(work)
     gone = asyncio.ensure_future(request.receive())
@@ -191,7 +193,7 @@ async def _while_connected(request: Request, work: Awaitable[list[_Outcome]]) ->
         batch.cancel()
 
 
-def _answer(asked: ToolCallsBody, planned: list[Planned], outcomes: list[_Outcome], cost: Cost) -> ToolCallsAnswer:
+def _answer(asked: ToolCallsBody, planned: list[Planned], outcomes: list[_CallOutcome], cost: Cost) -> ToolCallsAnswer:
     results: list[JsonObject | None] = []
     documents = []
     for plan, outcome in zip(planned, outcomes, strict=True):
@@ -225,7 +227,7 @@ def _response(made: ToolCallsAnswer) -> Response:
     return response
 
 
-def _result(plan: Planned, outcome: _Outcome) -> JsonObject | None:
+def _result(plan: Planned, outcome: _CallOutcome) -> JsonObject | None:
     """What the model is told; None: the caller tells it."""
     if outcome.result is not None:
         return msgspec.json.decode(outcome.result, type=dict[str, Any])
@@ -239,7 +241,7 @@ def _result(plan: Planned, outcome: _Outcome) -> JsonObject | None:
     return {"content": [{"type": "text", "text": message}], "isError": True}
 
 
-def _document(plan: Planned, outcome: _Outcome, result: JsonObject | None) -> CallDocument:
+def _document(plan: Planned, outcome: _CallOutcome, result: JsonObject | None) -> CallDocument:
     call = plan.call
     tool = plan.entry.name if plan.entry is not None else None
     if result is None:

@@ -15,15 +15,15 @@ from fairlead_formats.tokens.fit import Limits
 from fairlead_formats.tools.format import GEMINI_JSON_SCHEMA, GeminiField, Options
 from fairlead_gateway.policy.notice import HiddenTools
 from fairlead_rest.bodies import answer, decode, encode
+from fairlead_rest.context import RestContext, format_called
 from fairlead_rest.examples import tools as examples
 from fairlead_rest.latency import LatencyDocument
 from fairlead_rest.offers import Offer, converted, within
 from fairlead_rest.openapi import described
-from fairlead_rest.plane import Plane, format_called
 from fairlead_rest.problems import INVALID_ARGUMENTS, Problem
 from fairlead_rest.provided import provided
-from fairlead_rest.seen import Seen
-from fairlead_rest.shelf import Entry
+from fairlead_rest.subject_catalog import SubjectCatalog
+from fairlead_rest.visible_tools import VisibleTool
 from fairlead_rest.worker import breathing
 
 Positive = Annotated[int, Meta(ge=1)]
@@ -79,7 +79,7 @@ class ToolsBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fiel
     servers: tuple[str, ...] = ()
 
 
-class Wish(msgspec.Struct, frozen=True):
+class ToolsQuery(msgspec.Struct, frozen=True):
     """Either of the two."""
 
     format: str | None
@@ -94,7 +94,7 @@ class Wish(msgspec.Struct, frozen=True):
     own_format: str = registry.MCP
 
 
-def router(plane: Plane) -> APIRouter:
+def router(context: RestContext) -> APIRouter:
     """The resources `/v1/tools` and below."""
     routes = APIRouter(prefix="/v1", tags=["tools"])
 
@@ -116,34 +116,34 @@ def router(plane: Plane) -> APIRouter:
         servers: Annotated[list[str] | None, Query(description="`namespace/name`, name or prefix.")] = None,
     ) -> Response:
         limits = Limits(max_tools, tool_tokens, reserved_output=0)
-        wish = Wish(format, tier, model, limits, strict, gemini_field, _words(tags), _words(servers))
-        return answer(await plane.patiently(request, lambda seen: plane.done(lambda: listed(plane, seen, wish))))
+        wish = ToolsQuery(format, tier, model, limits, strict, gemini_field, _words(tags), _words(servers))
+        return answer(await context.patiently(request, lambda seen: context.done(lambda: listed(context, seen, wish))))
 
     @routes.post(
         "/tools", **described("List tools and the caller's own", Offer, examples.CARRIED, ToolsBody, examples.CARRY)
     )
     async def list_tools_with_own(request: Request) -> Response:
-        body = await plane.read(request)
+        body = await context.read(request)
         return answer(
-            await plane.patiently(
-                request, lambda seen: plane.done(lambda: listed(plane, seen, wished(decode(body, ToolsBody))))
+            await context.patiently(
+                request, lambda seen: context.done(lambda: listed(context, seen, wished(decode(body, ToolsBody))))
             )
         )
 
     @routes.get("/tools/{name:path}", **described("Show one tool, by name or id", ToolDocument, examples.TOOL))
     async def show_tool(request: Request, name: str, tier: Annotated[str | None, Query()] = None) -> Response:
         return answer(
-            await plane.patiently(
-                request, lambda seen: plane.worker.do(lambda: encode(document(plane.shelf(seen, tier).tool(name))))
+            await context.patiently(
+                request, lambda seen: context.worker.do(lambda: encode(document(context.shelf(seen, tier).tool(name))))
             )
         )
 
     return routes
 
 
-def wished(asked: ToolsBody) -> Wish:
+def wished(asked: ToolsBody) -> ToolsQuery:
     """The body as a query with tools."""
-    return Wish(
+    return ToolsQuery(
         asked.format,
         asked.tier,
         asked.model,
@@ -157,9 +157,9 @@ def wished(asked: ToolsBody) -> Wish:
     )
 
 
-def listed(plane: Plane, seen: Seen, wish: Wish) -> bytes:
-    """The answer to a query, encoded. Raises Problem, Lacking."""
-    shelf = plane.shelf(seen, wish.tier)
+def listed(context: RestContext, seen: SubjectCatalog, wish: ToolsQuery) -> bytes:
+    """The answer to a query, encoded. Raises Problem, MissingInput."""
+    shelf = context.shelf(seen, wish.tier)
     entries, hidden = shelf.chosen(wish.tags, wish.servers), shelf.hidden(wish.tags, wish.servers)
     budgeted = wish.model is not None or wish.limits.max_tools is not None or wish.limits.tool_tokens is not None
     if wish.format is None:
@@ -172,15 +172,15 @@ def listed(plane: Plane, seen: Seen, wish: Wish) -> bytes:
     options = Options(strict=wish.strict, model=wish.model, gemini_field=wish.gemini_field)
     own = provided(wish.own, wish.own_format, shelf)
     if not budgeted or not (entries or own.tools):
-        offer = converted(plane, shelf, entries, format_, options, own=own)
+        offer = converted(context, shelf, entries, format_, options, own=own)
         return encode(msgspec.structs.replace(offer, offline=offline, hidden=hidden))
-    plan = within(plane, entries, format_, wish.model, wish.limits, own)
+    plan = within(context, entries, format_, wish.model, wish.limits, own)
     kept = frozenset(plan.tools)
-    offer = converted(plane, shelf, [entry for entry in entries if entry.name in kept], format_, options, own=own)
+    offer = converted(context, shelf, [entry for entry in entries if entry.name in kept], format_, options, own=own)
     return encode(msgspec.structs.replace(offer, offline=offline, cut=plan.cut, numbers=plan.numbers, hidden=hidden))
 
 
-def document(entry: Entry) -> ToolDocument:
+def document(entry: VisibleTool) -> ToolDocument:
     """A tool in canonical form."""
     tool = entry.entry
     return ToolDocument(

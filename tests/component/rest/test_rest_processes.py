@@ -16,7 +16,7 @@ import pytest
 
 from fairlead_api.documents.catalog import Catalog
 from fairlead_rest import jobs
-from fairlead_rest.pool import Pool
+from fairlead_rest.pool import ProcessPool
 from fairlead_rest.process import NotDone, Overloaded
 from gatewayworld import ask, calling, catalog, reached, running, scraped
 from rawserver import RawServer, Reply, Request, raw_server
@@ -59,7 +59,7 @@ async def test_lists_and_plans_in_processes_come_to_what_the_gateway_itself_make
     async with running(tmp_path, MANY) as gateway:
         apart = await asked(gateway)
         assert not [record for record in caplog.records if "process" in record.message]
-        pools = (gateway.plane.converting, gateway.plane.counting)
+        pools = (gateway.rest.converting, gateway.rest.counting)
         assert [pool and len(pool.pids) for pool in pools] == [1, 1]
         assert await asked(gateway) == apart
     async with running(tmp_path, MANY, rest_processes=0) as gateway:
@@ -68,7 +68,7 @@ async def test_lists_and_plans_in_processes_come_to_what_the_gateway_itself_make
 
 async def test_a_large_body_is_converted_in_a_process_and_a_small_one_here(tmp_path: Path) -> None:
     async with running(tmp_path, MANY) as gateway:
-        pool = gateway.plane.converting
+        pool = gateway.rest.converting
         assert pool is not None
         small = await post(gateway, "/v1/convert", {"from": "mcp", "to": "claude", "tools": tools(3)})
         assert (small.status, pool.pids) == (200, [])
@@ -92,12 +92,12 @@ async def test_while_a_tool_is_called_a_second_conversion_waits_for_its_turn(tmp
         await reached(server, 1)
         first = await post(gateway, "/v1/convert", body)
         second = asyncio.create_task(post(gateway, "/v1/convert", body))
-        await eventually(lambda: gateway.plane.pace.waiting == 1)
+        await eventually(lambda: gateway.rest.throttle.waiting == 1)
         assert "fairlead_conversions_waiting 1.0" in await scraped(gateway)
         ended.set()
         assert "isError" not in (await call).message["result"]
         assert (await second).message == first.message
-        assert gateway.plane.pace.waiting == 0
+        assert gateway.rest.throttle.waiting == 0
 
 
 async def test_while_a_tool_is_called_conversions_that_would_wait_too_long_are_refused(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ async def test_a_process_that_was_killed_is_replaced_and_costs_no_request(tmp_pa
     body = {"from": "mcp", "to": "claude", "tools": tools(300)}
     async with running(tmp_path, MANY) as gateway:
         assert (await post(gateway, "/v1/convert", body)).status == 200
-        pool = gateway.plane.converting
+        pool = gateway.rest.converting
         assert pool is not None
         os.kill(pool.pids[0], signal.SIGKILL)
         await gone(pool.pids)
@@ -145,7 +145,7 @@ async def test_a_process_that_was_killed_is_replaced_and_costs_no_request(tmp_pa
 
 
 async def test_processes_are_at_most_so_many_and_end_when_they_idle() -> None:
-    pool = Pool(2, idle=0.3)
+    pool = ProcessPool(2, idle=0.3)
     try:
         work = json.dumps(tools(200)).encode()
         counted = await asyncio.gather(*(pool.do("count", work) for _ in range(6)))
@@ -165,7 +165,7 @@ async def test_processes_are_at_most_so_many_and_end_when_they_idle() -> None:
 async def test_what_a_process_converts_and_what_it_cannot_read_come_back_as_they_are_made_here() -> None:
     asked = {"from": "mcp", "to": "openai", "tools": tools(3)}
     bodies = [json.dumps({**asked, **more}).encode() for more in ({}, {"to": "nobody's"}, {"to": 1})]
-    pool = Pool(1)
+    pool = ProcessPool(1)
     try:
         made = [await pool.do(jobs.CONVERT, body) for body in bodies]
     finally:
@@ -174,12 +174,12 @@ async def test_what_a_process_converts_and_what_it_cannot_read_come_back_as_they
     assert [isinstance(each, jobs.Declined) for each in made] == [False, True, True]
 
 
-def _plain(made: jobs.Body | jobs.Declined) -> Any:
-    return b"".join(made.parts) if isinstance(made, jobs.Body) else made
+def _plain(made: jobs.ConvertedBody | jobs.Declined) -> Any:
+    return b"".join(made.parts) if isinstance(made, jobs.ConvertedBody) else made
 
 
 async def test_work_that_takes_too_long_is_ended_with_its_process() -> None:
-    pool = Pool(1, seconds=3)
+    pool = ProcessPool(1, seconds=3)
     try:
         with pytest.raises(Overloaded, match="longer than 3 s"):
             await pool.do("count", json.dumps(tools(200_000)).encode())
@@ -189,7 +189,7 @@ async def test_work_that_takes_too_long_is_ended_with_its_process() -> None:
 
 
 async def test_a_job_that_raises_is_told_and_the_process_goes_on() -> None:
-    pool = Pool(1)
+    pool = ProcessPool(1)
     try:
         with pytest.raises(NotDone, match="DecodeError"):
             await pool.do("count", b"[")
@@ -202,9 +202,9 @@ async def test_processes_die_with_a_gateway_that_is_killed(tmp_path: Path) -> No
     """Also those in the middle of work."""
     program = (
         "import asyncio, json\n"
-        "from fairlead_rest.pool import Pool\n"
+        "from fairlead_rest.pool import ProcessPool\n"
         "async def main():\n"
-        "    pool = Pool(2, seconds=600)\n"
+        "    pool = ProcessPool(2, seconds=600)\n"
         "    await asyncio.gather(pool.do('count', b'[]'), pool.do('count', b'[]'))\n"
         "    print(json.dumps(pool.pids), flush=True)\n"
         "    await pool.do('count', b'[' + b','.join([b'{\"name\": \"%s\"}' % (b'x ' * 5000)] * 20000) + b']')\n"

@@ -14,7 +14,7 @@ from fairlead_formats.registry import FORMATS
 from fairlead_formats.tokens.routes import read_routes
 from fairlead_gateway.configuration import Models
 from fairlead_rest.application import assembled
-from fairlead_rest.direct import plain
+from fairlead_rest.fast_routes import plain
 from gatewayworld import Ask, Wire, ask, catalog, entry, modern, running
 from restworld import MESSAGES, get, post, problem
 from waiting import eventually
@@ -282,7 +282,7 @@ async def test_a_large_list_is_written_at_the_pace_of_its_reader(tmp_path: Path)
 
 async def test_what_takes_a_request_and_nothing_else_passes_the_framework_by(tmp_path: Path) -> None:
     async with running(tmp_path, DEMO) as gateway:
-        direct = dict(plain(assembled(gateway.readiness, gateway.plane).routes))
+        direct = dict(plain(assembled(gateway.readiness, gateway.rest).routes))
         assert {("POST", "/v1/convert"), ("POST", "/v1/plan"), ("POST", "/v1/tool-calls")} <= direct.keys()
         assert direct.keys().isdisjoint({("GET", "/v1/tools"), ("GET", "/v1/tools/{name:path}")})
         assert problem(await get(gateway, "/v1/convert")) == (405, "METHOD_NOT_ALLOWED")
@@ -293,7 +293,7 @@ async def test_a_fault_of_a_resource_is_told_as_one_and_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running(tmp_path, DEMO) as gateway:
-        gateway.plane.worker.close()  # what is asked of it from now on is a fault
+        gateway.rest.worker.close()  # what is asked of it from now on is a fault
         assert problem(await post(gateway, "/v1/convert", {"from": "mcp", "to": "gemini", "tools": []})) == (
             500, "INTERNAL",
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What the resources of the REST plane work with. Made by `app`, one per gateway."""
+"""The gateway as resources of the REST API use it. One per gateway."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.policy.unready import on_the_way
 from fairlead_mcp.host import ChildHost
 from fairlead_rest.bodies import read_pieces
-from fairlead_rest.guard import Guard
+from fairlead_rest.guard import RequestGuard
 from fairlead_rest.jobs import COUNT, MEASURE, REPEATS, TWICE, Measured, measure, repeats
 from fairlead_rest.outputs import Outputs
-from fairlead_rest.pace import Pace
-from fairlead_rest.pool import Pool
+from fairlead_rest.pool import ProcessPool
 from fairlead_rest.problems import INVALID_ARGUMENTS, RATE_LIMITED, UNKNOWN_FORMAT, Problem, unready_problem
 from fairlead_rest.process import NotDone, Overloaded
-from fairlead_rest.seen import Seen
-from fairlead_rest.shelf import Shelf, Shelves
-from fairlead_rest.worker import Lacking, Worker
+from fairlead_rest.subject_catalog import SubjectCatalog
+from fairlead_rest.throttle import Throttle
+from fairlead_rest.visible_tools import VisibleTools, VisibleToolsCache
+from fairlead_rest.worker import MissingInput, WorkerThread
 
 UNISSUED: Final = Issuers()
 MAX_BODY: Final = 4 << 20
@@ -77,14 +77,14 @@ class Requests(Protocol):
         ...
 
 
-class Plane:
-    """The gateway as REST sees it: what is served, how a call is made, where heavy work is done."""
+class RestContext:
+    """Gives resources what is served, how a call is made and where heavy work is done."""
 
     def __init__(
         self,
         selection: Callable[[], Selection],
         caller: Caller,
-        guard: Guard,
+        guard: RequestGuard,
         news: EventLog,
         requests: Requests,
         *,
@@ -93,7 +93,7 @@ class Plane:
         windows: Windows | None = None,
         live_models: Callable[[], LiveModels] | None = None,
         processes: int = 0,
-        pace: Pace,
+        throttle: Throttle,
         choosers: Choosers | None = None,
         tallies: Tallies | None = None,
         patience: Patience | None = None,
@@ -103,7 +103,7 @@ class Plane:
         outputs: Outputs | None = None,
     ) -> None:
         self._selection = selection
-        self._shelves = Shelves()
+        self._shelves = VisibleToolsCache()
         self._admin_groups = frozenset(admin_groups)
         self.issuers = issuers
         """Who may give the names of agents and groups."""
@@ -120,11 +120,11 @@ class Plane:
         """For servers that start."""
         self.children = children
         """Processes of servers, where this process runs them."""
-        self.worker = Worker()
-        self.pace = pace
+        self.worker = WorkerThread()
+        self.throttle = throttle
         """Of conversions of what callers bring. Those of tools that are served happen once, and somebody waits."""
-        self.converting = Pool(processes, bulk=True) if processes else None
-        self.counting = Pool(processes) if processes else None
+        self.converting = ProcessPool(processes, bulk=True) if processes else None
+        self.counting = ProcessPool(processes) if processes else None
         """Apart, so that a plan does not wait for somebody's conversions."""
         self.alone = False
         """The thread does everything itself: there are no processes, or they failed. Read and set in the worker."""
@@ -139,13 +139,13 @@ class Plane:
         self.routes = routes
         """Of models, by name."""
 
-    def seen(self, request: Request) -> Seen:
+    def seen(self, request: Request) -> SubjectCatalog:
         """What is served now, as whoever asks may see it. Raises KeyError for a request that no guard let in."""
         return self.seen_by(request.scope[IDENTITY])
 
-    def seen_by(self, identity: Identity) -> Seen:
+    def seen_by(self, identity: Identity) -> SubjectCatalog:
         """The same for an identity that was found before."""
-        return Seen(self._selection(), identity)
+        return SubjectCatalog(self._selection(), identity)
 
     def administers(self, identity: Identity) -> bool:
         """Whether somebody may know what others may do. Where nobody is asked who they are, everybody may."""
@@ -165,7 +165,7 @@ class Plane:
             self._windows, self._live = self._windows.with_live(live.models), live
         return self._windows
 
-    def shelf(self, seen: Seen, tier: str | None) -> Shelf:
+    def shelf(self, seen: SubjectCatalog, tier: str | None) -> VisibleTools:
         """The visible tools of a tier. In the worker only. Raises Problem."""
         return self._shelves.of(seen, tier)
 
@@ -175,7 +175,7 @@ class Plane:
             self._sizes = Sizes(LazyCounter())
         return self._sizes
 
-    async def patiently(self, request: Request, work: Callable[[Seen], Awaitable[Result]]) -> Result:
+    async def patiently(self, request: Request, work: Callable[[SubjectCatalog], Awaitable[Result]]) -> Result:
         """Do `work` by what somebody sees. Where it finds no tool or server of a name that a starting server may have,
         wait for that, and do it again. Raises Problem: STARTING after the wait, CONNECTION_LOST for one that failed.
         """
@@ -202,8 +202,8 @@ class Plane:
         for _ in range(MAX_LACKING if self.converting is not None else 0):
             try:
                 return await self.worker.do(work)
-            except Lacking as lacking:
-                if not await self._made(lacking):
+            except MissingInput as missing:
+                if not await self._made(missing):
                     break
         return await self.worker.do(lambda: self._by_itself(work))
 
@@ -236,17 +236,17 @@ class Plane:
                 _refuse_or_log(error)
         return await self.worker.do(lambda: repeats(body))
 
-    async def _made(self, lacking: Lacking) -> bool:
-        pool = self.counting if lacking.job == COUNT else self.converting
+    async def _made(self, missing: MissingInput) -> bool:
+        pool = self.counting if missing.job == COUNT else self.converting
         assert pool is not None
         answers = []
         try:
-            for piece in lacking.pieces:
-                answers.append(await pool.do(lacking.job, piece))
+            for piece in missing.pieces:
+                answers.append(await pool.do(missing.job, piece))
         except NotDone as error:
             _refuse_or_log(error)
             return False
-        await self.worker.do(lambda: lacking.take(answers))
+        await self.worker.do(lambda: missing.take(answers))
         return True
 
     def _by_itself(self, work: Callable[[], Result]) -> Result:

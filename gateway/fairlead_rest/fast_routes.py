@@ -24,7 +24,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 log = logging.getLogger(__name__)
 
 
-class Direct:
+class FastRoutes:
     """The application `app`, whose plainest routes it answers itself."""
 
     def __init__(self, app: ASGIApp, routes: Iterable[BaseRoute]) -> None:

@@ -1,6 +1,6 @@
-"""What one asker sees: the only way from a resource of the REST plane to the catalog.
+"""The catalog as one subject may see it: the only way from a REST resource to the catalog.
 
-Made by `Plane.seen` for each request, from the identity that the guard left in its scope.
+One per request, from the identity that the guard left in its scope.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ PAUSE: Final = 5e-5
 """Seconds between two slices of a view that is put together: calls go on meanwhile."""
 
 
-class Seen:
-    """A selection with the eyes of an asker."""
+class SubjectCatalog:
+    """Servers, tools and decisions of a selection that one subject may know of."""
 
     __slots__ = ("_selection", "_views", "identity")
 

@@ -1,4 +1,4 @@
-"""The tools of a view as the REST plane shows them: ids, servers, hashes, tags, and the names for providers.
+"""Tools of a view as the REST API shows them: ids, servers, hashes, tags, and the names for providers.
 
 Compiled once per snapshot and view, in the worker; what is shown and in which order was decided by the view.
 """
@@ -23,14 +23,14 @@ from fairlead_mcp.escaping import escaped
 from fairlead_rest.jobs import decoded
 from fairlead_rest.latency import LatencyDocument, latency_of
 from fairlead_rest.problems import OVER_BUDGET, Problem, unknown_server, unknown_tool
-from fairlead_rest.seen import Seen
+from fairlead_rest.subject_catalog import SubjectCatalog
 from fairlead_rest.worker import breathing
 
-MOST_SHELVES: Final = 64
+MAX_KEPT_VIEWS: Final = 64
 """Views whose tools are kept ready; one costs what its tools do."""
 
 
-class Entry:
+class VisibleTool:
     """One visible tool."""
 
     __slots__ = ("_decoded", "definition", "entry", "id", "key", "name", "offline", "pinned", "prefix", "server",
@@ -83,7 +83,7 @@ class Entry:
         return not servers or bool({str(self.server), self.server.name, self.prefix} & set(servers))
 
 
-class Shelf:
+class VisibleTools:
     """The visible tools of one view."""
 
     def __init__(self, view: View, snapshot: Snapshot) -> None:
@@ -93,18 +93,18 @@ class Shelf:
         self.by_name = {entry.name: entry for entry in self.entries}
         self.names = Names(self.by_name)
         """Over all that is visible, so that a tool has the same safe name in every answer, however it was filtered."""
-        ids: dict[str, Entry | None] = {}
+        ids: dict[str, VisibleTool | None] = {}
         for entry in self.entries:
             ids[entry.id] = None if entry.id in ids else entry
         self._by_id = ids
         self._hidden = {entry.name: entry for entry in breathing(_entries(view.hidden, snapshot, (), view.escaping))}
         self._hidden_names = Names(self._hidden)
 
-    def find(self, name: str) -> Entry | None:
+    def find(self, name: str) -> VisibleTool | None:
         """A tool by exposed name or id. An id that two servers share names neither."""
         return self.by_name.get(name) or self._by_id.get(name)
 
-    def tool(self, name: str) -> Entry:
+    def tool(self, name: str) -> VisibleTool:
         """The tool of that name or id. Raises Problem: OVER_BUDGET with the place of a tool that the tier hides, else
         UNKNOWN_TOOL with the name that was probably meant.
         """
@@ -116,7 +116,7 @@ class Shelf:
             raise unknown_tool(name, did_you_mean(name, self.by_name))
         return entry
 
-    def unlisted(self, name: str) -> Entry | None:
+    def unlisted(self, name: str) -> VisibleTool | None:
         """A tool that the tier does not show, by exposed name, id, or the name that a provider was given: a model may
         have been shown it a moment ago.
         """
@@ -140,7 +140,7 @@ class Shelf:
         why = self.view.hidden[entry.name]
         return None if why.by is None else hidden_tool(entry.name, why.by, why, self.view.base)
 
-    def chosen(self, tags: Collection[str] = (), servers: Collection[str] = ()) -> list[Entry]:
+    def chosen(self, tags: Collection[str] = (), servers: Collection[str] = ()) -> list[VisibleTool]:
         """Tools with one of the tags, of one of the servers; all where none are given. Raises Problem for a server
         without a tool that is visible or hidden by the tier.
         """
@@ -151,7 +151,7 @@ class Shelf:
         return _filtered(self.entries, tags, servers)
 
 
-def _filtered(entries: Iterable[Entry], tags: Collection[str], servers: Collection[str]) -> list[Entry]:
+def _filtered(entries: Iterable[VisibleTool], tags: Collection[str], servers: Collection[str]) -> list[VisibleTool]:
     return [
         entry for entry in entries if entry.of(servers) and (not tags or not set(entry.entry.tags).isdisjoint(tags))
     ]
@@ -159,7 +159,7 @@ def _filtered(entries: Iterable[Entry], tags: Collection[str], servers: Collecti
 
 def _entries(
     names: Iterable[str], snapshot: Snapshot, pinned: Container[str], escaping: Container[ServerKey]
-) -> Iterable[Entry]:
+) -> Iterable[VisibleTool]:
     documents = {key: {tool.name: tool for tool in server.catalog.tools} for key, server in snapshot.servers.items()}
     for name in names:
         found = snapshot.merged.get(name)
@@ -168,30 +168,30 @@ def _entries(
             prefix, offline = server.catalog.prefix or "", not server.catalog.online
             state = snapshot.states.get(server.key, {}).get(tool.name)
             entry = documents[server.key][tool.name]
-            yield Entry(
+            yield VisibleTool(
                 name, server.key, prefix, entry, tool, state,
                 offline=offline, pinned=name in pinned, escapes=server.key in escaping,
             )  # fmt: skip
 
 
-class Shelves:
+class VisibleToolsCache:
     """The shelves of the selection that is served now, one for each view that somebody asked for. Used in the worker
     alone.
     """
 
     def __init__(self) -> None:
         self._snapshot: Snapshot | None = None
-        self._shelves: OrderedDict[int, Shelf] = OrderedDict()
+        self._shelves: OrderedDict[int, VisibleTools] = OrderedDict()
 
-    def of(self, seen: Seen, tier: str | None) -> Shelf:
+    def of(self, seen: SubjectCatalog, tier: str | None) -> VisibleTools:
         """The shelf of a tier, of the default one with None. Raises Problem."""
         view = seen.view(tier)
         if self._snapshot is not seen.snapshot:
             self._snapshot, self._shelves = seen.snapshot, OrderedDict()
         shelf = self._shelves.get(id(view))  # which is nobody else's: a shelf holds its view
         if shelf is None:
-            shelf = self._shelves[id(view)] = Shelf(view, seen.snapshot)
-            if len(self._shelves) > MOST_SHELVES:
+            shelf = self._shelves[id(view)] = VisibleTools(view, seen.snapshot)
+            if len(self._shelves) > MAX_KEPT_VIEWS:
                 self._shelves.popitem(last=False)
         else:
             self._shelves.move_to_end(id(view))

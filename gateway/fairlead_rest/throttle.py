@@ -1,7 +1,7 @@
-"""When a conversion may begin, so that tool calls do not notice: at once while no tools are called, else one after the
-other, as far apart as their share of the loop's time allows.
+"""Throttle of conversions, so that tool calls do not notice them: they begin at once while no tools are called, else
+one after the other, as far apart as their share of the loop's time allows.
 
-Made by `app`, asked by `convert`. Work that another process does comes and goes through the loop all the same, and
+Work that another process does comes and goes through the loop all the same, and
 takes a core: without this, a client that converts without a pause moves the 99th percentile of everybody's calls by a
 quarter.
 """
@@ -34,9 +34,10 @@ def in_thread(size: int) -> float:
     return 3e-4 + 2e-7 * size
 
 
-class Pace:
-    """See the module. `calls()` is the number of calls being made, `share` the part of the loop's time. Belongs to the
-    loop that it is used on.
+class Throttle:
+    """Spaces conversions out while tools are called. Belongs to the loop that it is used on.
+
+    `calls()` is the number of calls being made, `share` the part of the loop's time.
     """
 
     def __init__(self, calls: Callable[[], int], share: float) -> None:

@@ -1,6 +1,6 @@
-"""Work that is done once at a time, for all who ask while it is being done.
+"""Work that runs once at a time, with one result for all callers that ask meanwhile.
 
-Used for connecting and for refreshing: a caller that gives up does not stop it for the others.
+A caller that gives up does not stop it for the others.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from fairlead_mcp.errors import ConnectFailed
 T = TypeVar("T")
 
 
-class Shared(Generic[T]):
-    """See the module. `work` bounds itself."""
+class SingleFlight(Generic[T]):
+    """Shares one run of `work` between its callers. `work` bounds itself."""
 
     def __init__(self, name: str, work: Callable[[], Coroutine[Any, Any, T]]) -> None:
         self._name = name

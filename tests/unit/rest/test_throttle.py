@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from fairlead_rest.pace import HOLD, LOOK, MAX_WAIT, Pace
 from fairlead_rest.process import Overloaded
+from fairlead_rest.throttle import HOLD, LOOK, MAX_WAIT, Throttle
 
 pytestmark = pytest.mark.looptime(start=0)
 COST, SHARE = 0.001, 0.01
@@ -24,12 +24,12 @@ class Calls:
         return self.now
 
 
-async def begun(pace: Pace, count: int) -> list[float]:
+async def begun(throttle: Throttle, count: int) -> list[float]:
     """When each of so many conversions began that all came at once."""
     loop, moments = asyncio.get_running_loop(), []
 
     async def one() -> None:
-        await pace.turn(COST)
+        await throttle.turn(COST)
         moments.append(round(loop.time(), 6))
 
     await asyncio.gather(*(one() for _ in range(count)))
@@ -37,36 +37,36 @@ async def begun(pace: Pace, count: int) -> list[float]:
 
 
 async def test_conversions_begin_at_once_while_no_tools_are_called() -> None:
-    assert await begun(Pace(Calls(0), SHARE), 5) == [0] * 5
+    assert await begun(Throttle(Calls(0), SHARE), 5) == [0] * 5
 
 
 async def test_while_tools_are_called_they_take_their_share_of_the_time_and_no_more() -> None:
-    assert await begun(Pace(Calls(1), SHARE), 4) == pytest.approx([0, APART, 2 * APART, 3 * APART], abs=0.01)
+    assert await begun(Throttle(Calls(1), SHARE), 4) == pytest.approx([0, APART, 2 * APART, 3 * APART], abs=0.01)
 
 
 async def test_one_that_costs_more_keeps_the_next_waiting_for_longer() -> None:
-    pace, loop = Pace(Calls(1), SHARE), asyncio.get_running_loop()
-    await pace.turn(5 * COST)
-    await pace.turn(COST)
+    throttle, loop = Throttle(Calls(1), SHARE), asyncio.get_running_loop()
+    await throttle.turn(5 * COST)
+    await throttle.turn(COST)
     assert loop.time() == pytest.approx(5 * APART, abs=0.01)
-    await pace.turn(COST)
+    await throttle.turn(COST)
     assert loop.time() == pytest.approx(6 * APART, abs=0.01)
 
 
 async def test_what_was_converted_while_nobody_called_is_not_held_against_anybody() -> None:
     calls = Calls(0)
-    pace, loop = Pace(calls, SHARE), asyncio.get_running_loop()
-    await begun(pace, 50)
+    throttle, loop = Throttle(calls, SHARE), asyncio.get_running_loop()
+    await begun(throttle, 50)
     calls.now = 1
-    await pace.turn(COST)
+    await throttle.turn(COST)
     assert loop.time() <= APART + LOOK
 
 
 async def test_between_two_calls_the_pace_is_kept_and_given_up_a_while_after_the_last() -> None:
     calls = Calls(1)
-    pace, loop = Pace(calls, SHARE), asyncio.get_running_loop()
-    await pace.turn(100 * COST)
-    waiting = asyncio.create_task(pace.turn(COST))
+    throttle, loop = Throttle(calls, SHARE), asyncio.get_running_loop()
+    await throttle.turn(100 * COST)
+    waiting = asyncio.create_task(throttle.turn(COST))
     await asyncio.sleep(1)
     calls.now = 0
     await asyncio.sleep(HOLD - 2 * LOOK)
@@ -76,27 +76,27 @@ async def test_between_two_calls_the_pace_is_kept_and_given_up_a_while_after_the
 
 
 async def test_who_would_wait_too_long_is_refused_at_once_and_room_comes_back() -> None:
-    pace, loop = Pace(Calls(1), SHARE), asyncio.get_running_loop()
+    throttle, loop = Throttle(Calls(1), SHARE), asyncio.get_running_loop()
     long = MAX_WAIT * 0.6 * SHARE
-    await pace.turn(long)
-    waiting = asyncio.create_task(pace.turn(long))
+    await throttle.turn(long)
+    waiting = asyncio.create_task(throttle.turn(long))
     await asyncio.sleep(0)
     with pytest.raises(Overloaded):
-        await pace.turn(COST)
+        await throttle.turn(COST)
     assert loop.time() == 0
-    assert pace.waiting == 1
+    assert throttle.waiting == 1
     await waiting
-    assert pace.waiting == 0
-    await pace.turn(COST)
+    assert throttle.waiting == 0
+    await throttle.turn(COST)
 
 
 async def test_who_goes_away_while_waiting_leaves_no_trace() -> None:
-    pace, loop = Pace(Calls(1), SHARE), asyncio.get_running_loop()
-    await pace.turn(COST)
-    away = asyncio.create_task(pace.turn(10 * COST))
-    after = asyncio.create_task(pace.turn(COST))
+    throttle, loop = Throttle(Calls(1), SHARE), asyncio.get_running_loop()
+    await throttle.turn(COST)
+    away = asyncio.create_task(throttle.turn(10 * COST))
+    after = asyncio.create_task(throttle.turn(COST))
     await asyncio.sleep(0)
     away.cancel()
     await after
     assert loop.time() == pytest.approx(APART, abs=0.01)
-    assert pace.waiting == 0
+    assert throttle.waiting == 0
