@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from fairlead_formats.registry import FORMATS
 from gatewayworld import catalog, running
 from ports import free_port
 
@@ -43,7 +44,7 @@ async def test_tools_are_printed_in_a_providers_format_with_losses_beside_them(t
     assert "away__gone is left out: its server is offline" in err
     assert json.loads(whole)["names"]["demo__add"] == "demo__add"
     assert wrong[0] == 2
-    assert "known are mcp, openai-chat" in wrong[2]
+    assert f"known are {', '.join(FORMATS)}" in wrong[2]
 
 
 async def test_the_tier_or_server_of_the_url_counts(tmp_path: Path) -> None:
