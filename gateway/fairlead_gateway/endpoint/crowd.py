@@ -1,6 +1,6 @@
 """How many connections are open, in all and from each address, and which one is too many.
 
-Pure module, used by `endpoint.server`. It counts what the listener let in; what it turns away is answered, so that a
+Pure module. It counts what the listener let in; what it turns away is answered, so that a
 client learns why, but only while few are being told.
 """
 

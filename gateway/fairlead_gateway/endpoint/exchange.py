@@ -1,6 +1,6 @@
 """One MCP request on one connection: what has been read of it, and how it is answered.
 
-Made by `endpoint.server`, handed to `calls.dispatch` as its `Exchange`. It writes bytes and knows no uvicorn.
+Made by `endpoint.reader`, handed to `calls.dispatch` as its `Exchange`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_BEHIND: Final = 1 << 20
 
 
 class Wire:
-    """What an exchange needs of its connection: `endpoint.lane` is one. A class and no Protocol, as what is compiled
+    """What a request needs of its connection (`endpoint.connection`). A class and no Protocol, as what is compiled
     reads the attributes of its own classes at a tenth of the price.
     """
 
@@ -64,13 +64,17 @@ class Wire:
         """Count what was written and is not read, on a connection that is congested."""
         raise NotImplementedError
 
+    def settle_reading(self) -> None:
+        """Pause or resume reading, after what decides it has changed."""
+        raise NotImplementedError
+
     def answered(self) -> None:
         """The exchange in progress is over."""
         raise NotImplementedError
 
 
 class Exchange(calls.Exchange):
-    """See the module. `response_complete`, `keep_alive` and `disconnected` are what uvicorn looks at in a cycle."""
+    """MCP request of a client, with its headers, its body and the state of its answer."""
 
     __slots__ = (
         "_address", "_streaming", "_wire", "authority", "body", "call", "can_stream", "disconnected",

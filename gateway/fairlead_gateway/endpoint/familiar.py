@@ -1,7 +1,7 @@
 """The head of a connection's last request, so that the next one with the same head is not read anew.
 
-Used by `endpoint.server` alone. A client repeats its heads from call to call; what differs is the length of the body,
-and in the modern era the name of the tool.
+A client repeats its heads from call to call; what differs is the length of the body, and in the modern era the name of
+the tool.
 Only a head whose request was let in is kept, and only in the form that `fairlead_mcp.http.heads` vouches for: one
 Content-Length and nothing else about framing, so that equal bytes mean the same request. Connections share what they
 remember of equal heads; each is known on a connection only once it was let in there.

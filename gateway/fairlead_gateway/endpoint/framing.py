@@ -15,6 +15,8 @@ _VERSIONS: Final = ("1.1", "1.0")
 _CHUNKED: Final = b"chunked"
 _HOST: Final = b"host"
 _CODING: Final = b"transfer-encoding"
+_LENGTH: Final = b"content-length"
+_OF_THE_HOP: Final = frozenset({b"connection", b"upgrade", b"http2-settings", b"keep-alive", _CODING})
 Field = tuple[bytes, bytes]
 """Name in lower case, and value."""
 
@@ -59,6 +61,23 @@ def settled(version: str, fields: Sequence[Field], target: bytes) -> list[Field]
     if authority is None:
         raise Refused(400, "the request target is neither a path nor a URL of http or https")
     return [*(field for field in fields if field[0] != _HOST), (_HOST, authority)]
+
+
+def forwarded(method: bytes, target: bytes, version: str, fields: Sequence[Field]) -> tuple[bytes, bool]:
+    """The head of a checked request for another parser of this process, and whether its body comes in chunks.
+
+    It has one framing header at most, and none that are about the connection. Raises Refused.
+    """
+    chunked = any(name == _CODING for name, _ in fields)
+    lines = [b"%b %b HTTP/%b" % (method, target, version.encode())]
+    for name, value in fields:
+        if b"\r" in value or b"\n" in value:
+            raise Refused(400, "a header field has a line break in it")
+        if name not in _OF_THE_HOP and not (chunked and name == _LENGTH):
+            lines.append(b"%b: %b" % (name, value))
+    if chunked:
+        lines.append(b"transfer-encoding: chunked")
+    return b"\r\n".join([*lines, b"", b""]), chunked
 
 
 def without_upgrade(method: bytes, target: bytes, headers: Mapping[bytes, bytes]) -> bytes:

@@ -1,6 +1,6 @@
 """What an HTTP request to an MCP endpoint is: a request, a notification, a response, or a refusal with its status.
 
-Pure module: no I/O, no servers, no tools. Called by `endpoint.server` once per request. The rungs are those of MCP
+Pure module: no I/O, no servers, no tools. The rungs are those of MCP
 2026-07-28 (Transports, "Protocol version header", "Request metadata"; SEP-2243, SEP-2575), in the order in which the
 Python SDK climbs them, so that a client meets the same status here as at the server itself.
 """

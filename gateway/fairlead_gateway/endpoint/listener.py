@@ -1,6 +1,6 @@
 """The life of the client side: listen, look after connections, send clients elsewhere, stop accepting, drain, close.
 
-Made by `app`. It moves sockets and time; what a connection says is the business of `endpoint.server`.
+It moves sockets and time; what a connection says is the business of `endpoint.connection`.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ import asyncio
 import errno
 import logging
 import socket
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
+from fairlead_gateway.endpoint.connection import Connection
+from fairlead_gateway.endpoint.fallback import Application, FallbackServer
 from fairlead_gateway.endpoint.front import Front
-from fairlead_gateway.endpoint.server import McpProtocol, connections
 from fairlead_gateway.endpoint.tls import HANDSHAKE_SECONDS, Certificates
 
 log = logging.getLogger(__name__)
@@ -38,20 +38,17 @@ class Listener:
     """Serves one address. `port` 0 takes a free one, which `port` then names."""
 
     def __init__(
-        self, front: Front, app: Callable[..., Any], host: str, port: int, certificates: Certificates | None = None
+        self, front: Front, app: Application, host: str, port: int, certificates: Certificates | None = None
     ) -> None:
         self._front = front
         self._certificates = certificates
-        self._new_connection, self._state = connections(front, app)
+        self._fallbacks = FallbackServer(app)
+        self.connections: set[Connection] = set()
+        """Those that are open now."""
         self.host = host
         self.port = port
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.Task[None] | None = None
-
-    @property
-    def connections(self) -> list[McpProtocol]:
-        """Those that are open now."""
-        return [connection for connection in self._state.connections if isinstance(connection, McpProtocol)]
 
     async def bind(self) -> None:
         """Take the port; connections are refused until `serve`. Raises PortTaken."""
@@ -59,7 +56,8 @@ class Listener:
         tls = self._certificates
         try:
             self._server = await loop.create_server(
-                lambda: self._new_connection(loop), self.host, self.port, backlog=BACKLOG, start_serving=False,
+                lambda: Connection(self._front, self._fallbacks, self.connections, loop),  # type: ignore[arg-type,return-value]  # it takes what has a protocol's methods
+                self.host, self.port, backlog=BACKLOG, start_serving=False,
                 ssl=None if tls is None else tls.context,
                 ssl_handshake_timeout=None if tls is None else HANDSHAKE_SECONDS,
             )  # fmt: skip
@@ -78,7 +76,7 @@ class Listener:
     def retire(self) -> None:
         """From now on every answer ends its connection, also of those that are still accepted."""
         self._front.retiring = True
-        for connection in self.connections:
+        for connection in [*self.connections]:
             connection.retire()
 
     async def stop(self, grace: float) -> None:
@@ -86,14 +84,14 @@ class Listener:
         if self._server is None:
             return
         self._server.close()
-        for connection in self.connections:
+        for connection in [*self.connections]:
             connection.shutdown()
         if not await self._quiet(grace):
             flights = self._front.dispatcher.flights
             log.warning("%d calls did not end within %g s and are cancelled", len(flights), grace)
             for flight in [*flights]:
                 flight.cancel()
-            for task in [*self._front.errands, *self._state.tasks]:
+            for task in [*self._front.errands, *self._fallbacks.protocols.tasks]:
                 task.cancel()
             await self._quiet(CLOSING_SECONDS)
         if self._sweeper is not None:
@@ -104,9 +102,9 @@ class Listener:
         """Wait until nothing is being worked on. More may come while it waits, on connections that are half read."""
         try:
             async with asyncio.timeout(seconds):
-                while self._front.dispatcher.flights or self._front.errands or self._state.tasks:
+                while self._front.dispatcher.flights or self._front.errands or self._fallbacks.protocols.tasks:
                     await self._front.dispatcher.quiet()
-                    if tasks := [*self._front.errands, *self._state.tasks]:
+                    if tasks := [*self._front.errands, *self._fallbacks.protocols.tasks]:
                         await asyncio.wait(tasks)
         except TimeoutError:
             return False
@@ -115,12 +113,12 @@ class Listener:
     async def _close_connections(self) -> None:
         """Last answers may still be in the buffers of transports: they go out, or are cut off."""
         loop = asyncio.get_running_loop()
-        for connection in self.connections:
+        for connection in [*self.connections]:
             connection.transport.close()
         deadline = loop.time() + CLOSING_SECONDS
-        while self._state.connections and loop.time() < deadline:  # noqa: ASYNC110  # uvicorn tells it by no event
+        while self.connections and loop.time() < deadline:  # noqa: ASYNC110  # once, at the end of the process
             await asyncio.sleep(0.01)
-        for connection in self.connections:
+        for connection in [*self.connections]:
             connection.transport.abort()
 
     async def _sweep(self) -> None:
@@ -136,7 +134,7 @@ class Listener:
 
     def _check(self, now: float) -> None:
         """A method, so that nothing holds the connection looked at last until the next sweep."""
-        for connection in self.connections:
+        for connection in [*self.connections]:
             connection.check(now)
 
 

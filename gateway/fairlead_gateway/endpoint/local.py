@@ -1,6 +1,6 @@
 """What the gateway answers by itself: handshakes, `ping`, and lists from prepared bytes.
 
-Pure but for the randomness in session ids. Called by `endpoint.server` for every request that is no tool call.
+Pure but for the randomness in session ids.
 """
 
 from __future__ import annotations

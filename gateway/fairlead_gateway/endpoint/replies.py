@@ -1,6 +1,6 @@
 """HTTP answers as bytes.
 
-Pure module, used by `endpoint.server` and `calls.dispatch`. Heads are formatted here and nowhere else; a prepared
+Pure module. Heads are formatted here and nowhere else; a prepared
 body is never copied into one (`tools/list` of a large catalog would cost ten times as much), so answers are
 sequences of parts.
 """

@@ -26,7 +26,8 @@ import uvloop
 
 from fairlead_gateway.app import Gateway, build
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
-from fairlead_gateway.endpoint.server import connections
+from fairlead_gateway.endpoint.connection import Connection
+from fairlead_gateway.endpoint.fallback import FallbackServer
 from fairlead_gateway.settings import Settings as GatewaySettings
 from fairlead_mcp import jsonrpc
 from gateway.gateways import STRICT, VERSIONS, contents, world, write_documents
@@ -94,10 +95,10 @@ class World:
 
     def __init__(self, gateway: Gateway, loop: Loop) -> None:
         self.gateway, self.loop = gateway, loop
-        make, _ = connections(gateway.front, lambda scope: None)
+        fallbacks = FallbackServer(_nowhere)
         self.clients = [Transport(lambda transport, data: None) for _ in range(CONNECTIONS)]
         for client in self.clients:
-            client.protocol = make(loop)
+            client.protocol = Connection(gateway.front, fallbacks, set(), loop)
             client.protocol.connection_made(client)
 
     def answers(self) -> list[tuple[Callable[[bytes], None], bytes]]:
@@ -149,6 +150,10 @@ async def in_passes(done: Callable[[], bool]) -> None:
             return
         await asyncio.sleep(0)
     raise Unmeasurable(f"the gateway is not done after {PASSES} passes of the loop")
+
+
+async def _nowhere(scope: object, receive: object, send: object) -> None:
+    """The ASGI application, which nobody asks for anything here."""
 
 
 def answer_to(data: bytes) -> bytes:

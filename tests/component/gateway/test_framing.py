@@ -231,7 +231,7 @@ async def test_a_request_in_two_packets_leaves_its_credentials_to_none_that_foll
             CALL.with_headers(authorization=f"Bearer {key.strip()}").data(wire.host).partition(b"\r\n\r\n")
         )
         wire.write(head + end)
-        await eventually(lambda: any(each.lane.in_message for each in gateway._listener.connections))
+        await eventually(lambda: any(each.reader.in_message for each in gateway._listener.connections))
         wire.write(body)
         assert (await wire.answer()).status == 200
         assert [(await wire.ask(REST_CALL)).status for _ in range(3)] == [401, 401, 401]

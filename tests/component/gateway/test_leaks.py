@@ -23,8 +23,9 @@ from comings import WAYS, come, crowd
 from elsewhere import elsewhere, possible
 from fairlead_api.documents.catalog import ChildEndpoint
 from fairlead_gateway.app import Gateway
+from fairlead_gateway.endpoint.connection import Connection
 from fairlead_gateway.endpoint.exchange import Exchange
-from fairlead_gateway.endpoint.server import McpProtocol
+from fairlead_gateway.endpoint.fallback import FallbackRequest
 from fairlead_gateway.endpoint.streams import Stream
 from fairlead_mcp.host import ChildHost
 from gatewayworld import LEGACY, ask, calling, catalog, publish, running, served
@@ -71,7 +72,7 @@ class Count:
 def remains() -> Counter[str]:
     """What belongs to one connection each, and is still there."""
     gc.collect()
-    kinds = (McpProtocol, Exchange, Stream)
+    kinds = (Connection, Exchange, FallbackRequest, Stream)
     return Counter(type(it).__name__ for it in gc.get_objects() if isinstance(it, kinds))
 
 

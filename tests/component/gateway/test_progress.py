@@ -127,8 +127,8 @@ async def unread(gateway: Gateway, wire: Wire, asked: Ask) -> int:
     """Bytes that wait in the gateway for a client that reads nothing; afterwards it reads again."""
     wire.transport.pause_reading()
     wire.send(asked)
-    await eventually(lambda: any(c.lane.congested for c in gateway._listener.connections))
-    (connection,) = [c for c in gateway._listener.connections if c.lane.congested]
+    await eventually(lambda: any(c.congested for c in gateway._listener.connections))
+    (connection,) = [c for c in gateway._listener.connections if c.congested]
     most = 0
     for _ in range(40):
         await asyncio.sleep(0.01)
@@ -172,7 +172,7 @@ async def test_a_client_that_goes_while_it_holds_its_server_up_cancels_its_call(
     ):
         wire.transport.pause_reading()
         wire.send(asking(MODERN, 0, "tok"))
-        await eventually(lambda: any(c.lane.congested for c in gateway._listener.connections))
+        await eventually(lambda: any(c.congested for c in gateway._listener.connections))
         wire.transport.abort()
         await eventually(lambda: not gateway.front.calls)
         await eventually(lambda: not server.open)

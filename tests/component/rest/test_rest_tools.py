@@ -273,7 +273,7 @@ async def test_a_large_list_is_written_at_the_pace_of_its_reader(tmp_path: Path)
     async with running(tmp_path, many) as gateway, await Wire.connect(gateway) as wire:
         wire.transport.pause_reading()
         wire.send(Ask(verb="GET", target="/v1/tools", body=b""))
-        await eventually(lambda: any(each.flow.write_paused for each in gateway._listener.connections))
+        await eventually(lambda: any(each.write_paused for each in gateway._listener.connections))
         (connection,) = gateway._listener.connections
         assert connection.transport.get_write_buffer_size() < 1_000_000
         wire.transport.resume_reading()

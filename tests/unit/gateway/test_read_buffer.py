@@ -6,18 +6,21 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import TypeAlias
 
-from fairlead_gateway.endpoint.lane import SLICE
-from fairlead_gateway.endpoint.portions import PORTION, Portions
+from fairlead_gateway.endpoint.read_buffer import PORTION, SLICE, ReadBuffer
 from waiting import eventually
 
 SENT = bytes(range(256)) * 4096
 
 
+Take: TypeAlias = Callable[["Reader", bytes | memoryview], None]
+
+
 class Reader(asyncio.Protocol):
     """A connection that has all of what it reads handed on in portions."""
 
-    def __init__(self, take: Callable[[Reader, memoryview], None]) -> None:
+    def __init__(self, take: Take) -> None:
         self._take = take
         self.most = 0
         self.turn = 0
@@ -29,7 +32,7 @@ class Reader(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
         self.loop = asyncio.get_running_loop()
-        self.portions = Portions(transport, self.loop, self._feed)
+        self.buffer = ReadBuffer(transport, self.loop, self._feed)
         self._count()
 
     def _count(self) -> None:
@@ -39,20 +42,20 @@ class Reader(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.most = max(self.most, len(data))
-        self.portions.add(data)
+        self.buffer.add(data)
 
-    def _feed(self, portion: memoryview) -> None:
+    def _feed(self, portion: bytes | memoryview) -> None:
         self.turns.append(self.turn)
         self.taken += portion
         self._take(self, portion)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.lost = True
-        self.portions.lost()
+        self.buffer.lost()
 
 
 @asynccontextmanager
-async def reading(take: Callable[[Reader, memoryview], None] = lambda reader, portion: None) -> AsyncIterator[Reader]:
+async def reading(take: Take = lambda reader, portion: None) -> AsyncIterator[Reader]:
     """A reader that was sent `SENT` before it began."""
     made: asyncio.Future[Reader] = asyncio.get_running_loop().create_future()
 
@@ -79,7 +82,7 @@ async def reading(take: Callable[[Reader, memoryview], None] = lambda reader, po
 async def test_everything_comes_in_order_and_a_portion_in_each_turn() -> None:
     sizes: Counter[int] = Counter()
 
-    def take(reader: Reader, piece: memoryview) -> None:
+    def take(reader: Reader, piece: bytes | memoryview) -> None:
         assert len(piece) <= SLICE
         sizes[reader.turn] += len(piece)
 
@@ -90,28 +93,28 @@ async def test_everything_comes_in_order_and_a_portion_in_each_turn() -> None:
 
 
 async def test_what_is_left_of_a_portion_waits_for_its_reader() -> None:
-    async with reading(lambda reader, piece: reader.portions.pause_reading()) as reader:
+    async with reading(lambda reader, piece: reader.buffer.pause()) as reader:
         while len(reader.taken) < len(SENT):
             seen = len(reader.taken)
             await eventually(lambda seen=seen: len(reader.taken) > seen)  # type: ignore[misc]  # mypy: a default
             assert len(reader.taken) <= seen + SLICE
-            reader.portions.resume_reading()
+            reader.buffer.resume()
     assert reader.taken == SENT
 
 
 async def test_nothing_is_handed_on_or_read_while_its_reader_wants_nothing() -> None:
-    async with reading(lambda reader, portion: reader.portions.pause_reading()) as reader:
+    async with reading(lambda reader, portion: reader.buffer.pause()) as reader:
         for held in range(1, 5):
             await eventually(lambda held=held: len(reader.turns) == held)  # type: ignore[misc]  # mypy: a default
             turn = reader.turn
             await eventually(lambda turn=turn: reader.turn > turn + 20)  # type: ignore[misc]  # as above
             assert len(reader.turns) == held
             assert not reader.transport.is_reading()
-            reader.portions.resume_reading()
+            reader.buffer.resume()
 
 
 async def test_nothing_is_handed_on_of_a_connection_that_is_closing() -> None:
-    def take(reader: Reader, portion: memoryview) -> None:
+    def take(reader: Reader, portion: bytes | memoryview) -> None:
         reader.transport.write(bytes(32 << 20))  # so that it closes for a while: nobody reads that
         reader.transport.close()
 
@@ -120,4 +123,4 @@ async def test_nothing_is_handed_on_of_a_connection_that_is_closing() -> None:
         assert reader.transport.is_closing()
         assert not reader.lost
         assert len(reader.turns) == 1
-        assert not reader.portions
+        assert not reader.buffer.waiting

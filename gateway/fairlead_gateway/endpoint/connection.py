@@ -1,0 +1,346 @@
+"""One connection of a client, as the event loop knows it: requests in, answered in order and one at a time.
+
+A whole request with the head of the one before is served at once; everything else is for the `RequestReader`. What may
+take too long is looked at from outside (`check`), because a timer per connection costs more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from fairlead_gateway.calls.exchange import asker, in_scope
+from fairlead_gateway.endpoint import replies
+from fairlead_gateway.endpoint.asked import Rejection
+from fairlead_gateway.endpoint.crowd import NOBODY, Place
+from fairlead_gateway.endpoint.exchange import Exchange
+from fairlead_gateway.endpoint.fallback import FallbackRequest, FallbackServer
+from fairlead_gateway.endpoint.familiar import Familiar
+from fairlead_gateway.endpoint.front import Front
+from fairlead_gateway.endpoint.metered import Metered
+from fairlead_gateway.endpoint.read_buffer import SLICE, ReadBuffer
+from fairlead_gateway.endpoint.reader import RequestReader, RequestSink
+from fairlead_gateway.limits.buffers import UNREAD
+from fairlead_mcp import jsonrpc
+
+LINGER_SECONDS: Final = 2.0
+"""How long a refused client may go on sending before it is cut off without having read why."""
+
+
+class Connection(RequestSink):
+    """Protocol of `loop.create_server`. A request is being read (`reader`), served (`current`) or in the pipeline."""
+
+    __slots__ = ("_advancing", "_agent", "_buffer", "_clock", "_farewell", "_front", "_held_up", "_latest", "_limit",
+                 "_lingering", "_loop", "_metered", "_open", "_place", "_unread", "_whole", "current", "deaf",
+                 "familiar", "pipeline", "reader", "since", "write_paused")  # fmt: skip
+
+    _buffer: ReadBuffer
+
+    def __init__(
+        self, front: Front, fallbacks: FallbackServer, open_: set[Connection], loop: asyncio.AbstractEventLoop
+    ) -> None:
+        """It is one of `open_` while it is."""
+        super().__init__(front.proxies, front.buffers, ending=front.retiring)
+        self._front = front
+        self._open = open_
+        self._loop = loop
+        self._clock = loop.time
+        self._limit = front.bounds.body
+        self.reader = RequestReader(front, self, fallbacks)
+        self.pipeline: list[Exchange | FallbackRequest] = []
+        """Requests that wait for the answers to those before them, oldest first."""
+        self.current: Exchange | FallbackRequest | None = None
+        """What is being answered."""
+        self.familiar: Familiar | None = None
+        self.since = loop.time()
+        """When it began what it does now, in seconds of the loop's clock."""
+        self.write_paused = False
+        self.deaf = False
+        """Whether nothing more of it is read."""
+        self._held_up: list[Callable[[], None]] = []
+        self._metered: Metered | None = None
+        self._agent = ""
+        self._unread = 0
+        """Bytes that are counted as those of `_agent`."""
+        self._advancing = False
+        self._whole = False
+        """Whether the bytes that are being read began where a request may."""
+        self._latest: Exchange | None = None
+        """The request that was read last from such bytes."""
+        self._farewell: bytes | None = None
+        self._lingering = False
+        self._place: Place = NOBODY
+
+    # Called by the loop
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        transport.set_write_buffer_limits(UNREAD)
+        if transport.get_extra_info("sslcontext") is not None:
+            transport = self._metered = Metered(transport, self._pause, self._resume, UNREAD)
+        self.transport = transport
+        self._buffer = ReadBuffer(transport, self._loop, self._feed)
+        self._open.add(self)
+        peer = transport.get_extra_info("peername")
+        self.client = (str(peer[0]), int(peer[1])) if isinstance(peer, tuple) else None
+        self._place = place = self._front.crowd.enter(self.client[0] if self.client else "")
+        if place.refused is not None:
+            self._refuse(*place.refused, b"retry-after: 1\r\n")
+        elif not place.inside:
+            transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        familiar = self.familiar
+        if familiar is not None and self._at_leisure() and len(data) <= SLICE:
+            exchange = familiar.again(data, self, self._limit)
+            if exchange is not None:
+                self.current = exchange
+                self._front.serve(exchange)
+                return
+        self._read(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._open.discard(self)
+        self._front.crowd.leave(self._place)
+        self._buffer.lost()
+        self.reader.lost()
+        current, self.current = self.current, None
+        self.pipeline.clear()
+        self._count(0)
+        if current is not None:
+            current.lost()
+        self._let_go_on()
+
+    def eof_received(self) -> None:
+        """Close: a client that sends nothing more is not answered."""
+
+    def pause_writing(self) -> None:
+        if self._metered is None:
+            self._pause()
+        else:
+            self._metered.clogged()
+
+    def resume_writing(self) -> None:
+        if self._metered is None:
+            self._resume()
+        else:
+            self._metered.cleared()
+
+    # Called by requests
+
+    @property
+    def congested(self) -> bool:
+        return self.write_paused
+
+    @property
+    def cancels_abandoned(self) -> bool:
+        return self._front.threads.cancels_abandoned
+
+    def when_clear(self, go_on: Callable[[], None]) -> None:
+        self._held_up.append(go_on)
+
+    def answered(self) -> None:
+        self.current = None
+        self.since = self._clock()
+        if self.ending and not self.transport.is_closing():
+            self.transport.close()
+        if self.pipeline or self.deaf or self._buffer.paused:
+            self._advance()
+
+    def count_unread(self) -> None:
+        self._count(self.transport.get_write_buffer_size())
+
+    def settle_reading(self) -> None:
+        current = self.current
+        full = isinstance(current, FallbackRequest) and current.wants_no_more
+        if not self._lingering and (self.write_paused or self.pipeline or full):
+            self._buffer.pause()
+        else:
+            self._buffer.resume()
+
+    # Called by the reader
+
+    @property
+    def waiting(self) -> int:
+        return len(self.pipeline)
+
+    def begun(self) -> None:
+        self.since = self._clock()
+
+    def expected(self) -> None:
+        if self.current is None:
+            self.transport.write(replies.CONTINUE)
+
+    def ready(self, request: Exchange | FallbackRequest) -> None:
+        if self.transport.is_closing():
+            return
+        if self._whole and isinstance(request, Exchange):
+            self._latest = request
+        if self.current is None and not self.pipeline and not self.write_paused:
+            self._serve(request)
+        else:
+            self.pipeline.append(request)
+            self.settle_reading()
+
+    def refuse(self, status: int, message: str) -> None:
+        self._refuse(status, message, replies.NO_EXTRA)
+
+    # Called by the listener
+
+    def retire(self) -> None:
+        """Close after the next answer, which says so: a client that is sending just now loses nothing."""
+        self.ending = True
+        current = self.current
+        if isinstance(current, FallbackRequest):
+            current.retire()
+
+    def shutdown(self) -> None:
+        """Close when nothing is in progress, else after what is."""
+        self.retire()
+        if self.current is None and not self.reader.in_message:
+            self.transport.close()
+
+    def check(self, now: float) -> None:
+        """End what takes too long. `now` is the loop's time in seconds."""
+        bounds, waited, reader = self._front.bounds, now - self.since, self.reader
+        if self._lingering:
+            if waited > LINGER_SECONDS:
+                self.transport.abort()
+        elif self.write_paused:
+            if waited > bounds.stalled_seconds:
+                self.transport.abort()
+        elif reader.in_message:
+            if waited > (bounds.head_seconds if reader.in_head else bounds.body_seconds):
+                self.refuse(408, "the request did not arrive in time")
+        elif self.current is None and waited > bounds.keep_alive:
+            self.transport.close()
+
+    # Inside
+
+    def _at_leisure(self) -> bool:
+        """Whether the next byte begins a request that can be served at once."""
+        return (
+            self.current is None
+            and not self.reader.in_message
+            and not self.deaf
+            and not self.pipeline
+            and not self.write_paused
+        )
+
+    def _read(self, data: bytes) -> None:
+        """Parse it, and keep the head where all of it is one request to an MCP endpoint."""
+        self._whole = len(data) <= SLICE and self._at_leisure() and not self._buffer.paused
+        self._buffer.receive(data)
+        self._whole = False
+        latest, self._latest = self._latest, None
+        if latest is not None:
+            self.familiar = self._front.familiars.of(latest, data) or self.familiar
+
+    def _feed(self, data: bytes | memoryview) -> None:
+        if not self.deaf:
+            self.reader.feed(data)
+
+    def _serve(self, request: Exchange | FallbackRequest) -> None:
+        self.current = request
+        if isinstance(request, Exchange):
+            self._front.serve(request)
+        else:
+            request.start()
+
+    def _advance(self) -> None:
+        """Serve what waits in the pipeline, one at a time; read on when nothing does. In a loop, as answers may be
+        immediate.
+        """
+        if self._advancing:
+            return
+        self._advancing = True
+        try:
+            while self.pipeline and self.current is None and not self.write_paused and not self.transport.is_closing():
+                self._serve(self.pipeline.pop(0))
+        finally:
+            self._advancing = False
+        if self.transport.is_closing():
+            return
+        if self._farewell is not None and self.current is None and not self.pipeline:
+            self._say_farewell(self._farewell)
+        self.settle_reading()
+
+    def _pause(self) -> None:
+        """The client does not read: neither does it send."""
+        self.write_paused = True
+        self.since = self._clock()
+        current = self.current
+        if isinstance(current, Exchange):
+            self._agent = asker(current)
+        elif current is not None:
+            self._agent = in_scope(current.scope, self.client)
+            current.pause_writing()
+        else:
+            self._agent = in_scope({}, self.client)
+        self.settle_reading()
+        self.count_unread()
+
+    def _resume(self) -> None:
+        self._count(0)
+        self.write_paused = False
+        current = self.current
+        if isinstance(current, FallbackRequest):
+            current.resume_writing()
+        self._let_go_on()
+        self._advance()
+
+    def _count(self, unread: int) -> None:
+        more = unread - self._unread
+        if more:
+            self._unread = unread
+            self.buffers.unread(self._agent, more)
+
+    def _let_go_on(self) -> None:
+        """Servers that were held up because the client did not read."""
+        held_up, self._held_up = self._held_up, []
+        for go_on in held_up:
+            go_on()
+
+    def _refuse(self, status: int, message: str, extra: bytes) -> None:
+        """Read nothing more, answer what came before, then this, then close."""
+        if self._farewell is not None or self.transport.is_closing():
+            return
+        self.deaf = True
+        answered = self._abandon_unread()
+        self.reader.stop()
+        self._front.book.reject(status)
+        body = replies.error_body(Rejection(status, jsonrpc.INVALID_REQUEST, message))
+        self._farewell = b"" if answered else replies.head(status, len(body), replies.CLOSE + extra) + body
+        if self.current is None and not self.pipeline:
+            self._say_farewell(self._farewell)
+
+    def _abandon_unread(self) -> bool:
+        """Tell the application that the rest of the body which it waits for never comes, as if the client had gone.
+        True where the request was answered without that rest.
+        """
+        request = self.reader.unread
+        if request is None:
+            return False
+        if request.response_complete:
+            return True
+        request.lost()
+        if request is not self.current:
+            self.pipeline.remove(request)
+        elif request.response_started:
+            self.transport.close()  # half of an answer is no place for another one
+        else:
+            self.current = None
+        return False
+
+    def _say_farewell(self, farewell: bytes) -> None:
+        """Write, close our half, and let the client read: closing both halves at once would make its kernel drop
+        the answer.
+        """
+        if self._lingering:
+            return
+        self._lingering = True
+        self.since = self._clock()
+        self._buffer.resume()
+        self.transport.write(farewell)
+        if self.transport.can_write_eof():
+            self.transport.write_eof()

@@ -1,0 +1,190 @@
+"""Requests for the ASGI application (REST, probes, metadata), each given to a stock uvicorn protocol.
+
+The connection has read and checked the request; it is written out once more, with one framing header, for a uvicorn
+protocol of its own whose transport is the `FallbackRequest`. Only uvicorn's public surface is used: its protocol's
+constructor, the methods of `asyncio.Protocol`, and `shutdown`. The end of an answer is seen in its ASGI messages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from uvicorn.config import Config
+from uvicorn.server import ServerState
+
+from fairlead_gateway.endpoint import framing
+from fairlead_gateway.endpoint.exchange import Wire
+from fairlead_gateway.endpoint.framing import Field
+
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+Application: TypeAlias = Callable[[Any, Receive, Send], Awaitable[None]]
+
+_REQUEST: Final = "fairlead_request"
+_NEVER: Final = 1 << 30
+"""Seconds after which uvicorn would close an idle connection: the gateway's own deadlines come first."""
+
+
+class StockProtocols:
+    """Makes uvicorn protocols for one ASGI application, whose answers all have the header fields `fields`."""
+
+    def __init__(self, app: Application, fields: Sequence[Field] = ()) -> None:
+        self._config = Config(
+            app, http="httptools", ws="none", lifespan="off", interface="asgi3", loop="none", log_config=None,
+            access_log=False, date_header=False, server_header=False, proxy_headers=False, timeout_keep_alive=_NEVER,
+        )  # fmt: skip
+        self._config.load()
+        self._state = ServerState()
+        self._state.default_headers.extend(fields)
+        self.tasks: set[asyncio.Task[None]] = self._state.tasks
+        """What the application is working on."""
+
+    def new(self, **state: object) -> Any:
+        """A protocol for one connection, whose requests have `state` in their scope."""
+        made: Any = self._config.http_protocol_class  # a name of a class, or a class, by its type
+        return made(config=self._config, server_state=self._state, app_state=state)
+
+
+class FallbackServer:
+    """Serves the requests of an ASGI application."""
+
+    def __init__(self, app: Application) -> None:
+        self._app = app
+        self.protocols = StockProtocols(self._serve)
+
+    async def _serve(self, scope: Message, receive: Receive, send: Send) -> None:
+        request: FallbackRequest = scope["state"].pop(_REQUEST)
+        request.scope = scope
+
+        async def forward(message: Message) -> None:
+            request.response_started = True
+            await send(message)
+            if message["type"] == "http.response.body" and not message.get("more_body", False):
+                request.finish()
+
+        await self._app(scope, receive, forward)
+
+
+class FallbackRequest(asyncio.Transport):
+    """One request for the application, and the transport of the uvicorn protocol that serves it.
+
+    `head` and `body` may be added before `start`, which is when the connection has answered what came before.
+    """
+
+    __slots__ = ("_chunked", "_full", "_protocol", "_server", "_waiting", "_wire", "body_complete", "keep_alive",
+                 "response_complete", "response_started", "scope")  # fmt: skip
+
+    def __init__(self, server: FallbackServer, wire: Wire) -> None:
+        super().__init__()
+        self._server = server
+        self._wire = wire
+        self._chunked = False
+        self._full = False
+        self._protocol: Any = None
+        self._waiting: list[bytes] = []
+        self.body_complete = False
+        self.keep_alive = True
+        self.response_started = False
+        self.response_complete = False
+        self.scope: Message = {}
+        """ASGI scope of the request, from its start on."""
+
+    # Called by the reader and the connection
+
+    def head(self, method: bytes, target: bytes, version: str, fields: Sequence[Field]) -> None:
+        """Add the checked head, with header names in lower case."""
+        lines, self._chunked = framing.forwarded(method, target, version, fields)
+        self._waiting.append(lines)
+
+    def body(self, data: bytes) -> None:
+        if self._chunked:
+            self._receive(b"%x\r\n" % len(data))
+            self._receive(data)
+            self._receive(b"\r\n")
+        else:
+            self._receive(data)
+
+    def end(self) -> None:
+        """The body is complete."""
+        self.body_complete = True
+        if self._chunked:
+            self._receive(b"0\r\n\r\n")
+
+    def start(self) -> None:
+        """Have the application serve it."""
+        waiting, self._waiting = self._waiting, []
+        if not self.keep_alive or self._wire.ending:
+            waiting[0] = waiting[0][:-2] + b"connection: close\r\n\r\n"
+        self._protocol = self._server.protocols.new(**{_REQUEST: self})
+        self._protocol.connection_made(self)
+        for data in waiting:
+            self._receive(data)
+
+    @property
+    def wants_no_more(self) -> bool:
+        """Whether the application has enough of the body for now."""
+        return self._full and not self.response_complete
+
+    def retire(self) -> None:
+        """Close the connection after the answer, which says so where it has not begun."""
+        self.keep_alive = False
+        if self._protocol is not None:
+            self._protocol.shutdown()
+
+    def pause_writing(self) -> None:
+        if self._protocol is not None:
+            self._protocol.pause_writing()
+
+    def resume_writing(self) -> None:
+        if self._protocol is not None:
+            self._protocol.resume_writing()
+
+    def lost(self) -> None:
+        """Tell the application that its client is gone."""
+        self.response_complete = True
+        self._waiting.clear()
+        protocol, self._protocol = self._protocol, None
+        if protocol is not None:
+            protocol.connection_lost(None)
+
+    def finish(self) -> None:
+        """The answer is written."""
+        if not self.response_complete:
+            self.lost()
+            self._wire.answered()
+
+    def _receive(self, data: bytes) -> None:
+        if self._protocol is not None:
+            self._protocol.data_received(data)
+        elif not self.response_complete:
+            self._waiting.append(data)
+
+    # Called by uvicorn
+
+    def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
+        if not self.response_complete:
+            self._wire.transport.write(data)
+
+    def close(self) -> None:
+        """The answer is the last of its connection, or cannot be completed."""
+        if not self.response_complete:
+            self._wire.transport.close()
+            self.finish()
+
+    def is_closing(self) -> bool:
+        return self.response_complete or self._wire.transport.is_closing()
+
+    def pause_reading(self) -> None:
+        self._full = True
+        self._wire.settle_reading()
+
+    def resume_reading(self) -> None:
+        self._full = False
+        if not self.response_complete:
+            self._wire.settle_reading()
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return self._wire.transport.get_extra_info(name, default)

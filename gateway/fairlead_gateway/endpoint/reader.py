@@ -1,0 +1,238 @@
+"""HTTP/1.1 requests out of the bytes of one connection: parsed, bounded and checked alike whatever they ask for.
+
+A request for an MCP target becomes an `Exchange`; every other path becomes a `FallbackRequest`, for the ASGI
+application. Which of the two it is, each request's target decides: a connection may ask for both in turns.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import httptools
+
+from fairlead_gateway.endpoint import framing, targets
+from fairlead_gateway.endpoint.bounds import CHUNK_BYTES, MAX_FIELDS, MAX_PIPELINED
+from fairlead_gateway.endpoint.exchange import Exchange, Wire
+from fairlead_gateway.endpoint.fallback import FallbackRequest, FallbackServer
+from fairlead_gateway.endpoint.framing import Field, Refused
+from fairlead_gateway.endpoint.front import Front
+from fairlead_gateway.endpoint.inbound import SPELLINGS
+from fairlead_gateway.policy.tiers import in_tier
+
+_NO_FIELDS: Final[list[Field]] = []
+
+
+class RequestSink(Wire):
+    """Connection that takes requests out of a reader."""
+
+    __slots__ = ()
+
+    @property
+    def waiting(self) -> int:
+        """Requests that wait for the answers to those before them."""
+        raise NotImplementedError
+
+    def begun(self) -> None:
+        """The first byte of a request came."""
+        raise NotImplementedError
+
+    def expected(self) -> None:
+        """The client waits for a word before it sends the body (`Expect: 100-continue`)."""
+        raise NotImplementedError
+
+    def ready(self, request: Exchange | FallbackRequest) -> None:
+        """A request can be served: an exchange with its body, a fallback request before it."""
+        raise NotImplementedError
+
+    def refuse(self, status: int, message: str) -> None:
+        """Nothing more of this connection can be read."""
+        raise NotImplementedError
+
+
+class RequestReader:
+    """Parser of one connection, and the request that is being read. A request is *in its head*, then *in its body*."""
+
+    __slots__ = ("_fallback", "_fallbacks", "_fields", "_front", "_instead", "_number", "_overhead", "_reading",
+                 "_sink", "_target", "in_head", "in_message", "parser")  # fmt: skip
+
+    def __init__(self, front: Front, sink: RequestSink, fallbacks: FallbackServer) -> None:
+        self._front = front
+        self._sink = sink
+        self._fallbacks = fallbacks
+        self.parser: Any = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # what follows `close` is not looked at
+        self._target = b""
+        self._reading: Exchange | None = None
+        self._fallback: FallbackRequest | None = None
+        self._fields: list[Field] = _NO_FIELDS
+        """Header fields of a fallback request; `_NO_FIELDS` itself where the target is not classified yet."""
+        self._number = 0
+        self._overhead = 0
+        self._instead = b""
+        """Head to parse in place of one that offers an upgrade."""
+        self.in_head = False
+        self.in_message = False
+
+    def feed(self, data: bytes | memoryview) -> None:
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as error:
+            self._decline_upgrade(bytes(data[error.args[0] :]))
+            return
+        except httptools.HttpParserError as error:
+            cause = error.__context__
+            if isinstance(cause, Refused):
+                self._sink.refuse(cause.status, str(cause))
+            else:
+                self._sink.refuse(400, f"not HTTP/1.1: {error}")
+            return
+        if self.in_message:
+            self._overhead = max(self._overhead + len(data), 0)
+            if self._overhead > self._front.bounds.head:
+                what = "headers" if self.in_head else "chunk extensions and trailers"
+                self._sink.refuse(431, f"the {what} are larger than {self._front.bounds.head} bytes")
+
+    @property
+    def unread(self) -> FallbackRequest | None:
+        """The fallback request whose body is being read."""
+        return None if self.in_head or not self.in_message else self._fallback
+
+    def stop(self) -> None:
+        """Forget the request that is being read: the rest of it never comes, or is not looked at."""
+        self.in_head = self.in_message = False
+        self._reading = self._fallback = None
+
+    def lost(self) -> None:
+        """Let go of the parser, which knows us: the connection is gone."""
+        self.stop()
+        self.parser = None
+
+    # Called by the parser
+
+    def on_message_begin(self) -> None:
+        if self._sink.waiting >= MAX_PIPELINED:
+            raise Refused(503, f"more than {MAX_PIPELINED} requests of this connection wait for answers")
+        self._target = b""
+        self._reading = self._fallback = None
+        self._fields = _NO_FIELDS
+        self.in_head = self.in_message = True
+        self._number = self._overhead = 0
+        self._sink.begun()
+
+    def on_url(self, url: bytes) -> None:
+        self._target = self._target + url if self._target else url
+        known = self._target in self._front.selection.targets
+        self._reading = Exchange(self._sink, self.parser.get_method(), self._target, {}) if known else None
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self.in_head:
+            return  # a trailer: what proxies check and rewrite is in the head, so nothing here counts
+        self._number += 1
+        if self._number > MAX_FIELDS:
+            raise Refused(431, f"the request has more than {MAX_FIELDS} header fields")
+        exchange = self._reading or self._classify()
+        if exchange is None:
+            self._fields.append((name.lower(), value))
+            return
+        wanted = SPELLINGS.get(name) or SPELLINGS.get(name.lower())
+        if wanted is None and name[:10].lower() == b"mcp-param-":
+            wanted = name.lower()
+        if wanted is not None:
+            headers = exchange.headers
+            headers[wanted] = value if wanted not in headers else headers[wanted] + b", " + value
+
+    def on_headers_complete(self) -> None:
+        exchange = self._reading or self._classify()
+        if exchange is None:
+            self._begin_fallback()
+        else:
+            self._check(exchange)
+        self.in_head = False
+
+    def on_body(self, body: bytes) -> None:
+        self._overhead -= len(body) + CHUNK_BYTES
+        exchange = self._reading
+        if exchange is None:
+            if self._fallback is not None:
+                self._fallback.body(body)
+            return
+        if not exchange.body:
+            exchange.body = body
+            return
+        if len(exchange.body) + len(body) > self._front.bounds.body:
+            raise Refused(413, f"the body is larger than {self._front.bounds.body} bytes")
+        if isinstance(exchange.body, bytes):
+            exchange.body = bytearray(exchange.body)
+        exchange.body += body
+
+    def on_message_complete(self) -> None:
+        self.in_message = False
+        exchange, self._reading = self._reading, None
+        fallback, self._fallback = self._fallback, None
+        if self._instead:
+            return
+        if exchange is None:
+            if fallback is not None:
+                fallback.end()
+            return
+        keep = self.parser.should_keep_alive()
+        if not keep or b"connection" in exchange.headers:
+            exchange.can_stream = self.parser.get_http_version() != "1.0"
+            keep = keep and exchange.can_stream
+        exchange.keep_alive = keep
+        self._sink.ready(exchange)
+
+    # Inside
+
+    def _classify(self) -> Exchange | None:
+        """The target is complete and not one of the usual: an odd form of an MCP endpoint, or a path of the
+        application.
+        """
+        if self._fields is not _NO_FIELDS:
+            return None
+        endpoint = targets.find(self._target)
+        if endpoint is None:
+            self._fields = []
+            return None
+        self._reading = exchange = Exchange(self._sink, self.parser.get_method(), endpoint.target, {})
+        exchange.authority = endpoint.authority
+        return exchange
+
+    def _check(self, exchange: Exchange) -> None:
+        """Judge the head of a request to an MCP endpoint. Raises Refused."""
+        headers = exchange.headers
+        framing.check(self.parser.get_http_version(), headers.get(b"host"), headers.get(b"transfer-encoding"))
+        if b"fairlead-tier" in headers:
+            whole = self._front.selection.targets.get(exchange.target)
+            if whole is not None:
+                exchange.target = in_tier(whole.base, headers[b"fairlead-tier"].decode("latin-1").strip())
+        if b"connection" in headers and self.parser.should_upgrade():
+            self._instead = framing.without_upgrade(exchange.method, self._target, headers)
+            return
+        length = headers.get(b"content-length")
+        if length is not None and int(length) > self._front.bounds.body:
+            raise Refused(413, f"the body is larger than {self._front.bounds.body} bytes")
+        if b"expect" in headers and headers[b"expect"].lower() == b"100-continue":
+            self._sink.expected()
+
+    def _begin_fallback(self) -> None:
+        """Judge the head of a request for the application, and hand it on. Raises Refused."""
+        version, method = self.parser.get_http_version(), self.parser.get_method()
+        fields = framing.settled(version, self._fields, self._target)
+        if self.parser.should_upgrade():
+            self._instead = framing.forwarded(method, self._target, version, fields)[0]
+            return
+        self._fallback = request = FallbackRequest(self._fallbacks, self._sink)
+        request.keep_alive = self.parser.should_keep_alive()
+        request.head(method, self._target, version, fields)
+        self._sink.ready(request)
+
+    def _decline_upgrade(self, rest: bytes) -> None:
+        """Read the request once more without the offer (RFC 9110 section 7.8 lets a server ignore it).
+
+        The parser leaves the body of such a request unread. Java's client offers h2c with the first request it makes.
+        """
+        head, self._instead = self._instead, b""
+        self.parser = httptools.HttpRequestParser(self)
+        self.feed(head)
+        self.feed(rest)
