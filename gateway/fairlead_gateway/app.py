@@ -12,10 +12,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
 
 from fairlead_api.documents.rules import Rules
 from fairlead_api.reports import PATH
 from fairlead_gateway.activation import Activation
+from fairlead_gateway.admin_server import AdminServer, guarded
 from fairlead_gateway.calls.belonging import Belonging
 from fairlead_gateway.calls.cache import ResultCache
 from fairlead_gateway.calls.direct import Caller
@@ -46,7 +49,6 @@ from fairlead_gateway.metrics.exposition import CONTENT_TYPE, GatewayCollector, 
 from fairlead_gateway.metrics.guards import GuardCollector
 from fairlead_gateway.metrics.latencies import LatencyCollector
 from fairlead_gateway.metrics.servers import ServerCollector
-from fairlead_gateway.operations import Asked, OperationsServer, Page, guarded
 from fairlead_gateway.policy.view import MERGED
 from fairlead_gateway.reports.endpoint import reports_page
 from fairlead_gateway.reports.outbox import Outbox
@@ -119,20 +121,20 @@ class Gateway:
         self.metrics = registry_of(collector, guards, latencies, servers, CustomCollector(custom), governance)
         """Everything that is told at /metrics."""
 
-        async def metrics_page(asked: Asked) -> Page:
-            return Page(200, CONTENT_TYPE, await exposed(self.metrics))
+        async def metrics_page(request: Request) -> Response:
+            return Response(await exposed(self.metrics), headers={"content-type": CONTENT_TYPE})
 
-        async def alive_page(asked: Asked) -> Page:
-            return Page(200, body=b"ok\n")
+        async def alive_page(request: Request) -> Response:
+            return PlainTextResponse("ok\n")
 
-        async def ready_page(asked: Asked) -> Page:
+        async def ready_page(request: Request) -> Response:
             state = self.readiness()
-            return Page(200 if state.ready else 503, body=f"{state.reason}\n".encode())
+            return PlainTextResponse(f"{state.reason}\n", 200 if state.ready else 503)
 
         reports = guarded(settings.pull_token, reports_page(outbox))
         pages = {"/metrics": metrics_page, PATH: reports, "/healthz": alive_page, "/readyz": ready_page}
         allow = AllowList.for_operations(settings.host, settings.allowed_hosts, settings.allowed_origins)
-        self._operations = OperationsServer(pages, allow, settings.host, settings.metrics_port)
+        self._admin = AdminServer(pages, allow, settings.host, settings.metrics_port)
 
     @property
     def port(self) -> int:
@@ -140,7 +142,7 @@ class Gateway:
 
     @property
     def metrics_port(self) -> int:
-        return self._operations.port
+        return self._admin.port
 
     @property
     def snapshot(self) -> Snapshot:
@@ -167,7 +169,7 @@ class Gateway:
         self._loop = asyncio.get_running_loop()
         await self._listener.bind()
         try:
-            await self._operations.start()
+            await self._admin.start()
         except PortTaken:
             await self._listener.stop(0)
             raise
@@ -201,7 +203,7 @@ class Gateway:
         await self.front.forwarder.aclose()
         await self.registry.aclose(0)
         await self.governance.stop()
-        await self._operations.stop()
+        await self._admin.stop()
 
 
 def build(

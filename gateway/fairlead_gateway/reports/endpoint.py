@@ -6,18 +6,20 @@ import math
 from collections.abc import Awaitable, Callable
 
 import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
 
 from fairlead_api.reports import LONGEST_WAIT_S
-from fairlead_gateway.operations import Asked, Page
 from fairlead_gateway.reports.outbox import Outbox
 
 
-def reports_page(outbox: Outbox) -> Callable[[Asked], Awaitable[Page]]:
+def reports_page(outbox: Outbox) -> Callable[[Request], Awaitable[Response]]:
     """The page for an outbox."""
 
-    async def page(asked: Asked) -> Page:
-        report = await outbox.wait(asked.query.get("since", ""), _seconds(asked.query.get("wait", "0")))
-        return Page(200, "application/json", msgspec.json.encode(report))
+    async def page(request: Request) -> Response:
+        query = request.query_params
+        report = await outbox.wait(query.get("since", ""), _seconds(query.get("wait", "0")))
+        return Response(msgspec.json.encode(report), media_type="application/json")
 
     return page
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
 from pathlib import Path
 
 import pytest
 
+from fairlead_gateway.admin_server import MAX_REQUEST_BYTES
 from fairlead_gateway.app import Gateway
 from gatewayworld import running
+from waiting import eventually
 
 REBOUND = "evil.example:9464"
 """What a browser sends that looked up a name which points at this machine."""
@@ -47,3 +51,27 @@ async def test_kubelets_prometheus_and_the_operator_are_answered_where_hosts_are
 async def test_probes_are_answered_under_any_name(tmp_path: Path) -> None:
     async with running(tmp_path) as gateway:
         assert [await asked(gateway, path, f"Host: {REBOUND}") for path in ("/healthz", "/readyz")] == [200, 200]
+
+
+async def test_a_request_without_end_is_cut_off(tmp_path: Path) -> None:
+    async with running(tmp_path) as gateway:
+        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.metrics_port)
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nx: " + b"y" * MAX_REQUEST_BYTES)
+        async with asyncio.timeout(20):
+            with contextlib.suppress(ConnectionResetError):
+                assert await reader.read() == b""
+        writer.close()
+
+
+async def test_whoever_waits_for_a_report_is_let_go_at_the_end_without_a_word_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(tmp_path) as gateway:
+        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.metrics_port)
+        writer.write(b"GET /samples?wait=30 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        await eventually(lambda: bool(gateway._admin._protocols.tasks))
+    async with asyncio.timeout(20):
+        with contextlib.suppress(ConnectionResetError):
+            assert await reader.read() == b""
+    writer.close()
+    assert [record.message for record in caplog.records if record.levelno >= logging.WARNING] == []
