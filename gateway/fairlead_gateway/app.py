@@ -104,8 +104,8 @@ class Gateway:
         )
         self._loop: asyncio.AbstractEventLoop | None = None
         collector = GatewayCollector(
-            book, snapshots, registry.gauges, lambda: len(self._listener.connections), front.crowd, self._tasks,
-            lambda: rest.throttle.waiting,
+            book, snapshots, registry.gauges, lambda: len(self._listener.connections), front.connection_limiter,
+            self._tasks, lambda: rest.throttle.waiting,
         )  # fmt: skip
         guards = GuardCollector(
             checks,

@@ -13,7 +13,7 @@ from typing import Final
 from fairlead_gateway.calls.exchange import asker, in_scope
 from fairlead_gateway.endpoint import replies
 from fairlead_gateway.endpoint.asked import Rejection
-from fairlead_gateway.endpoint.crowd import NOBODY, Place
+from fairlead_gateway.endpoint.connection_limiter import CLOSED, Admission
 from fairlead_gateway.endpoint.exchange import Exchange
 from fairlead_gateway.endpoint.fallback import FallbackRequest, FallbackServer
 from fairlead_gateway.endpoint.familiar import Familiar
@@ -31,9 +31,9 @@ LINGER_SECONDS: Final = 2.0
 class Connection(RequestSink):
     """Protocol of `loop.create_server`. A request is being read (`reader`), served (`current`) or in the pipeline."""
 
-    __slots__ = ("_advancing", "_agent", "_buffer", "_clock", "_farewell", "_front", "_held_up", "_latest", "_limit",
-                 "_lingering", "_loop", "_metered", "_open", "_place", "_unread", "_whole", "current", "deaf",
-                 "familiar", "pipeline", "reader", "since", "write_paused")  # fmt: skip
+    __slots__ = ("_admission", "_advancing", "_agent", "_buffer", "_clock", "_farewell", "_front", "_held_up",
+                 "_latest", "_limit", "_lingering", "_loop", "_metered", "_open", "_unread", "_whole", "current",
+                 "deaf", "familiar", "pipeline", "reader", "since", "write_paused")  # fmt: skip
 
     _buffer: ReadBuffer
 
@@ -70,7 +70,7 @@ class Connection(RequestSink):
         """The request that was read last from such bytes."""
         self._farewell: bytes | None = None
         self._lingering = False
-        self._place: Place = NOBODY
+        self._admission: Admission = CLOSED
 
     # Called by the loop
 
@@ -83,10 +83,10 @@ class Connection(RequestSink):
         self._open.add(self)
         peer = transport.get_extra_info("peername")
         self.client = (str(peer[0]), int(peer[1])) if isinstance(peer, tuple) else None
-        self._place = place = self._front.crowd.enter(self.client[0] if self.client else "")
-        if place.refused is not None:
-            self._refuse(*place.refused, b"retry-after: 1\r\n")
-        elif not place.inside:
+        self._admission = admission = self._front.connection_limiter.enter(self.client[0] if self.client else "")
+        if admission.refused is not None:
+            self._refuse(*admission.refused, b"retry-after: 1\r\n")
+        elif not admission.inside:
             transport.abort()
 
     def data_received(self, data: bytes) -> None:
@@ -101,7 +101,7 @@ class Connection(RequestSink):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._open.discard(self)
-        self._front.crowd.leave(self._place)
+        self._front.connection_limiter.leave(self._admission)
         self._buffer.lost()
         self.reader.lost()
         current, self.current = self.current, None

@@ -27,7 +27,7 @@ from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.endpoint import replies
 from fairlead_gateway.endpoint.asked import Answered, Notice, Rejection
 from fairlead_gateway.endpoint.bounds import Bounds
-from fairlead_gateway.endpoint.crowd import Crowd
+from fairlead_gateway.endpoint.connection_limiter import ConnectionLimiter
 from fairlead_gateway.endpoint.exchange import Exchange
 from fairlead_gateway.endpoint.familiar import Familiars
 from fairlead_gateway.endpoint.inbound import SESSION, classify, prefers_streams
@@ -95,7 +95,7 @@ class Front:
         self.book = book
         self.bounds = bounds
         self.familiars = Familiars()
-        self.crowd = Crowd(bounds.connections, bounds.connections_each)
+        self.connection_limiter = ConnectionLimiter(bounds.connections, bounds.connections_each)
         self.clock = clock
         self.selection = Selection()
         self.auditor: Auditor | None = None

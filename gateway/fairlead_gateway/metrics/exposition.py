@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.catalog.source import SnapshotStore
-from fairlead_gateway.endpoint.crowd import Crowd
+from fairlead_gateway.endpoint.connection_limiter import ConnectionLimiter
 from fairlead_gateway.telemetry import BOUNDS, Histogram, MetricsRegistry
 from fairlead_gateway.upstream.base import Gauges
 from fairlead_gateway.version import COMPILED, VERSION
@@ -38,7 +38,7 @@ class GatewayCollector(Collector):
         snapshots: SnapshotStore,
         upstreams: Callable[[], dict[ServerKey, Gauges]],
         connections: Callable[[], int],
-        crowd: Crowd,
+        connection_limiter: ConnectionLimiter,
         tasks: Callable[[], int],
         conversions: Callable[[], int],
         clock: Callable[[], float] = time.time,
@@ -47,7 +47,7 @@ class GatewayCollector(Collector):
         self._snapshots = snapshots
         self._upstreams = upstreams
         self._connections = connections
-        self._crowd = crowd
+        self._connection_limiter = connection_limiter
         self._tasks = tasks
         self._conversions = conversions
         self._clock = clock
@@ -81,7 +81,7 @@ class GatewayCollector(Collector):
         yield _gauge("fairlead_conversions_waiting", text, self._conversions())
         yield _gauge("fairlead_client_connections", "Open connections of clients", self._connections())
         text = "Connections of clients that were one too many"
-        yield _counter("fairlead_client_connections_refused", text, self._crowd.turned_away)
+        yield _counter("fairlead_client_connections_refused", text, self._connection_limiter.turned_away)
         yield _gauge("fairlead_tasks", "Tasks of the event loop; more of them every day are a leak", self._tasks())
         rejected = CounterMetricFamily(
             "fairlead_requests_rejected", "Requests refused before they became an operation", labels=["code"]

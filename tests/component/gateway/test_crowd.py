@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fairlead_gateway.app import Gateway
-from fairlead_gateway.endpoint.crowd import MAX_TOLD, Crowd
+from fairlead_gateway.endpoint.connection_limiter import MAX_TOLD, ConnectionLimiter
 from gatewayworld import Ask, Wire, ask, calling, catalog, modern, running
 from rawserver import RawServer
 from toolservers import modern_server, tool
@@ -26,7 +26,7 @@ async def server() -> AsyncIterator[RawServer]:
 
 async def gone(gateway: Gateway, inside: int) -> None:
     """Wait until so few are left that a new one finds room."""
-    await eventually(lambda: gateway.front.crowd.inside <= inside)
+    await eventually(lambda: gateway.front.connection_limiter.inside <= inside)
 
 
 @pytest.mark.parametrize(
@@ -77,25 +77,25 @@ async def test_the_bounds_of_a_request_are_settings(tmp_path: Path, server: RawS
 
 
 def test_a_flood_of_those_turned_away_is_closed_without_a_word_beyond_a_number() -> None:
-    crowd = Crowd(most=1)
-    inside = crowd.enter("a")
-    told = [crowd.enter("a") for _ in range(MAX_TOLD)]
+    limiter = ConnectionLimiter(most=1)
+    inside = limiter.enter("a")
+    told = [limiter.enter("a") for _ in range(MAX_TOLD)]
     assert all(place.refused is not None for place in told)
-    mute = crowd.enter("a")
+    mute = limiter.enter("a")
     assert (mute.inside, mute.refused) == (False, None)
     for place in (*told, mute, inside):
-        crowd.leave(place)
-    assert crowd.enter("b").inside
-    assert (crowd.inside, crowd.turned_away) == (1, MAX_TOLD + 1)
+        limiter.leave(place)
+    assert limiter.enter("b").inside
+    assert (limiter.inside, limiter.turned_away) == (1, MAX_TOLD + 1)
 
 
 def test_addresses_are_counted_apart_and_forgotten_when_their_last_connection_is_gone() -> None:
-    crowd = Crowd(most_each=1)
-    first, other = crowd.enter("a"), crowd.enter("b")
+    limiter = ConnectionLimiter(most_each=1)
+    first, other = limiter.enter("a"), limiter.enter("b")
     assert first.inside
     assert other.inside
-    assert crowd.enter("a").refused is not None
-    crowd.leave(first)
-    crowd.leave(other)
-    assert crowd._each == {}
-    assert crowd.enter("a").inside
+    assert limiter.enter("a").refused is not None
+    limiter.leave(first)
+    limiter.leave(other)
+    assert limiter._each == {}
+    assert limiter.enter("a").inside

@@ -1,7 +1,6 @@
-"""How many connections are open, in all and from each address, and which one is too many.
+"""Bounds on connections of clients: in all, and from each address.
 
-Pure module. It counts what the listener let in; what it turns away is answered, so that a
-client learns why, but only while few are being told.
+Pure module. A connection beyond a bound is answered with the reason, as long as few others are being told theirs.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ MAX_TOLD: Final = 256
 """Connections that are told at once why they are turned away; those beyond are closed without a word."""
 
 
-class Place(msgspec.Struct, frozen=True):
-    """What became of a connection; to be given back when it ends."""
+class Admission(msgspec.Struct, frozen=True):
+    """Decision about one connection, to be given back (`leave`) when it ends."""
 
     address: str
     inside: bool = False
@@ -23,11 +22,11 @@ class Place(msgspec.Struct, frozen=True):
     """Why not, to be told: an HTTP status and a sentence."""
 
 
-NOBODY: Final = Place("")
+CLOSED: Final = Admission("")
 
 
-class Crowd:
-    """See the module. 0 for either bound is none."""
+class ConnectionLimiter:
+    """Counts open connections. `most` and `most_each` (address) are bounds; 0 is none."""
 
     def __init__(self, most: int = 0, most_each: int = 0) -> None:
         self._most = most
@@ -38,28 +37,28 @@ class Crowd:
         self.turned_away = 0
         """So far."""
 
-    def enter(self, address: str) -> Place:
-        """A place inside; else one with the reason; or neither, for one that is closed without a word."""
+    def enter(self, address: str) -> Admission:
+        """Decide about a new connection; one beyond a bound is told the reason, or closed without a word."""
         refused = self._refused(address)
         if refused is not None:
             self.turned_away += 1
             if self._told >= MAX_TOLD:
-                return NOBODY
+                return CLOSED
             self._told += 1
-            return Place(address, refused=refused)
+            return Admission(address, refused=refused)
         self.inside += 1
         if self._most_each:
             self._each[address] = self._each.get(address, 0) + 1
-        return Place(address, inside=True)
+        return Admission(address, inside=True)
 
-    def leave(self, place: Place) -> None:
+    def leave(self, admission: Admission) -> None:
         """A connection is gone."""
-        self._told -= place.refused is not None
-        self.inside -= place.inside
-        if place.inside and self._most_each:
-            left = self._each.pop(place.address) - 1
+        self._told -= admission.refused is not None
+        self.inside -= admission.inside
+        if admission.inside and self._most_each:
+            left = self._each.pop(admission.address) - 1
             if left:
-                self._each[place.address] = left
+                self._each[admission.address] = left
 
     def _refused(self, address: str) -> tuple[int, str] | None:
         if self._most and self.inside >= self._most:
