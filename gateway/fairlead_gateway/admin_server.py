@@ -53,6 +53,7 @@ class AdminServer:
         self._allow = allow
         routes = [Route(path, self._checked(page), methods=["GET"]) for path, page in pages.items()]
         app = Starlette(routes=routes, exception_handlers={404: _nothing, 405: _nothing})
+        app.router.redirect_slashes = False
         self._protocols = StockProtocols(app, [(b"connection", b"close")])
         self._open: set[_Connection] = set()
         self.host = host

@@ -74,8 +74,8 @@ class FallbackRequest(asyncio.Transport):
     `head` and `body` may be added before `start`, which is when the connection has answered what came before.
     """
 
-    __slots__ = ("_chunked", "_full", "_protocol", "_server", "_waiting", "_wire", "body_complete", "keep_alive",
-                 "response_complete", "response_started", "scope")  # fmt: skip
+    __slots__ = ("_chunked", "_full", "_protocol", "_server", "_waiting", "_wire", "keep_alive", "response_complete",
+                 "response_started", "scope")  # fmt: skip
 
     def __init__(self, server: FallbackServer, wire: Wire) -> None:
         super().__init__()
@@ -85,7 +85,6 @@ class FallbackRequest(asyncio.Transport):
         self._full = False
         self._protocol: Any = None
         self._waiting: list[bytes] = []
-        self.body_complete = False
         self.keep_alive = True
         self.response_started = False
         self.response_complete = False
@@ -108,8 +107,7 @@ class FallbackRequest(asyncio.Transport):
             self._receive(data)
 
     def end(self) -> None:
-        """The body is complete."""
-        self.body_complete = True
+        """Add the end of the body."""
         if self._chunked:
             self._receive(b"0\r\n\r\n")
 

@@ -53,6 +53,12 @@ async def test_probes_are_answered_under_any_name(tmp_path: Path) -> None:
         assert [await asked(gateway, path, f"Host: {REBOUND}") for path in ("/healthz", "/readyz")] == [200, 200]
 
 
+@pytest.mark.parametrize("path", ["/metrics/", "/healthz/", "/", "/mcp"])
+async def test_a_path_that_is_none_of_the_pages_is_not_found(tmp_path: Path, path: str) -> None:
+    async with running(tmp_path) as gateway:
+        assert await asked(gateway, path, "Host: localhost") == 404
+
+
 async def test_a_request_without_end_is_cut_off(tmp_path: Path) -> None:
     async with running(tmp_path) as gateway:
         reader, writer = await asyncio.open_connection("127.0.0.1", gateway.metrics_port)
