@@ -30,6 +30,7 @@ MODULES: Final = (
     "fairlead_gateway/calls/flight.py",
     "fairlead_gateway/calls/outcome.py",
     "fairlead_gateway/calls/translate.py",
+    "fairlead_gateway/core/ports.py",
     "fairlead_gateway/endpoint/exchange.py",
     "fairlead_gateway/endpoint/familiar.py",
     "fairlead_gateway/endpoint/front.py",

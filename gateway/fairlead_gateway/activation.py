@@ -14,13 +14,15 @@ from typing import Final
 from fairlead_api.documents.rules import Policy, Tier
 from fairlead_api.slices import tabled
 from fairlead_gateway.calls.dispatch import CALL
-from fairlead_gateway.catalog.model import Server, Snapshot, Tool
+from fairlead_gateway.calls.routing import route_to
+from fairlead_gateway.catalog.model import Snapshot
+from fairlead_gateway.core.route import Route
+from fairlead_gateway.core.server import Server, Tool
+from fairlead_gateway.core.server_binding import ServerBinding
 from fairlead_gateway.endpoint.front import Front
 from fairlead_gateway.events import EventLog
 from fairlead_gateway.identity.names import Issuers
 from fairlead_gateway.policy.compiled_catalog import server_info
-from fairlead_gateway.policy.reach import Reach
-from fairlead_gateway.policy.route import Route, route_to
 from fairlead_gateway.policy.selection import Selection, select_in_slices
 from fairlead_gateway.policy.tiers import fastest_limit
 from fairlead_gateway.reports.outbox import Outbox
@@ -110,9 +112,9 @@ class Activation:
                 ", ".join(found[:MOST_NAMED]) + (", ..." if len(found) > MOST_NAMED else ""),
             )
 
-    def _reach(self, server: Server) -> Reach:
+    def _reach(self, server: Server) -> ServerBinding:
         limits, settings = server.catalog.limits, self._settings
-        return Reach(
+        return ServerBinding(
             server,
             self._registry.upstream(server.key),
             self._registry.guard(server.key),
@@ -122,7 +124,7 @@ class Activation:
             retries=DEFAULT_RETRIES if limits.retries is None else limits.retries,
         )
 
-    def _bind(self, reach: Reach, tool: Tool) -> Route:
+    def _bind(self, reach: ServerBinding, tool: Tool) -> Route:
         key = reach.server.key
         checked = self._settings.validate
         return route_to(
@@ -131,7 +133,7 @@ class Activation:
             self._book.recorder(CALL, tool.name, str(key)),
             self._outbox.samples.meter(key, tool.name, tool.hash),
             check=self._checks.of(str(key), tool.name, tool.definition, tool.hash) if checked else None,
-            upstream=hedged(reach, tool),
+            upstream=hedged(self._registry, reach.server, tool),
         )
 
     def _measure_by(self, tiers: Collection[Tier]) -> None:
@@ -139,12 +141,12 @@ class Activation:
         self._book.budgets({tier.name: tier.max_latency_ms for tier in tiers})
 
 
-def hedged(reach: Reach, tool: Tool) -> Upstream | None:
+def hedged(registry: Registry, server: Server, tool: Tool) -> Upstream | None:
     """Upstream that sends the calls of a tool twice where that is asked for, and does no harm."""
-    after_ms = reach.server.catalog.limits.hedge_after_ms
+    after_ms = server.catalog.limits.hedge_after_ms
     if after_ms is None or not tool.idempotent:
         return None
-    return Hedged(reach.upstream, reach.guard, after_ms / 1000, tool.name)
+    return Hedged(registry.upstream(server.key), registry.guard(server.key), after_ms / 1000, tool.name)
 
 
 def shortest(default: float, *milliseconds: int | None) -> float:

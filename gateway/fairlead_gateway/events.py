@@ -21,7 +21,8 @@ from typing import Final
 import msgspec
 
 from fairlead_api.meta import ServerKey
-from fairlead_gateway.catalog.model import Server, Snapshot
+from fairlead_gateway.catalog.model import Snapshot
+from fairlead_gateway.core.server import Server
 from fairlead_gateway.yielding import in_turns
 
 log = logging.getLogger(__name__)

@@ -10,6 +10,8 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from fairlead_gateway.core import ports
+
 BOUNDS: Final[tuple[float, ...]] = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 """Upper bounds in seconds of `mcp.server.operation.duration` (OpenTelemetry semantic conventions for MCP)."""
 _bucket_of: Final = bisect_left
@@ -55,7 +57,7 @@ class Wait:
         self.series = Histogram()
 
 
-class Recorder:
+class Recorder(ports.Recorder):
     """The histograms of one method of one tool, by outcome; made when first needed."""
 
     __slots__ = ("_book", "_errors", "_method", "_ok", "_server", "_tool")

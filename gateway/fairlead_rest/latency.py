@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from fairlead_api.documents.state import Quantiles, ToolState
-from fairlead_gateway.catalog.model import Tool
+from fairlead_gateway.core.server import Tool
 
 _UNKNOWN = ToolState(name="")
 

@@ -12,8 +12,9 @@ from typing import Final
 
 from fairlead_api.documents.servers import ServerEntry
 from fairlead_api.meta import ServerKey
-from fairlead_gateway.catalog.model import Server, Snapshot
+from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.core.identity import Identity
+from fairlead_gateway.core.server import Server
 from fairlead_gateway.policy.decision import Decision, Denial, decide, denial
 from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.policy.tiers import in_tier

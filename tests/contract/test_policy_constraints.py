@@ -11,8 +11,8 @@ import pytest
 from fairlead_api.documents.rules import Policy, PolicyLimits, Rule, Rules, Subject, Tier
 from fairlead_api.policies.merge import Merged, RuleRef, ServerTiers
 from fairlead_gateway.catalog.model import build
+from fairlead_gateway.core.route import Route
 from fairlead_gateway.policy.constraints import OF_SERVERS, OF_TOOLS
-from fairlead_gateway.policy.route import Route
 from fairlead_gateway.policy.rules import alters
 from fairlead_gateway.policy.selection import Selection
 from gatewayworld import catalog

@@ -40,7 +40,7 @@ POLICIES = (
     ),
     Guard(
         "a result that was kept for another credential of the gateway's",
-        f"{GATEWAY}.policy.route",
+        f"{GATEWAY}.calls.routing",
         (
             (
                 "catalog.endpoint, catalog.credential, catalog.protocol_version",

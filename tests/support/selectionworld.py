@@ -7,9 +7,11 @@ from typing import Any
 
 from fairlead_api.meta import ServerKey
 from fairlead_api.slices import finish
-from fairlead_gateway.catalog.model import Server, Snapshot, Tool
-from fairlead_gateway.policy.reach import Reach
-from fairlead_gateway.policy.route import Route, route_to
+from fairlead_gateway.calls.routing import route_to
+from fairlead_gateway.catalog.model import Snapshot
+from fairlead_gateway.core.route import Route
+from fairlead_gateway.core.server import Server, Tool
+from fairlead_gateway.core.server_binding import ServerBinding
 from fairlead_gateway.policy.selection import Selection, select_in_slices
 from fairlead_gateway.reports.samples import SampleLog
 from fairlead_gateway.telemetry import MetricsRegistry
@@ -26,13 +28,13 @@ class Upstreams:
     def __init__(self) -> None:
         self.by_key: dict[ServerKey, Unreachable] = {}
 
-    def reach(self, server: Server) -> Reach:
+    def reach(self, server: Server) -> ServerBinding:
         upstream = self.by_key.setdefault(server.key, Unreachable("test"))
         guard = Guard(str(server.key), Bounds(1), lambda delay, action: None)
-        return Reach(server, upstream, guard, timeout=1, max_bytes=1, server_info=b"{}")
+        return ServerBinding(server, upstream, guard, timeout=1, max_bytes=1, server_info=b"{}")
 
 
-def bind(reach: Reach, tool: Tool) -> Route:
+def bind(reach: ServerBinding, tool: Tool) -> Route:
     """A route that leads nowhere."""
     key = reach.server.key
     return route_to(reach, tool, BOOK.recorder("tools/call", tool.name, str(key)), SampleLog().meter(key, tool.name))

@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable, Hashable
 from typing import TypeVar
 
 from fairlead_gateway.calls.retries import next_delay
-from fairlead_gateway.upstream.guard import PLAIN, Guard, Ticket
+from fairlead_gateway.core.ports import Guard, Ticket
+from fairlead_gateway.upstream.guard import PLAIN
 from fairlead_mcp.errors import McpError, Timeout
 
 T = TypeVar("T")

@@ -23,12 +23,13 @@ from fairlead_gateway.calls.cache import ResultCache, key_of, scope
 from fairlead_gateway.calls.exchange import Exchange
 from fairlead_gateway.calls.flight import Body, Flight
 from fairlead_gateway.calls.trace import TRACEPARENT, carried
+from fairlead_gateway.core.ports import Recorder
+from fairlead_gateway.core.route import Route
 from fairlead_gateway.endpoint.asked import Rejection
 from fairlead_gateway.endpoint.request import Request
 from fairlead_gateway.limits.limiter import Limiter
-from fairlead_gateway.policy.route import Route
 from fairlead_gateway.policy.view import View
-from fairlead_gateway.telemetry import MetricsRegistry, Recorder
+from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_gateway.tracing.spans import Spans
 from fairlead_gateway.upstream.order import Notify, Order
 from fairlead_mcp import eras, jsonrpc

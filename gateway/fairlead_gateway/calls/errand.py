@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from fairlead_gateway.policy.reach import Reach
-from fairlead_gateway.policy.route import Route
-from fairlead_gateway.reports.samples import Meter
-from fairlead_gateway.telemetry import Recorder
-from fairlead_gateway.validation.shelf import ToolCheck
+from fairlead_gateway.core.ports import Meter, Recorder, ToolCheck
+from fairlead_gateway.core.route import Route
+from fairlead_gateway.core.server_binding import ServerBinding as Reach
 from fairlead_mcp import jsonrpc
 
 

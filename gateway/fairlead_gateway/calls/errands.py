@@ -13,10 +13,10 @@ from msgspec import Raw
 from fairlead_gateway.calls import mirrored
 from fairlead_gateway.calls.errand import Errand
 from fairlead_gateway.calls.live import Live
+from fairlead_gateway.core.route import Route
 from fairlead_gateway.endpoint.asked import Headers, Rejection
 from fairlead_gateway.endpoint.request import Request
 from fairlead_gateway.policy.resource_index import ResourceIndex as Offers
-from fairlead_gateway.policy.route import Route
 from fairlead_mcp import eras, jsonrpc, members
 
 CALL: Final = "tools/call"

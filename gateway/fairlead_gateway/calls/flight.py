@@ -21,15 +21,16 @@ from fairlead_gateway.calls.exchange import Exchange, asker
 from fairlead_gateway.calls.outcome import Outcome
 from fairlead_gateway.calls.outputs import judged
 from fairlead_gateway.calls.retries import next_delay
+from fairlead_gateway.core.ports import Ticket
 from fairlead_gateway.core.refusal import Refusal
+from fairlead_gateway.core.route import Route
 from fairlead_gateway.endpoint.request import Request
 from fairlead_gateway.limits.limiter import NO_LEASE, Lease, Limited, Limiter
-from fairlead_gateway.policy.route import Route
 from fairlead_gateway.reports.outcomes import outcome_of
 from fairlead_gateway.telemetry import TOOL_ERROR
 from fairlead_gateway.tracing.spans import CallSpan
 from fairlead_gateway.upstream.base import Pending
-from fairlead_gateway.upstream.guard import PLAIN, QUEUED, Ticket
+from fairlead_gateway.upstream.guard import PLAIN, QUEUED
 from fairlead_gateway.upstream.order import Order, Recipient
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import McpError, RpcError, Timeout

@@ -9,7 +9,7 @@ from __future__ import annotations
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.calls import refusals, translate
 from fairlead_gateway.calls.outcome import Outcome
-from fairlead_gateway.validation.shelf import ToolCheck
+from fairlead_gateway.core.ports import ToolCheck
 from fairlead_mcp.errors import NotMcp
 
 

@@ -20,7 +20,7 @@ from fairlead_mcp import capabilities as client_capabilities
 from fairlead_mcp import errors, jsonrpc
 
 if TYPE_CHECKING:
-    from fairlead_gateway.policy.route import Route
+    from fairlead_gateway.core.route import Route
 
 META_ERROR: Final = "fairlead.dev/error"
 META_WARNING: Final = "fairlead.dev/warning"

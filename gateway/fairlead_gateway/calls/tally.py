@@ -6,8 +6,8 @@ Used by `calls.forward`; of plain calls a flight keeps the same itself.
 from __future__ import annotations
 
 from fairlead_gateway.calls.exchange import Exchange, asker
+from fairlead_gateway.core.route import Route
 from fairlead_gateway.limits.limiter import NO_LEASE, Lease, Limited, Limiter
-from fairlead_gateway.policy.route import Route
 from fairlead_gateway.tracing.spans import CallSpan
 
 

@@ -19,7 +19,7 @@ from typing import Final
 from msgspec import Raw
 
 from fairlead_api.documents.catalog import HttpEndpoint
-from fairlead_gateway.policy.reach import Reach
+from fairlead_gateway.core.server_binding import ServerBinding as Reach
 from fairlead_gateway.policy.resource_index import ResourceIndex as Offers
 from fairlead_gateway.upstream.inquiry import Counterpart, Inquiry
 from fairlead_mcp import eras, jsonrpc

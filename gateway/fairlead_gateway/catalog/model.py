@@ -21,61 +21,17 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.slices import SLICE, finish, ordered, tabled
 from fairlead_gateway.catalog.definitions import UnusableDefinition, is_idempotent, shown, verbatim
 from fairlead_gateway.catalog.names import exposed_name
-from fairlead_gateway.catalog.offered import Item, Offered, offered
+from fairlead_gateway.catalog.offered import offered
 from fairlead_gateway.core.quota import Caps
+from fairlead_gateway.core.server import Item, Server, Tool
 
 _UNDECLARED: Final = DeclaredLatency()
 REMOVE: Final = "Remove"
 """`discovery.onDisconnect` of a server whose tools leave every list at the first loss."""
 
 
-ToolRef = tuple[ServerKey, str]
-"""A tool of a server, as that calls it."""
-Shown = TypeVar("Shown", "Tool", Item)
+Shown = TypeVar("Shown", Tool, Item)
 """Tool or item that merged endpoints show under its exposed name."""
-
-
-class Tool(msgspec.Struct, frozen=True):
-    """One tool of one server, enabled and listable."""
-
-    name: str
-    """As the server calls it."""
-    ref: ToolRef
-    """Key of the tool in sets and tables; one object, so that a look-up need not compare texts."""
-    definition: bytes
-    """For the server's own endpoint."""
-    exposed: str | None
-    """Name on merged endpoints; None where the server is kept off them."""
-    merged: bytes
-    """The definition under the exposed name; empty where there is none."""
-    max_duration_ms: int | None = None
-    idempotent: bool = False
-    """Whether a call of it may be made again although the server may have got it."""
-    cacheable_seconds: int = 0
-    """How long a result answers equal calls."""
-    hash: str = ""
-    """Hash of the definition as the server sent it; empty where it is not known."""
-    estimated_duration_ms: int | None = None
-    """Declared median."""
-    caps: Caps | None = None
-    """How often it may be called, by all agents together; None for as often as one likes."""
-    tags: tuple[str, ...] = ()
-    """As given in the McpServer; policies name them."""
-    categories: tuple[str, ...] = ()
-    requires: tuple[str, ...] = ()
-    """Client capabilities without which its server does not know it."""
-
-
-class Server(msgspec.Struct, frozen=True):
-    """One server with its tools sorted by name."""
-
-    key: ServerKey
-    catalog: Catalog
-    tools: tuple[Tool, ...]
-    problems: tuple[str, ...] = ()
-    """A sentence for everything that could not be taken in."""
-    offered: Offered = Offered()
-    """Prompts, resources and templates."""
 
 
 class Collision(msgspec.Struct, frozen=True):

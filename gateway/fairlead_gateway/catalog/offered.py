@@ -9,34 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-import msgspec
-
 from fairlead_api.documents.catalog import Catalog, Definition
 from fairlead_gateway.catalog.definitions import UnusableDefinition, plain, shown, verbatim
 from fairlead_gateway.catalog.names import exposed_name
-
-
-class Item(msgspec.Struct, frozen=True):
-    """One prompt, resource or template."""
-
-    name: str
-    """As the server calls it: a name, a URI, or a URI template."""
-    definition: bytes
-    """For the server's own endpoint."""
-    exposed: str | None
-    """Name on merged endpoints; None where the server is kept off them."""
-    merged: bytes
-    """The definition under the exposed name; empty where there is none."""
-
-
-class Offered(msgspec.Struct, frozen=True):
-    """Prompts, resources and templates of one server, sorted by name."""
-
-    prompts: tuple[Item, ...] = ()
-    resources: tuple[Item, ...] = ()
-    templates: tuple[Item, ...] = ()
-    problems: tuple[str, ...] = ()
-    """A sentence for each that could not be taken in."""
+from fairlead_gateway.core.server import Item, Offered
 
 
 def offered(catalog: Catalog) -> Offered:

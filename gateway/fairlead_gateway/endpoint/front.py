@@ -24,6 +24,7 @@ from fairlead_gateway.calls.exchange import asker
 from fairlead_gateway.calls.forward import Forwarder
 from fairlead_gateway.calls.refusals import META_ERROR, RATE_LIMITED
 from fairlead_gateway.core.identity import Identity
+from fairlead_gateway.core.route import Route
 from fairlead_gateway.endpoint import replies
 from fairlead_gateway.endpoint.asked import Answered, Notice, Rejection
 from fairlead_gateway.endpoint.bounds import Bounds
@@ -44,7 +45,6 @@ from fairlead_gateway.identity.refusal import CredentialRefusal
 from fairlead_gateway.identity.resource import ProtectedResource
 from fairlead_gateway.limits.buffers import AnswerBuffers
 from fairlead_gateway.policy.decision import denial
-from fairlead_gateway.policy.route import Route
 from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.policy.tiers import in_tier
 from fairlead_gateway.policy.view import MERGED, View

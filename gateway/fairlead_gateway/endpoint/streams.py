@@ -15,6 +15,7 @@ from msgspec import Raw
 
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.calls.watches import UPDATED, Watches, watchable
+from fairlead_gateway.core.server_binding import ServerBinding as Reach
 from fairlead_gateway.endpoint import replies
 from fairlead_gateway.endpoint.asked import Rejection
 from fairlead_gateway.endpoint.exchange import Exchange
@@ -22,7 +23,6 @@ from fairlead_gateway.endpoint.inbound import SESSION
 from fairlead_gateway.endpoint.preparing import Preparations
 from fairlead_gateway.endpoint.request import Request
 from fairlead_gateway.identity.identities import Identities
-from fairlead_gateway.policy.reach import Reach
 from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.policy.view import View, server_target
 from fairlead_gateway.yielding import in_turns

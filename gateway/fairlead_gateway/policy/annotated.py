@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from fairlead_api.documents.state import ToolState
 from fairlead_gateway.catalog.definitions import with_meta
-from fairlead_gateway.catalog.model import Tool
+from fairlead_gateway.core.server import Tool
 
 PREFIX: Final = "fairlead.dev/"
 

@@ -15,19 +15,20 @@ import msgspec
 from fairlead_api.documents.rules import Tier
 from fairlead_api.meta import ServerKey
 from fairlead_api.slices import SLICE
-from fairlead_gateway.catalog.model import Server, Snapshot, Tool, ToolRef
+from fairlead_gateway.catalog.model import Snapshot
+from fairlead_gateway.core.route import Route
+from fairlead_gateway.core.server import Server, Tool, ToolRef
+from fairlead_gateway.core.server_binding import ServerBinding
 from fairlead_gateway.policy.annotated import annotated
 from fairlead_gateway.policy.quotas import Cutter
-from fairlead_gateway.policy.reach import Reach
 from fairlead_gateway.policy.resource_index import ResourceIndex, merged_resources, server_resources
-from fairlead_gateway.policy.route import Route
 from fairlead_gateway.policy.rules import Policies, compile_policies_in_slices
 from fairlead_gateway.policy.tiers import Hidden, default_tier, hide_in_slices, in_tier
 from fairlead_gateway.policy.tool_list import ToolList
 from fairlead_gateway.policy.view import MERGED, View, server_target
 from fairlead_mcp import jsonrpc
 
-Bind = Callable[[Reach, Tool], Route]
+Bind = Callable[[ServerBinding, Tool], Route]
 Routes = Mapping[ServerKey, Mapping[str, Route]]
 """Of each server, by the tools' own names."""
 
@@ -71,7 +72,7 @@ class CompiledCatalog(msgspec.Struct, frozen=True, eq=False):
 def compile_in_slices(
     snapshot: Snapshot,
     routes: Routes,
-    reaches: Mapping[ServerKey, Reach],
+    reaches: Mapping[ServerKey, ServerBinding],
     before: CompiledCatalog | None = None,
     *,
     now: float = 0.0,
@@ -137,7 +138,7 @@ def _endpoint_in_slices(
 
 
 def bind_in_slices(
-    reaches: Mapping[ServerKey, Reach], bind: Bind, before: Routes = MappingProxyType({})
+    reaches: Mapping[ServerKey, ServerBinding], bind: Bind, before: Routes = MappingProxyType({})
 ) -> Generator[None, None, dict[ServerKey, Mapping[str, Route]]]:
     """Routes of every server; those of a server that did not change are taken over from `before` while they lead to the
     same upstream.

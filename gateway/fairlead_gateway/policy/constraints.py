@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from fairlead_api.meta import ServerKey
-from fairlead_gateway.catalog.model import ToolRef
+from fairlead_gateway.core.server import ToolRef
 from fairlead_gateway.policy.rules import RuleSet
 
 OF_SERVERS: Final[Mapping[str, Callable[[RuleSet, ServerKey], Any]]] = MappingProxyType({

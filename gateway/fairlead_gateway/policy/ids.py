@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from fairlead_api.meta import ServerKey
 
 if TYPE_CHECKING:
-    from fairlead_gateway.policy.route import Route
+    from fairlead_gateway.core.route import Route
 
 ID: Final = "mcp."
 MAX_ID: Final = 1024

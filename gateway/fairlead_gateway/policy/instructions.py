@@ -13,9 +13,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from fairlead_api.meta import ServerKey
-from fairlead_gateway.catalog.model import Server
-from fairlead_gateway.catalog.offered import Offered
-from fairlead_gateway.policy.route import Route
+from fairlead_gateway.core.route import Route
+from fairlead_gateway.core.server import Offered, Server
 from fairlead_gateway.policy.view import server_target
 from fairlead_mcp.escaping import escaped_text
 

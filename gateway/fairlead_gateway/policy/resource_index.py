@@ -15,9 +15,9 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_api.meta import ServerKey
-from fairlead_gateway.catalog.model import Server, Snapshot
-from fairlead_gateway.catalog.offered import Item
-from fairlead_gateway.policy.reach import Reach
+from fairlead_gateway.catalog.model import Snapshot
+from fairlead_gateway.core.server import Item, Server
+from fairlead_gateway.core.server_binding import ServerBinding
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.escaping import escaped
 
@@ -29,7 +29,7 @@ MAX_TEMPLATE: Final = 2048
 """Characters of a URI template that is matched against."""
 
 
-Resolved = tuple[Reach, str]
+Resolved = tuple[ServerBinding, str]
 """A server, and how it calls what is meant."""
 
 
@@ -43,10 +43,10 @@ class ResourceIndex:
         prompts: Mapping[str, tuple[Server, Item]],
         resources: Mapping[str, tuple[Server, Item]],
         templates: Mapping[str, tuple[Server, Item]],
-        reaches: Mapping[ServerKey, Reach],
+        reaches: Mapping[ServerKey, ServerBinding],
         *,
         servers: Iterable[Server],
-        alone: Reach | None = None,
+        alone: ServerBinding | None = None,
         escaping: Collection[ServerKey] = frozenset(),
     ) -> None:
         """`escaping`: servers whose control characters are made visible."""
@@ -134,13 +134,13 @@ class ResourceIndex:
         return None if reach is None else (reach, item.name if name is None else name)
 
 
-def merged_resources(snapshot: Snapshot, reaches: Mapping[ServerKey, Reach]) -> ResourceIndex:
+def merged_resources(snapshot: Snapshot, reaches: Mapping[ServerKey, ServerBinding]) -> ResourceIndex:
     """What merged endpoints show."""
     shown = [server for server in snapshot.servers.values() if server.catalog.prefix is not None]
     return ResourceIndex(snapshot.prompts, snapshot.resources, snapshot.templates, reaches, servers=shown)
 
 
-def server_resources(server: Server, reach: Reach | None) -> ResourceIndex:
+def server_resources(server: Server, reach: ServerBinding | None) -> ResourceIndex:
     """What the endpoint of one server shows."""
     offered = server.offered
     return ResourceIndex(

@@ -20,9 +20,10 @@ from fairlead_api.policies.index import Shelved, ToolIndex
 from fairlead_api.policies.merge import ALLOW, Merged, RuleRef, ServerTiers, Verdict, merging, selects, verdict
 from fairlead_api.policies.subjects import Key, Speakers, keys_of
 from fairlead_api.slices import finish, listed
-from fairlead_gateway.catalog.model import Server, Snapshot, ToolRef
+from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.quota import Quota
+from fairlead_gateway.core.server import Server, ToolRef
 from fairlead_gateway.policy.tiers import by_speed
 from fairlead_gateway.validation.constraint import Allowance, Constraint, allowance
 

@@ -16,8 +16,8 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.slices import finish
 from fairlead_gateway.catalog.model import EMPTY, Snapshot
 from fairlead_gateway.core.identity import Identity
+from fairlead_gateway.core.server_binding import ServerBinding
 from fairlead_gateway.policy.compiled_catalog import Bind, CompiledCatalog, Routes, bind_in_slices, compile_in_slices
-from fairlead_gateway.policy.reach import Reach
 from fairlead_gateway.policy.rules import RuleSet
 from fairlead_gateway.policy.subject_views import SubjectViews
 from fairlead_gateway.policy.view import MERGED, View
@@ -31,7 +31,7 @@ SUBJECTS: Final = 8192
 
 def select_in_slices(
     snapshot: Snapshot,
-    reaches: Mapping[ServerKey, Reach],
+    reaches: Mapping[ServerKey, ServerBinding],
     bind: Bind,
     before: Selection | None = None,
     *,

@@ -15,7 +15,8 @@ import msgspec
 from fairlead_api.documents.rules import Tier
 from fairlead_api.documents.state import ToolState
 from fairlead_api.slices import SLICE
-from fairlead_gateway.catalog.model import Snapshot, Tool, ToolRef
+from fairlead_gateway.catalog.model import Snapshot
+from fairlead_gateway.core.server import Tool, ToolRef
 
 GRACE_SECONDS: Final = 60.0
 """A list lives for its `ttlMs` (30 s) at a client; what has left it stays callable for longer than that."""

@@ -14,10 +14,10 @@ from urllib.parse import quote
 from fairlead_api.meta import ServerKey
 from fairlead_formats.names import SEPARATOR, did_you_mean
 from fairlead_gateway.core.refusal import OVER_BUDGET, Refusal
+from fairlead_gateway.core.route import Route
 from fairlead_gateway.policy.ids import ID, MAX_ID, ByServer, ambiguous, by_server, named
 from fairlead_gateway.policy.notice import HiddenTools, member_of, notice, over_budget
 from fairlead_gateway.policy.resource_index import ResourceIndex
-from fairlead_gateway.policy.route import Route
 from fairlead_gateway.policy.tiers import Hidden
 from fairlead_gateway.policy.tool_list import ToolList
 

@@ -16,12 +16,13 @@ import msgspec
 from fairlead_api.documents.rules import Tier
 from fairlead_api.meta import ServerKey
 from fairlead_api.slices import listed, tabled
-from fairlead_gateway.catalog.model import EMPTY, ToolRef
+from fairlead_gateway.catalog.model import EMPTY
+from fairlead_gateway.core.route import Route
+from fairlead_gateway.core.server import ToolRef
 from fairlead_gateway.policy.compiled_catalog import CompiledCatalog, EndpointTools
 from fairlead_gateway.policy.constraints import NO_CHANGES, changes_of_server, changes_of_tools
 from fairlead_gateway.policy.instructions import instructions_of
 from fairlead_gateway.policy.resource_index import ResourceIndex
-from fairlead_gateway.policy.route import Route
 from fairlead_gateway.policy.rules import Policies, RuleSet
 from fairlead_gateway.policy.tiers import GRACE_SECONDS, Hidden, in_tier
 from fairlead_gateway.policy.tool_list import ToolList

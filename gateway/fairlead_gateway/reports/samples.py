@@ -13,12 +13,13 @@ from weakref import WeakValueDictionary
 from fairlead_api.meta import ServerKey
 from fairlead_api.reports import OK, RUNNING, Attempt
 from fairlead_gateway.aggregates.tally import Tally
+from fairlead_gateway.core import ports
 from fairlead_gateway.reports.history import History
 
 KEPT: Final = 100
 
 
-class Meter:
+class Meter(ports.Meter):
     """Times the attempts of one tool, into a history that the routes of the tool share."""
 
     __slots__ = ("_attempts", "_history", "_log")
@@ -119,7 +120,7 @@ class Stopwatch:
 
     __slots__ = ("_clock", "_meter", "_number")
 
-    def __init__(self, meter: Meter | None, clock: Callable[[], float]) -> None:
+    def __init__(self, meter: ports.Meter | None, clock: Callable[[], float]) -> None:
         self._meter = meter
         self._clock = clock
         self._number = meter.begin(clock()) if meter is not None else 0

@@ -10,9 +10,11 @@ from __future__ import annotations
 import logging
 import random as randomness
 import time
-from collections.abc import Callable, Hashable
-from typing import Final, Protocol, TypeAlias
+from collections.abc import Callable
+from typing import Final, TypeAlias
 
+from fairlead_gateway.core import ports
+from fairlead_gateway.core.ports import Ticket, Waiter
 from fairlead_gateway.limits.fairqueue import FairQueue
 from fairlead_gateway.limits.rate import Rate, Sharing
 from fairlead_gateway.upstream.bounds import Bounds
@@ -31,8 +33,6 @@ RETRY_BUDGET: Final = 10.0
 RETRY_EARNED: Final = 0.1
 _NEVER: Final = float("inf")
 
-Ticket: TypeAlias = int
-"""How a call got in: PLAIN or TRIAL. To be handed back by `Guard.leave`."""
 QUEUED: Final[Ticket] = 0
 PLAIN: Final[Ticket] = 1
 TRIAL: Final[Ticket] = 2
@@ -52,24 +52,6 @@ class Refused(McpError):
         self.retry_after = retry_after
 
 
-class Waiter(Protocol):
-    """A call that wants in. Of one that was queued and not withdrawn, one method is called, once; it may not raise."""
-
-    @property
-    def agent(self) -> Hashable:
-        """Who makes it: agents that wait get in by turns."""
-        ...
-
-    @property
-    def deadline(self) -> float:
-        """Seconds of the guard's clock."""
-        ...
-
-    def admitted(self, ticket: Ticket) -> None: ...
-
-    def refused(self, error: McpError) -> None: ...
-
-
 Later: TypeAlias = Callable[[float, Callable[[], None]], object]
 """Calls something after so many seconds, as a loop's `call_later` does."""
 
@@ -78,7 +60,7 @@ Ping: TypeAlias = Callable[[Callable[[Exception | None], None]], None]
 """Begins to ask the server whether it lives, and later calls with the error, or None for an answer."""
 
 
-class Guard:
+class Guard(ports.Guard):
     """See the module. `clock` is the one of deadlines, in seconds; `random` gives [0, 1). `lost` is told the reason
     each time that the server could not be reached, or went away under a call; with `sharing` the rate is that of all
     replicas. `ping` asks the server something that needs no tool; without it, time-outs of one tool open nothing.

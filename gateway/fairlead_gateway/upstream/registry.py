@@ -30,7 +30,7 @@ from fairlead_api.documents.catalog import (
 )
 from fairlead_api.meta import ServerKey
 from fairlead_api.slices import tabled
-from fairlead_gateway.catalog.model import Server
+from fairlead_gateway.core.server import Server
 from fairlead_gateway.limits.rate import Sharing
 from fairlead_gateway.upstream.base import Gauges, Upstream
 from fairlead_gateway.upstream.bounds import MAX_WAITING, QUEUE_SECONDS, Bounds

@@ -20,7 +20,7 @@ from fairlead_api.documents.servers import OFFLINE, ON_THE_WAY, READY, ServerEnt
 from fairlead_api.documents.state import ToolState
 from fairlead_api.meta import ServerKey
 from fairlead_formats.names import did_you_mean
-from fairlead_gateway.catalog.model import Server
+from fairlead_gateway.core.server import Server
 from fairlead_gateway.policy.compiled_catalog import server_info
 from fairlead_gateway.policy.view import server_target
 from fairlead_gateway.upstream.breaker import CLOSED

@@ -18,7 +18,7 @@ from fairlead_api.documents.state import ServerState, State, ToolState
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.catalog.model import build
 from fairlead_gateway.core.identity import ANONYMOUS, Identity
-from fairlead_gateway.policy.route import Route
+from fairlead_gateway.core.route import Route
 from fairlead_gateway.policy.selection import Selection
 from gatewayworld import catalog, entry
 from policyworld import Drawn, allowed, anybody, tools_of, worlds

@@ -9,7 +9,7 @@ import pytest
 
 from fairlead_gateway.calls.refusals import OVER_BUDGET
 from fairlead_gateway.core.refusal import Refusal
-from fairlead_gateway.policy.route import Route
+from fairlead_gateway.core.route import Route
 
 REFUSAL: Final = Refusal(OVER_BUDGET, "too slow")
 COPIES: Final[dict[str, tuple[Callable[[Route], Route], dict[str, Any]]]] = {

@@ -1,28 +1,17 @@
-"""Where one tool is called: everything that can be prepared before a request.
-
-Pure module. Made by the composition root with each snapshot, found by `policy.view`, followed by `calls.dispatch`.
-"""
+"""Where one tool is called: everything that can be prepared before a request."""
 
 from __future__ import annotations
 
 import msgspec
 from msgspec import Raw
 
-from fairlead_gateway.calls.cache import scope
-from fairlead_gateway.calls.mirrored import Mirrored, mirrored
-from fairlead_gateway.calls.refusals import MISSING_CLIENT_CAPABILITY, lacking
-from fairlead_gateway.catalog.model import Server, Tool
+from fairlead_gateway.core.ports import Constraint, Guard, Meter, Recorder, Submit, ToolCheck, Upstream
 from fairlead_gateway.core.quota import Caps, Quota
-from fairlead_gateway.core.refusal import Refusal
-from fairlead_gateway.policy.reach import Reach
-from fairlead_gateway.reports.samples import Meter
-from fairlead_gateway.telemetry import Recorder
-from fairlead_gateway.upstream.base import Submit, Upstream
-from fairlead_gateway.upstream.guard import Guard
-from fairlead_gateway.validation.constraint import Constraint
-from fairlead_gateway.validation.shelf import ToolCheck
-from fairlead_mcp import eras, jsonrpc
+from fairlead_gateway.core.refusal import MISSING_CLIENT_CAPABILITY, Refusal
+from fairlead_gateway.core.server import Server, Tool
+from fairlead_gateway.core.server_binding import ServerBinding
 from fairlead_mcp.capabilities import declares
+from fairlead_mcp.parameters import Parameter
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -31,7 +20,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """
 
     tool: Tool
-    reach: Reach
+    reach: ServerBinding
     server: Server
     name: str
     id: str
@@ -60,7 +49,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     cache_scope: bytes
     """What keys of kept results begin with."""
     offline: bool
-    mirrored: Mirrored
+    mirrored: tuple[Parameter, ...]
     """Arguments that travel in headers too."""
     check: ToolCheck | None = None
     """Of arguments and results; None where they are not checked."""
@@ -111,55 +100,3 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     def retried(self, times: int) -> Route:
         """The same route with that many attempts after the first."""
         return msgspec.structs.replace(self, retries=times)
-
-
-def route_to(
-    reach: Reach,
-    tool: Tool,
-    recorder: Recorder,
-    meter: Meter,
-    *,
-    check: ToolCheck | None = None,
-    upstream: Upstream | None = None,
-) -> Route:
-    """The route of a tool of a server, for everybody. `upstream` takes its calls in place of the server's own."""
-    server, limit_ms = reach.server, tool.max_duration_ms
-    through = reach.upstream if upstream is None else upstream
-    return Route(
-        tool=tool,
-        reach=reach,
-        server=server,
-        name=tool.name,
-        id=f"{server.key}/{tool.name}",
-        caps=tool.caps,
-        name_raw=Raw(jsonrpc.encode(tool.name)),
-        name_header=eras.header_value(tool.name),
-        upstream=through,
-        modern=through.modern,
-        submit=getattr(through, "submit", None),
-        recorder=recorder,
-        meter=meter,
-        timeout=reach.timeout if limit_ms is None else min(reach.timeout, limit_ms / 1000),
-        max_bytes=reach.max_bytes,
-        server_info=reach.server_info,
-        guard=reach.guard,
-        retries=reach.retries,
-        idempotent=tool.idempotent,
-        per_client=server.catalog.session == "PerClient",
-        cacheable_seconds=tool.cacheable_seconds,
-        cache_scope=_cache_scope(server, tool),
-        offline=not server.catalog.online,
-        mirrored=mirrored(tool.definition),
-        check=check,
-        impatient=reach.impatient,
-        closed=lacking(tool.name, server.key, tool.requires) if tool.requires else None,
-        counted=bool(tool.caps),
-    )
-
-
-def _cache_scope(server: Server, tool: Tool) -> bytes:
-    if not tool.cacheable_seconds:
-        return b""
-    catalog = server.catalog
-    reached = msgspec.json.encode((catalog.endpoint, catalog.credential, catalog.protocol_version))
-    return scope(str(server.key), reached, tool.name, tool.hash, tool.definition)

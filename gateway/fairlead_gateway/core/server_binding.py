@@ -1,18 +1,14 @@
-"""How one server is reached: what all that is asked of it has in common.
-
-Declarations only. Made by the composition root with each snapshot.
-"""
+"""How one server is reached: what all requests to it have in common."""
 
 from __future__ import annotations
 
 import msgspec
 
-from fairlead_gateway.catalog.model import Server
-from fairlead_gateway.upstream.base import Upstream
-from fairlead_gateway.upstream.guard import Guard
+from fairlead_gateway.core.ports import Guard, Upstream
+from fairlead_gateway.core.server import Server
 
 
-class Reach(msgspec.Struct, frozen=True):
+class ServerBinding(msgspec.Struct, frozen=True):
     """One server, for requests that are no tool calls and as what its tools have in common."""
 
     server: Server

@@ -1,0 +1,67 @@
+"""Prepares routes: what calls of one tool need, worked out once per snapshot. Pure module."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_gateway.calls.cache import scope
+from fairlead_gateway.calls.mirrored import mirrored
+from fairlead_gateway.calls.refusals import lacking
+from fairlead_gateway.core.ports import Meter, Recorder, ToolCheck, Upstream
+from fairlead_gateway.core.route import Route
+from fairlead_gateway.core.server import Server, Tool
+from fairlead_gateway.core.server_binding import ServerBinding
+from fairlead_mcp import eras, jsonrpc
+
+
+def route_to(
+    reach: ServerBinding,
+    tool: Tool,
+    recorder: Recorder,
+    meter: Meter,
+    *,
+    check: ToolCheck | None = None,
+    upstream: Upstream | None = None,
+) -> Route:
+    """The route of a tool of a server, for everybody. `upstream` takes its calls in place of the server's own."""
+    server, limit_ms = reach.server, tool.max_duration_ms
+    through = reach.upstream if upstream is None else upstream
+    return Route(
+        tool=tool,
+        reach=reach,
+        server=server,
+        name=tool.name,
+        id=f"{server.key}/{tool.name}",
+        caps=tool.caps,
+        name_raw=Raw(jsonrpc.encode(tool.name)),
+        name_header=eras.header_value(tool.name),
+        upstream=through,
+        modern=through.modern,
+        submit=getattr(through, "submit", None),
+        recorder=recorder,
+        meter=meter,
+        timeout=reach.timeout if limit_ms is None else min(reach.timeout, limit_ms / 1000),
+        max_bytes=reach.max_bytes,
+        server_info=reach.server_info,
+        guard=reach.guard,
+        retries=reach.retries,
+        idempotent=tool.idempotent,
+        per_client=server.catalog.session == "PerClient",
+        cacheable_seconds=tool.cacheable_seconds,
+        cache_scope=_cache_scope(server, tool),
+        offline=not server.catalog.online,
+        mirrored=mirrored(tool.definition),
+        check=check,
+        impatient=reach.impatient,
+        closed=lacking(tool.name, server.key, tool.requires) if tool.requires else None,
+        counted=bool(tool.caps),
+    )
+
+
+def _cache_scope(server: Server, tool: Tool) -> bytes:
+    if not tool.cacheable_seconds:
+        return b""
+    catalog = server.catalog
+    reached = msgspec.json.encode((catalog.endpoint, catalog.credential, catalog.protocol_version))
+    return scope(str(server.key), reached, tool.name, tool.hash, tool.definition)

@@ -1,0 +1,170 @@
+"""What a route leads to and records with, as far as the layers that hold routes need to know.
+
+Pure declarations. Guard, Recorder and Meter are classes with methods to override, not Protocols: every call uses them,
+and compiled code calls a method of a compiled class ten times as fast as one of a Protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any, Protocol, TypeAlias
+
+from msgspec import Raw
+
+from fairlead_gateway.core.refusal import Refusal
+from fairlead_mcp.errors import McpError
+
+Ticket: TypeAlias = int
+"""How a call was admitted; to be handed back by `Guard.leave`."""
+
+
+class Waiter(Protocol):
+    """A call waiting for admission. Of one that was queued and not withdrawn, one of `admitted` and `refused` is
+    called, once; it may not raise.
+    """
+
+    @property
+    def agent(self) -> Hashable:
+        """The agent that calls: agents that wait are admitted in turns."""
+        ...
+
+    @property
+    def deadline(self) -> float:
+        """Seconds of the guard's clock."""
+        ...
+
+    def admitted(self, ticket: Ticket) -> None: ...
+
+    def refused(self, error: McpError) -> None: ...
+
+
+class Guard:
+    """Admission of calls to one server: concurrency, rate, circuit breaker, retry budget."""
+
+    clock: Callable[[], float]
+    """Seconds, the clock of deadlines."""
+    random: Callable[[], float]
+    heard: int
+    """Answers and other signs of life of the server so far."""
+
+    @property
+    def state(self) -> str:
+        """State of the circuit breaker."""
+        raise NotImplementedError
+
+    def enter_now(self) -> bool:
+        """Whether there is room and nothing else to be looked at: the call is in, on a plain ticket."""
+        raise NotImplementedError
+
+    def enter(self, waiter: Waiter, *, again: bool = False) -> Ticket:
+        """The ticket, or QUEUED: the waiter will be told. `again` is for retries. Raises McpError."""
+        raise NotImplementedError
+
+    def still_answers(self) -> bool:
+        """Whether the server answered of late and nothing failed since."""
+        raise NotImplementedError
+
+    def withdraw(self, waiter: Waiter) -> None:
+        """Take a waiter out of the queue, if it is there."""
+        raise NotImplementedError
+
+    def leave(
+        self, ticket: Ticket, error: Exception | None, heard: int, *, given_up: bool = False, tool: str = ""
+    ) -> None:
+        """A call is over. `heard` is what `Guard.heard` was when it entered."""
+        raise NotImplementedError
+
+    def leave_answered(self) -> None:
+        """`leave` of a call on any ticket that was answered without an error."""
+        raise NotImplementedError
+
+    def may_retry(self) -> bool:
+        """Take a retry out of the budget, if one is left."""
+        raise NotImplementedError
+
+
+class Recorder:
+    """Counts the operations of one method of one tool."""
+
+    __slots__ = ()
+
+    def record(self, nanoseconds: int, error_type: str = "") -> None:
+        """Count one operation. `error_type` is from a closed set, empty where there was no error."""
+        raise NotImplementedError
+
+
+class Meter:
+    """Times the attempts of one tool at its server."""
+
+    __slots__ = ()
+
+    def begin(self, now: float) -> int:
+        """An attempt leaves; the number to end it with. `now`: seconds of the gateway's clock."""
+        raise NotImplementedError
+
+    def end(self, number: int, now: float, outcome: str) -> None:
+        """It is over."""
+        raise NotImplementedError
+
+
+class ToolCheck(Protocol):
+    """The schemas of one tool's definition."""
+
+    declares_output: bool
+    """Where this is False, `result` has nothing to say."""
+
+    def arguments(self, arguments: bytes | Raw | None) -> str | None:
+        """What does not fit of a call's raw arguments, one error a line; None where nothing is known to be wrong."""
+        ...
+
+    def result(self, result: bytes | Raw) -> str | None:
+        """What does not fit of the `structuredContent` of a raw result that is no error."""
+        ...
+
+    def mismatched(self, server: str) -> None:
+        """Count a result of that server that did not fit."""
+        ...
+
+
+class Constraint(Protocol):
+    """What policies allow of the arguments of one tool."""
+
+    @property
+    def by(self) -> str:
+        """The rules, for who reads logs."""
+        ...
+
+    def refusal(self, arguments: bytes | Raw | None) -> Refusal | None:
+        """Why a call with these raw arguments is not made; None: it may be."""
+        ...
+
+
+class Upstream(Protocol):
+    """One server as it is reached now: an endpoint, a credential, an era. What requests are made of is the upstreams'
+    own: see `upstream.base`.
+    """
+
+    @property
+    def modern(self) -> bool:
+        """Whether it is spoken to in 2026-07-28 or later."""
+        ...
+
+    def next_id(self) -> bytes:
+        """A request id, raw JSON, that this upstream has never seen."""
+        ...
+
+    async def call(self, order: Any) -> Raw:
+        """Send a call of a tool and return its raw result. Raises McpError."""
+        ...
+
+    async def era(self, client: Any, deadline: float) -> bool:
+        """Whether a request for such a client is made in the modern era. Raises McpError."""
+        ...
+
+    async def ask(self, inquiry: Any) -> Raw:
+        """Send any request and return its raw result. Raises McpError."""
+        ...
+
+
+Submit: TypeAlias = Callable[[Any, Any], Any]
+"""Takes a call in the same step of the loop; None where something has to be waited for first."""

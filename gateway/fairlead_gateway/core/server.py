@@ -1,0 +1,78 @@
+"""Servers with their tools, prompts and resources, as one snapshot of the catalog has them."""
+
+from __future__ import annotations
+
+import msgspec
+
+from fairlead_api.documents.catalog import Catalog
+from fairlead_api.meta import ServerKey
+from fairlead_gateway.core.quota import Caps
+
+ToolRef = tuple[ServerKey, str]
+"""A tool of a server, as that calls it."""
+
+
+class Item(msgspec.Struct, frozen=True):
+    """One prompt, resource or template."""
+
+    name: str
+    """As the server calls it: a name, a URI, or a URI template."""
+    definition: bytes
+    """For the server's own endpoint."""
+    exposed: str | None
+    """Name on merged endpoints; None where the server is kept off them."""
+    merged: bytes
+    """The definition under the exposed name; empty where there is none."""
+
+
+class Offered(msgspec.Struct, frozen=True):
+    """Prompts, resources and templates of one server, sorted by name."""
+
+    prompts: tuple[Item, ...] = ()
+    resources: tuple[Item, ...] = ()
+    templates: tuple[Item, ...] = ()
+    problems: tuple[str, ...] = ()
+    """A sentence for each that could not be taken in."""
+
+
+class Tool(msgspec.Struct, frozen=True):
+    """One tool of one server, enabled and listable."""
+
+    name: str
+    """As the server calls it."""
+    ref: ToolRef
+    """Key of the tool in sets and tables; one object, so that a look-up need not compare texts."""
+    definition: bytes
+    """For the server's own endpoint."""
+    exposed: str | None
+    """Name on merged endpoints; None where the server is kept off them."""
+    merged: bytes
+    """The definition under the exposed name; empty where there is none."""
+    max_duration_ms: int | None = None
+    idempotent: bool = False
+    """Whether a call of it may be made again although the server may have got it."""
+    cacheable_seconds: int = 0
+    """How long a result answers equal calls."""
+    hash: str = ""
+    """Hash of the definition as the server sent it; empty where it is not known."""
+    estimated_duration_ms: int | None = None
+    """Declared median."""
+    caps: Caps | None = None
+    """How often it may be called, by all agents together; None for as often as one likes."""
+    tags: tuple[str, ...] = ()
+    """As given in the McpServer; policies name them."""
+    categories: tuple[str, ...] = ()
+    requires: tuple[str, ...] = ()
+    """Client capabilities without which its server does not know it."""
+
+
+class Server(msgspec.Struct, frozen=True):
+    """One server with its tools sorted by name."""
+
+    key: ServerKey
+    catalog: Catalog
+    tools: tuple[Tool, ...]
+    problems: tuple[str, ...] = ()
+    """A sentence for everything that could not be taken in."""
+    offered: Offered = Offered()
+    """Prompts, resources and templates."""
