@@ -23,7 +23,6 @@ NOT_YET: tuple[str, ...] = (
     "gateway/fairlead_gateway/calls/",
     "gateway/fairlead_gateway/conversation/",
     "gateway/fairlead_gateway/endpoint/",
-    "gateway/fairlead_gateway/policy/",
     "gateway/fairlead_gateway/upstream/",
     "gateway/fairlead_rest/",
 )

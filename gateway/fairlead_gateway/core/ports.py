@@ -1,4 +1,4 @@
-"""What a route leads to and records with, as far as the layers that hold routes need to know.
+"""Ports of a route: upstream, guard, recorder, meter and checks, as the layers that hold routes know them.
 
 Pure declarations. Guard, Recorder and Meter are classes with methods to override, not Protocols: every call uses them,
 and compiled code calls a method of a compiled class ten times as fast as one of a Protocol.
@@ -114,11 +114,11 @@ class ToolCheck(Protocol):
     """Where this is False, `result` has nothing to say."""
 
     def arguments(self, arguments: bytes | Raw | None) -> str | None:
-        """What does not fit of a call's raw arguments, one error a line; None where nothing is known to be wrong."""
+        """Errors of a call's raw arguments, one a line; None where nothing is known to be wrong."""
         ...
 
     def result(self, result: bytes | Raw) -> str | None:
-        """What does not fit of the `structuredContent` of a raw result that is no error."""
+        """Errors of the `structuredContent` of a raw result that is no error."""
         ...
 
     def mismatched(self, server: str) -> None:
@@ -127,7 +127,7 @@ class ToolCheck(Protocol):
 
 
 class Constraint(Protocol):
-    """What policies allow of the arguments of one tool."""
+    """Bounds that policies set to the arguments of one tool."""
 
     @property
     def by(self) -> str:

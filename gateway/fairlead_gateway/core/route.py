@@ -25,20 +25,20 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     name: str
     id: str
     caps: Caps | None
-    """What it takes from everybody together; None for any number of calls."""
+    """Bounds of calls by all agents together; None for any number."""
     name_raw: Raw
     name_header: bytes
     upstream: Upstream
     modern: bool
     submit: Submit | None
-    """Of an upstream that has it."""
+    """Method of the upstream; None of one that lacks it."""
     recorder: Recorder
     meter: Meter
-    """Of the time that the server took, for the operator."""
+    """Times the server's answers for the operator."""
     timeout: float
     """Seconds that a call may take."""
     max_bytes: int
-    """Of a result."""
+    """Bound of a result."""
     server_info: bytes
     guard: Guard
     retries: int
@@ -47,12 +47,12 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     per_client: bool
     cacheable_seconds: int
     cache_scope: bytes
-    """What keys of kept results begin with."""
+    """Prefix of the keys of cached results."""
     offline: bool
     mirrored: tuple[Parameter, ...]
     """Arguments that travel in headers too."""
     check: ToolCheck | None = None
-    """Of arguments and results; None where they are not checked."""
+    """Schemas of arguments and results; None where they are not checked."""
     impatient: bool = False
     """Whether `timeout` is the caller's own or that of a tier, and says nothing of the server."""
     closed: Refusal | None = None
@@ -60,11 +60,11 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     counted: bool = False
     """Whether a quota or its caps bound how many calls there may be of it."""
     constraint: Constraint | None = None
-    """What policies allow of the arguments; None: anything."""
+    """Bounds that policies set to the arguments; None: any are allowed."""
     escapes: bool = False
     """Whether policies want control characters in what its server says made visible."""
     share: Quota | None = None
-    """What policies allow the caller to take up of the server's namespace; None: anything."""
+    """Bounds that policies set to the caller in the server's namespace; None: it may take up anything."""
 
     @property
     def requires(self) -> tuple[str, ...]:
@@ -90,13 +90,13 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return all(declares(capabilities, name) for name in self.requires)
 
     def closed_by(self, refusal: Refusal) -> Route:
-        """The same route, that answers every call with a refusal."""
+        """A copy that answers every call with a refusal."""
         return msgspec.structs.replace(self, closed=refusal)
 
     def within(self, seconds: float) -> Route:
-        """The same route with that time for a call, if it has more; itself if not."""
+        """A copy with that time for a call, if it has more; itself if not."""
         return self if seconds >= self.timeout else msgspec.structs.replace(self, timeout=seconds, impatient=True)
 
     def retried(self, times: int) -> Route:
-        """The same route with that many attempts after the first."""
+        """A copy with that many attempts after the first."""
         return msgspec.structs.replace(self, retries=times)

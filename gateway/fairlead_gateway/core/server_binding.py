@@ -17,7 +17,7 @@ class ServerBinding(msgspec.Struct, frozen=True):
     timeout: float
     """Seconds that a request may take."""
     max_bytes: int
-    """Of a result."""
+    """Bound of a result."""
     server_info: bytes
     """Raw, for results that carry it; never without name and version."""
     retries: int = 0

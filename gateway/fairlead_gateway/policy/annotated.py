@@ -1,7 +1,7 @@
-"""What is known of a tool's speed, written into the `_meta` of its definition: only where the installation asks for it
+"""Figures of a tool's speed, written into the `_meta` of its definition: only where the installation asks for it
 (`FAIRLEAD_META_LATENCY`), for with it a list changes whenever a published figure does.
 
-Pure module, used by `policy.view`. Every replica writes the same bytes, as figures come from the state document
+Pure module. Every replica writes the same bytes, as figures come from the state document
 alone, in which one changes only when it has moved by more than a tenth.
 """
 

@@ -1,4 +1,4 @@
-"""What is worked out once per snapshot, before anybody asks: endpoints, what tiers hide, policies, bound routes.
+"""Compiles a snapshot, once, for all subjects: endpoints, tools that tiers hide, policies, bound routes.
 
 Pure module. Every function of this package whose name ends in `_in_slices` is a generator that pauses about every
 millisecond and returns what it made, so that a large catalog holds up no call.
@@ -30,7 +30,7 @@ from fairlead_mcp import jsonrpc
 
 Bind = Callable[[ServerBinding, Tool], Route]
 Routes = Mapping[ServerKey, Mapping[str, Route]]
-"""Of each server, by the tools' own names."""
+"""Routes of each server, by the tools' own names."""
 
 
 class EndpointTools(msgspec.Struct, frozen=True, eq=False):
@@ -59,7 +59,7 @@ class CompiledCatalog(msgspec.Struct, frozen=True, eq=False):
     endpoints: Mapping[bytes, tuple[EndpointTools, Tier | None]]
     """Request target to endpoint and the tier that it names. The first is that of all servers."""
     hidden: Mapping[str, Mapping[ToolRef, Hidden]]
-    """What each tier does not show."""
+    """Tools that each tier does not show."""
     default: Tier | None
     """The installation's; None: clients that name no tier see every tool."""
     cutter: Cutter

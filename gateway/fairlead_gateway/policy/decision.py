@@ -1,6 +1,6 @@
 """One decision in full: whether a rule set may call a tool, by which rule, and within which bounds.
 
-Pure module, for whoever has to say why. What lists and calls go by is the same, kept per rule set.
+Pure module. It explains the decision that lists and calls go by, which is kept per rule set.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from fairlead_gateway.policy.view import MERGED, View, server_target
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """See the module."""
+    """Whether a rule set may call a tool, and why."""
 
     allowed: bool
     reason: str
     told: bool = False
-    """Whether whoever asks may know the reason of a refusal."""
+    """Whether the subject may know the reason of a refusal."""
     policy: str | None = None
     """`namespace/name` of the policy whose rule decided."""
     rule: int | None = None
@@ -72,7 +72,7 @@ def denial(selection: Selection, identity: Identity, view: View, name: str) -> D
 
 
 def _named(snapshot: Snapshot, target: bytes, name: str) -> tuple[ServerKey, str] | None:
-    """Whoever may see it."""
+    """Server and own name of a tool that a target shows to somebody; None where there is none."""
     if target == MERGED:
         held = snapshot.merged.get(name)
         return None if held is None else (held[0].key, held[1].name)

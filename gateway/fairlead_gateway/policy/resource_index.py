@@ -76,7 +76,7 @@ class ResourceIndex:
         return None if found is None else self._asked(*found)
 
     def resource(self, uri: str) -> Resolved | None:
-        """Who answers for a URI: whoever lists it, else whose template it fits, else the one server of the view."""
+        """Server that answers for a URI: the one that lists it, that has a template for it, or the only one."""
         found = self._resources.get(uri)
         if found is not None:
             return self._asked(found[0], found[1], uri)
@@ -135,13 +135,13 @@ class ResourceIndex:
 
 
 def merged_resources(snapshot: Snapshot, reaches: Mapping[ServerKey, ServerBinding]) -> ResourceIndex:
-    """What merged endpoints show."""
+    """Index of the merged endpoints."""
     shown = [server for server in snapshot.servers.values() if server.catalog.prefix is not None]
     return ResourceIndex(snapshot.prompts, snapshot.resources, snapshot.templates, reaches, servers=shown)
 
 
 def server_resources(server: Server, reach: ServerBinding | None) -> ResourceIndex:
-    """What the endpoint of one server shows."""
+    """Index of the endpoint of one server."""
     offered = server.offered
     return ResourceIndex(
         {item.name: (server, item) for item in offered.prompts},
@@ -154,7 +154,7 @@ def server_resources(server: Server, reach: ServerBinding | None) -> ResourceInd
 
 
 def template_pattern(template: str) -> re.Pattern[str]:
-    """What the URIs of a template look like (RFC 6570), without what its variables may hold: an expression stands for
+    """Pattern of the URIs of a template (RFC 6570), whatever values its variables have: an expression stands for
     anything but what separates parts of a path, one with `+` for anything.
     """
     pieces, end = [], 0

@@ -36,8 +36,9 @@ _Indexed = tuple[tuple[Server, ...], ToolIndex, tuple[ToolRef, ...]]
 
 
 class RuleSet:
-    """What the policies that speak of somebody come to. Nothing but `key` and `names` may be read before
-    `work_out_in_slices` was gone through."""
+    """Merged policies that speak of a subject. Nothing but `key` and `names` may be read before
+    `work_out_in_slices` was gone through.
+    """
 
     def __init__(self, policies: Policies, key: tuple[int, ...]) -> None:
         self.key = key
@@ -89,7 +90,7 @@ class RuleSet:
             finish(self.work_out_in_slices())
 
     def tiers(self, server: ServerKey) -> ServerTiers:
-        """What policies say of latency tiers at a server."""
+        """Latency tiers that policies set at a server."""
         found = self._merged.get(server.namespace)
         return NO_TIERS if found is None else found.tiers.get(server.name, NO_TIERS)
 
@@ -113,7 +114,7 @@ class RuleSet:
 
     @cached_property
     def constraints(self) -> Mapping[ToolRef, Constraint]:
-        """Of tools that may not be called with any arguments."""
+        """Constraints of tools that may be called with some arguments only."""
         allowed: dict[ToolRef, list[RuleRef]] = {}
         for namespace, found in self._merged.items():
             for bits, by in found.constrained:
@@ -218,7 +219,7 @@ class Policies:
                 hint = f"; {doubted} names its subject without an issuer, and several may: say which, as `issuer`"
                 return f"no rule of {policies} allows it" + (hint if doubted else "")
             case "NotSpokenOf":
-                return f"{policies} select the server, and none speaks of whoever asks"
+                return f"{policies} select the server, and none speaks of the caller"
             case _:
                 return "the policies were not compiled for this server yet"
 
@@ -240,7 +241,7 @@ class Policies:
         )  # fmt: skip
 
     def verdict(self, server: ServerKey, tool: str, key: tuple[int, ...]) -> Verdict | None:
-        """What a rule set comes to for one tool, and why; None: there is no such tool."""
+        """Verdict of a rule set on one tool, and why; None: there is no such tool."""
         held = self._servers.get(server)
         if held is None or all(each.name != tool for each in held.tools):
             return None

@@ -24,7 +24,7 @@ from fairlead_gateway.policy.view import MERGED, View
 from fairlead_gateway.policy.view_builder import build_unconstrained_in_slices
 
 VIEW_BYTES: Final = 256 << 20
-"""What the views of rule sets may take up; of the least recently used, the views go first."""
+"""Bound of the views of rule sets; those of the least recently used go first."""
 SUBJECTS: Final = 8192
 """Subjects whose rule set is remembered."""
 
@@ -66,7 +66,7 @@ class Selection:
         self.routes = routes
         self.catalog = catalog
         self.hidden = catalog.hidden
-        """What each tier does not show: the one decision behind every list and call."""
+        """Tools that each tier does not show: the one decision behind every list and call."""
         self.targets = catalog.views
         """The views of subjects of whom no policy speaks."""
         self.policies = catalog.policies
@@ -78,7 +78,7 @@ class Selection:
         """The REST plane looks from a thread of its own."""
 
     def seen_by(self, identity: Identity) -> Mapping[bytes, View]:
-        """The views of whoever asks, by request target. A target that is not in it does not exist for that asker. The
+        """The views of a subject, by request target. A target that is not in it does not exist for the subject. The
         first look of a rule set at a target takes up to tens of milliseconds, unless `prepare_in_slices` went before.
         """
         if not self.policies.enforced:
@@ -135,7 +135,7 @@ class Selection:
         return sum(each.weight for each in self._of_rules.values())
 
     def parts_in_slices(self) -> Generator[None, None, list[object]]:
-        """What it is made of, what is small before what holds it: to be let go of from the end, in turns."""
+        """Its parts, the small ones before those that hold them: to be let go of from the end, in turns."""
         servers = [*self.snapshot.servers.values()]
         endpoints = [endpoint for endpoint, tier in self.catalog.endpoints.values() if tier is None]
         of_rules = [*self._of_rules.values()]

@@ -1,4 +1,4 @@
-"""What one subject sees at one request target: the tools that are listed there, which are those that can be called.
+"""The view of one subject at one request target: the tools that are listed there, which are those that can be called.
 
 Pure module. The very object answers `tools/list` and resolves `tools/call`, so that a tool which is not listed cannot
 be called.
@@ -60,7 +60,7 @@ class View:
         self.everything = everything
         """Routes of shown and hidden tools."""
         self.offers = offers
-        """What it shows beside tools."""
+        """Prompts, resources and templates."""
         self.routes = routes
         self.server_info = server_info
         """Raw `serverInfo` of the one server behind the view; None where the gateway speaks for itself."""
@@ -68,7 +68,7 @@ class View:
         self.pinned = pinned
         """Tools that no budget cuts."""
         self.denied = denied
-        """Why a tool is kept from whoever asks, by name; None where it is unknown, or is not to be known."""
+        """Why a tool is kept from the subject, by name; None where it is unknown, or is not to be known."""
         self.escaping = escaping
         """Servers whose control characters are made visible here."""
         self._listing = listing
@@ -88,7 +88,7 @@ class View:
         return route.closed_by(Refusal(OVER_BUDGET, over_budget(name, hidden, self.base)))
 
     def identified(self, name: str, now: float) -> Route | str | None:
-        """Where a tool is called by its id, `mcp.{server}.{tool}`; why it cannot be, where several servers have that
+        """Route of a tool by its id, `mcp.{server}.{tool}`; why there is none, where several servers have that
         name; None where nothing that is shown or hidden here has it. `now`: the gateway's clock.
         """
         if not name.startswith(ID) or len(name) > MAX_ID:

@@ -98,7 +98,7 @@ class ViewBuilder:
         self._hidden: dict[str, Hidden] = {}
         self._pinned: list[str] = []
         self._denied: list[str] = []
-        """What policies do not allow."""
+        """Names of tools that policies do not allow."""
 
     def build_in_slices(self, before: View | None = None) -> Generator[None, None, View]:
         """The view; `before` is that of the same target and rule set in the selection before."""
