@@ -27,6 +27,7 @@ from fairlead_gateway.custom.load import load
 from fairlead_gateway.custom.tools import CustomTools
 from fairlead_gateway.endpoint.listener import PortTaken
 from fairlead_gateway.endpoint.ports import instead
+from fairlead_gateway.heap import Heap
 from fairlead_gateway.identity.setup import trusted
 from fairlead_gateway.settings import BadSetting, Settings
 from fairlead_gateway.upstream.registry import Credentials
@@ -84,6 +85,7 @@ async def _run(settings: Settings) -> None:
                 custom=_custom_tools(settings),
                 trust=trusted(settings, kube),
                 closed=kube is not None,
+                heap=Heap(),
             )
         except BadSetting as error:
             raise StartFailed(str(error)) from error

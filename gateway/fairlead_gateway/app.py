@@ -41,6 +41,7 @@ from fairlead_gateway.endpoint.sessions import Sessions
 from fairlead_gateway.endpoint.tls import BadCertificate, Certificates
 from fairlead_gateway.events import EventLog
 from fairlead_gateway.governance import Governance
+from fairlead_gateway.heap import Heap
 from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.identity.resource import ProtectedResource
 from fairlead_gateway.identity.setup import Trust
@@ -82,9 +83,9 @@ class Gateway:
     """A running gateway. `start` it once, `stop` it once; `port` and `metrics_port` are known after the start."""
 
     def __init__(
-        self, settings: Settings, snapshots: SnapshotStore, registry: Registry, front: Front, book: MetricsRegistry,
-        rest: RestContext, checks: Checks, outbox: Outbox, custom: CustomTools, governance: Governance,
-        live_models: Refresher | None = None,
+        self, settings: Settings, snapshots: SnapshotStore, registry: Registry, front: Front, book: MetricsRegistry, rest: RestContext,
+        checks: Checks, outbox: Outbox, custom: CustomTools, governance: Governance,
+        heap: Heap, live_models: Refresher | None = None,
     ) -> None:  # fmt: skip
         self.settings = settings
         self.snapshots = snapshots
@@ -96,6 +97,7 @@ class Gateway:
         self.news = rest.news
         """Events of servers and tools, for subscribers."""
         self._live_models = live_models
+        self._heap = heap
         self.governance = governance
         self.outbox = outbox
         """Report for the operator that polls this gateway."""
@@ -104,8 +106,8 @@ class Gateway:
         )
         self._loop: asyncio.AbstractEventLoop | None = None
         collector = GatewayCollector(
-            book, snapshots, registry.gauges, lambda: len(self._listener.connections), front.connection_limiter,
-            self._tasks, lambda: rest.throttle.waiting,
+            book, snapshots, registry.gauges, lambda: len(self._listener.connections), front.connection_limiter, self._tasks,
+            lambda: rest.throttle.waiting, lambda: heap.full_seconds,
         )  # fmt: skip
         guards = GuardCollector(
             checks,
@@ -173,6 +175,7 @@ class Gateway:
         except PortTaken:
             await self._listener.stop(0)
             raise
+        self._heap.start()
         self.governance.start()
         await self.front.identities.start()
         await self.snapshots.start()
@@ -204,6 +207,7 @@ class Gateway:
         await self.registry.aclose(0)
         await self.governance.stop()
         await self._admin.stop()
+        await self._heap.stop()
 
 
 def build(
@@ -220,6 +224,7 @@ def build(
     clock: Callable[[], float] = time.monotonic,
     closed: bool = False,
     outputs: Outputs | None = None,
+    heap: Heap | None = None,
 ) -> Gateway:
     """Wire a gateway; nothing runs before its `start`.
 
@@ -228,8 +233,10 @@ def build(
     of the server `local`; without any there is no such server. `trust` authenticates clients; with an authenticator, a
     request without a credential is refused unless `settings.anonymous` allows it. `clock` times calls, in seconds. With
     `closed` nobody sees a tool before the operator's rules were read. `outputs` has the printed lines of servers, also
-    of those that never answered. Raises BadSetting for certificates and other settings that cannot be used.
+    of those that never answered. `heap` takes over the garbage collector of a process that is this gateway's own. Raises
+    BadSetting for certificates and other settings that cannot be used.
     """
+    heap = heap or Heap(owner=False)
     installation = settings.installation or pseudonym(settings.pull_token)
     client = Client(name=NAME, version=VERSION)
     own_info = msgspec.json.encode(client)
@@ -323,9 +330,9 @@ def build(
     snapshots = SnapshotStore(
         source, activation.swap, cache=SnapshotCache(settings.cache_dir) if settings.cache_dir is not None else None,
         own=own, environment=settings.environment, rules=CLOSED if closed else Rules(),
-        replaced=activation.let_go,
+        replaced=activation.let_go, heap=heap,
     )  # fmt: skip
-    return Gateway(settings, snapshots, registry, front, book, rest, checks, outbox, tools, governance, refresher)
+    return Gateway(settings, snapshots, registry, front, book, rest, checks, outbox, tools, governance, heap, refresher)
 
 
 def _certificates(settings: Settings) -> Certificates | None:

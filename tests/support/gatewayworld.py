@@ -110,7 +110,7 @@ async def running(
     folder: Path, *documents: Document, nudge: asyncio.Event | None = None, **settings: Any
 ) -> AsyncIterator[Gateway]:
     """A gateway on free ports that serves `documents` from `folder`/documents. More keywords are settings."""
-    parts = ("children", "shared_children", "resolve", "models", "custom", "clock", "trust", "closed")
+    parts = ("children", "shared_children", "resolve", "models", "custom", "clock", "trust", "closed", "heap")
     wiring = {name: settings.pop(name) for name in parts if name in settings}
     directory = folder / "documents"
     directory.mkdir(exist_ok=True)

@@ -40,6 +40,7 @@ from fairlead_gateway.custom.load import LoadedTools, load
 from fairlead_gateway.custom.tools import SERVER
 from fairlead_gateway.endpoint.listener import PortTaken
 from fairlead_gateway.endpoint.ports import instead
+from fairlead_gateway.heap import Heap
 from fairlead_gateway.identity.setup import trusted
 from fairlead_gateway.settings import BadSetting, Settings
 from fairlead_gateway.version import NAME, VERSION
@@ -239,6 +240,7 @@ def _gateway(
             models=load_models(settings.routes),
             trust=trusted(settings),
             outputs=outputs,
+            heap=Heap(),
         )
     except BadSetting as error:
         raise Failure(str(error), code=USED_WRONGLY) from error

@@ -7,11 +7,9 @@ it, so that snapshots come in order; the compiling is done in turns with the loo
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, Protocol
 
@@ -22,6 +20,7 @@ from fairlead_api.documents.rules import Rules
 from fairlead_api.documents.store import Change
 from fairlead_gateway.catalog.cache import SnapshotCache
 from fairlead_gateway.catalog.model import EMPTY, Snapshot, building
+from fairlead_gateway.heap import Heap
 from fairlead_gateway.yielding import in_turns
 
 log = logging.getLogger(__name__)
@@ -31,10 +30,6 @@ RETRY_SECONDS: Final = 5.0
 SHARE: Final = 1 / 3
 """Part of the time, at most, that goes into swaps while many documents change one after the other."""
 LONGEST_PAUSE: Final = 2.0
-SETTLED_FROM: Final = 5_000
-"""New objects from which a snapshot is taken from the garbage collector: to look through so many takes a millisecond.
-Not for less: whatever else is there goes with it, and what of that forms cycles stays for good.
-"""
 CACHE_DELAY: Final = 1.0
 """Changes within this time are written to the cache together."""
 
@@ -67,19 +62,6 @@ class Source(Protocol):
         ...
 
 
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """The garbage collector does not look meanwhile: what is made is made to stay. It would stop every call for a tenth
-    of a second where there are 10,000 tools.
-    """
-    gc.collect(1)
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-
-
 async def _nothing() -> None: ...
 
 
@@ -103,9 +85,10 @@ class SnapshotStore:
         rules: Rules = EMPTY.rules,
         clock: Callable[[], float] = time.time,
         replaced: Callable[[], Awaitable[None]] = _nothing,
+        heap: Heap | None = None,
     ) -> None:
         """`rules` are those in force until a document of rules was read. `replaced` is waited for after each swap, when
-        nothing here holds the snapshot before any more.
+        nothing here holds the snapshot before any more. `heap` freezes what a swap made.
         """
         self._source = source
         self._swap = swap
@@ -114,6 +97,7 @@ class SnapshotStore:
         self._own_servers = {document.key for document in own.values() if isinstance(document, Catalog)}
         self._environment = environment
         self._replaced = replaced
+        self._heap = heap or Heap(owner=False)
         self._clock = clock
         self._raw: dict[str, bytes] = {}
         self._documents: dict[str, Document] = {}
@@ -242,14 +226,11 @@ class SnapshotStore:
     async def _renew(self) -> bool:
         started = time.monotonic()
         before, documents = self.snapshot, {**self._documents, **self._own}
-        with uncollected():
+        with self._heap.building():
             snapshot = await in_turns(building(documents, before, self._environment))
             _report(snapshot, before)
             complete = await self._swap(snapshot)
             self.snapshot = snapshot
-            if gc.get_count()[0] >= SETTLED_FROM:
-                # never looked through again; it goes when the last call lets go of it, for a snapshot is no cycle
-                gc.freeze()
         self.swaps += 1
         self._swap_took = time.monotonic() - started
         self.swap_seconds += self._swap_took

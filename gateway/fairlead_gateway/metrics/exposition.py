@@ -41,6 +41,7 @@ class GatewayCollector(Collector):
         connection_limiter: ConnectionLimiter,
         tasks: Callable[[], int],
         conversions: Callable[[], int],
+        collecting: Callable[[], float] = lambda: 0.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._book = book
@@ -50,6 +51,7 @@ class GatewayCollector(Collector):
         self._connection_limiter = connection_limiter
         self._tasks = tasks
         self._conversions = conversions
+        self._collecting = collecting
         self._clock = clock
 
     def collect(self) -> Iterable[Metric]:
@@ -83,6 +85,8 @@ class GatewayCollector(Collector):
         text = "Connections of clients that were one too many"
         yield _counter("fairlead_client_connections_refused", text, self._connection_limiter.turned_away)
         yield _gauge("fairlead_tasks", "Tasks of the event loop; more of them every day are a leak", self._tasks())
+        text = "Time that calls stood still for full garbage collections; python_gc_collections_total counts them"
+        yield _counter("fairlead_gc_full_collection_seconds", text, self._collecting())
         rejected = CounterMetricFamily(
             "fairlead_requests_rejected", "Requests refused before they became an operation", labels=["code"]
         )

@@ -26,9 +26,9 @@ from fairlead_api.documents.catalog import Catalog, ToolEntry
 from fairlead_api.documents.codec import Document
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject, Tier
 from fairlead_gateway.catalog.model import build, building
-from fairlead_gateway.catalog.source import uncollected
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.endpoint.preparing import Preparations
+from fairlead_gateway.heap import Heap
 from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.policy.view import MERGED
 from fairlead_gateway.yielding import in_turns
@@ -151,7 +151,7 @@ async def arrival(servers: dict[str, Document], rules: Rules) -> tuple[Selection
         return made
 
     async with Turns(time.process_time) as turns:
-        with uncollected():
+        with Heap(owner=False).building():
             selection = await in_turns(work())
     return selection, turns.longest * 1000
 

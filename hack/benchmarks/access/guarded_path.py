@@ -107,6 +107,5 @@ def measured(settings: Settings) -> Times:
     """Every gateway in turns, so that a disturbance meets all of them. Raises Unmeasurable where an answer is wrong."""
     logging.getLogger("fairlead_gateway").setLevel(logging.ERROR)  # there is no issuer to ask for keys
     loop = Loop()
-    loop.requests = []
     with tempfile.TemporaryDirectory() as folder, asyncio.Runner(loop_factory=lambda: loop) as runner:
         return runner.run(_measured(Path(folder), settings, loop))

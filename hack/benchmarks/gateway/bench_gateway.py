@@ -184,7 +184,7 @@ def run(settings: Settings) -> Report:
             more.memory("after the load")
         beside = {
             "lists": more.lists, "tools": more.many_tools, "connections": more.many_connections,
-            "swaps": more.swaps, "collector": more.collector, "conversions": more.conversions,
+            "collector": more.collector, "swaps": more.swaps, "conversions": more.conversions,
             "replicas": more.replicas,
         }  # fmt: skip
         for part, work in beside.items():

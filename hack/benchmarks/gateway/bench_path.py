@@ -18,7 +18,8 @@ import cProfile
 import pstats
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +29,10 @@ from fairlead_gateway.app import Gateway, build
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
 from fairlead_gateway.endpoint.connection import Connection
 from fairlead_gateway.endpoint.fallback import FallbackServer
+from fairlead_gateway.heap import Heap
 from fairlead_gateway.settings import Settings as GatewaySettings
 from fairlead_mcp import jsonrpc
-from gateway.gateways import STRICT, VERSIONS, contents, world, write_documents
+from gateway.gateways import STRICT, TOOLS, VERSIONS, contents, world, write_documents
 from gateway.workloads import CAPABLE, DECLARED, STRICT_ARGUMENTS, TOKEN
 from rig.harness import Report, Sample, Settings, Unmeasurable
 from rig.processes import become_realtime
@@ -46,6 +48,11 @@ _META = (
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n%b\r\n"
 _RESULT = b'{"content":[{"type":"text","text":"00000001xxxxxxxxxxxxxxxxxxxx"}],"isError":false%b}'
 _INITIALIZED = b'{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"up","version":"1"}}'
+
+Case = tuple[str, str]
+"""(workload, era)"""
+Cases = dict[Case, list[bytes]]
+"""A request for each connection."""
 
 
 class Transport:
@@ -80,8 +87,10 @@ class Transport:
 class Loop(uvloop.Loop):
     """A loop whose every connection leads to a Transport."""
 
-    requests: list[tuple[Transport, bytes]]
-    """Written to servers and not answered yet."""
+    def __init__(self) -> None:
+        super().__init__()
+        self.requests: list[tuple[Transport, bytes]] = []
+        """Written to servers and not answered yet."""
 
     async def create_connection(self, factory: Callable[[], Any], *_: object, **__: object) -> Any:  # type: ignore[override]  # less of it
         transport = Transport(lambda transport, data: self.requests.append((transport, data)))
@@ -194,7 +203,7 @@ def requests_of(era: str, tool: str, members: str, session: bytes, *, token: boo
     return found
 
 
-def cases(session: bytes, capable: bytes) -> dict[tuple[str, str], list[bytes]]:
+def cases(session: bytes, capable: bytes) -> Cases:
     """Requests by workload and era. `capable` is a session whose client has declared capabilities."""
     found = {}
     for era in VERSIONS:
@@ -205,20 +214,28 @@ def cases(session: bytes, capable: bytes) -> dict[tuple[str, str], list[bytes]]:
     return found
 
 
-async def measured(folder: Path, settings: Settings, loop: Loop) -> Report:
-    """Every case, in turns, so that a disturbance meets all of them."""
-    write_documents(folder, contents(list(world({"plain": PORT}))))
+@asynccontextmanager
+async def running(folder: Path, loop: Loop, tools: int = TOOLS) -> AsyncIterator[tuple[World, Cases]]:
+    """The gateway with `tools` tools of each server, its clients, and what they ask."""
+    write_documents(folder, contents(list(world({"plain": PORT}, tools))))
     gateway = build(
         GatewaySettings(port=0, metrics_port=0),
-        source=DirectorySource(folder), credentials=DirectoryCredentials(folder / "credentials"),
+        source=DirectorySource(folder), credentials=DirectoryCredentials(folder / "credentials"), heap=Heap(),
     )  # fmt: skip
     await gateway.start()
     try:
-        await asyncio.wait_for(gateway.snapshots.first_snapshot.wait(), 20)
+        await asyncio.wait_for(gateway.snapshots.first_snapshot.wait(), 60)
         issue = gateway.front.forwarder.live.sessions.issue
         sessions = [issue(VERSIONS["legacy"], capabilities) for capabilities in (b"{}", DECLARED.encode())]
-        place, found = World(gateway, loop), cases(*sessions)
-        times: dict[tuple[str, str], list[tuple[int, int]]] = {case: [] for case in found}
+        yield World(gateway, loop), cases(*sessions)
+    finally:
+        await gateway.stop(0)
+
+
+async def measured(folder: Path, settings: Settings, loop: Loop) -> Report:
+    """Every case, in turns, so that a disturbance meets all of them."""
+    async with running(folder, loop) as (place, found):
+        times: dict[Case, list[tuple[int, int]]] = {case: [] for case in found}
         for _ in range((2 if settings.quick else 10) * settings.rounds):
             for case, requests in found.items():
                 await place.settle(requests)
@@ -228,8 +245,6 @@ async def measured(folder: Path, settings: Settings, loop: Loop) -> Report:
         report.notes.append("µs a call; `median` and its neighbors include the garbage collector and other work")
         if settings.long:
             report.notes += [await _profile(place, case, requests) for case, requests in found.items()]
-    finally:
-        await gateway.stop(0)
     return report
 
 
@@ -269,6 +284,5 @@ def run(settings: Settings) -> Report:
     if settings.realtime:
         become_realtime()
     loop = Loop()
-    loop.requests = []
     with tempfile.TemporaryDirectory() as folder, asyncio.Runner(loop_factory=lambda: loop) as runner:
         return runner.run(measured(Path(folder), settings, loop))

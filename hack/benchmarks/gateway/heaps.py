@@ -35,7 +35,7 @@ def collections_of(target: Target) -> Collections:
         return Collections()
     page = metrics_of(target)
     full = page.get('python_gc_collections_total{generation="2"}', 0)
-    return Collections(int(full), page.get("fairlead_full_collection_seconds_total", 0))
+    return Collections(int(full), page.get("fairlead_gc_full_collection_seconds_total", 0))
 
 
 def metrics_of(target: Target) -> dict[str, float]:

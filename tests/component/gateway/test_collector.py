@@ -1,0 +1,154 @@
+"""The garbage collector of a gateway's process: frozen after each swap, thawed when idle, never in the way of calls."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import weakref
+from pathlib import Path
+
+import pytest
+
+from fairlead_gateway.heap import CHECK_SECONDS, MOST_FROZEN, THAW_SECONDS, THRESHOLDS, Heap
+from gateway.bench_path import CONNECTIONS, Loop
+from gateway.bench_path import running as running_without_sockets
+from gatewayworld import catalog, publish, running, scraped, served
+from waiting import eventually
+
+TOOLS_OF_A_SERVER = 100
+"""Of 100 servers: 10,000 in all."""
+CALLS = 10_000
+
+
+class Cycle:
+    """An object that only the garbage collector can free."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+class Hands:
+    """The clock of a heap, and the processor time of its process, in seconds."""
+
+    def __init__(self) -> None:
+        self.now = self.used = 0.0
+
+    def forward(self, seconds: float, *, busy: float = 0.0) -> None:
+        """Let `seconds` pass, with that share of a core in use."""
+        self.now += seconds
+        self.used += busy * seconds
+
+    def heap(self) -> Heap:
+        return Heap(clock=lambda: self.now, busy=lambda: self.used)
+
+
+def full_collections() -> int:
+    return int(gc.get_stats()[2]["collections"])
+
+
+@pytest.mark.timeout(240)  # 10,000 tools on a loaded machine
+def test_ten_thousand_calls_of_any_client_make_no_full_collection_beside_ten_thousand_tools(tmp_path: Path) -> None:
+    async def made(loop: Loop) -> dict[tuple[str, str], int]:
+        found = {}
+        async with running_without_sockets(tmp_path / "documents", loop, TOOLS_OF_A_SERVER) as (place, cases):
+            for case, requests in cases.items():
+                await place.settle(requests)
+                before = full_collections()
+                for _ in range(CALLS // CONNECTIONS):
+                    await place.once(requests)
+                place.check(requests)
+                found[case] = full_collections() - before
+        return found
+
+    loop = Loop()
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        found = runner.run(made(loop))
+
+    assert ("progress token", "modern") in found
+    assert ("capabilities declared", "legacy") in found
+    assert found == dict.fromkeys(found, 0)
+
+
+async def test_what_a_swap_made_is_frozen_and_still_freed_when_the_next_takes_its_place(tmp_path: Path) -> None:
+    nudge, demo = asyncio.Event(), catalog("demo", "http://127.0.0.1:1/mcp", ["one"])
+    async with running(tmp_path, demo, nudge=nudge, heap=Heap()) as gateway:
+        assert not any(one is gateway.front.selection for one in gc.get_objects())
+        first = weakref.ref(gateway.front.selection)
+        publish(tmp_path / "documents", catalog("demo", "http://127.0.0.1:1/mcp", ["two"]))
+        nudge.set()
+        await served(gateway, 2)
+        assert not any(one is gateway.front.selection for one in gc.get_objects())
+        before = full_collections()
+        await eventually(lambda: first() is None)
+        assert full_collections() == before
+        assert "fairlead_gc_full_collection_seconds_total" in await scraped(gateway)
+
+
+async def test_the_collector_is_as_it_was_after_the_gateway_has_stopped(tmp_path: Path) -> None:
+    before = gc.get_threshold(), gc.get_freeze_count(), len(gc.callbacks)
+    async with running(tmp_path, catalog("demo", "http://127.0.0.1:1/mcp", ["one"]), heap=Heap()):
+        assert gc.get_threshold() == THRESHOLDS
+        assert gc.get_freeze_count() > 0
+    assert (gc.get_threshold(), gc.get_freeze_count(), len(gc.callbacks)) == before
+
+
+async def test_a_program_that_runs_a_gateway_keeps_its_own_collector(tmp_path: Path) -> None:
+    before = gc.get_threshold(), gc.get_freeze_count()
+    async with running(tmp_path, catalog("demo", "http://127.0.0.1:1/mcp", ["one"])):
+        assert (gc.get_threshold(), gc.get_freeze_count()) == before
+        assert gc.isenabled()
+
+
+async def test_a_cycle_that_ends_after_it_was_frozen_is_collected_in_an_idle_moment() -> None:
+    hands = Hands()
+    heap = hands.heap()
+    heap.start()
+    try:
+        with heap.building():
+            cycle = Cycle()
+        left = weakref.ref(cycle)
+        del cycle
+        gc.collect()
+        assert left() is not None
+        hands.forward(THAW_SECONDS, busy=0.5)
+        heap.check()
+        assert left() is not None
+        hands.forward(CHECK_SECONDS)
+        heap.check()
+        assert left() is None
+        assert heap.full_seconds > 0
+    finally:
+        await heap.stop()
+
+
+async def test_a_process_that_is_never_idle_thaws_after_many_objects_were_made_in_swaps() -> None:
+    hands = Hands()
+    heap = hands.heap()
+    heap.start()
+    try:
+        with heap.building():
+            cycle, _ = Cycle(), [[] for _ in range(MOST_FROZEN)]
+        left = weakref.ref(cycle)
+        del cycle
+        hands.forward(THAW_SECONDS / 2, busy=1.0)
+        heap.check()
+        assert left() is not None
+        hands.forward(THAW_SECONDS / 2, busy=1.0)
+        heap.check()
+        assert left() is None
+    finally:
+        await heap.stop()
+
+
+async def test_an_idle_process_in_which_nothing_was_made_is_not_disturbed() -> None:
+    hands = Hands()
+    heap = hands.heap()
+    heap.start()
+    try:
+        before = full_collections()
+        for _ in range(3):
+            hands.forward(THAW_SECONDS)
+            heap.check()
+        assert full_collections() == before
+    finally:
+        await heap.stop()
