@@ -145,7 +145,7 @@ class Bench:
         for workload, connections in itertools.product(workloads, sizes):
             for number in range(min(self.settings.rounds, PEER_ROUNDS)):
                 load = workload.load(target, "legacy", connections, window)
-                tool = load.tool if workload.kind == "prompt" else peer.tool
+                tool = peer.tool.replace(PLAIN.tool, workload.tool)
                 load = replace(load, path=door.path, tool=tool, header=door.header)
                 self.run(workload.name, "legacy", connections, target, load, number)
 

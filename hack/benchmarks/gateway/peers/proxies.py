@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from gateway.peers.peer import HOME, Peer, run, venv
+from gateway.peers.peer import HOME, Door, Peer, run, venv
 from gateway.peers.platforms import contextforge, litellm
 from rig.harness import Unmeasurable
 from rig.processes import Stage
@@ -37,6 +37,21 @@ else:
     uvicorn.run(create_proxy(upstream).http_app(path="/mcp"), **settings)
 """
 """One connected client for all calls (`reuse`), or what the documentation shows."""
+RUST_PROXY = "0.6.0"
+"""Version of the crate mcp-proxy."""
+RUST_CONFIG = """[proxy]
+name = "bench"
+separator = "/"
+
+[proxy.listen]
+host = "127.0.0.1"
+port = PORT
+
+[[backends]]
+name = "up"
+transport = "http"
+url = "UPSTREAM"
+"""
 VMCP_CONFIG = """name: bench
 groupRef: bench
 backends:
@@ -55,6 +70,7 @@ def peers(notes: list[str]) -> list[Peer]:
     for name, make in (
         ("FastMCP", _fastmcp),
         ("mcp-proxy (PyPI)", _mcp_proxy),
+        ("mcp-proxy (crates.io)", _rust_proxy),
         ("ToolHive vMCP", _vmcp),
         ("mcp-proxy (npm)", _npm_proxy),
         ("LiteLLM", litellm),
@@ -92,6 +108,26 @@ def _mcp_proxy() -> list[Peer]:
         return [program, "--port", str(port), "--log-level", "WARNING", "--", *inner]
 
     return [Peer("mcp-proxy (PyPI)", command, "echo")]
+
+
+def _rust_proxy() -> list[Peer]:
+    """Measured with every kind of client that it serves. Compiling it takes ten minutes and more."""
+    folder = HOME / "rust-mcp-proxy"
+    program = folder / "bin" / "mcp-proxy"
+    if not program.exists():
+        if (cargo := shutil.which("cargo")) is None:
+            raise Unmeasurable("it is compiled from its crate and there is no cargo here")
+        words = [cargo, "install", "--locked", "mcp-proxy", "--version", RUST_PROXY, "--root", str(folder)]
+        if (complaint := run(words, 7200)) is not None:
+            raise Unmeasurable(f"it does not compile: {complaint}")
+
+    def command(stage: Stage, port: int, url: str) -> Sequence[str | Path]:
+        config = stage.folder / f"mcp-proxy-{port}.toml"
+        config.write_text(RUST_CONFIG.replace("PORT", str(port)).replace("UPSTREAM", url))
+        return [program, "--config", config]
+
+    door = Door("/")
+    return [Peer("mcp-proxy (Rust)", command, "up/echo", 4, every_row=True, enter=lambda port, url: door)]
 
 
 def _vmcp() -> list[Peer]:

@@ -156,7 +156,7 @@ static void B(const char *p, size_t n) {
 static void Bs(const char *s) {
   B(s, strlen(s));
 }
-#define CAPS "\"capabilities\":{\"tools\":{\"listChanged\":false}}"
+#define CAPS "\"capabilities\":{\"tools\":{\"listChanged\":false},\"prompts\":{}}"
 static int handle(conn *c, sl method, sl body, int modern) { /* returns 1 if the answer has to be delayed */
   if (eq(method, "GET")) {
     outs(c, "HTTP/1.1 405 Method Not Allowed\r\nAllow: POST\r\nContent-Length: 0\r\n\r\n");
@@ -244,7 +244,10 @@ static int handle(conn *c, sl method, sl body, int modern) { /* returns 1 if the
     Bs(",\"result\":{\"resources\":[]}}");
   } else if (eq(m, "\"prompts/list\"")) {
     nother++;
-    Bs(",\"result\":{\"prompts\":[]}}");
+    Bs(",\"result\":{\"prompts\":[{\"name\":\"greet\",\"arguments\":[{\"name\":\"text\",\"required\":true}]}]");
+    if (modern) Bs(",\"ttlMs\":60000,\"cacheScope\":\"public\"");
+    Bs(rt);
+    Bs("}}");
   } else if (eq(m, "\"resources/templates/list\"")) {
     nother++;
     Bs(",\"result\":{\"resourceTemplates\":[]}}");
