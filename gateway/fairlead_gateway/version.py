@@ -20,4 +20,4 @@ def _installed() -> str:
 
 VERSION: Final = _installed()
 COMPILED: Final = heads.__file__.endswith(tuple(EXTENSION_SUFFIXES))
-"""Whether the path of a call is, as in the image (`hack/compile`); installed by pip it is interpreted."""
+"""Whether the path of a call is, as in the image and in wheels of `hack/wheel`; otherwise it is interpreted."""

@@ -1,0 +1,162 @@
+"""The command behind `hack/wheel`: builds wheels, compiled and pure, and checks them in fresh virtual environments."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+from zipfile import ZipFile
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+COMPILED_SAYS: Final = ", compiled"
+"""What `fairlead version` says of a compiled path."""
+STARTS: Final = 120.0
+"""Seconds in which a gateway answers, on a loaded machine."""
+TOOL: Final = '''from fairlead_gateway import tool
+
+
+@tool
+async def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+'''
+HEADERS: Final = {
+    "Content-Type": "application/json",
+    "Accept": "application/json, text/event-stream",
+    "MCP-Protocol-Version": "2025-11-25",
+}
+
+
+class WheelFault(Exception):
+    """A wheel that is not as it should be; the message is one sentence."""
+
+
+def build(into: Path, *, compiled: bool) -> Path:
+    """One wheel in that folder. Raises WheelFault when it does not build; why has been printed."""
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("HATCH_")}
+    if compiled:
+        variables["HATCH_BUILD_HOOK_ENABLE_CUSTOM"] = "true"
+    into.mkdir(parents=True, exist_ok=True)
+    before = {file: file.stat().st_mtime_ns for file in into.glob("*.whl")}
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(into.resolve())]
+    if subprocess.run(command, cwd=ROOT, env=variables, stdout=sys.stderr, check=False).returncode:
+        raise WheelFault("the wheel does not build")
+    return next(file for file in into.glob("*.whl") if before.get(file) != file.stat().st_mtime_ns)
+
+
+def extensions(wheel: Path) -> list[str]:
+    """Compiled files in it."""
+    with ZipFile(wheel) as archive:
+        return [name for name in archive.namelist() if name.endswith(".so")]
+
+
+def check_contents(wheel: Path, *, compiled: bool) -> None:
+    """Raises WheelFault unless a compiled wheel has extensions and names its platform, and a pure one does neither."""
+    found, anywhere = extensions(wheel), wheel.name.endswith("-py3-none-any.whl")
+    if compiled is (not found) or compiled is anywhere:
+        raise WheelFault(
+            f"{wheel.name} has {len(found)} extensions, and should {'' if compiled else 'not '}be compiled"
+        )
+
+
+def check_installed(python: Path, wheel: Path, *, compiled: bool) -> None:
+    """Install it beside that interpreter, and call a tool through a gateway. Raises WheelFault."""
+    install: list[str | Path] = [python, "-m", "pip", "install", "-q", "--force-reinstall"]
+    words = [*install, f"{wheel}[gateway]"] if compiled else [*install, "--no-deps", wheel]
+    if subprocess.run(words, stdout=sys.stderr, check=False).returncode:
+        raise WheelFault(f"{wheel.name} does not install")
+    fairlead = python.with_name("fairlead")
+    done = subprocess.run([fairlead, "version"], capture_output=True, text=True, check=False, env=clean())
+    if done.returncode or (COMPILED_SAYS in done.stdout) is not compiled:
+        raise WheelFault(f"`fairlead version` of {wheel.name} says: {done.stdout}{done.stderr}")
+    with tempfile.TemporaryDirectory() as name:
+        answer = called_through(fairlead, Path(name))
+    if '"isError":false' not in answer.replace(" ", "") or "5" not in answer:
+        raise WheelFault(f"a call through {wheel.name} is answered with {answer[:400]}")
+    print(f"{wheel.name}: installed, {done.stdout.strip()}, calls tools")
+
+
+def called_through(fairlead: Path, folder: Path) -> str:
+    """The answer to a call of a custom tool. Raises WheelFault when the gateway does not answer."""
+    (folder / "tools.py").write_text(TOOL)
+    port, metrics = free_port(), free_port()
+    words: list[str | Path] = [
+        fairlead,
+        "gateway",
+        "--documents",
+        folder,
+        "--tools",
+        folder / "tools.py",
+        "--host",
+        "127.0.0.1",
+    ]
+    words += ["--port", str(port), "--metrics-port", str(metrics)]
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "add", "arguments": {"a": 2, "b": 3}}}
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/mcp", json.dumps(call).encode(), HEADERS)
+    gateway = subprocess.Popen(words, env=clean(), cwd=folder, stdout=sys.stderr)
+    try:
+        end = time.monotonic() + STARTS
+        while gateway.poll() is None and time.monotonic() < end:
+            try:
+                with urllib.request.urlopen(request, timeout=20) as answer:
+                    return str(answer.read().decode())
+            except OSError:
+                time.sleep(0.2)
+        raise WheelFault("its gateway does not answer")
+    finally:
+        gateway.terminate()
+        gateway.wait(30)
+
+
+def clean() -> dict[str, str]:
+    """Our environment without what leads Python to the sources of this tree."""
+    return {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+
+
+def free_port() -> int:
+    """One that nobody listens on now."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        return int(server.getsockname()[1])
+
+
+def check() -> None:
+    """Both wheels, in one fresh virtual environment after the other. Raises WheelFault."""
+    with tempfile.TemporaryDirectory(prefix="fairlead-wheel-") as name:
+        folder = Path(name)
+        subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
+        for compiled in (True, False):
+            wheel = build(folder / ("compiled" if compiled else "pure"), compiled=compiled)
+            check_contents(wheel, compiled=compiled)
+            check_installed(folder / "venv" / "bin" / "python", wheel, compiled=compiled)
+
+
+def main() -> int:
+    """0 when all went well; 1 with one sentence otherwise."""
+    parser = argparse.ArgumentParser(prog="hack/wheel")
+    parser.add_argument("--pure", action="store_true", help="nothing compiled, for every machine")
+    parser.add_argument("--check", action="store_true", help="build both, install them and call a tool")
+    options = parser.parse_args()
+    try:
+        if options.check:
+            check()
+        else:
+            wheel = build(ROOT / "dist", compiled=not options.pure)
+            check_contents(wheel, compiled=not options.pure)
+            print(wheel)
+    except WheelFault as error:
+        print(f"hack/wheel: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

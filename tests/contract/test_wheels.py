@@ -1,0 +1,57 @@
+"""Wheels: compiled ones of a release for each interpreter that is supported, and a pure one from every tree."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def test_a_release_has_a_compiled_wheel_for_each_interpreter_that_is_supported() -> None:
+    settings = PROJECT["tool"]["cibuildwheel"]
+    versions = [one.rpartition(" ")[2] for one in PROJECT["project"]["classifiers"] if ":: Python :: 3" in one]
+
+    assert settings["build"] == [f"cp{version.replace('.', '')}-manylinux_*" for version in versions]
+    assert settings["environment"] == {"HATCH_BUILD_HOOK_ENABLE_CUSTOM": "true"}
+    assert ", compiled" in settings["test-command"]
+
+
+def test_the_release_workflow_builds_for_both_kinds_of_machines_and_checks_what_is_built_here() -> None:
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text())["jobs"]
+    steps = [step.get("run", "") for job in jobs.values() for step in job["steps"]]
+
+    assert jobs["compiled"]["strategy"]["matrix"]["runner"] == ["ubuntu-24.04", "ubuntu-24.04-arm"]
+    assert any("cibuildwheel --output-dir" in step for step in steps)
+    assert "hack/wheel --check" in steps
+    assert any("hack/wheel --pure" in step for step in steps)
+
+
+def test_without_being_asked_the_wheel_is_pure_python(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(build, cwd=ROOT, capture_output=True, timeout=50, check=True)
+
+    (wheel,) = tmp_path.glob("*.whl")
+
+    assert wheel.name.endswith("-py3-none-any.whl")
+    assert [name for name in ZipFile(wheel).namelist() if name.endswith(".so")] == []
+
+
+@pytest.mark.network
+@pytest.mark.timeout(1800)  # compiles, and fetches all that a gateway needs
+def test_a_compiled_wheel_and_a_pure_one_install_in_a_fresh_environment_and_call_tools() -> None:
+    done = subprocess.run(
+        ["hack/wheel", "--check"], cwd=ROOT, capture_output=True, text=True, timeout=1700, check=False
+    )
+
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert ", compiled" in done.stdout
+    assert "-py3-none-any.whl: installed" in done.stdout
