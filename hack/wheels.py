@@ -18,7 +18,7 @@ from zipfile import ZipFile
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 COMPILED_SAYS: Final = ", compiled"
-"""What `fairlead version` says of a compiled path."""
+"""Part of the line of `fairlead version` where the path is compiled."""
 STARTS: Final = 120.0
 """Seconds in which a gateway answers, on a loaded machine."""
 TOOL: Final = '''from fairlead_gateway import tool

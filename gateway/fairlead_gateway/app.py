@@ -83,8 +83,8 @@ class Gateway:
     """A running gateway. `start` it once, `stop` it once; `port` and `metrics_port` are known after the start."""
 
     def __init__(
-        self, settings: Settings, snapshots: SnapshotStore, registry: Registry, front: Front, book: MetricsRegistry, rest: RestContext,
-        checks: Checks, outbox: Outbox, custom: CustomTools, governance: Governance,
+        self, settings: Settings, snapshots: SnapshotStore, registry: Registry, front: Front, book: MetricsRegistry,
+        rest: RestContext, checks: Checks, outbox: Outbox, custom: CustomTools, governance: Governance,
         heap: Heap, live_models: Refresher | None = None,
     ) -> None:  # fmt: skip
         self.settings = settings
@@ -106,8 +106,8 @@ class Gateway:
         )
         self._loop: asyncio.AbstractEventLoop | None = None
         collector = GatewayCollector(
-            book, snapshots, registry.gauges, lambda: len(self._listener.connections), front.connection_limiter, self._tasks,
-            lambda: rest.throttle.waiting, lambda: heap.full_seconds,
+            book, snapshots, registry.gauges, lambda: len(self._listener.connections), front.connection_limiter,
+            self._tasks, lambda: rest.throttle.waiting, lambda: heap.full_seconds,
         )  # fmt: skip
         guards = GuardCollector(
             checks,
@@ -233,7 +233,7 @@ def build(
     of the server `local`; without any there is no such server. `trust` authenticates clients; with an authenticator, a
     request without a credential is refused unless `settings.anonymous` allows it. `clock` times calls, in seconds. With
     `closed` nobody sees a tool before the operator's rules were read. `outputs` has the printed lines of servers, also
-    of those that never answered. `heap` takes over the garbage collector of a process that is this gateway's own. Raises
+    of those that never answered. `heap` takes over the garbage collector of a process that is its own. Raises
     BadSetting for certificates and other settings that cannot be used.
     """
     heap = heap or Heap(owner=False)

@@ -31,7 +31,7 @@ is never idle: more than ten million objects made and not freed by reference cou
 CHECK_SECONDS: Final = 5.0
 """How often it is looked whether the process is idle."""
 IDLE_SHARE: Final = 0.01
-"""Of a core, below which it is."""
+"""Share of a core below which the process is idle."""
 THAW_SECONDS: Final = 600.0
 """At least, between two thaws."""
 MOST_FROZEN: Final = 2_000_000
@@ -130,7 +130,7 @@ class Heap:
             self.check()
 
     def _watch(self, phase: str, info: dict[str, int]) -> None:
-        """Called by the collector, before and after each collection."""
+        """Time full collections; a callback of `gc`, before and after each collection."""
         if info["generation"] == 2:
             if phase == "start":
                 self._began = time.perf_counter()

@@ -13,7 +13,7 @@ from rig.processes import Stage
 
 VMCP = "github.com/stacklok/toolhive/cmd/vmcp"
 VMCP_VERSIONS = ("latest", "v0.47.0")
-"""The newest needs Go 1.27, as all from v0.55 on do; v0.47.0 is the last that Go 1.26 compiles. Either takes minutes."""
+"""The newest needs Go 1.27, as all from v0.55 on do; v0.47.0 is the last for Go 1.26. Both take minutes."""
 FASTMCP = """
 import sys
 import uvicorn
