@@ -57,7 +57,7 @@ class Wait:
         self.series = Histogram()
 
 
-class Recorder(ports.Recorder):
+class Recorder(ports.CallRecorder):
     """The histograms of one method of one tool, by outcome; made when first needed."""
 
     __slots__ = ("_book", "_errors", "_method", "_ok", "_server", "_tool")

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from typing import TypeVar
 
 from fairlead_gateway.calls.retries import next_delay
-from fairlead_gateway.core.ports import Guard, Ticket
+from fairlead_gateway.core.ports import AdmissionGuard, Ticket
 from fairlead_gateway.upstream.guard import PLAIN
 from fairlead_mcp.errors import McpError, Timeout
 
@@ -33,7 +33,7 @@ class _Place:
 
 
 async def attempted(
-    guard: Guard,
+    guard: AdmissionGuard,
     attempt: Callable[[], Awaitable[T]],
     *,
     agent: Hashable,
@@ -72,7 +72,7 @@ async def attempted(
         await asyncio.sleep(wait)
 
 
-async def _entered(guard: Guard, deadline: float, agent: Hashable, *, again: bool) -> Ticket:
+async def _entered(guard: AdmissionGuard, deadline: float, agent: Hashable, *, again: bool) -> Ticket:
     if guard.enter_now():
         return PLAIN
     place = _Place(deadline, agent)

@@ -23,7 +23,7 @@ from fairlead_gateway.calls.cache import ResultCache, key_of, scope
 from fairlead_gateway.calls.exchange import Exchange
 from fairlead_gateway.calls.flight import Body, Flight
 from fairlead_gateway.calls.trace import TRACEPARENT, carried
-from fairlead_gateway.core.ports import Recorder
+from fairlead_gateway.core.ports import CallRecorder
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.endpoint.asked import Rejection
 from fairlead_gateway.endpoint.request import Request
@@ -192,7 +192,7 @@ class Dispatcher:
             if exchange.gone:
                 raise
 
-    def ended(self, flight: Flight, recorder: Recorder, seconds: float, error_type: str, body: Body) -> None:
+    def ended(self, flight: Flight, recorder: CallRecorder, seconds: float, error_type: str, body: Body) -> None:
         """Told by a flight, once."""
         self.flights.discard(flight)
         self._book.in_flight -= 1

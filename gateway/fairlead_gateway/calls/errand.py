@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from fairlead_gateway.core.ports import Meter, Recorder, ToolCheck
+from fairlead_gateway.core.ports import AttemptMeter, CallRecorder, SchemaCheck
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.server_binding import ServerBinding as Reach
 from fairlead_mcp import jsonrpc
@@ -20,11 +20,11 @@ class Errand(msgspec.Struct, frozen=True):
     """What `Mcp-Name` repeats, where the method has it."""
     headers: bytes = b""
     """`Mcp-Param-*`, as lines."""
-    recorder: Recorder | None = None
+    recorder: CallRecorder | None = None
     """Of the tool, for a call."""
-    check: ToolCheck | None = None
+    check: SchemaCheck | None = None
     """The same."""
-    meter: Meter | None = None
+    meter: AttemptMeter | None = None
     """The same."""
     idempotent: bool = False
     """Whether it may be asked again although the server may have got it."""

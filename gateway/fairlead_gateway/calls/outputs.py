@@ -9,11 +9,11 @@ from __future__ import annotations
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.calls import refusals, translate
 from fairlead_gateway.calls.outcome import Outcome
-from fairlead_gateway.core.ports import ToolCheck
+from fairlead_gateway.core.ports import SchemaCheck
 from fairlead_mcp.errors import NotMcp
 
 
-def judged(check: ToolCheck | None, server: ServerKey, outcome: Outcome) -> Outcome:
+def judged(check: SchemaCheck | None, server: ServerKey, outcome: Outcome) -> Outcome:
     """The outcome, marked where the structured content of a result does not fit."""
     if check is None or not check.declares_output or outcome.is_error or outcome.needs_input:
         return outcome

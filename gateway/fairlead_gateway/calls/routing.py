@@ -8,7 +8,7 @@ from msgspec import Raw
 from fairlead_gateway.calls.cache import scope
 from fairlead_gateway.calls.mirrored import mirrored
 from fairlead_gateway.calls.refusals import lacking
-from fairlead_gateway.core.ports import Meter, Recorder, ToolCheck, Upstream
+from fairlead_gateway.core.ports import AttemptMeter, CallRecorder, SchemaCheck, Upstream
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.server import Server, Tool
 from fairlead_gateway.core.server_binding import ServerBinding
@@ -18,10 +18,10 @@ from fairlead_mcp import eras, jsonrpc
 def route_to(
     reach: ServerBinding,
     tool: Tool,
-    recorder: Recorder,
-    meter: Meter,
+    recorder: CallRecorder,
+    meter: AttemptMeter,
     *,
-    check: ToolCheck | None = None,
+    check: SchemaCheck | None = None,
     upstream: Upstream | None = None,
 ) -> Route:
     """The route of a tool of a server, for everybody. `upstream` takes its calls in place of the server's own."""

@@ -38,7 +38,7 @@ class Waiter(Protocol):
     def refused(self, error: McpError) -> None: ...
 
 
-class Guard:
+class AdmissionGuard:
     """Admission of calls to one server: concurrency, rate, circuit breaker, retry budget."""
 
     clock: Callable[[], float]
@@ -71,7 +71,7 @@ class Guard:
     def leave(
         self, ticket: Ticket, error: Exception | None, heard: int, *, given_up: bool = False, tool: str = ""
     ) -> None:
-        """A call is over. `heard` is what `Guard.heard` was when it entered."""
+        """A call is over. `heard` is what `heard` was when it entered."""
         raise NotImplementedError
 
     def leave_answered(self) -> None:
@@ -83,7 +83,7 @@ class Guard:
         raise NotImplementedError
 
 
-class Recorder:
+class CallRecorder:
     """Counts the operations of one method of one tool."""
 
     __slots__ = ()
@@ -93,7 +93,7 @@ class Recorder:
         raise NotImplementedError
 
 
-class Meter:
+class AttemptMeter:
     """Times the attempts of one tool at its server."""
 
     __slots__ = ()
@@ -107,7 +107,7 @@ class Meter:
         raise NotImplementedError
 
 
-class ToolCheck(Protocol):
+class SchemaCheck(Protocol):
     """The schemas of one tool's definition."""
 
     declares_output: bool
@@ -126,7 +126,7 @@ class ToolCheck(Protocol):
         ...
 
 
-class Constraint(Protocol):
+class ArgumentConstraint(Protocol):
     """Bounds that policies set to the arguments of one tool."""
 
     @property

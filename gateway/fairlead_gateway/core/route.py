@@ -5,7 +5,15 @@ from __future__ import annotations
 import msgspec
 from msgspec import Raw
 
-from fairlead_gateway.core.ports import Constraint, Guard, Meter, Recorder, Submit, ToolCheck, Upstream
+from fairlead_gateway.core.ports import (
+    AdmissionGuard,
+    ArgumentConstraint,
+    AttemptMeter,
+    CallRecorder,
+    SchemaCheck,
+    Submit,
+    Upstream,
+)
 from fairlead_gateway.core.quota import Caps, Quota
 from fairlead_gateway.core.refusal import MISSING_CLIENT_CAPABILITY, Refusal
 from fairlead_gateway.core.server import Server, Tool
@@ -32,15 +40,15 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     modern: bool
     submit: Submit | None
     """Method of the upstream; None of one that lacks it."""
-    recorder: Recorder
-    meter: Meter
+    recorder: CallRecorder
+    meter: AttemptMeter
     """Times the server's answers for the operator."""
     timeout: float
     """Seconds that a call may take."""
     max_bytes: int
     """Bound of a result."""
     server_info: bytes
-    guard: Guard
+    guard: AdmissionGuard
     retries: int
     """Attempts after the first."""
     idempotent: bool
@@ -51,7 +59,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     offline: bool
     mirrored: tuple[Parameter, ...]
     """Arguments that travel in headers too."""
-    check: ToolCheck | None = None
+    check: SchemaCheck | None = None
     """Schemas of arguments and results; None where they are not checked."""
     impatient: bool = False
     """Whether `timeout` is the caller's own or that of a tier, and says nothing of the server."""
@@ -59,7 +67,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Why it is not called; answered in place of the server. See `opens_to`."""
     counted: bool = False
     """Whether a quota or its caps bound how many calls there may be of it."""
-    constraint: Constraint | None = None
+    constraint: ArgumentConstraint | None = None
     """Bounds that policies set to the arguments; None: any are allowed."""
     escapes: bool = False
     """Whether policies want control characters in what its server says made visible."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from fairlead_gateway.core.ports import Guard, Upstream
+from fairlead_gateway.core.ports import AdmissionGuard, Upstream
 from fairlead_gateway.core.server import Server
 
 
@@ -13,7 +13,7 @@ class ServerBinding(msgspec.Struct, frozen=True):
 
     server: Server
     upstream: Upstream
-    guard: Guard
+    guard: AdmissionGuard
     timeout: float
     """Seconds that a request may take."""
     max_bytes: int

@@ -19,7 +19,7 @@ from fairlead_gateway.reports.history import History
 KEPT: Final = 100
 
 
-class Meter(ports.Meter):
+class Meter(ports.AttemptMeter):
     """Times the attempts of one tool, into a history that the routes of the tool share."""
 
     __slots__ = ("_attempts", "_history", "_log")
@@ -120,7 +120,7 @@ class Stopwatch:
 
     __slots__ = ("_clock", "_meter", "_number")
 
-    def __init__(self, meter: ports.Meter | None, clock: Callable[[], float]) -> None:
+    def __init__(self, meter: ports.AttemptMeter | None, clock: Callable[[], float]) -> None:
         self._meter = meter
         self._clock = clock
         self._number = meter.begin(clock()) if meter is not None else 0

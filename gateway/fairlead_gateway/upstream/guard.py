@@ -60,7 +60,7 @@ Ping: TypeAlias = Callable[[Callable[[Exception | None], None]], None]
 """Begins to ask the server whether it lives, and later calls with the error, or None for an answer."""
 
 
-class Guard(ports.Guard):
+class Guard(ports.AdmissionGuard):
     """See the module. `clock` is the one of deadlines, in seconds; `random` gives [0, 1). `lost` is told the reason
     each time that the server could not be reached, or went away under a call; with `sharing` the rate is that of all
     replicas. `ping` asks the server something that needs no tool; without it, time-outs of one tool open nothing.
