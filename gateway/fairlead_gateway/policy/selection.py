@@ -61,7 +61,9 @@ class Selection:
         view_bytes: int = VIEW_BYTES,
     ) -> None:
         """`before` is the selection that this one takes the place of. Without `catalog` nothing is shown."""
-        catalog = finish(compile_in_slices(EMPTY, {}, {})) if catalog is None else catalog
+        if catalog is None:
+            catalog = finish(compile_in_slices(EMPTY, {}, {}))
+            finish(build_unconstrained_in_slices(catalog))
         self.snapshot = snapshot
         self.routes = routes
         self.catalog = catalog

@@ -31,6 +31,10 @@ def test_merged_and_single_endpoints_show_the_tools_under_their_names() -> None:
     assert listed(selection, b"/servers/n/b/mcp") == ["y"]
 
 
+def test_before_the_first_snapshot_the_merged_endpoint_lists_no_tools() -> None:
+    assert listed(Selection(), b"/mcp") == []
+
+
 def test_what_is_listed_is_what_can_be_called() -> None:
     selection = select(build({"1": catalog("a", "http://a", ["x", "y"], prefix="p")}))
     for target, view in selection.targets.items():
