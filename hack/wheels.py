@@ -80,7 +80,7 @@ def check_installed(python: Path, wheel: Path, *, compiled: bool) -> None:
         raise WheelFault(f"`fairlead version` of {wheel.name} says: {done.stdout}{done.stderr}")
     with tempfile.TemporaryDirectory() as name:
         answer = called_through(fairlead, Path(name))
-    if '"isError":false' not in answer.replace(" ", "") or "5" not in answer:
+    if '"text":"5"' not in answer or '"isError":true' in answer:
         raise WheelFault(f"a call through {wheel.name} is answered with {answer[:400]}")
     print(f"{wheel.name}: installed, {done.stdout.strip()}, calls tools")
 
