@@ -178,14 +178,21 @@ async def test_a_lost_server_stays_in_the_list_byte_for_byte_and_refuses_calls_a
             await until_async("the news of it", told)
 
 
-async def test_a_lost_server_that_is_to_be_removed_is_gone_from_every_list(world: World) -> None:
+async def test_a_lost_server_that_is_to_be_removed_is_gone_from_every_list_of_tools_and_shown_as_failed(
+    world: World,
+) -> None:
     async with both(world) as gateway:
         async with raw_server(Server("add")) as raw:
             await applied(world, gateway, raw, "add", onDisconnect="Remove")
         await until_async("an empty list", shows(gateway))
-        assert (await get(gateway, "/v1/servers")).message["servers"] == []
         assert (await get(gateway, "/v1/tools")).message["tools"] == []
         assert (await ask(gateway, calling("demo__add"))).code == -32602
+
+        async def failed() -> bool:
+            servers = (await get(gateway, "/v1/servers")).message["servers"]
+            return [server["state"] for server in servers] == ["failed"]
+
+        await until_async("told why", failed)
         async with raw_server(Server("add"), raw.port):
             await until_async("back in the list", shows(gateway, "demo__add"))
 
