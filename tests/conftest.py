@@ -6,11 +6,12 @@ import asyncio
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from controlplane import ControlPlane, NoControlPlane, PlaneFactory, find_assets
 
@@ -18,6 +19,14 @@ from controlplane import ControlPlane, NoControlPlane, PlaneFactory, find_assets
 def pytest_configure() -> None:
     """Say that there is no current loop: asked for one, Python 3.11 would make a loop that nobody closes."""
     asyncio.set_event_loop(None)
+
+
+def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """asyncio's own loop; where a test is marked `both_loops` also the one that serves, whose transports differ."""
+    loops: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {"asyncio": asyncio.new_event_loop}
+    if item.get_closest_marker("both_loops"):
+        loops["uvloop"] = uvloop.new_event_loop
+    return loops
 
 
 def _missing(error: NoControlPlane) -> None:

@@ -9,7 +9,7 @@ import asyncio
 import hmac
 import ipaddress
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -118,8 +118,7 @@ class _Connection(asyncio.Protocol):
         self._left = MAX_REQUEST_BYTES
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.abort = transport.abort
+        self.abort = cast("asyncio.Transport", transport).abort  # uvloop's transports do not derive from it
         self._timer = asyncio.get_running_loop().call_later(LIFE_SECONDS, self.abort)
         self._open.add(self)
         self._inner.connection_made(transport)

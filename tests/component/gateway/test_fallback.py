@@ -12,6 +12,8 @@ from fairlead_gateway.endpoint.framing import Refused, forwarded
 from gatewayworld import Ask, Wire, calling, catalog, legacy, reached, running
 from rawserver import Reply, Request, raw_server
 
+pytestmark = pytest.mark.both_loops
+
 NOWHERE = "http://127.0.0.1:9/mcp"
 HEALTH = Ask(verb="GET", body=b"", target="/healthz")
 BODY = json.dumps({"from": "mcp", "to": "openai", "tools": []}).encode()

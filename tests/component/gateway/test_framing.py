@@ -35,6 +35,8 @@ REST_CALL = Ask(
     {"content-type": "application/json"},
     target="/v1/tool-calls",
 )
+
+pytestmark = pytest.mark.both_loops
 PLANES = pytest.mark.parametrize("request_", [CALL, REST_CALL], ids=["mcp", "rest"])
 MANY = 4 * Bounds().head
 

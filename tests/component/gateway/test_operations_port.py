@@ -14,6 +14,8 @@ from fairlead_gateway.app import Gateway
 from gatewayworld import running
 from waiting import eventually
 
+pytestmark = pytest.mark.both_loops
+
 REBOUND = "evil.example:9464"
 """What a browser sends that looked up a name which points at this machine."""
 
